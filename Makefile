@@ -1,0 +1,57 @@
+# make help lists the targets. PYTHON chooses the interpreter that makes .venv: make demo PYTHON=python3.12
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:  # an interrupted .venv is made again
+
+# The same versions inside pip's build environment: older pips hand PIP_CONSTRAINT on to it, newer ones read PIP_BUILD_CONSTRAINT.
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: help demo test lint bench format clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/installed  ## install, then compare four protocols on a network of 20 nodes
+	$(BIN)/kernelswarm compare examples/quickstart.toml --out runs/quickstart
+
+test: $(VENV)/installed-dev  ## run the tests
+	$(BIN)/python -m pytest -q
+
+lint: $(VENV)/installed-dev  ## check style (ruff) and types (mypy --strict)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/installed-dev  ## rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/installed  ## run the benchmarks
+	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
+
+clean:  ## remove what these targets made, except runs/
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@command -v "$(PYTHON)" >/dev/null || { \
+	  echo "make: there is no '$(PYTHON)' on the PATH: install Python 3.11 or newer, or name one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 2; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: $$("$(PYTHON)" --version 2>&1) is too old, kernelswarm needs 3.11 or newer; name another: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 2; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "make: '$(PYTHON)' comes without venv or pip: install them (on Debian and Ubuntu: the package python3-venv)" >&2; exit 2; }
+	"$(PYTHON)" -m venv --clear $(VENV)
+
+$(VENV)/installed: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing kernelswarm into $(VENV): 300 MB to download, 1.1 GB on disk; about a minute once pip has them cached"
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/installed-dev: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing kernelswarm with its test tools into $(VENV): 320 MB to download, 1.2 GB on disk; about a minute once pip has them cached"
+	$(INSTALL) --editable '.[dev]'
+	@touch $@ $(VENV)/installed

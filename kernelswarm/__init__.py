@@ -1,0 +1,105 @@
+"""Simulate a network of agents that learn nonlinear functions together, online, from their own data streams.
+
+Names are imported when they are first used, so that ``import kernelswarm`` costs nothing.
+
+Examples
+--------
+>>> import kernelswarm
+>>> experiment = kernelswarm.Experiment.from_dict({
+...     "rounds": 20,
+...     "topology": {"name": "ring", "nodes": 3},
+...     "stream": "sine_regression",
+...     "learner": {"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.1}},
+...     "protocol": {"name": "consensus", "penalty": 0.5},
+... })
+>>> result = kernelswarm.simulate(experiment)
+>>> result.summary["rounds"]
+20
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.comparison import Comparison, compare
+    from kernelswarm.simulations.errors import InputError, SimulationError
+    from kernelswarm.simulations.estimators import PolkClassifier, PolkRegressor
+    from kernelswarm.simulations.experiment import Evaluation, Experiment, Override
+    from kernelswarm.simulations.model_files import Model
+    from kernelswarm.simulations.model_files import load as load_model
+    from kernelswarm.simulations.model_files import save as save_model
+    from kernelswarm.simulations.model_plot import plot_model
+    from kernelswarm.simulations.parts import build as build_part
+    from kernelswarm.simulations.plots import draw, draw_comparison
+    from kernelswarm.simulations.result import Result
+    from kernelswarm.simulations.run_folder import read as read_run
+    from kernelswarm.simulations.run_folder import write as write_run
+    from kernelswarm.simulations.simulation import Progress, simulate
+
+_PLACES = {
+    "Comparison": "comparison:Comparison",
+    "Evaluation": "experiment:Evaluation",
+    "Experiment": "experiment:Experiment",
+    "InputError": "errors:InputError",
+    "Model": "model_files:Model",
+    "Override": "experiment:Override",
+    "PolkClassifier": "estimators:PolkClassifier",
+    "PolkRegressor": "estimators:PolkRegressor",
+    "Progress": "simulation:Progress",
+    "Result": "result:Result",
+    "SimulationError": "errors:SimulationError",
+    "build_part": "parts:build",
+    "compare": "comparison:compare",
+    "draw": "plots:draw",
+    "draw_comparison": "plots:draw_comparison",
+    "load_model": "model_files:load",
+    "plot_model": "model_plot:plot_model",
+    "read_run": "run_folder:read",
+    "save_model": "model_files:save",
+    "simulate": "simulation:simulate",
+    "write_run": "run_folder:write",
+}
+
+__all__ = [
+    "Comparison",
+    "Evaluation",
+    "Experiment",
+    "InputError",
+    "Model",
+    "Override",
+    "PolkClassifier",
+    "PolkRegressor",
+    "Progress",
+    "Result",
+    "SimulationError",
+    "build_part",
+    "compare",
+    "draw",
+    "draw_comparison",
+    "load_model",
+    "plot_model",
+    "read_run",
+    "save_model",
+    "simulate",
+    "write_run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("kernelswarm")
+        except PackageNotFoundError:  # a bare checkout on the path
+            return "0+checkout"
+    if name not in _PLACES:
+        raise AttributeError(f"module 'kernelswarm' has no attribute {name!r}")
+    module, _, attribute = _PLACES[name].partition(":")
+    return getattr(importlib.import_module(f"kernelswarm.simulations.{module}"), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

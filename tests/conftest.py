@@ -1,0 +1,37 @@
+"""What every test shares: one BLAS thread, a figure backend without a display, seeded hypothesis, one local Ray."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["MPLBACKEND"] = "Agg"  # before anything imports pyplot; subprocesses inherit it
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+
+from collections.abc import Iterator
+
+import pytest
+import scipy.linalg  # noqa: F401  its BLAS must be loaded to be limited below
+from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
+
+settings.register_profile(
+    "suite", deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_blas_thread() -> Iterator[None]:
+    """Products of matrices have the same bits on every machine only when one thread adds them up."""
+    with threadpool_limits(limits=1):
+        yield
+
+
+@pytest.fixture(scope="session")
+def ray_session() -> Iterator[None]:
+    """One local Ray for all tests that need actors; it is never an existing cluster."""
+    import ray
+
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
