@@ -1,0 +1,69 @@
+"""Consensus by a quadratic penalty."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Step
+from kernelswarm.protocols.coupling import pull
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Consensus:
+    """Neighbours are pulled together by the penalty ``c/2 sum_j E[||f_i(x_i) - f_j(x_i)||^2]`` (SURVEY eq. 17).
+
+    The gradient coefficient at node i's sample is ``c sum_j (f_i(x) - f_j(x))``. In the symmetric form f_i also
+    takes the terms at its neighbours' samples, ``c (f_i(x_j) - f_j(x_j))``, which the gradient of the network's
+    objective holds.
+
+    Parameters
+    ----------
+    penalty : float
+        c, not negative; 0 is the isolated learner.
+    form : {"one_sided", "symmetric"}
+        Terms at the node's own samples only, as published, or at its neighbours' too.
+    step : {"explicit", "implicit"}
+        The coupling at the old function, as published, or at the new one, which no penalty can make diverge.
+    """
+
+    penalty: float = 0.1
+    form: Form = "one_sided"
+    step: Step = "explicit"
+
+    communicates: ClassVar[bool] = True
+    pooled: ClassVar[bool] = False
+    sends_duals: ClassVar[bool] = False
+    compares_losses: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.penalty < np.inf:
+            raise ValueError(
+                f"penalty = {self.penalty!r} must be a finite number, not negative: 0 leaves the nodes alone"
+            )
+
+    def init(self, neighborhood: Neighborhood) -> Array:
+        """Return the strength of every directed edge, c, (deg,)."""
+        return np.full(len(neighborhood.neighbors), self.penalty)
+
+    def couple(self, links: Array, own: Array, answers: Array) -> tuple[Array, float]:
+        """Return ``c sum_j (f_i - f_j)`` at the node's samples and its curvature ``c deg``."""
+        return pull(own, answers, links), self.penalty * len(links)
+
+    def couple_back(self, links: Array, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
+        """Return ``c (f_i - f_j)`` at a neighbour's samples and its curvature c."""
+        return self.penalty * (mine - theirs), self.penalty
+
+    def advance(self, links: Array, gaps: Array, excess: Array | None, eta: float, round: int) -> Array:
+        """Return the strengths unchanged."""
+        return links
+
+    def duals(self, links: Array) -> None:
+        """Return no dual variables."""
+
+    def record(self, links: Array, degree: int) -> LinkRecord:
+        """Return NaN for every edge: a penalty has neither tolerance nor dual variable."""
+        return LinkRecord(np.full(degree, np.nan), np.full(degree, np.nan))

@@ -1,0 +1,108 @@
+"""The contract of a protocol: what a node computes from its own and its neighbours' values.
+
+A rule holds only its configuration. What a node remembers of its links goes in and comes out as the link state.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+Form = Literal["one_sided", "symmetric"]
+Step = Literal["explicit", "implicit"]
+
+
+@dataclass(frozen=True)
+class Neighborhood:
+    """What a node knows of its links before the first round.
+
+    Attributes
+    ----------
+    node : int
+        The node's label.
+    neighbors : tuple of int
+        Its neighbours' labels, sorted.
+    distances : Array or None
+        Euclidean distances to the neighbours, (deg,), where nodes have locations.
+    differences : Array or None
+        The true mean-square differences to the neighbours' targets at this node's inputs, (deg,), where known.
+    curvature : float
+        A bound on the second derivative of the node's loss; 0 where there is none.
+    """
+
+    node: int
+    neighbors: tuple[int, ...]
+    distances: Array | None
+    differences: Array | None
+    curvature: float
+
+
+class LinkRecord(NamedTuple):
+    """What a rule shows of the directed edges that its node owns, each (deg,); NaN where it has no such thing."""
+
+    tolerances: Array
+    duals: Array
+
+
+class Rule(Protocol):
+    """A protocol as one node runs it."""
+
+    form: Form
+    step: Step
+
+    @property
+    def communicates(self) -> bool:
+        """Whether neighbours exchange anything at all."""
+        ...
+
+    @property
+    def pooled(self) -> bool:
+        """Whether one learner sees every node's samples."""
+        ...
+
+    @property
+    def sends_duals(self) -> bool:
+        """Whether the neighbour needs this node's dual variables."""
+        ...
+
+    @property
+    def compares_losses(self) -> bool:
+        """Whether :meth:`advance` wants the neighbours' excess losses at this node's samples."""
+        ...
+
+    def init(self, neighborhood: Neighborhood) -> Any:
+        """Return the link state before the first round; raises ValueError where the rule cannot work."""
+        ...
+
+    def couple(self, links: Any, own: Array, answers: Array) -> tuple[Array, float]:
+        """Return the coupling's gradient at the node's own samples, (b, C), and its curvature there.
+
+        ``own`` (b, C) are the node's values, ``answers`` (deg, b, C) the neighbours'.
+        """
+        ...
+
+    def couple_back(self, links: Any, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
+        """Return the gradient at one neighbour's samples, (b_j, C), and its curvature; only the symmetric form asks.
+
+        ``mine`` (b_j, C) are this node's values there, ``theirs`` the neighbour's own, ``dual`` its dual variable
+        mu_ji.
+        """
+        ...
+
+    def advance(self, links: Any, gaps: Array, excess: Array | None, eta: float, round: int) -> Any:
+        """Return the next link state from this round's mean constraint values ``gaps`` (deg,).
+
+        ``excess`` (deg,) is the mean loss of the neighbours' values minus that of the node's own, at its samples.
+        """
+        ...
+
+    def duals(self, links: Any) -> Array | None:
+        """Return the dual variables of the node's directed edges, (deg,), or None."""
+        ...
+
+    def record(self, links: Any, degree: int) -> LinkRecord:
+        """Return what the record shows of the node's directed edges."""
+        ...

@@ -1,0 +1,51 @@
+"""No cooperation: every node learns from its own stream alone."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Step
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Isolated:
+    """Each node minimises its own risk and sends nothing: the control at penalty c = 0.
+
+    Parameters
+    ----------
+    step : {"explicit", "implicit"}
+        Whether a quadratic loss is evaluated at the old function or at the new one.
+    """
+
+    step: Step = "explicit"
+
+    form: ClassVar[Form] = "one_sided"
+    communicates: ClassVar[bool] = False
+    pooled: ClassVar[bool] = False
+    sends_duals: ClassVar[bool] = False
+    compares_losses: ClassVar[bool] = False
+
+    def init(self, neighborhood: Neighborhood) -> None:
+        """Return no state."""
+
+    def couple(self, links: None, own: Array, answers: Array) -> tuple[Array, float]:
+        """Return no coupling."""
+        return np.zeros_like(own), 0.0
+
+    def couple_back(self, links: None, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
+        """Return no coupling."""
+        return np.zeros_like(mine), 0.0
+
+    def advance(self, links: None, gaps: Array, excess: Array | None, eta: float, round: int) -> None:
+        """Return no state."""
+
+    def duals(self, links: None) -> None:
+        """Return no dual variables."""
+
+    def record(self, links: None, degree: int) -> LinkRecord:
+        """Return NaN for every edge."""
+        return LinkRecord(np.full(degree, np.nan), np.full(degree, np.nan))

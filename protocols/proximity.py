@@ -1,0 +1,119 @@
+"""Proximity constraints by a stochastic primal-dual method."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Step
+from kernelswarm.protocols.coupling import pull
+from kernelswarm.protocols.tolerances import Constant, Tolerance, ToleranceState
+
+Array = npt.NDArray[np.float64]
+
+
+class ProximityState(NamedTuple):
+    """The dual variables of the directed edges that the node owns, (deg,), and their tolerances."""
+
+    duals: Array
+    tolerances: ToleranceState
+    curvature: float
+
+
+@dataclass(frozen=True)
+class Proximity:
+    """Neighbours stay within a tolerance of one another, ``E[h_ij] <= gamma_ij`` with ``h_ij = ||f_i(x_i) -
+    f_j(x_i)||^2``.
+
+    Primal step (SURVEY eq. 19): the gradient coefficient at node i's sample is ``sum_j 2 mu_ij (f_i(x) - f_j(x))``.
+    Dual step (SURVEY eq. 20), with both right-hand sides at time t:
+
+        mu_ij <- max(0, (1 - delta eta^2) mu_ij + eta (mean_k h_ij - gamma_ij))
+
+    The dual variable mu_ij belongs to the directed edge (i, j) and to node i. In the symmetric form f_i also takes
+    the terms ``2 mu_ji (f_i(x_j) - f_j(x_j))`` at its neighbours' samples.
+
+    Parameters
+    ----------
+    gamma : Tolerance
+        A number for all edges, or a tolerance: ``edges``, ``location``, ``true`` or ``adaptive``.
+    delta : float
+        The dual regularization, not negative.
+    form : {"one_sided", "symmetric"}
+        Terms at the node's own samples only, as published, or at its neighbours' too.
+    step : {"explicit", "implicit"}
+        The coupling at the old function, as published, or at the new one, which no dual variable can make diverge.
+    dual_max : float
+        Dual variables are clipped to it; infinite by default.
+    """
+
+    gamma: Tolerance = field(default=Constant(0.0), metadata={"part": "tolerance", "scalar": "constant"})
+    delta: float = 0.01
+    form: Form = "one_sided"
+    step: Step = "explicit"
+    dual_max: float = np.inf
+
+    communicates: ClassVar[bool] = True
+    pooled: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.delta < np.inf:
+            raise ValueError(f"delta = {self.delta!r} must be a finite number, not negative")
+        if not self.dual_max > 0.0:
+            raise ValueError(f"dual_max = {self.dual_max!r} must be positive: dual variables are clipped to it")
+
+    @property
+    def sends_duals(self) -> bool:
+        """The symmetric form sends mu_ij, one scalar a round and directed edge."""
+        return self.form == "symmetric"
+
+    @property
+    def compares_losses(self) -> bool:
+        """Only adaptive tolerances look at the neighbours' losses."""
+        return self.gamma.adapts
+
+    def init(self, neighborhood: Neighborhood) -> ProximityState:
+        """Return dual variables of 0 with the first tolerances."""
+        duals = np.zeros(len(neighborhood.neighbors))
+        return ProximityState(duals, self.gamma.init(neighborhood), neighborhood.curvature)
+
+    def couple(self, links: ProximityState, own: Array, answers: Array) -> tuple[Array, float]:
+        """Return ``sum_j 2 mu_ij (f_i - f_j)`` at the node's samples and its curvature ``2 sum_j mu_ij``."""
+        strengths = 2.0 * links.duals
+        return pull(own, answers, strengths), float(strengths.sum())
+
+    def couple_back(self, links: ProximityState, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
+        """Return ``2 mu_ji (f_i - f_j)`` at a neighbour's samples and its curvature ``2 mu_ji``."""
+        return 2.0 * dual * (mine - theirs), 2.0 * dual
+
+    def advance(
+        self, links: ProximityState, gaps: Array, excess: Array | None, eta: float, round: int
+    ) -> ProximityState:
+        """Return the next dual variables, from tolerances that have seen this round's excess losses."""
+        tolerances = links.tolerances
+        if excess is not None:
+            # The curvature turns a difference of losses into a squared distance: l(f + d) - l(f) is l''/2 d^2 on
+            # average.
+            tolerances = self.gamma.next(tolerances, excess * (2.0 / links.curvature), round)
+        decay = max(0.0, 1.0 - self.delta * eta * eta)
+        duals = _ascend(links.duals, gaps, tolerances.values, decay, eta, self.dual_max)
+        return ProximityState(duals, tolerances, links.curvature)
+
+    def duals(self, links: ProximityState) -> Array:
+        """Return the dual variables, (deg,)."""
+        return links.duals
+
+    def record(self, links: ProximityState, degree: int) -> LinkRecord:
+        """Return tolerances and dual variables."""
+        return LinkRecord(links.tolerances.values, links.duals)
+
+
+@numba.njit(cache=True)
+def _ascend(duals: Array, gaps: Array, tolerances: Array, decay: float, eta: float, bound: float) -> Array:
+    """Compute ``min(bound, max(0, decay mu + eta (h - gamma)))`` for each edge."""
+    ascended = np.empty_like(duals)
+    for j in range(len(duals)):
+        ascended[j] = min(max(decay * duals[j] + eta * (gaps[j] - tolerances[j]), 0.0), bound)
+    return ascended

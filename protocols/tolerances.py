@@ -1,0 +1,216 @@
+"""Tolerances gamma_ij of the proximity constraints: how far apart two neighbours may stay, per directed edge.
+
+A tolerance gives a node's first values, (deg,), and, if it adapts, the next ones from the excess losses.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.contract import Neighborhood
+
+Array = npt.NDArray[np.float64]
+
+
+class ToleranceState(NamedTuple):
+    """The tolerances in force and what an adaptive rule tracks, each (deg,)."""
+
+    values: Array
+    averages: Array
+
+
+class Tolerance(Protocol):
+    """A rule for the tolerances of one node's directed edges."""
+
+    @property
+    def adapts(self) -> bool:
+        """Whether :meth:`next` changes anything."""
+        ...
+
+    def init(self, neighborhood: Neighborhood) -> ToleranceState:
+        """Return the first tolerances; raises ValueError when what they need is not known."""
+        ...
+
+    def next(self, state: ToleranceState, excess: Array, round: int) -> ToleranceState:
+        """Return the tolerances after a round with mean excess losses ``excess`` (deg,)."""
+        ...
+
+
+class _Fixed:
+    adapts: ClassVar[bool] = False
+
+    def next(self, state: ToleranceState, excess: Array, round: int) -> ToleranceState:
+        """Return the tolerances unchanged."""
+        return state
+
+
+@dataclass(frozen=True)
+class Constant(_Fixed):
+    """One tolerance for every edge, ``gamma_ij = value``.
+
+    Parameters
+    ----------
+    value : float
+        gamma, not negative, in the squared unit of the outputs.
+    """
+
+    value: float = 0.0
+
+    def __post_init__(self) -> None:
+        _refuse_negative("value", self.value)
+
+    def init(self, neighborhood: Neighborhood) -> ToleranceState:
+        """Return ``value`` for every edge."""
+        return _fixed(np.full(len(neighborhood.neighbors), self.value))
+
+
+@dataclass(frozen=True)
+class Edges(_Fixed):
+    """A tolerance for each edge by name.
+
+    Parameters
+    ----------
+    values : dict of str to float
+        ``"i-j"`` names the directed edge (i, j) that node i owns, or both directions where ``"j-i"`` is not named.
+    default : float
+        gamma of the edges that are not named, not negative.
+    """
+
+    values: dict[str, float] = field(default_factory=dict)
+    default: float = 0.0
+
+    def __post_init__(self) -> None:
+        _refuse_negative("default", self.default)
+        for name, value in self.values.items():
+            ends = name.split("-")
+            if len(ends) != 2 or not all(end.isdecimal() for end in ends):
+                raise ValueError(
+                    f'values has the edge {name!r}: write it as "source-target", two node labels, as in "0-3"'
+                )
+            _refuse_negative(f"values.{name}", value)
+
+    def init(self, neighborhood: Neighborhood) -> ToleranceState:
+        """Return each edge's own value."""
+        node = neighborhood.node
+        found = [
+            self.values.get(f"{node}-{other}", self.values.get(f"{other}-{node}", self.default))
+            for other in neighborhood.neighbors
+        ]
+        return _fixed(np.array(found, dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Location(_Fixed):
+    """A tolerance from the nodes' locations, ``gamma_ij = scale (1 - exp(-||loc_i - loc_j|| / length))``.
+
+    Near nodes get the tighter tolerance: ``rho_ij = exp(-d / length)`` is the correlation of their targets.
+
+    Parameters
+    ----------
+    scale : float
+        gamma_0, not negative: twice the variance of the nodes' targets where the model holds.
+    length : float
+        The correlation length, positive, in the unit of the locations.
+    """
+
+    scale: float = 1.0
+    length: float = 1.0
+
+    def __post_init__(self) -> None:
+        _refuse_negative("scale", self.scale)
+        if not self.length > 0.0:
+            raise ValueError(
+                f"length = {self.length!r} must be positive: it is the correlation length of the locations"
+            )
+
+    def init(self, neighborhood: Neighborhood) -> ToleranceState:
+        """Return the tolerances; raises ValueError where the nodes have no locations."""
+        if neighborhood.distances is None:
+            raise ValueError(
+                "gamma from locations needs nodes that have locations: use a topology with positions "
+                '(random_geometric, grid), a sensor_field stream, or gamma = { name = "adaptive" }'
+            )
+        return _fixed(self.scale * (1.0 - np.exp(-neighborhood.distances / self.length)))
+
+
+@dataclass(frozen=True)
+class TrueDifference(_Fixed):
+    """The oracle tolerance, ``gamma_ij = scale E[||f*_i(x_i) - f*_j(x_i)||^2]`` with the true targets f*.
+
+    Parameters
+    ----------
+    scale : float
+        Not negative; 1 is the tightest constraint that the true functions meet.
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        _refuse_negative("scale", self.scale)
+
+    def init(self, neighborhood: Neighborhood) -> ToleranceState:
+        """Return the tolerances; raises ValueError where the stream does not know its nodes' true targets."""
+        if neighborhood.differences is None:
+            raise ValueError(
+                "gamma from true differences needs a stream that knows its nodes' targets, such as sensor_field: "
+                'use gamma = { name = "adaptive" } for measured data'
+            )
+        return _fixed(self.scale * neighborhood.differences)
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """A tolerance learned from how much worse a neighbour predicts this node's fresh targets.
+
+    Both functions are evaluated before the step, so noise in the target cancels and the mean is an unbiased estimate
+    of the tolerance that is right for the edge, at no extra message:
+
+        m_ij <- (1 - beta) m_ij + beta mean_k[ l(f_j(x_k), y_k) - l(f_i(x_k), y_k) ] / (l''/2)
+        gamma_ij = scale max(0, m_ij)
+
+    Parameters
+    ----------
+    scale : float
+        Not negative; 1 to 2.
+    rate : float
+        The smallest beta, in (0, 1]; at round t beta is ``min(1, max(rate, 2 / t))``, so that early rounds average
+        evenly.
+    """
+
+    scale: float = 1.0
+    rate: float = 0.01
+
+    adapts: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _refuse_negative("scale", self.scale)
+        if not 0.0 < self.rate <= 1.0:
+            raise ValueError(
+                f"rate = {self.rate!r} must lie in (0, 1]: it is the weight of a new sample in the average"
+            )
+
+    def init(self, neighborhood: Neighborhood) -> ToleranceState:
+        """Return zeros; raises ValueError when the loss has no curvature to turn a loss into a squared distance."""
+        if not neighborhood.curvature > 0.0:
+            raise ValueError(
+                "adaptive gamma needs a loss with a bounded, nonzero second derivative: "
+                "use squared, huber, logistic or multiclass_logistic, or a fixed gamma"
+            )
+        return ToleranceState(np.zeros(len(neighborhood.neighbors)), np.zeros(len(neighborhood.neighbors)))
+
+    def next(self, state: ToleranceState, excess: Array, round: int) -> ToleranceState:
+        """Return the tolerances after averaging ``excess`` in, which is already in the unit of h."""
+        beta = min(1.0, max(self.rate, 2.0 / (round + 1)))
+        averages = state.averages + beta * (excess - state.averages)
+        return ToleranceState(self.scale * np.maximum(averages, 0.0), averages)
+
+
+def _fixed(values: Array) -> ToleranceState:
+    return ToleranceState(values, np.zeros(0))
+
+
+def _refuse_negative(name: str, value: float) -> None:
+    if not 0.0 <= value < np.inf:
+        raise ValueError(f"{name} = {value!r} must be a finite number, not negative")
