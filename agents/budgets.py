@@ -1,0 +1,187 @@
+"""Compression budgets eps_t: how large an error, a Hilbert norm, each compression may make.
+
+A budget is ``start() -> state``, ``bound(step_size, state) -> eps`` and ``next(state, order) -> state``; only the
+adaptive one has a state that changes.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Budget(Protocol):
+    """A compression budget for every step."""
+
+    def start(self) -> float:
+        """Return the state before the first step."""
+        ...
+
+    def bound(self, step_size: float, state: float) -> float:
+        """Return eps_t for a step of size eta_t."""
+        ...
+
+    def next(self, state: float, order: int) -> float:
+        """Return the state after a step that left ``order`` dictionary points."""
+        ...
+
+
+@dataclass(frozen=True)
+class Epsilon:
+    """A constant budget ``eps``.
+
+    Parameters
+    ----------
+    epsilon : float
+        eps, not negative; 0 removes nothing but exact duplicates.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        _refuse_negative("epsilon", self.epsilon)
+
+    def start(self) -> float:
+        """Return 0; this budget has no state."""
+        return 0.0
+
+    def bound(self, step_size: float, state: float) -> float:
+        """Return eps."""
+        return self.epsilon
+
+    def next(self, state: float, order: int) -> float:
+        """Return the state unchanged."""
+        return state
+
+
+@dataclass(frozen=True)
+class Parsimony:
+    """A budget tied to the step size by the parsimony constant K: ``eps = K eta^(3/2)`` (POLK theorem 2).
+
+    Parameters
+    ----------
+    parsimony : float
+        K, not negative.
+    """
+
+    parsimony: float
+
+    def __post_init__(self) -> None:
+        _refuse_negative("parsimony", self.parsimony)
+
+    def start(self) -> float:
+        """Return 0; this budget has no state."""
+        return 0.0
+
+    def bound(self, step_size: float, state: float) -> float:
+        """Return ``K eta^(3/2)``."""
+        return self.parsimony * step_size * math.sqrt(step_size)
+
+    def next(self, state: float, order: int) -> float:
+        """Return the state unchanged."""
+        return state
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """A budget that falls as the square of the step size: ``eps = K eta^2`` (COLK; POLK theorem 1 with K = 1).
+
+    With ``eta = O(1/sqrt(T))`` it is the horizon-tuned ``eps = O(1/T)`` of SURVEY eq. 21.
+
+    Parameters
+    ----------
+    quadratic : float
+        K, not negative.
+    """
+
+    quadratic: float
+
+    def __post_init__(self) -> None:
+        _refuse_negative("quadratic", self.quadratic)
+
+    def start(self) -> float:
+        """Return 0; this budget has no state."""
+        return 0.0
+
+    def bound(self, step_size: float, state: float) -> float:
+        """Return ``K eta^2``."""
+        return self.quadratic * step_size * step_size
+
+    def next(self, state: float, order: int) -> float:
+        """Return the state unchanged."""
+        return state
+
+
+@dataclass(frozen=True)
+class Proportional:
+    """A budget proportional to the step size: ``eps = alpha eta`` (SPPPOT theorem 1).
+
+    Parameters
+    ----------
+    proportional : float
+        alpha, not negative.
+    """
+
+    proportional: float
+
+    def __post_init__(self) -> None:
+        _refuse_negative("proportional", self.proportional)
+
+    def start(self) -> float:
+        """Return 0; this budget has no state."""
+        return 0.0
+
+    def bound(self, step_size: float, state: float) -> float:
+        """Return ``alpha eta``."""
+        return self.proportional * step_size
+
+    def next(self, state: float, order: int) -> float:
+        """Return the state unchanged."""
+        return state
+
+
+@dataclass(frozen=True)
+class TargetOrder:
+    """A budget that steers the model order to a wanted value d: ``eps_t = alpha_t eta`` with (SPPPOT section V)
+    ``alpha_{t+1} = alpha_t (1 + max(min(0.001 (M_t - d), 0.1), -0.1))``.
+
+    Parameters
+    ----------
+    target_order : int
+        d, at least 1.
+    alpha : float
+        alpha_0, positive.
+    smallest, largest : float
+        The interval to which alpha is clipped, away from 0.
+    """
+
+    target_order: int
+    alpha: float = 1e-3
+    smallest: float = 1e-12
+    largest: float = 1e6
+
+    def __post_init__(self) -> None:
+        if self.target_order < 1:
+            raise ValueError(f"target_order = {self.target_order!r} must be at least 1")
+        if not 0.0 < self.smallest <= self.alpha <= self.largest:
+            raise ValueError(
+                f"alpha = {self.alpha!r} must lie between smallest = {self.smallest!r} and largest = {self.largest!r}, "
+                "all positive"
+            )
+
+    def start(self) -> float:
+        """Return alpha_0."""
+        return self.alpha
+
+    def bound(self, step_size: float, state: float) -> float:
+        """Return ``alpha_t eta_t``."""
+        return state * step_size
+
+    def next(self, state: float, order: int) -> float:
+        """Return alpha_{t+1}."""
+        change = max(min(0.001 * (order - self.target_order), 0.1), -0.1)
+        return min(max(state * (1.0 + change), self.smallest), self.largest)
+
+
+def _refuse_negative(name: str, value: float) -> None:
+    if not value >= 0.0:
+        raise ValueError(f"{name} = {value!r} must not be negative: 0 keeps every point, more removes more")

@@ -1,0 +1,235 @@
+"""The arithmetic of the losses, compiled: `losses` holds the parts that users name.
+
+Predictions (n, C) and targets (n, q) are C-contiguous float64. One pass each, no temporary arrays: a round calls these
+with a single sample.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Array = npt.NDArray[np.float64]
+
+
+@njit(cache=True)
+def squared_values(predictions: Array, targets: Array) -> Array:
+    """Evaluate sum_c (f_c - y_c)^2."""
+    values = np.empty(predictions.shape[0])
+    for i in range(predictions.shape[0]):
+        total = 0.0
+        for c in range(predictions.shape[1]):
+            residual = predictions[i, c] - targets[i, c]
+            total += residual * residual
+        values[i] = total
+    return values
+
+
+@njit(cache=True)
+def squared_derivatives(predictions: Array, targets: Array) -> Array:
+    """Evaluate 2 (f - y)."""
+    slopes = np.empty(predictions.shape)
+    for i in range(predictions.shape[0]):
+        for c in range(predictions.shape[1]):
+            slopes[i, c] = 2.0 * (predictions[i, c] - targets[i, c])
+    return slopes
+
+
+@njit(cache=True)
+def absolute_values(predictions: Array, targets: Array) -> Array:
+    """Evaluate sum_c |f_c - y_c|."""
+    values = np.empty(predictions.shape[0])
+    for i in range(predictions.shape[0]):
+        total = 0.0
+        for c in range(predictions.shape[1]):
+            total += abs(predictions[i, c] - targets[i, c])
+        values[i] = total
+    return values
+
+
+@njit(cache=True)
+def absolute_derivatives(predictions: Array, targets: Array) -> Array:
+    """Evaluate sign(f - y), 0 at 0."""
+    slopes = np.empty(predictions.shape)
+    for i in range(predictions.shape[0]):
+        for c in range(predictions.shape[1]):
+            residual = predictions[i, c] - targets[i, c]
+            slopes[i, c] = 1.0 if residual > 0.0 else (-1.0 if residual < 0.0 else residual)
+    return slopes
+
+
+@njit(cache=True)
+def huber_values(predictions: Array, targets: Array, threshold: float) -> Array:
+    """Evaluate the sum over c of r^2 / 2 where |r| <= threshold, else threshold (|r| - threshold / 2)."""
+    values = np.empty(predictions.shape[0])
+    for i in range(predictions.shape[0]):
+        total = 0.0
+        for c in range(predictions.shape[1]):
+            size = abs(predictions[i, c] - targets[i, c])
+            total += 0.5 * size * size if size <= threshold else threshold * (size - 0.5 * threshold)
+        values[i] = total
+    return values
+
+
+@njit(cache=True)
+def huber_derivatives(predictions: Array, targets: Array, threshold: float) -> Array:
+    """Evaluate f - y clipped to [-threshold, threshold]."""
+    slopes = np.empty(predictions.shape)
+    for i in range(predictions.shape[0]):
+        for c in range(predictions.shape[1]):
+            residual = predictions[i, c] - targets[i, c]
+            slopes[i, c] = threshold if residual > threshold else (-threshold if residual < -threshold else residual)
+    return slopes
+
+
+@njit(cache=True)
+def _signed(prediction: float, target: float) -> float:
+    return prediction if target > 0.5 else -prediction
+
+
+@njit(cache=True)
+def _sigmoid(value: float) -> float:
+    # The exponent is never positive: no overflow for any |f|.
+    if value >= 0.0:
+        return 1.0 / (1.0 + math.exp(-value))
+    small = math.exp(value)
+    return small / (1.0 + small)
+
+
+@njit(cache=True)
+def logistic_values(predictions: Array, targets: Array) -> Array:
+    """Evaluate log(1 + exp(-s f))."""
+    values = np.empty(predictions.shape[0])
+    for i in range(predictions.shape[0]):
+        margin = _signed(predictions[i, 0], targets[i, 0])
+        values[i] = max(0.0, -margin) + math.log1p(math.exp(-abs(margin)))
+    return values
+
+
+@njit(cache=True)
+def logistic_derivatives(predictions: Array, targets: Array) -> Array:
+    """Evaluate -s / (1 + exp(s f))."""
+    slopes = np.empty(predictions.shape)
+    for i in range(predictions.shape[0]):
+        margin = _signed(predictions[i, 0], targets[i, 0])
+        slopes[i, 0] = -_signed(_sigmoid(-margin), targets[i, 0])
+    return slopes
+
+
+@njit(cache=True)
+def logistic_probabilities(predictions: Array) -> Array:
+    """Evaluate 1 / (1 + exp(f)) and 1 / (1 + exp(-f))."""
+    probabilities = np.empty((predictions.shape[0], 2))
+    for i in range(predictions.shape[0]):
+        probabilities[i, 0] = _sigmoid(-predictions[i, 0])
+        probabilities[i, 1] = _sigmoid(predictions[i, 0])
+    return probabilities
+
+
+@njit(cache=True)
+def hinge_values(predictions: Array, targets: Array) -> Array:
+    """Evaluate max(0, 1 - s f)."""
+    values = np.empty(predictions.shape[0])
+    for i in range(predictions.shape[0]):
+        values[i] = max(0.0, 1.0 - _signed(predictions[i, 0], targets[i, 0]))
+    return values
+
+
+@njit(cache=True)
+def hinge_derivatives(predictions: Array, targets: Array) -> Array:
+    """Evaluate -s where s f < 1, else 0."""
+    slopes = np.zeros(predictions.shape)
+    for i in range(predictions.shape[0]):
+        if not _signed(predictions[i, 0], targets[i, 0]) >= 1.0:
+            slopes[i, 0] = -_signed(1.0, targets[i, 0])
+    return slopes
+
+
+@njit(cache=True)
+def _label(predictions: Array, targets: Array, i: int) -> int:
+    label = int(targets[i, 0])
+    if label < 0 or label >= predictions.shape[1]:
+        # Compiled code would read and write outside the array.
+        raise ValueError("class index outside 0 .. classes - 1: number the classes from 0")
+    return label
+
+
+@njit(cache=True)
+def _best(predictions: Array, i: int, excluded: int) -> int:
+    best = 1 if excluded == 0 else 0
+    for c in range(best + 1, predictions.shape[1]):
+        if c != excluded and predictions[i, c] > predictions[i, best]:
+            best = c
+    return best
+
+
+@njit(cache=True)
+def multiclass_logistic_values(predictions: Array, targets: Array) -> Array:
+    """Evaluate log(sum_c exp(f_c)) - f_y (POLK eq. 28)."""
+    values = np.empty(predictions.shape[0])
+    for i in range(predictions.shape[0]):
+        label = _label(predictions, targets, i)
+        top = _best(predictions, i, -1)
+        others = 0.0
+        for c in range(predictions.shape[1]):
+            if c != top:
+                others += math.exp(predictions[i, c] - predictions[i, top])
+        # log(1 + others), not log of the sum: a confident right answer keeps its small positive loss.
+        values[i] = (predictions[i, top] - predictions[i, label]) + math.log1p(others)
+    return values
+
+
+@njit(cache=True)
+def softmax(predictions: Array) -> Array:
+    """Evaluate exp(f_c) / sum_k exp(f_k)."""
+    probabilities = np.empty(predictions.shape)
+    for i in range(predictions.shape[0]):
+        top = predictions[i, _best(predictions, i, -1)]
+        total = 0.0
+        for c in range(predictions.shape[1]):
+            probabilities[i, c] = math.exp(predictions[i, c] - top)
+            total += probabilities[i, c]
+        for c in range(predictions.shape[1]):
+            probabilities[i, c] /= total
+    return probabilities
+
+
+@njit(cache=True)
+def multiclass_logistic_derivatives(predictions: Array, targets: Array) -> Array:
+    """Evaluate softmax(f) - e_y."""
+    slopes = softmax(predictions)
+    for i in range(predictions.shape[0]):
+        label = _label(predictions, targets, i)
+        # q_y - 1 as minus the other probabilities: q_y rounds to 1 long before the slope vanishes.
+        others = 0.0
+        for c in range(predictions.shape[1]):
+            if c != label:
+                others += slopes[i, c]
+        slopes[i, label] = -others
+    return slopes
+
+
+@njit(cache=True)
+def multiclass_hinge_values(predictions: Array, targets: Array) -> Array:
+    """Evaluate max(0, 1 + f_r - f_y), r the best wrong class (POLK eq. 26)."""
+    values = np.empty(predictions.shape[0])
+    for i in range(predictions.shape[0]):
+        label = _label(predictions, targets, i)
+        rival = _best(predictions, i, label)
+        # The difference first, as below: the loss is positive exactly where its derivative is not 0.
+        values[i] = max(0.0, 1.0 - (predictions[i, label] - predictions[i, rival]))
+    return values
+
+
+@njit(cache=True)
+def multiclass_hinge_derivatives(predictions: Array, targets: Array) -> Array:
+    """Evaluate e_r - e_y where f_y - f_r < 1, else 0."""
+    slopes = np.zeros(predictions.shape)
+    for i in range(predictions.shape[0]):
+        label = _label(predictions, targets, i)
+        rival = _best(predictions, i, label)
+        if not predictions[i, label] - predictions[i, rival] >= 1.0:
+            slopes[i, rival] = 1.0
+            slopes[i, label] = -1.0
+    return slopes

@@ -1,0 +1,45 @@
+"""The definitions, computed without thrift: what the fast code is held against."""
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.kernels import Kernel
+
+Array = npt.NDArray[np.float64]
+
+
+def refit(kernel: Kernel, points: Array, weights: Array, kept: list[int]) -> tuple[Array, float]:
+    """Fit ``sum_{k in kept} w_k kappa(d_k, .)`` to the whole function by least squares in the Hilbert space.
+
+    Returns the weights and the Hilbert norm of what is left.
+    """
+    gram = kernel.cross(points, points)
+    if not kept:
+        return np.zeros((0, weights.shape[1])), float(np.sqrt(max(np.sum(weights * (gram @ weights)), 0.0)))
+    inside = gram[np.ix_(kept, kept)]
+    fitted = np.linalg.lstsq(inside, gram[kept] @ weights, rcond=1e-13)[0]
+    difference = weights.copy()
+    difference[kept] -= fitted
+    squared = float(np.sum(difference * (gram @ difference)))
+    return fitted, float(np.sqrt(max(squared, 0.0)))
+
+
+def destructive_komp(kernel: Kernel, points: Array, weights: Array, epsilon: float) -> tuple[list[int], Array, float]:
+    """Run POLK algorithm 1 as printed: every candidate's error by its own least-squares fit to the original function.
+
+    Returns the kept indices, their weights, and the smallest relative distance of a decision from going the other
+    way, so that a test can tell a tie from a mistake.
+    """
+    kept = list(range(len(points)))
+    margin = np.inf
+    while kept:
+        errors = [refit(kernel, points, weights, [k for k in kept if k != j])[1] for j in kept]
+        order = np.argsort(errors)
+        best = errors[order[0]]
+        margin = min(margin, abs(best - epsilon) / max(epsilon, 1e-300))
+        if best > epsilon:
+            break
+        if len(errors) > 1:
+            margin = min(margin, (errors[order[1]] - best) / max(best, 1e-300))
+        del kept[order[0]]
+    return kept, refit(kernel, points, weights, kept)[0], float(margin)
