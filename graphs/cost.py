@@ -1,0 +1,86 @@
+"""What one round of talking to the neighbors costs in messages and scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from kernelswarm.graphs.topology import Graph
+
+BYTES = 8  # a scalar is a float64
+
+
+@dataclass(frozen=True)
+class RoundCost:
+    """What all nodes together send in one round.
+
+    Parameters
+    ----------
+    messages : int
+        Arrays sent: everything that one node sends to one other in a round travels as one array.
+    scalars : int
+        Numbers in them.
+    """
+
+    messages: int
+    scalars: int
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the numbers alone, 8 each."""
+        return BYTES * self.scalars
+
+
+def round_cost(
+    graph: Graph,
+    inputs: int,
+    outputs: int,
+    batch_size: int | Sequence[int],
+    form: Literal["one_sided", "symmetric"] = "one_sided",
+    duals: bool = False,
+) -> RoundCost:
+    """Count what one round sends when neighbors talk, as under consensus and proximity.
+
+    For the directed edge (i, j) and b samples of i, node i sends its points (b, p) and j answers with its predictions
+    (b, C): ``b (p + C)`` scalars. In the symmetric form i sends its own predictions along, ``b (p + 2 C)`` in all, and
+    under proximity the dual variable of the edge, one more.
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+        A validated network.
+    inputs, outputs : int
+        p and C.
+    batch_size : int, or sequence of int in the order of ``sorted(graph.nodes)``
+        b, the samples a node draws per round.
+    form : "one_sided" or "symmetric"
+        Whose samples enter a node's gradient: its own, or its neighbors' too.
+    duals : bool
+        Whether edges have dual variables, as under proximity; only the symmetric form sends them.
+    """
+    degrees = np.array([graph.degree[node] for node in sorted(graph.nodes)])
+    directed_edges = int(degrees.sum())
+    samples = int((degrees * np.asarray(batch_size)).sum())  # those of a node count once for each of its neighbors
+    if form == "one_sided":
+        return RoundCost(directed_edges, samples * (inputs + outputs))
+    return RoundCost(directed_edges, samples * (inputs + 2 * outputs) + (directed_edges if duals else 0))
+
+
+def pooled_cost(graph: Graph, inputs: int, targets: int, batch_size: int | Sequence[int]) -> RoundCost:
+    """Count what one round sends when every node's samples, points and targets, travel to one learner.
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+        A validated network.
+    inputs, targets : int
+        p and q.
+    batch_size : int, or sequence of int in the order of ``sorted(graph.nodes)``
+        b, the samples a node draws per round.
+    """
+    nodes = graph.number_of_nodes()
+    samples = int(np.broadcast_to(batch_size, (nodes,)).sum())
+    return RoundCost(nodes, samples * (inputs + targets))

@@ -1,0 +1,155 @@
+"""Networks in files, GraphML and edge lists."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+import networkx as nx
+import numpy as np
+
+from kernelswarm.graphs.topology import Graph
+from kernelswarm.graphs.validation import listed, validate
+
+FORMATS = {
+    ".graphml": "GraphML",
+    ".xml": "GraphML",
+    ".edgelist": "edge list",
+    ".edges": "edge list",
+    ".txt": "edge list",
+    ".csv": "edge list",
+    ".tsv": "edge list",
+}
+INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+@dataclass(frozen=True)
+class File:
+    """A network from a file, GraphML or an edge list.
+
+    The suffix gives the format: ``.graphml`` or ``.xml``; ``.edgelist``, ``.edges``, ``.txt``, ``.csv`` or ``.tsv``. An
+    edge list has one edge per line, two node labels separated by blanks, a tab, a comma or a semicolon. Further columns
+    are ignored, as are blank lines, ``#`` comments and a first line of column names; an edge may stand in both
+    directions; a line with a single label is a node without edges. Labels are integers in either format.
+
+    Parameters
+    ----------
+    path : path
+        The file; a relative path in an experiment file starts at that file's folder.
+    """
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))  # text is welcome too
+        _format(self.path)
+
+    def build(self, generator: np.random.Generator) -> Graph:
+        """Read the network; the generator is not used. ValueError when the file does not hold one."""
+        return read_graph(self.path)
+
+
+def read_graph(path: str | os.PathLike[str]) -> Graph:
+    """Read a network from a GraphML file or an edge list, told apart by the suffix.
+
+    Parameters
+    ----------
+    path : str or path
+        The file. Numeric node attributes ``x`` and ``y`` of a GraphML file become ``pos``.
+
+    Returns
+    -------
+    networkx.Graph
+        The validated network.
+
+    Raises
+    ------
+    ValueError
+        When the file cannot be read, is not in its format, has labels that are not integers or is no valid network.
+    """
+    file = Path(path)
+    read = _parse_graphml if _format(file) == "GraphML" else _parse_edges
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"path = {str(path)!r} is not a text file in UTF-8 ({error.reason}): save it as UTF-8"
+        ) from error
+    except OSError as error:
+        raise ValueError(f"path = {str(path)!r} cannot be read, {error.strerror or error}{_nearest(file)}") from error
+    try:
+        return validate(_with_integer_labels(read(text)))
+    except ValueError as error:
+        raise ValueError(f"path = {str(path)!r}: {error}") from error
+
+
+def _format(path: Path) -> str:
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise ValueError(f"path = {str(path)!r} has the suffix {suffix!r}, which names no format: use one of {known}")
+    return FORMATS[suffix]
+
+
+def _nearest(path: Path) -> str:
+    """Return a hint at the file with the most similar name in the same folder."""
+    if not path.parent.is_dir():
+        return f": there is no folder {str(path.parent)!r}"
+    close = get_close_matches(path.name, [file.name for file in path.parent.iterdir()], n=1)
+    return f": did you mean {close[0]!r}?" if close else ": check the name"
+
+
+def _parse_graphml(text: str) -> nx.Graph[str]:
+    try:
+        graph: nx.Graph[str] = nx.parse_graphml(text)
+    except (ParseError, nx.NetworkXError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"not readable as GraphML ({error}): write it with networkx.write_graphml") from error
+    for _, attributes in graph.nodes(data=True):
+        x, y = attributes.get("x"), attributes.get("y")
+        if isinstance(x, int | float) and isinstance(y, int | float):
+            attributes["pos"] = (attributes.pop("x"), attributes.pop("y"))
+    return graph
+
+
+def _parse_edges(text: str) -> nx.Graph[str]:
+    rows = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        fields = re.split(r"\s*[,;\s]\s*", line.partition("#")[0].strip())
+        if fields != [""]:
+            rows.append((number, fields))
+    if len(rows) > 1 and _is_header(rows[0][1]) and not _is_header(rows[1][1]):
+        del rows[0]
+    graph: nx.Graph[str] = nx.Graph()
+    for number, fields in rows:
+        if "" in fields[:2]:
+            raise ValueError(f"line {number} has an empty label: write two integers, such as 0 1")
+        if len(fields) == 1:
+            graph.add_node(fields[0])
+        else:
+            graph.add_edge(fields[0], fields[1])
+    return graph
+
+
+def _is_header(fields: list[str]) -> bool:
+    return not any(INTEGER.fullmatch(field) for field in fields[:2])
+
+
+def _with_integer_labels(graph: nx.Graph[Any]) -> Graph:
+    wrong = sorted(label for label in graph if not INTEGER.fullmatch(label))
+    if wrong:
+        raise ValueError(
+            f"node labels are integers here, not {listed(wrong)}: renumber them, in Python with "
+            "networkx.convert_node_labels_to_integers(graph, label_attribute='label')"
+        )
+    texts: dict[int, str] = {}
+    for label in graph:
+        if int(label) in texts:
+            raise ValueError(f"the labels {texts[int(label)]!r} and {label!r} are the same integer: rename one of them")
+        texts[int(label)] = label
+    mapping: dict[Any, Any] = {label: number for number, label in texts.items()}
+    return nx.relabel_nodes(graph, mapping)

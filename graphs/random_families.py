@@ -1,0 +1,261 @@
+"""Random networks, drawn from the given generator: Erdős–Rényi, geometric, small world, scale free, regular."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil, inf, log, pi, sqrt
+
+import networkx as nx
+import numpy as np
+from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import pdist, squareform
+
+from kernelswarm.graphs.layout import circle
+from kernelswarm.graphs.redraw import draw_until_connected, require_attempts
+from kernelswarm.graphs.topology import DEFAULT_NODES, Graph, from_edges, require_edges, require_nodes
+
+
+@dataclass(frozen=True)
+class ErdosRenyi:
+    """Every pair of nodes adjacent with the same probability, independently; drawn again until connected.
+
+    Connected draws are likely when ``edge_probability`` lies above ``ln(nodes) / nodes``.
+
+    Parameters
+    ----------
+    nodes : int
+        At least 1.
+    edge_probability : float
+        In (0, 1].
+    attempts : int
+        Draws before giving up, at least 1.
+
+    References
+    ----------
+    P. Erdős and A. Rényi, On the evolution of random graphs, Publ. Math. Inst. Hung. Acad. Sci. 5, 1960.
+    """
+
+    nodes: int = DEFAULT_NODES
+    edge_probability: float = 0.2
+    attempts: int = 100
+
+    def __post_init__(self) -> None:
+        require_nodes(self.nodes)
+        if not 0 < self.edge_probability <= 1:
+            raise ValueError(f"edge_probability = {self.edge_probability!r} must lie above 0 and at most at 1")
+        require_edges("edge_probability", self.edge_probability, self.edge_probability * self.nodes**2 / 2)
+        require_attempts(self.attempts)
+
+    def build(self, generator: np.random.Generator) -> Graph:
+        """Draw the network; ValueError when no draw was connected."""
+
+        def draw() -> Graph:
+            drawn = nx.fast_gnp_random_graph(self.nodes, self.edge_probability, seed=generator)
+            return from_edges(self.nodes, drawn.edges)
+
+        def remedy(last: Graph) -> str:
+            threshold = log(self.nodes) / self.nodes
+            if self.edge_probability < threshold:
+                return f"raise edge_probability above ln(nodes)/nodes = {rounded_up(threshold)}"
+            return f"raise edge_probability to {rounded_up(min(1.0, 1.5 * self.edge_probability))} or raise attempts"
+
+        return draw_until_connected(draw, self.attempts, f"edge_probability = {self.edge_probability!r}", remedy)
+
+
+@dataclass(frozen=True)
+class RandomGeometric:
+    """Nodes at uniform places in the unit square, adjacent if and only if within ``radius``; redrawn until connected.
+
+    Parameters
+    ----------
+    nodes : int
+        At least 1.
+    radius : float
+        Greatest distance of adjacent nodes, positive; ``sqrt(2)`` and more makes the network complete.
+    attempts : int
+        Draws before giving up, at least 1.
+
+    References
+    ----------
+    M. Penrose, Random Geometric Graphs, Oxford University Press, 2003.
+    """
+
+    nodes: int = DEFAULT_NODES
+    radius: float = 0.4
+    attempts: int = 100
+
+    def __post_init__(self) -> None:
+        require_nodes(self.nodes)
+        if not 0 < self.radius < inf:
+            raise ValueError(f"radius = {self.radius!r} must be positive: nodes lie in the unit square")
+        require_edges("radius", self.radius, min(1.0, pi * self.radius**2) * self.nodes**2 / 2)
+        require_attempts(self.attempts)
+
+    def build(self, generator: np.random.Generator) -> Graph:
+        """Draw the network, ``pos`` being the places; ValueError when no draw was connected."""
+
+        def draw() -> Graph:
+            places = generator.random((self.nodes, 2))
+            pairs: Iterable[tuple[int, int]] = cKDTree(places).query_pairs(self.radius, output_type="ndarray").tolist()
+            return from_edges(self.nodes, ((i, j) for i, j in pairs), places)
+
+        def remedy(last: Graph) -> str:
+            if self.nodes > 2000:  # the distances of all pairs would fill the memory
+                threshold = sqrt(log(self.nodes) / (pi * self.nodes))
+                return f"raise radius well above sqrt(ln(nodes)/(pi nodes)) = {rounded_up(threshold)}"
+            enough = rounded_up(connecting_radius(last))
+            return f"raise radius ({enough} would have connected the last one) or raise attempts"
+
+        return draw_until_connected(draw, self.attempts, f"radius = {self.radius!r}", remedy)
+
+
+@dataclass(frozen=True)
+class SmallWorld:
+    """A ring of nodes joined to their nearest ``neighbors``, where every edge is rewired with some probability.
+
+    The number of edges stays ``nodes * neighbors / 2``. Drawn again until connected.
+
+    Parameters
+    ----------
+    nodes : int
+        More than ``neighbors``.
+    neighbors : int
+        Even, at least 2: half of them on each side.
+    rewire_probability : float
+        In [0, 1]; 0 keeps the ring lattice.
+    attempts : int
+        Draws before giving up, at least 1.
+
+    References
+    ----------
+    D. J. Watts and S. H. Strogatz, Collective dynamics of small-world networks, Nature 393, 1998.
+    """
+
+    nodes: int = DEFAULT_NODES
+    neighbors: int = 4
+    rewire_probability: float = 0.1
+    attempts: int = 100
+
+    def __post_init__(self) -> None:
+        require_nodes(self.nodes, 3, "two neighbors and the node itself")
+        if self.neighbors < 2 or self.neighbors % 2 == 1:
+            raise ValueError(f"neighbors = {self.neighbors!r} must be even and at least 2: half of them on each side")
+        if self.neighbors >= self.nodes:
+            raise ValueError(f"neighbors = {self.neighbors!r} must be less than nodes = {self.nodes!r}")
+        if not 0 <= self.rewire_probability <= 1:
+            raise ValueError(f"rewire_probability = {self.rewire_probability!r} must lie between 0 and 1")
+        require_edges("neighbors", self.neighbors, self.nodes * self.neighbors / 2)
+        require_attempts(self.attempts)
+
+    def build(self, generator: np.random.Generator) -> Graph:
+        """Draw the network with its nodes on a circle; ValueError when no draw was connected."""
+
+        def draw() -> Graph:
+            drawn = nx.watts_strogatz_graph(self.nodes, self.neighbors, self.rewire_probability, seed=generator)
+            return from_edges(self.nodes, drawn.edges, circle(self.nodes))
+
+        def remedy(last: Graph) -> str:
+            return f"raise neighbors above {self.neighbors}, lower rewire_probability or raise attempts"
+
+        return draw_until_connected(draw, self.attempts, f"rewire_probability = {self.rewire_probability!r}", remedy)
+
+
+@dataclass(frozen=True)
+class ScaleFree:
+    """Nodes added one by one, each attached to ``attachments`` others drawn in proportion to their degrees.
+
+    It starts from a star of ``attachments + 1`` nodes and is always connected, with a few hubs and
+    ``attachments * (nodes - attachments)`` edges.
+
+    Parameters
+    ----------
+    nodes : int
+        More than ``attachments``.
+    attachments : int
+        At least 1 (which makes a tree).
+
+    References
+    ----------
+    A.-L. Barabási and R. Albert, Emergence of scaling in random networks, Science 286, 1999.
+    """
+
+    nodes: int = DEFAULT_NODES
+    attachments: int = 2
+
+    def __post_init__(self) -> None:
+        require_nodes(self.nodes, 2, "a node to attach and one to attach it to")
+        if not 1 <= self.attachments < self.nodes:
+            raise ValueError(f"attachments = {self.attachments!r} must be at least 1 and below nodes = {self.nodes!r}")
+        require_edges("attachments", self.attachments, float(self.attachments) * self.nodes)
+
+    def build(self, generator: np.random.Generator) -> Graph:
+        """Draw the network."""
+        return from_edges(self.nodes, nx.barabasi_albert_graph(self.nodes, self.attachments, seed=generator).edges)
+
+
+@dataclass(frozen=True)
+class Regular:
+    """A network drawn among those in which every node has the same degree; drawn again until connected.
+
+    Parameters
+    ----------
+    nodes : int
+        More than ``degree``; ``nodes * degree`` must be even.
+    degree : int
+        At least 1. From 3 on nearly every draw is connected; 2 draws unions of rings, seldom a single one.
+    attempts : int
+        Draws before giving up, at least 1.
+
+    References
+    ----------
+    A. Steger and N. C. Wormald, Generating random regular graphs quickly, Comb. Probab. Comput. 8, 1999.
+    """
+
+    nodes: int = DEFAULT_NODES
+    degree: int = 4
+    attempts: int = 100
+
+    def __post_init__(self) -> None:
+        require_nodes(self.nodes, 2, "a node of some degree needs a neighbor")
+        if not 1 <= self.degree < self.nodes:
+            raise ValueError(f"degree = {self.degree!r} must be at least 1 and less than nodes = {self.nodes!r}")
+        if self.degree == 1 and self.nodes > 2:
+            raise ValueError(f"degree = 1 leaves {self.nodes} nodes in separate pairs: use at least 2, or two nodes")
+        if self.nodes * self.degree % 2 == 1:
+            raise ValueError(
+                f"degree = {self.degree!r} must be even for an odd number of nodes, {self.nodes}: every edge has two "
+                f"ends; use degree {self.degree - 1} or {self.degree + 1}, or another number of nodes"
+            )
+        require_edges("degree", self.degree, self.nodes * self.degree / 2)
+        require_attempts(self.attempts)
+
+    def build(self, generator: np.random.Generator) -> Graph:
+        """Draw the network; ValueError when no draw was connected."""
+
+        def draw() -> Graph:
+            # Pairing edge ends at random gets stuck when nearly all pairs are wanted; their complement is sparse.
+            absent = self.nodes - 1 - self.degree
+            if absent < self.degree:
+                return from_edges(self.nodes, nx.complement(self._of_degree(absent, generator)).edges)
+            return self._of_degree(self.degree, generator)
+
+        def remedy(last: Graph) -> str:
+            return "use a degree of at least 3, or the ring" if self.degree == 2 else "raise attempts"
+
+        return draw_until_connected(draw, self.attempts, f"degree = {self.degree!r}", remedy)
+
+    def _of_degree(self, degree: int, generator: np.random.Generator) -> Graph:
+        return from_edges(self.nodes, nx.random_regular_graph(degree, self.nodes, seed=generator).edges)
+
+
+def connecting_radius(graph: Graph) -> float:
+    """Return the smallest radius that connects the nodes: the longest edge of their minimum spanning tree."""
+    places = np.array([place for _, place in graph.nodes(data="pos")])
+    return float(minimum_spanning_tree(squareform(pdist(places))).max())
+
+
+def rounded_up(value: float) -> float:
+    """Return the value with three decimals, rounded up, so that what a message proposes is enough."""
+    return ceil(value * 1000) / 1000

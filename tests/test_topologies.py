@@ -1,0 +1,314 @@
+"""Every topology keeps the contract and is what its definition says; what no network can be built from is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import FrozenInstanceError, fields
+from itertools import pairwise
+from math import dist, isclose, sin, sqrt
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelswarm.graphs.cliques import Barbell, Caveman
+from kernelswarm.graphs.elementary import BalancedTree, Complete, Path, Ring, Star
+from kernelswarm.graphs.files import File
+from kernelswarm.graphs.lattices import Grid, Torus
+from kernelswarm.graphs.random_families import (
+    ErdosRenyi,
+    RandomGeometric,
+    Regular,
+    ScaleFree,
+    SmallWorld,
+)
+from kernelswarm.graphs.topology import Graph, Topology
+from kernelswarm.graphs.validation import validate
+from kernelswarm.simulations.naming import PARTS
+
+DETERMINISTIC: list[Topology] = [
+    *(family(nodes) for family in (Ring, Path, Star, Complete) for nodes in (1, 2, 3, 20)),
+    *(BalancedTree(), BalancedTree(1, 4), BalancedTree(3, 2), BalancedTree(2, 0), BalancedTree(2, nodes=1)),
+    *(BalancedTree(3, nodes=20), BalancedTree(2, height=4, nodes=20)),
+    *(family() for family in (Grid, Torus, Caveman, Barbell)),
+    *(family(rows, columns) for family in (Grid, Torus) for rows, columns in ((1, 1), (1, 5), (2, 2), (2, 7), (6, 3))),
+    *(family(nodes=nodes) for family in (Grid, Torus) for nodes in (1, 2, 3, 36)),
+    *(Caveman(1, 5), Caveman(2, 3), Caveman(3, 3), Caveman(6, 4), Caveman(nodes=3), Caveman(nodes=4)),
+    *(Barbell(4), Barbell(5), Barbell(21), Barbell(20, 8), Barbell(20, 0)),
+]
+RANDOM: list[Topology] = [
+    *(ErdosRenyi(), ErdosRenyi(1), ErdosRenyi(2, 1.0), ErdosRenyi(40, 0.1)),
+    *(RandomGeometric(), RandomGeometric(1), RandomGeometric(60, 0.3), RandomGeometric(5, 2.0)),
+    *(SmallWorld(), SmallWorld(3, 2), SmallWorld(21, 4, 1.0), SmallWorld(12, 6, 0.0)),
+    *(ScaleFree(), ScaleFree(2, 1), ScaleFree(50, 1), ScaleFree(10, 9)),
+    *(Regular(), Regular(2, 1), Regular(9, 8), Regular(9, 6), Regular(30, 3), Regular(8, 2)),
+]
+EVERY = DETERMINISTIC + RANDOM
+PLACED = (Ring, Path, Star, Complete, BalancedTree, Grid, Torus, Caveman, Barbell, RandomGeometric, SmallWorld)
+
+
+def build(topology: Topology, seed: int = 0) -> Graph:
+    return topology.build(np.random.default_rng(seed))
+
+
+def edges(graph: Graph) -> set[tuple[int, int]]:
+    return {(min(edge), max(edge)) for edge in graph.edges}
+
+
+def degrees(graph: Graph) -> Counter[int]:
+    return Counter(degree for _, degree in graph.degree)
+
+
+def test_every_name_is_tried_here() -> None:
+    tried = {f"{type(topology).__module__}:{type(topology).__qualname__}" for topology in EVERY}
+    assert set(PARTS["topology"].values()) - {f"{File.__module__}:File"} == tried
+
+
+# --- the contract, over every topology
+
+
+@pytest.mark.parametrize("topology", EVERY, ids=repr)
+def test_builds_a_valid_network_in_sorted_order(topology: Topology) -> None:
+    graph = build(topology)
+    assert type(graph) is nx.Graph
+    assert list(graph.nodes) == list(range(len(graph)))
+    assert all(type(node) is int for node in graph.nodes)
+    assert list(graph.edges) == sorted(edges(graph))
+    valid = validate(graph)
+    assert nx.utils.graphs_equal(valid, graph)
+
+
+@pytest.mark.parametrize("topology", EVERY, ids=repr)
+def test_the_number_of_nodes_is_the_one_asked_for(topology: Topology) -> None:
+    nodes = getattr(topology, "nodes", None)
+    if nodes is not None:
+        assert len(build(topology)) == nodes
+
+
+@pytest.mark.parametrize("topology", EVERY, ids=repr)
+def test_positions_are_distinct_points_of_the_unit_square(topology: Topology) -> None:
+    places = nx.get_node_attributes(build(topology), "pos")
+    if not isinstance(topology, PLACED):
+        assert places == {}
+        return
+    points = np.array(list(places.values()))
+    assert points.shape == (len(build(topology)), 2)
+    assert points.min() >= -1e-12 and points.max() <= 1 + 1e-12
+    assert len(np.unique(points.round(6), axis=0)) == len(points)
+    assert all(type(value) is float for place in places.values() for value in place)
+
+
+@pytest.mark.parametrize("topology", EVERY, ids=repr)
+def test_the_same_seed_gives_the_same_network(topology: Topology) -> None:
+    assert nx.utils.graphs_equal(build(topology, 3), build(topology, 3))
+
+
+@pytest.mark.parametrize("topology", DETERMINISTIC, ids=repr)
+def test_deterministic_topologies_leave_the_generator_alone(topology: Topology) -> None:
+    used, fresh = np.random.default_rng(0), np.random.default_rng(0)
+    topology.build(used)
+    assert used.random() == fresh.random()
+
+
+@pytest.mark.parametrize("family", [ErdosRenyi, RandomGeometric, SmallWorld, ScaleFree, Regular])
+def test_random_topologies_follow_the_seed(family: type[Topology]) -> None:
+    assert len({frozenset(edges(build(family(), seed))) for seed in range(5)}) == 5
+
+
+@pytest.mark.parametrize("topology", EVERY, ids=repr)
+def test_topologies_are_frozen_and_equal_when_rebuilt_from_their_fields(topology: Topology) -> None:
+    values = {field.name: getattr(topology, field.name) for field in fields(topology)}  # type: ignore[arg-type]
+    assert type(topology)(**values) == topology
+    with pytest.raises(FrozenInstanceError):
+        topology.nodes = 3  # type: ignore[attr-defined]
+
+
+# --- the definitions
+
+
+@pytest.mark.parametrize("nodes", [3, 4, 20])
+def test_ring_joins_each_node_to_the_next(nodes: int) -> None:
+    assert edges(build(Ring(nodes))) == {(min(i, j), max(i, j)) for i in range(nodes) for j in [(i + 1) % nodes]}
+
+
+def test_small_rings_have_no_loops_and_no_parallel_edges() -> None:
+    assert edges(build(Ring(1))) == set()
+    assert edges(build(Ring(2))) == {(0, 1)}
+
+
+def test_path_joins_each_node_to_the_next_but_not_the_ends() -> None:
+    assert edges(build(Path(5))) == {(0, 1), (1, 2), (2, 3), (3, 4)}
+
+
+def test_star_joins_everyone_to_node_zero() -> None:
+    assert edges(build(Star(6))) == {(0, node) for node in range(1, 6)}
+
+
+def test_complete_joins_everyone() -> None:
+    assert degrees(build(Complete(9))) == {8: 9}
+
+
+@pytest.mark.parametrize(("branching", "height"), [(1, 5), (2, 3), (3, 3), (5, 1), (4, 0)])
+def test_full_tree_branches_at_every_inner_node(branching: int, height: int) -> None:
+    graph = build(BalancedTree(branching, height))
+    assert len(graph) == sum(branching**level for level in range(height + 1))
+    depth = nx.single_source_shortest_path_length(graph, 0)
+    for node in graph:
+        children = sum(depth[other] == depth[node] + 1 for other in graph.neighbors(node))
+        assert children == (branching if depth[node] < height else 0)
+    assert nx.is_tree(graph)
+
+
+@given(branching=st.integers(1, 5), nodes=st.integers(1, 80))
+def test_tree_of_any_size_fills_its_levels_in_turn(branching: int, nodes: int) -> None:
+    graph = build(BalancedTree(branching, nodes=nodes))
+    assert nx.is_tree(graph) and len(graph) == nodes
+    sizes = Counter(nx.single_source_shortest_path_length(graph, 0).values())
+    last = max(sizes)
+    assert all(sizes[level] == branching**level for level in range(last))
+    assert 1 <= sizes[last] <= branching**last
+    assert BalancedTree(branching, last, nodes) == BalancedTree(branching, last, nodes)  # the height agrees
+
+
+@given(rows=st.integers(1, 6), columns=st.integers(1, 6))
+def test_grid_joins_nodes_one_step_apart(rows: int, columns: int) -> None:
+    graph = build(Grid(rows, columns))
+    steps = {
+        (i, j)
+        for i in range(rows * columns)
+        for j in range(i + 1, rows * columns)
+        if abs(i // columns - j // columns) + abs(i % columns - j % columns) == 1
+    }
+    assert edges(graph) == steps
+
+
+@given(rows=st.integers(1, 6), columns=st.integers(1, 6))
+def test_torus_joins_nodes_one_step_apart_around_both_ways(rows: int, columns: int) -> None:
+    def around(first: int, second: int, size: int) -> int:
+        return min((first - second) % size, (second - first) % size)
+
+    steps = {
+        (i, j)
+        for i in range(rows * columns)
+        for j in range(i + 1, rows * columns)
+        if around(i // columns, j // columns, rows) + around(i % columns, j % columns, columns) == 1
+    }
+    assert edges(build(Torus(rows, columns))) == steps
+
+
+@pytest.mark.parametrize(("nodes", "rows", "columns"), [(20, 4, 5), (36, 6, 6), (22, 2, 11), (3, 1, 3), (1, 1, 1)])
+def test_lattice_of_nodes_is_the_most_square_one(nodes: int, rows: int, columns: int) -> None:
+    for family in (Grid, Torus):
+        assert edges(build(family(nodes=nodes))) == edges(build(family(rows, columns)))
+        assert edges(build(family(rows=rows, nodes=nodes))) == edges(build(family(rows, columns)))
+        assert edges(build(family(columns=columns, nodes=nodes))) == edges(build(family(rows, columns)))
+
+
+@pytest.mark.parametrize("family", sorted({type(topology) for topology in EVERY}, key=repr))
+def test_every_family_has_20_nodes_by_default(family: type[Topology]) -> None:
+    assert len(build(family())) == 20
+
+
+@pytest.mark.parametrize(("cliques", "size"), [(2, 3), (3, 3), (4, 5), (6, 4)])
+def test_caveman_rewires_one_edge_of_each_clique_to_the_one_before(cliques: int, size: int) -> None:
+    found = edges(build(Caveman(cliques, size)))
+    expected = set()
+    for clique in range(cliques):
+        first = clique * size
+        inside = {(i, j) for i in range(first, first + size) for j in range(i + 1, first + size)}
+        before = (first - 1) % (cliques * size)
+        expected |= inside - {(first, first + 1)} | {(min(first, before), max(first, before))}
+    assert found == expected
+
+
+def test_a_single_clique_is_complete() -> None:
+    assert edges(build(Caveman(1, 5))) == edges(build(Complete(5)))
+
+
+@pytest.mark.parametrize(("nodes", "bridge", "ends"), [(20, 0, 10), (20, 6, 7), (21, 1, 10), (4, 0, 2)])
+def test_barbell_is_two_complete_graphs_and_a_path(nodes: int, bridge: int, ends: int) -> None:
+    graph = build(Barbell(nodes, bridge))
+    left, path, right = range(ends), range(ends, ends + bridge), range(ends + bridge, nodes)
+    for clique in (left, right):
+        assert edges(graph.subgraph(clique)) == {(i, j) for i in clique for j in clique if i < j}
+    line = [left[-1], *path, right[0]]
+    joining = {edge for edge in edges(graph) if not (set(edge) <= set(left) or set(edge) <= set(right))}
+    assert joining == set(pairwise(line))
+
+
+def test_barbell_without_a_bridge_takes_the_shortest_that_fits() -> None:
+    assert edges(build(Barbell(20))) == edges(build(Barbell(20, 0)))
+    assert edges(build(Barbell(21))) == edges(build(Barbell(21, 1)))
+
+
+def test_erdos_renyi_has_each_edge_with_its_probability() -> None:
+    nodes, probability, draws = 20, 0.5, 40
+    generator = np.random.default_rng(0)
+    topology = ErdosRenyi(nodes, probability)
+    counts = Counter(edge for _ in range(draws) for edge in edges(topology.build(generator)))
+    pairs = nodes * (nodes - 1) // 2
+    spread = sqrt(draws * pairs * probability * (1 - probability))
+    assert abs(sum(counts.values()) - draws * pairs * probability) < 4 * spread
+    each = np.array([counts[i, j] for i in range(nodes) for j in range(i + 1, nodes)])
+    assert np.abs(each - draws * probability).max() < 5 * sqrt(draws * probability * (1 - probability))
+
+
+def test_erdos_renyi_with_certain_edges_is_complete() -> None:
+    assert edges(build(ErdosRenyi(7, 1.0))) == edges(build(Complete(7)))
+
+
+@pytest.mark.parametrize(("nodes", "radius"), [(20, 0.4), (60, 0.25), (5, 1.5)])
+def test_random_geometric_nodes_are_adjacent_iff_within_the_radius(nodes: int, radius: float) -> None:
+    graph = build(RandomGeometric(nodes, radius))
+    places = nx.get_node_attributes(graph, "pos")
+    within = {(i, j) for i in places for j in places if i < j and dist(places[i], places[j]) <= radius}
+    assert edges(graph) == within
+
+
+@pytest.mark.parametrize("neighbors", [2, 4, 6])
+def test_small_world_without_rewiring_joins_the_nearest_on_the_ring(neighbors: int) -> None:
+    graph = build(SmallWorld(13, neighbors, 0.0))
+    near = {(i, j) for i in range(13) for j in range(i + 1, 13) if min(j - i, 13 - j + i) <= neighbors // 2}
+    assert edges(graph) == near
+
+
+@pytest.mark.parametrize("probability", [0.1, 0.5, 1.0])
+def test_small_world_keeps_its_number_of_edges(probability: float) -> None:
+    graph = build(SmallWorld(40, 4, probability))
+    assert graph.number_of_edges() == 80
+    assert edges(graph) != edges(build(SmallWorld(40, 4, 0.0)))
+
+
+@pytest.mark.parametrize(("nodes", "attachments"), [(30, 1), (30, 2), (100, 5), (4, 3)])
+def test_scale_free_nodes_bring_their_attachments(nodes: int, attachments: int) -> None:
+    graph = build(ScaleFree(nodes, attachments))
+    assert graph.number_of_edges() == attachments * (nodes - attachments)
+    for node in range(attachments + 1, nodes):
+        assert sum(other < node for other in graph.neighbors(node)) == attachments
+
+
+def test_scale_free_has_hubs() -> None:
+    graph = build(ScaleFree(400, 2))
+    assert max(degrees(graph)) > 5 * 2 * graph.number_of_edges() / 400
+
+
+@pytest.mark.parametrize(("nodes", "degree"), [(20, 4), (2, 1), (9, 8), (9, 6), (12, 2), (40, 3), (40, 37)])
+def test_regular_nodes_have_the_same_degree(nodes: int, degree: int) -> None:
+    assert degrees(build(Regular(nodes, degree))) == {degree: nodes}
+
+
+# --- positions
+
+
+def test_ring_neighbors_are_equally_far_apart() -> None:
+    graph = build(Ring(12))
+    places = nx.get_node_attributes(graph, "pos")
+    assert all(isclose(dist(places[i], places[j]), sin(np.pi / 12)) for i, j in graph.edges)
+
+
+def test_grid_neighbors_are_equally_far_apart() -> None:
+    graph = build(Grid(3, 5))
+    places = nx.get_node_attributes(graph, "pos")
+    assert all(isclose(dist(places[i], places[j]), 0.25) for i, j in graph.edges)

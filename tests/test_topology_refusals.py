@@ -1,0 +1,148 @@
+"""Random networks are drawn again until connected, and what no network can be built from is refused by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.graphs.cliques import Barbell, Caveman
+from kernelswarm.graphs.elementary import BalancedTree, Complete, Path, Ring, Star
+from kernelswarm.graphs.lattices import Grid, Torus
+from kernelswarm.graphs.random_families import (
+    ErdosRenyi,
+    RandomGeometric,
+    Regular,
+    ScaleFree,
+    SmallWorld,
+    connecting_radius,
+)
+from kernelswarm.graphs.topology import Graph, Topology
+
+
+def build(topology: Topology, seed: int = 0) -> Graph:
+    return topology.build(np.random.default_rng(seed))
+
+
+# --- drawing again until connected
+
+
+@pytest.mark.parametrize("topology", [ErdosRenyi(20, 0.12), RandomGeometric(20, 0.3), Regular(12, 2)], ids=repr)
+def test_networks_that_are_seldom_connected_are_redrawn(topology: Topology) -> None:
+    assert all(nx.is_connected(build(topology, seed)) for seed in range(10))
+    once = type(topology)(**{**vars(topology), "attempts": 1})
+    refused = 0
+    for seed in range(10):
+        try:
+            first = build(once, seed)
+        except ValueError:
+            refused += 1
+        else:
+            assert set(first.edges) == set(
+                build(topology, seed).edges
+            )  # a connected first draw is the one that is taken
+    assert refused > 0
+
+
+def refused(topology: Topology) -> str:
+    """Return what the first seed whose draws are all disconnected is told."""
+    for seed in range(50):
+        try:
+            build(topology, seed)
+        except ValueError as refusal:
+            return str(refusal)
+    raise AssertionError(f"{topology} always found a connected network")
+
+
+def test_an_edge_probability_below_the_threshold_is_told_the_threshold() -> None:
+    told = refused(ErdosRenyi(20, 0.02, attempts=5))
+    assert told.startswith(
+        "edge_probability = 0.02 gave no connected network of 20 nodes in 5 draws (the last one fell"
+    )
+    assert told.endswith("raise edge_probability above ln(nodes)/nodes = 0.15")
+
+
+def test_an_unlucky_edge_probability_above_the_threshold_is_told_to_try_again() -> None:
+    told = refused(ErdosRenyi(20, 0.16, attempts=1))
+    assert told.startswith("edge_probability = 0.16 gave no connected network of 20 nodes in the only draw")
+    assert told.endswith("raise edge_probability to 0.24 or raise attempts")
+
+
+def test_a_radius_that_is_too_small_is_told_one_that_would_do() -> None:
+    told = refused(RandomGeometric(20, 0.05, attempts=1))
+    assert told.startswith("radius = 0.05 ")
+    found = re.search(r"raise radius \((0\.\d+) would have connected the last one\)", told)
+    assert found is not None
+    enough = float(found[1])
+    assert len(build(RandomGeometric(20, enough, attempts=1))) == 20  # the same only draw, seed 0, is connected now
+
+
+def test_the_connecting_radius_is_the_smallest_that_connects() -> None:
+    graph = build(RandomGeometric(25, 2.0))
+    places = nx.get_node_attributes(graph, "pos")
+    enough = connecting_radius(graph)
+    assert nx.is_connected(nx.random_geometric_graph(25, enough + 1e-9, pos=places))
+    assert not nx.is_connected(nx.random_geometric_graph(25, enough - 1e-9, pos=places))
+
+
+def test_unions_of_rings_are_told_to_use_a_higher_degree() -> None:
+    told = refused(Regular(60, 2, attempts=1))
+    assert told.startswith("degree = 2 ") and told.endswith("use a degree of at least 3, or the ring")
+
+
+# --- refusals
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Ring(0), "nodes = 0 must be at least 1"),
+        (lambda: Path(-3), "nodes = -3 must be at least 1"),
+        (lambda: Star(10**9), "nodes = 1000000000 must be at most 1,000,000"),
+        (lambda: Complete(100_000), "nodes = 100000 gives about 5e+09 edges"),
+        (lambda: BalancedTree(0), "branching = 0 must be at least 1"),
+        (lambda: BalancedTree(2, -1), "height = -1 must be at least 0"),
+        (lambda: BalancedTree(10, 12), "height = 12 makes a tree of more than 1,000,000 nodes"),
+        (lambda: BalancedTree(2, 3, 20), "nodes = 20 makes a tree of height 4"),
+        (lambda: BalancedTree(2, nodes=0), "nodes = 0 must be at least 1"),
+        (lambda: Grid(0, 4), "rows = 0 must be at least 1"),
+        (lambda: Grid(4, -1), "columns = -1 must be at least 1"),
+        (lambda: Grid(rows=3), "rows = 3 is one side only: give columns or nodes too"),
+        (lambda: Torus(columns=3), "columns = 3 is one side only: give rows or nodes too"),
+        (lambda: Grid(3, 4, 13), "nodes = 13 is not rows * columns = 3 * 4"),
+        (lambda: Grid(rows=3, nodes=20), "nodes = 20 is not rows * columns = 3 * 6"),
+        (lambda: Torus(nodes=17), "nodes = 17 is a prime number and has no two sides: use 16 or 18"),
+        (lambda: Grid(nodes=0), "nodes = 0 must be at least 1"),
+        (lambda: Grid(2000, 2000), "nodes = 4000000 must be at most 1,000,000"),
+        (lambda: Caveman(5, 2), "clique_size = 2 must be at least 3"),
+        (lambda: Caveman(0, 3), "cliques = 0 must be at least 1"),
+        (lambda: Caveman(nodes=2), "nodes = 2 must be at least 3"),
+        (lambda: Caveman(cliques=5, nodes=10), "clique_size = 2 must be at least 3"),
+        (lambda: Barbell(3), "nodes = 3 must be at least 4"),
+        (lambda: Barbell(20, -2), "bridge = -2 must be at least 0"),
+        (lambda: Barbell(20, 3), "bridge = 3 leaves 17 of 20 nodes"),
+        (lambda: Barbell(20, 18), "bridge = 18 leaves fewer than two nodes"),
+        (lambda: ErdosRenyi(20, 0.0), "edge_probability = 0.0 must lie above 0"),
+        (lambda: ErdosRenyi(20, 1.5), "edge_probability = 1.5 must lie above 0"),
+        (lambda: ErdosRenyi(20, float("nan")), "edge_probability = nan must lie above 0"),
+        (lambda: ErdosRenyi(100_000, 0.5), "edge_probability = 0.5 gives about 2.5e+09 edges"),
+        (lambda: ErdosRenyi(attempts=0), "attempts = 0 must be at least 1"),
+        (lambda: RandomGeometric(20, 0.0), "radius = 0.0 must be positive"),
+        (lambda: RandomGeometric(20, float("inf")), "radius = inf must be positive"),
+        (lambda: SmallWorld(20, 3), "neighbors = 3 must be even"),
+        (lambda: SmallWorld(20, 20), "neighbors = 20 must be less than nodes = 20"),
+        (lambda: SmallWorld(20, 4, -0.1), "rewire_probability = -0.1 must lie between 0 and 1"),
+        (lambda: ScaleFree(20, 0), "attachments = 0 must be at least 1 and below nodes = 20"),
+        (lambda: ScaleFree(20, 20), "attachments = 20 must be at least 1 and below nodes = 20"),
+        (lambda: Regular(9, 3), "degree = 3 must be even for an odd number of nodes, 9"),
+        (lambda: Regular(9, 9), "degree = 9 must be at least 1 and less than nodes = 9"),
+        (lambda: Regular(9, 0), "degree = 0 must be at least 1"),
+        (lambda: Regular(8, 1), "degree = 1 leaves 8 nodes in separate pairs"),
+    ],
+)
+def test_impossible_settings_are_refused_by_name(make: Callable[[], Topology], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        make()
