@@ -1,0 +1,144 @@
+"""Read npz and svmlight files: inputs and targets as arrays without names."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from kernelswarm.simulations.streams.reading import call, choices, column_numbers, shorten
+from kernelswarm.simulations.streams.rows import Numbers, Rows
+from kernelswarm.simulations.wording import shown
+
+#: Bytes that a sparse file may take as a full array before it is refused.
+MOST_BYTES = 8 * 2**30
+
+
+def read_npz(key: str, path: Path, node_array: str, split_columns: tuple[str | int, ...]) -> tuple[Rows, Rows | None]:
+    """Read arrays x (n, p) and y (n,) or (n, q), optionally x_test, y_test and the nodes of both kinds of rows.
+
+    Raises
+    ------
+    ValueError
+        If the file is not an npz file of numbers, lacks an array, or the arrays do not fit together.
+    """
+    name = call(key, path)
+    try:
+        archive = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{name} is not an npz file: write it with numpy.savez, or set format to what it is"
+        ) from error
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise ValueError(f"{name} holds a single array: save x and y together with numpy.savez")
+    with archive:
+        known = list(archive.files)
+        needed = ["x", "y"] + (["x_test", "y_test"] if {"x_test", "y_test"} & set(known) else [])
+        if node_array and (node_array in known or node_array != "node"):
+            needed.append(node_array)
+            if f"{node_array}_test" in known:
+                needed.append(f"{node_array}_test")
+        arrays = {}
+        for array in needed:
+            if array not in known:
+                raise ValueError(f"{name} has no array {shown(array)}{choices(array, known)}")
+            try:
+                arrays[array] = archive[array]
+            except (ValueError, OSError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+                raise ValueError(
+                    f"{name}: the array {shown(array)} cannot be read ({shorten(error)}): save plain arrays of numbers"
+                ) from error
+    training = npz_rows(name, arrays, "x", "y", node_array, split_columns)
+    if "x_test" not in arrays:
+        return training, None
+    return training, npz_rows(name, arrays, "x_test", "y_test", f"{node_array}_test", split_columns)
+
+
+def npz_rows(
+    name: str, arrays: dict[str, Numbers], x: str, y: str, node: str, split_columns: tuple[str | int, ...]
+) -> Rows:
+    """Check that arrays fit together, and make rows of them."""
+    for array in (x, y):
+        if arrays[array].dtype.kind not in "biuf":
+            raise ValueError(f"{name}: {array} has type {arrays[array].dtype}; it must hold real numbers: convert it")
+    points, targets = arrays[x], arrays[y]
+    if points.ndim != 2:
+        raise ValueError(
+            f"{name}: {x} has shape {points.shape}; it must be (rows, inputs): "
+            + ("save x[:, None] for one input" if points.ndim == 1 else "reshape it")
+        )
+    if targets.ndim not in (1, 2) or len(targets) != len(points):
+        raise ValueError(
+            f"{name}: {y} has shape {targets.shape}; with {x} of shape {points.shape} it must be ({len(points)},) or "
+            f"({len(points)}, targets): save one target row for each row of {x}"
+        )
+    ids = None
+    if node in arrays:
+        ids = arrays[node]
+        if ids.shape != (len(points),) or ids.dtype.kind not in "iu":
+            raise ValueError(
+                f"{name}: {node} has shape {ids.shape} and type {ids.dtype}; it must be integers ({len(points)},), the "
+                f'node of each row of {x}: correct it, or set node_column = "" to ignore it'
+            )
+        ids = ids.astype(np.int64)
+    places = column_numbers(name, split_columns, points.shape[1])
+    if targets.ndim == 1:
+        targets = targets[:, None]
+    return Rows(
+        name=name,
+        points=points,
+        targets=targets,
+        columns=tuple(f"{x}[:, {column}]" for column in range(points.shape[1])),
+        target_columns=(y,) if targets.shape[1] == 1 else tuple(f"{y}[:, {k}]" for k in range(targets.shape[1])),
+        counting="rows count from 0",
+        ids=ids,
+        places=points[:, places] if places else None,
+        whole=targets.dtype.kind in "biu",
+    )
+
+
+def read_svmlight(files: list[tuple[str, Path]], split_columns: tuple[str | int, ...]) -> tuple[Rows, Rows | None]:
+    """Read one svmlight file, or two with the same features: lines "label feature:value ...", gzipped or not.
+
+    Raises
+    ------
+    ValueError
+        If a file is not of this format, or too large as a full array.
+    """
+    from sklearn.datasets import load_svmlight_files
+
+    names = [call(key, path) for key, path in files]
+    try:
+        loaded = load_svmlight_files([str(path.expanduser()) for _, path in files])
+    except (ValueError, OSError, EOFError, zlib.error) as error:
+        raise ValueError(
+            f"{' and '.join(names)} cannot be read as svmlight ({shorten(error)}): every line is "
+            "'label feature:value ...' with features as whole numbers in increasing order"
+        ) from error
+    rows = []
+    for name, sparse, labels in zip(names, loaded[::2], loaded[1::2], strict=True):
+        size = 8 * sparse.shape[0] * sparse.shape[1]
+        if size > MOST_BYTES:
+            raise ValueError(
+                f"{name}: {sparse.shape[0]} rows of {sparse.shape[1]} features take {size / 2**30:.0f} GiB as a full "
+                f"array, more than {MOST_BYTES / 2**30:.0f}: choose fewer features or rows"
+            )
+        points = sparse.toarray()
+        places = column_numbers(name, split_columns, points.shape[1])
+        rows.append(
+            Rows(
+                name=name,
+                points=points,
+                targets=labels[:, None],
+                columns=tuple(f"feature {column}" for column in range(points.shape[1])),
+                target_columns=("label",),
+                counting="rows count from 1, features from 0",
+                first=1,
+                places=points[:, places] if places else None,
+                # the format has no types: labels that are all whole numbers count as such
+                whole=bool(np.all(labels == np.round(labels))),
+            )
+        )
+    return rows[0], rows[1] if len(rows) > 1 else None

@@ -1,0 +1,118 @@
+"""What a stream of data is: a frozen description that opens into one source of samples for each node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Samples a node never learns from; its risk is measured on them.
+
+    Parameters
+    ----------
+    points
+        Inputs, (n, p).
+    targets
+        As observed, with noise, (n, q); for classification q = 1 and the entry is the class 0..classes-1.
+    truth
+        The targets without noise, (n, q), where they are known: regression error is measured against them.
+    """
+
+    points: Array
+    targets: Array
+    truth: Array | None = None
+
+
+class NodeSource(Protocol):
+    """One node's data: the only mutable part of a stream. It can be pickled and travels to the node's actor.
+
+    All arrays it hands out are float64, C-contiguous and read-only, as messages are.
+    """
+
+    def draw(self, count: int) -> tuple[Array, Array]:
+        """Take the next points (b, p) and targets (b, q), b = count; fewer, at last (0, p) and (0, q), when used up.
+
+        The sequence of samples does not depend on how it is cut into draws.
+        """
+
+    def held_out(self, samples: int) -> HeldOut:
+        """Test samples of the node's own distribution as it is after ``samples`` draws.
+
+        The same arrays every time unless the distribution moves; then the same inputs and noise with moved targets.
+        """
+
+    def state(self) -> dict[str, Any]:
+        """Plain numbers from which `restore` continues the sequence."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue the sequence where `state` was taken."""
+
+
+@dataclass(eq=False)
+class Source:
+    """An opened stream: its dimensions, its nodes' data and what is known about their distribution.
+
+    Parameters
+    ----------
+    inputs, targets
+        p and q of every node's points (b, p) and targets (b, q).
+    classes
+        Number of classes, None for regression.
+    nodes
+        One source for each node, aligned with ``sorted(graph.nodes)``.
+    lengths
+        Samples each node has in all epochs together, None when the stream is endless.
+    facts
+        What is known of the data and worth reporting: Bayes error, rows read, scales.
+    truth
+        ``truth(position, points, samples)``: noise-free targets (n, q) of a node after ``samples`` draws, for
+        classification the class with the least probability of error. None where unknown.
+    locations
+        Where the nodes are, (V, 2); None where they are nowhere.
+    differences
+        (V, V), entry (i, j) the mean over i's inputs of the squared difference of the true targets of i and j; None
+        where unknown or where the targets are classes.
+    """
+
+    inputs: int
+    targets: int
+    classes: int | None
+    nodes: list[NodeSource]
+    lengths: list[int] | None = None
+    facts: dict[str, float | int | str] = field(default_factory=dict)
+    truth: Callable[[int, Array, int], Array] | None = None
+    locations: Array | None = None
+    differences: Array | None = None
+
+
+class Stream(Protocol):
+    """Description of the data: a frozen dataclass whose fields are the keys of the experiment file's [stream]."""
+
+    def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
+        """Make the sources of ``nodes`` nodes.
+
+        Parameters
+        ----------
+        nodes
+            V >= 1.
+        seed
+            The experiment's seed: same seed, same samples.
+        held_out
+            Test samples of each node, at most, where data is finite.
+        locations
+            Positions (V, 2) of the nodes in the graph, None where it has none.
+
+        Raises
+        ------
+        ValueError
+            If the data or the combination of fields is refused; the text starts with the field and ends with the
+            remedy.
+        """

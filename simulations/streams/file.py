@@ -1,0 +1,167 @@
+"""The user's own data from a file: npz, csv, parquet or svmlight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from kernelswarm.simulations.streams.arrays import read_npz, read_svmlight
+from kernelswarm.simulations.streams.contract import Array, Source
+from kernelswarm.simulations.streams.dealing import Dealing
+from kernelswarm.simulations.streams.finite import open_rows
+from kernelswarm.simulations.streams.reading import call, find
+from kernelswarm.simulations.streams.rows import Rows, Task
+from kernelswarm.simulations.streams.splits import Split
+from kernelswarm.simulations.streams.tables import Columns, read_csv, read_parquet
+from kernelswarm.simulations.wording import shown
+
+Format = Literal["auto", "npz", "csv", "parquet", "svmlight"]
+
+#: Endings of file names, before a possible .gz.
+FORMATS: dict[str, Format] = {
+    ".npz": "npz",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".svmlight": "svmlight",
+    ".svm": "svmlight",
+    ".libsvm": "svmlight",
+}
+
+
+@dataclass(frozen=True)
+class File:
+    """Your own data from a file: npz, csv, parquet or svmlight.
+
+    Rows that name their node go to it in the order of the file. All others are shuffled by the seed and dealt to the
+    nodes by ``split``. Labels in increasing order become the classes 0, 1, 2, ...
+
+    Parameters
+    ----------
+    path
+        The file. A csv or svmlight file may be compressed with gzip.
+    format
+        "auto" goes by the file's ending: .npz, .csv, .parquet, .pq, .svmlight, .svm, .libsvm, before a possible .gz.
+    test_path
+        A second file of the same format with the test rows (csv, parquet, svmlight; an npz file holds x_test and
+        y_test itself).
+    task
+        "classification", "regression", or "auto": one target of an integer type (in svmlight: all labels whole
+        numbers) is a class label, anything else a regression. Labels in increasing order become classes 0, 1, 2, ...
+    target
+        Target column or columns of a csv or parquet file; empty means the column y.
+    features
+        Input columns of a csv or parquet file; empty means all that are neither target nor node.
+    node_column
+        Column (npz: array) that names each row's node, used if there; each node then sees its rows in the order of
+        the file. "" ignores it.
+    delimiter
+        One character between the fields of a csv file.
+    split
+        "iid": shuffled and dealt in turn; "label_skew": each class shared out in Dirichlet proportions; "patches": the
+        rows cut into regions of equal size along ``split_columns``; "target_shift": iid, and each node's targets get
+        an offset; "sorted": blocks of rows sorted by target or by the first of ``split_columns``.
+    split_columns
+        Columns by which rows are cut or sorted, names in csv and parquet files and numbers from 0 in others; empty
+        means all inputs (patches) or the target (sorted).
+    concentration
+        With label_skew, the Dirichlet parameter > 0: small is uneven, large is nearly iid.
+    shift
+        With target_shift, standard deviation >= 0 of the nodes' offsets, in the unit of the (standardized) target.
+    epochs
+        How often each node sees its rows, >= 1.
+    test_fraction
+        Share of each node's rows, in (0, 1), on which it is measured and which it never learns from; unused where
+        there are test rows.
+    standardize
+        Give the inputs mean 0 and standard deviation 1 over all rows that are learned from.
+    standardize_targets
+        The same for the targets of a regression; the facts keep what is needed to undo it.
+    """
+
+    path: Path
+    format: Format = "auto"
+    test_path: Path | None = None
+    task: Task = "auto"
+    target: str | tuple[str, ...] = ""
+    features: tuple[str, ...] = ()
+    node_column: str = "node"
+    delimiter: str = ","
+    split: Split = "iid"
+    split_columns: tuple[str | int, ...] = ()
+    concentration: float = 1.0
+    shift: float = 1.0
+    epochs: int = 1
+    test_fraction: float = 0.2
+    standardize: bool = False
+    standardize_targets: bool = False
+
+    def __post_init__(self) -> None:
+        self._dealing()
+        object.__setattr__(self, "path", Path(self.path))  # a string from Python
+        if self.test_path is not None:
+            object.__setattr__(self, "test_path", Path(self.test_path))
+        if len(self.delimiter) != 1:
+            raise ValueError(f'delimiter = {shown(self.delimiter)} must be one character: use "," or ";" or "\\t"')
+        if self.task == "classification" and self.split == "target_shift":
+            raise ValueError('split = "target_shift" adds an offset, which a class does not have: use "label_skew"')
+        if self.task == "regression" and self.split == "label_skew":
+            raise ValueError('split = "label_skew" needs classes, and task = "regression" has none: use "target_shift"')
+
+    def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
+        rows, test = self._read()
+        return open_rows(rows, test, self.task, self._dealing(), nodes, seed, held_out, locations)
+
+    def _dealing(self) -> Dealing:
+        return Dealing(
+            split=self.split,
+            concentration=self.concentration,
+            shift=self.shift,
+            epochs=self.epochs,
+            test_fraction=self.test_fraction,
+            standardize=self.standardize,
+            standardize_targets=self.standardize_targets,
+        )
+
+    def _read(self) -> tuple[Rows, Rows | None]:
+        files = [("path", self.path)]
+        if self.test_path is not None:
+            files.append(("test_path", self.test_path))
+        found = [(key, find(key, path)) for key, path in files]
+        kind = self._format()
+        if kind in ("npz", "svmlight") and (self.target or self.features):
+            raise ValueError(
+                f"{'target' if self.target else 'features'} names columns, and {kind} files have none: leave it out"
+            )
+        if kind == "npz":
+            if self.test_path is not None:
+                raise ValueError("test_path is not for npz files: put the arrays x_test and y_test into the same file")
+            return read_npz(*found[0], self.node_column, self.split_columns)
+        if kind == "svmlight":
+            return read_svmlight(found, self.split_columns)
+        target = (self.target,) if isinstance(self.target, str) else tuple(self.target)
+        columns = Columns(tuple(name for name in target if name), self.features, self.node_column, self.split_columns)
+        rows = self._table(kind, *found[0], columns)
+        if len(found) == 1:
+            return rows, None
+        # the test file may order its columns differently
+        columns = replace(columns, target=rows.target_columns, features=rows.columns)
+        return rows, self._table(kind, *found[1], columns)
+
+    def _table(self, kind: Format, key: str, path: Path, columns: Columns) -> Rows:
+        if kind == "csv":
+            return read_csv(key, path, self.delimiter, columns)
+        return read_parquet(key, path, columns)
+
+    def _format(self) -> Format:
+        if self.format != "auto":
+            return self.format
+        name = self.path.name.lower().removesuffix(".gz")
+        ending = Path(name).suffix
+        if ending not in FORMATS:
+            raise ValueError(
+                f'format = "auto" cannot tell the format of {call("path", self.path)} from its ending {shown(ending)}: '
+                f'set format to "npz", "csv", "parquet" or "svmlight", or use an ending of {", ".join(FORMATS)}'
+            )
+        return FORMATS[ending]

@@ -1,0 +1,199 @@
+"""Read csv and parquet files: named columns, some of them the targets, the rest the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernelswarm.simulations.streams.reading import binary, call, check_names, choices, shorten, some
+from kernelswarm.simulations.streams.rows import Numbers, Rows, check_size
+from kernelswarm.simulations.wording import shown
+
+if TYPE_CHECKING:
+    import pyarrow
+
+COUNTING = "rows count from 1, below the header"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table mean what, as the experiment file says it; empty where it says nothing."""
+
+    target: tuple[str, ...]
+    features: tuple[str, ...]
+    node: str
+    split: tuple[str | int, ...]
+
+
+def read_csv(key: str, path: Path, delimiter: str, columns: Columns) -> Rows:
+    """Read a csv file, compressed with gzip or not, whose first line names the columns.
+
+    Raises
+    ------
+    ValueError
+        If it is not a csv file, lacks a column, or holds something else than numbers.
+    """
+    import pyarrow
+    from pyarrow import csv
+
+    name = call(key, path)
+    # Only an empty field is missing: any other word in a column of numbers is shown as it stands in the file.
+    convert = csv.ConvertOptions(null_values=[""])
+    try:
+        with binary(name, path) as file:
+            table = csv.read_csv(file, parse_options=csv.ParseOptions(delimiter=delimiter), convert_options=convert)
+        table = table.rename_columns([column.strip() for column in table.column_names])
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{name} cannot be read as csv with delimiter {shown(delimiter)} ({shorten(error)}): "
+            "it must be UTF-8 text with as many fields in every line as in the header"
+        ) from error
+    if all(is_number(column) for column in table.column_names):
+        raise ValueError(
+            f"{name}: the first line, {shown(delimiter.join(table.column_names[:6]))}, holds numbers; it must name the "
+            "columns: put a header such as x1,x2,y above it"
+        )
+    return select(name, table, columns)
+
+
+def read_parquet(key: str, path: Path, columns: Columns) -> Rows:
+    """Read a parquet file.
+
+    Raises
+    ------
+    ValueError
+        If it is not a parquet file, lacks a column, or holds something else than numbers.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    name = call(key, path)
+    try:
+        table = parquet.read_table(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(
+            f"{name} cannot be read as parquet ({shorten(error)}): check the file, or set format"
+        ) from error
+    return select(name, table, columns)
+
+
+def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
+    """Pick the columns the experiment asks for, or those of the rule, as numbers.
+
+    The rule: the target is the column y, the node the column "node" if there is one, the features are all others.
+    """
+    known = list(table.column_names)
+    twice = sorted({column for column in known if known.count(column) > 1})
+    if twice:
+        raise ValueError(f"{name}: the column name {shown(twice[0])} occurs more than once: rename one of the columns")
+    if not columns.target and "y" not in known:
+        raise ValueError(
+            f'target = "" means the column "y", which {name} does not have: set target to one or more of ' + some(known)
+        )
+    target = columns.target or ("y",)
+    check_names(name, "target", target, known)
+    node = columns.node
+    if node and node != "node":
+        check_names(name, "node_column", [node], known)
+    ids = node if node in known else ""
+    features = columns.features or tuple(column for column in known if column not in (*target, ids))
+    check_names(name, "features", features, known)
+    check_size(name, table.num_rows, len(features))
+    both = sorted(set(features) & {*target, ids})
+    if both:
+        raise ValueError(
+            f"features = {shown(both[0])} is also the target or the node of {name}: leave it out, a column has one "
+            "meaning"
+        )
+    for column in columns.split:
+        if not isinstance(column, str):
+            raise ValueError(
+                f"split_columns = {shown(column)}: the columns of {name} have names{choices(str(column), known)}"
+            )
+    split = [str(column) for column in columns.split]
+    check_names(name, "split_columns", split, known)
+    targets = [numbers(name, table, column, is_target=True) for column in target]
+    return Rows(
+        name=name,
+        points=stack([numbers(name, table, column) for column in features]),
+        targets=stack(targets),
+        columns=features,
+        target_columns=target,
+        counting=COUNTING,
+        first=1,
+        ids=whole_ids(name, numbers(name, table, ids), ids) if ids else None,
+        places=stack([numbers(name, table, column) for column in split]) if split else None,
+        whole=all(np.issubdtype(values.dtype, np.integer) for values in targets),
+    )
+
+
+def numbers(name: str, table: pyarrow.Table, column: str, *, is_target: bool = False) -> Numbers:
+    """One column as a NumPy array of its own type.
+
+    Raises
+    ------
+    ValueError
+        If a value is missing or is not a number, naming row and column.
+    """
+    import pyarrow
+
+    values = table.column(column)
+    if values.null_count:
+        row = values.is_null().to_numpy().argmax() + 1
+        raise ValueError(
+            f"{name}: row {row}, column {shown(column)} is missing ({COUNTING}); every value must be a finite number: "
+            "fill in or remove the rows without one"
+        )
+    if pyarrow.types.is_boolean(values.type):
+        return np.asarray(values.to_numpy()).astype(np.int64)
+    if pyarrow.types.is_decimal(values.type):
+        values = values.cast(pyarrow.float64())
+    if pyarrow.types.is_integer(values.type) or pyarrow.types.is_floating(values.type):
+        return np.asarray(values.to_numpy())
+    row, value = first_word(values.to_pylist())
+    raise ValueError(
+        f"{name}: row {row}, column {shown(column)} holds {shown(value)}, which is not a number ({COUNTING}): "
+        + (
+            "number the classes 0, 1, 2, ..."
+            if is_target
+            else "correct it, or leave the column out by naming the others in features"
+        )
+    )
+
+
+def first_word(values: Sequence[Any]) -> tuple[int, Any]:
+    """Row, from 1, and value of the first entry that is not a number; the first of all where every one is."""
+    for row, value in enumerate(values, start=1):
+        if not is_number(value):
+            return row, value
+    return 1, values[0]
+
+
+def is_number(value: Any) -> bool:
+    """Whether a field of a table can be read as a number."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def stack(columns: list[Numbers]) -> Numbers:
+    """Put columns (n,) side by side, (n, columns)."""
+    return np.column_stack(columns)
+
+
+def whole_ids(name: str, values: Numbers, column: str) -> Numbers:
+    """Nodes of the rows as integers (n,)."""
+    if not np.issubdtype(values.dtype, np.integer):
+        wrong = np.flatnonzero(values != np.round(values))
+        if len(wrong):
+            raise ValueError(
+                f"{name}: row {wrong[0] + 1} names node {values[wrong[0]]} in column {shown(column)} ({COUNTING}); "
+                'nodes are whole numbers: correct it, or set node_column = "" to ignore the column'
+            )
+    return values.astype(np.int64)
