@@ -1,0 +1,132 @@
+"""What an experiment would be, without running it: its network, its data and the cost of its rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kernelswarm.graphs.cost import RoundCost, pooled_cost, round_cost
+from kernelswarm.graphs.diagnostics import diagnose
+from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.network import Network, open_network
+from kernelswarm.simulations.parts import describe
+from kernelswarm.simulations.wording import shown
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with lines of (what, how much) under it."""
+
+    title: str
+    lines: list[tuple[str, str]] = field(default_factory=list)
+
+
+def examine(experiment: Experiment) -> list[Section]:
+    """Build the network, open the stream and say what a run would do; nothing is run.
+
+    Raises
+    ------
+    InputError
+        The experiment would be refused.
+    """
+    network = open_network(experiment)
+    sections = [_experiment(experiment, network), _network(experiment, network), _stream(experiment, network)]
+    for title, part in (("learner", experiment.learner), ("protocol", experiment.protocol)):
+        table = describe(part)
+        lines = [(key, shown(value)) for key, value in table.items() if key != "name"]
+        sections.append(Section(f"{title}: {table['name']}", lines))
+    own = sum(len(override.nodes) for override in experiment.overrides)
+    if own:
+        sections[3].lines.append(("nodes of their own", f"{own}, by {len(experiment.overrides)} tables [[node]]"))
+    sections[3].lines.append(("outputs", f"{network.outputs}"))
+    sections.append(_cost(experiment, network))
+    return sections
+
+
+def as_text(sections: list[Section]) -> str:
+    """Return the sections as indented lines, their values in one column.
+
+    Examples
+    --------
+    >>> print(as_text([Section("network: ring", [("nodes", "20"), ("edges", "20")])]))
+    network: ring
+      nodes  20
+      edges  20
+    """
+    wide = max(len(name) for section in sections for name, _ in section.lines)
+    lines = []
+    for section in sections:
+        lines.append(section.title)
+        lines += [f"  {name:<{wide}}  {value}" for name, value in section.lines]
+    return "\n".join(lines)
+
+
+def _experiment(experiment: Experiment, network: Network) -> Section:
+    rounds = f"{network.rounds:,}"
+    if network.rounds < experiment.rounds:
+        rounds += f" of the {experiment.rounds:,} asked for: then the data is used up"
+    evaluations = -(-network.rounds // experiment.evaluate_every)
+    backend = describe(experiment.backend)
+    return Section(
+        "experiment",
+        [
+            ("seed", str(experiment.seed)),
+            ("rounds", rounds),
+            ("evaluations", f"{evaluations:,}, every {experiment.evaluate_every} rounds"),
+            ("backend", " ".join([backend["name"], *(f"{k} = {shown(v)}" for k, v in backend.items() if k != "name")])),
+        ],
+    )
+
+
+def _network(experiment: Experiment, network: Network) -> Section:
+    table = experiment.to_dict()["topology"]
+    return Section(f"network: {table['name']}", list(diagnose(network.graph).describe().items()))
+
+
+def _stream(experiment: Experiment, network: Network) -> Section:
+    source = network.source
+    targets = f"{source.targets}" if source.classes is None else f"{source.classes} classes"
+    lines = [("inputs", str(source.inputs)), ("targets", targets)]
+    if source.lengths is None:
+        lines.append(("samples a node", "endless"))
+    else:
+        shortest, longest = min(source.lengths), max(source.lengths)
+        lines.append(("samples a node", f"{shortest:,}" + ("" if shortest == longest else f" to {longest:,}")))
+    for name, value in source.facts.items():
+        lines.append((name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value)))
+    return Section(f"stream: {describe(experiment.stream)['name']}", lines)
+
+
+def _cost(experiment: Experiment, network: Network) -> Section:
+    rule, graph = experiment.protocol, network.graph
+    sizes = [experiment.learner_for(node).batch_size for node in sorted(graph.nodes)]
+    if rule.pooled:
+        cost = pooled_cost(graph, network.source.inputs, network.source.targets, sizes)
+    elif rule.communicates:
+        cost = round_cost(graph, network.source.inputs, network.outputs, sizes, rule.form, rule.sends_duals)
+    else:
+        cost = RoundCost(0, 0)
+    total = network.rounds * cost.bytes
+    return Section(
+        "cost",
+        [
+            ("samples a round", f"{sum(sizes):,}"),
+            ("messages a round", f"{cost.messages:,}"),
+            ("scalars a round", f"{cost.scalars:,}"),
+            ("sent in the whole run", size(total)),
+        ],
+    )
+
+
+def size(count: float) -> str:
+    """Return a number of bytes in words.
+
+    Examples
+    --------
+    >>> size(800), size(1.25e6)
+    ('800 bytes', '1.25 MB')
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} TB"

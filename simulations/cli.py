@@ -1,0 +1,295 @@
+"""The command line: kernelswarm run, compare, plot, list, init, check.
+
+Results go to standard output, progress and errors to standard error. Exit codes: 0 done, 1 failed while running,
+2 refused input, 130 stopped by Ctrl-C. Everything heavy is imported inside the commands: --help must not wait for it.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernelswarm.simulations.errors import InputError, SimulationError
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.comparison import Plan
+    from kernelswarm.simulations.experiment import Experiment
+    from kernelswarm.simulations.result import Result
+
+DONE, FAILED, REFUSED, STOPPED = 0, 1, 2, 130
+
+app = typer.Typer(
+    name="kernelswarm",
+    help="Simulate a network of agents that learn nonlinear functions together, online, from their own data streams.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+ExperimentFile = Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment file.")]
+Sets = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated.")]
+Backend = Annotated[str | None, typer.Option(help="Where the nodes run: serial or ray.")]
+Address = Annotated[str | None, typer.Option(help='Ray cluster: "auto" or a head address.')]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+Figures = Annotated[bool, typer.Option(help="Draw figures.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    try:
+        code = typer.main.get_command(app).main(words, prog_name="kernelswarm", standalone_mode=False)
+    except (InputError, SimulationError) as error:
+        if "--debug" in words:
+            raise
+        _complain(str(error))
+        code = REFUSED if isinstance(error, InputError) else FAILED
+    except typer.TyperException as error:  # a wrong option or command
+        context = getattr(error, "ctx", None)
+        command = "kernelswarm" if context is None else context.command_path
+        _complain(f"{error.format_message().rstrip('.')} ({command} --help shows what there is)")
+        code = REFUSED
+    except (KeyboardInterrupt, typer.Abort):
+        code = STOPPED
+    if code == STOPPED:
+        _complain("stopped by Ctrl-C")
+    sys.exit(code)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    shows_version: Annotated[bool, typer.Option("--version", help="Show the versions of all that matters.")] = False,
+) -> None:
+    if shows_version:
+        from kernelswarm.simulations.simulation import versions
+
+        found = versions()
+        others = ", ".join(f"{name} {version}" for name, version in found.items() if name != "kernelswarm")
+        print(f"kernelswarm {found['kernelswarm']} ({others})")
+
+
+@app.command()
+def run(
+    experiment: ExperimentFile,
+    changes: Sets = None,
+    backend: Backend = None,
+    address: Address = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the run; runs/... when left out.")] = None,
+    figures: Figures = True,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Run an experiment: writes a run folder with figures, prints the final figures."""
+    from kernelswarm.simulations import progress, run_folder
+
+    described = _read(experiment, changes, backend, address)
+    folder = run_folder.default_folder(experiment.stem, described.to_dict()) if out is None else out
+    run_folder.check_place(folder)
+    from kernelswarm.simulations.simulation import simulate
+
+    try:
+        with progress.watch_run(quiet) as observe:
+            result = simulate(described, observe)
+    except SimulationError as error:
+        if error.partial is None:
+            raise
+        written = run_folder.write(error.partial, folder)
+        raise SimulationError(f"{error}; what was measured until then is in {written}") from error
+    written = run_folder.write(result, folder)
+    print(_final(result))
+    print(f"\nrun folder  {written}")
+    if figures:
+        with _warnings_in_one_line():
+            from kernelswarm.simulations.plots import draw
+
+            drawn = draw(result, written / "figures")
+        print(f"figures     {written / 'figures'}: {', '.join(path.name for path in drawn)}")
+
+
+@app.command()
+def compare(
+    experiment: ExperimentFile,
+    vary: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=V1,V2", help="Values to try for a key; may be repeated.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Runs of each combination.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes at a time; the number of cores when left out.")] = None,
+    changes: Sets = None,
+    backend: Backend = None,
+    address: Address = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for all runs, tables and figures.")] = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Run every combination of the varied keys over several seeds, print the table of final figures."""
+    from kernelswarm.simulations import progress
+    from kernelswarm.simulations.comparison import compare as run_all
+    from kernelswarm.simulations.tables import as_text
+
+    described = _read(experiment, changes, backend, address)
+    plan = _plan(experiment, vary, seeds)
+    place = Path("runs") / f"{experiment.stem}-compare" if out is None else out
+    with progress.watch_comparison(quiet) as observe, _warnings_in_one_line():
+        comparison = run_all(described, plan.vary, plan.seeds, jobs, place, observe)
+    folder = comparison.folder or place
+    print(as_text(comparison, get_terminal_size((100, 24)).columns))
+    print(f"tables   {folder}: comparison.txt, .csv, .md, .tex and runs.csv")
+    print(f"figures  {folder / 'figures'}")
+    print(f"runs     {folder / 'runs'}")
+    if comparison.failed:
+        count = len(comparison.failed)
+        raise SimulationError(f"{count} of {len(comparison.runs)} runs failed; the table gives their reasons")
+
+
+@app.command()
+def plot(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, or the folder of a comparison.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the figures; RUN/figures for one run, ./figures for several.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Draw the figures of a run, or of several runs on the same axes."""
+    from kernelswarm.simulations import run_folder
+    from kernelswarm.simulations.plots import draw_many
+
+    folders = [folder for run in runs for folder in _run_folders(run)]
+    results = [run_folder.read(folder) for folder in folders]
+    target = (folders[0] / "figures" if len(folders) == 1 else Path("figures")) if out is None else out
+    run_folder.check_place(target)
+    with _warnings_in_one_line():
+        drawn = draw_many(results, target)
+    for path in drawn:
+        print(path)
+
+
+@app.command(name="list")
+def list_parts(
+    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help="Such as learners, protocols, kernels.")] = None,
+    debug: Debug = False,
+) -> None:
+    """List the names that an experiment file knows, with their keys and defaults."""
+    from kernelswarm.simulations.parts import PARTS, catalogue
+    from kernelswarm.simulations.wording import nearest
+
+    plurals = {f"{kind}es" if kind.endswith("s") else f"{kind}s": kind for kind in PARTS}
+    plurals = {plural.replace("ys", "ies"): kind for plural, kind in plurals.items()}
+    if kind is not None and kind not in plurals and kind not in PARTS:
+        raise InputError(f"there is no list of {kind}{nearest(kind, plurals)} (known: {', '.join(plurals)})")
+    width = get_terminal_size((100, 24)).columns
+    for plural, singular in plurals.items():
+        if kind not in (None, plural, singular):
+            continue
+        print(plural)
+        for name, sentence, keys in catalogue(singular):
+            print(f"  {name}")
+            print(textwrap.fill(sentence, width, initial_indent="      ", subsequent_indent="      "))
+            for key, default in keys.items():
+                print(f"      {key} = {default}" if not default.startswith("required") else f"      {key}  ({default})")
+        print()
+
+
+@app.command()
+def init(
+    path: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where to write it.")] = Path("experiment.toml"),
+    debug: Debug = False,
+) -> None:
+    """Write a commented experiment file that runs as it is."""
+    from kernelswarm.simulations.template import template
+
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(template(str(path)))
+    except FileExistsError as error:
+        raise InputError(f"{path} exists already: name another file") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error
+    print(f"{path} is written; next: kernelswarm run {path}")
+
+
+@app.command()
+def check(experiment: ExperimentFile, changes: Sets = None, debug: Debug = False) -> None:
+    """Validate an experiment, show its network, its data and what its rounds will cost; run nothing."""
+    described = _read(experiment, changes)
+    plan = _plan(experiment, None, None)
+    from kernelswarm.simulations.check import as_text, examine
+
+    print(as_text(examine(described)))
+    if plan.vary:
+        from kernelswarm.simulations.variation import cells
+
+        count = len(cells(described.to_dict(), plan.vary))
+        print(f"comparison\n  {count} combinations, {plan.seeds} seeds each: {count * plan.seeds} runs")
+
+
+def _read(
+    path: Path, changes: Sequence[str] | None, backend: str | None = None, address: str | None = None
+) -> Experiment:
+    from kernelswarm.simulations.experiment import Experiment
+
+    options = list(changes or ())
+    if backend is not None or address is not None:
+        options.append(f"backend.name={backend or 'ray'}")  # an address is one of a Ray cluster
+    if address is not None:
+        options.append(f"backend.address={address}")
+    return Experiment.from_file(path, options)
+
+
+def _plan(path: Path, vary: Sequence[str] | None, seeds: int | None) -> Plan:
+    from kernelswarm.simulations.comparison import parse_vary, read_compare
+
+    return read_compare(path).with_options(parse_vary(vary or ()), seeds)
+
+
+def _run_folders(path: Path) -> list[Path]:
+    """Return the run folders of a comparison's folder; any other folder itself."""
+    return sorted(found.parent for found in path.glob("runs/*/*/summary.json")) or [path]
+
+
+def _final(result: Result) -> str:
+    """Return the final figures of a run as aligned lines."""
+    summary, final = result.summary, result.final
+    lines = [("protocol", f"{summary['protocol']} on {summary['topology']}, {summary['nodes']} nodes")]
+    lines.append(("rounds", f"{summary['rounds']:,} in {summary['wall_seconds']:.3g} s"))
+    named = {
+        "risk": "risk",
+        "error": "error",
+        "global_risk": "pooled risk",
+        "global_error": "pooled error",
+        "bayes_error": "Bayes error",
+        "model_order": "model order",
+        "disagreement": "disagreement",
+        "violation": "violation",
+    }
+    known = {**summary["facts"], **final}
+    lines += [(name, f"{known[key]:.4g}") for key, name in named.items() if known.get(key) is not None]
+    rate = summary.get("node_rounds_per_second")
+    if rate is not None:
+        lines.append(("node-rounds/s", f"{rate:,.0f}"))
+    wide = max(len(name) for name, _ in lines)
+    return "\n".join(f"{name:<{wide}}  {value}" for name, value in lines)
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Show what a figure or a run warns of as a sentence, without the place in the code that says so."""
+    shown: Callable[..., Any] = warnings.showwarning
+    warnings.showwarning = lambda message, *place, **more: _complain(f"warning: {message}")
+    try:
+        yield
+    finally:
+        warnings.showwarning = shown
+
+
+def _complain(text: str) -> None:
+    """Write one paragraph to standard error."""
+    typer.echo(f"kernelswarm: {' '.join(text.split())}", err=True)

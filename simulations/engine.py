@@ -1,0 +1,64 @@
+"""The contract of a backend: where agents live and how they are taken through their rounds."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from kernelswarm.simulations.block import AgentPlan, Expansions
+from kernelswarm.simulations.measure import Report
+from kernelswarm.simulations.streams.contract import HeldOut
+
+
+class EngineError(RuntimeError):
+    """A process that hosts agents died, hung or raised; names the nodes it hosted, the round and the cause."""
+
+    def __init__(self, nodes: tuple[int, ...], round: int, cause: str) -> None:
+        super().__init__(nodes, round, cause)
+        self.nodes = nodes
+        self.round = round
+        self.cause = cause
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(str, self.nodes[:5])) + (", ..." if len(self.nodes) > 5 else "")
+        return f"node{'s' if len(self.nodes) > 1 else ''} {shown} failed in round {self.round}: {self.cause}"
+
+
+class Engine(Protocol):
+    """Running agents, primed and ready for their first round."""
+
+    def run(self, rounds: int) -> None:
+        """Take every agent through ``rounds`` rounds.
+
+        Raises
+        ------
+        DivergenceError
+            When a node's iteration grows without bound.
+        EngineError
+            When a process that hosts agents dies, hangs or raises.
+        """
+        ...
+
+    def report(self, pooled: HeldOut) -> list[Report]:
+        """Measure every node on its own held-out data and on ``pooled``, in sorted order of the labels."""
+        ...
+
+    def functions(self) -> Expansions:
+        """Return every learner's dictionary and weights."""
+        ...
+
+    def describe(self) -> dict[str, object]:
+        """Return what the summary says of the backend."""
+        ...
+
+
+class Backend(Protocol):
+    """A backend's configuration."""
+
+    def start(
+        self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]
+    ) -> AbstractContextManager[Engine]:
+        """Make the agents and prime the network; leaving the context ends everything that was started.
+
+        ``tell(phase, done, total)`` hears of the progress of a slow start.
+        """
+        ...

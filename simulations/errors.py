@@ -1,0 +1,39 @@
+"""The two ways a simulation ends badly: refused input, and a failure while it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.result import Result
+
+
+class InputError(ValueError):
+    """Input that is refused before anything starts; the command line ends with exit code 2.
+
+    The message is one paragraph: what was given and where, the rule it breaks, the remedy or the nearest valid name.
+    """
+
+
+class SimulationError(RuntimeError):
+    """A simulation that failed while it ran; the command line ends with exit code 1.
+
+    Parameters
+    ----------
+    message : str
+        One paragraph naming the node, the round, the cause and the remedy.
+    node : int, optional
+        Label of the node that failed, where one did.
+    round : int, optional
+        Rounds completed before the failure.
+    partial : Result, optional
+        What was recorded up to the failure; its run folder is written with status "failed".
+    """
+
+    def __init__(
+        self, message: str, *, node: int | None = None, round: int | None = None, partial: Result | None = None
+    ) -> None:
+        super().__init__(message)
+        self.node = node
+        self.round = round
+        self.partial = partial

@@ -1,0 +1,170 @@
+"""The cells of a comparison on shared axes: curves with bands over seeds, and final figures as dots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.simulations.figures import style
+from kernelswarm.simulations.figures.style import Stroke
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from kernelswarm.simulations.comparison import Comparison
+    from kernelswarm.simulations.figures.series import Series
+
+Array = npt.NDArray[np.float64]
+
+COLUMNS = ("risk", "error", "global_risk", "global_error", "model_order", "disagreement", "violation")
+"""The quantities drawn against samples; each is one file."""
+
+MARKERS = 8  # on each curve
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One cell in a panel."""
+
+    label: str
+    stroke: Stroke
+    series: Series
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The cells that share one pair of axes."""
+
+    title: str
+    config: Mapping[str, Any]
+    curves: tuple[Curve, ...]
+
+
+def cell_strokes(comparison: Comparison) -> list[Stroke]:
+    """Return the stroke of each cell; cells that differ only in their panel have the same one."""
+    inner = comparison.inner
+    names = [label(comparison, cell.labels, inner) for cell in comparison.cells]
+    distinct = list(dict.fromkeys(names))
+    protocols = [comparison.cells[names.index(name)].protocol for name in distinct]
+    found = dict(zip(distinct, style.strokes(protocols), strict=True))
+    return [found[name] for name in names]
+
+
+def label(comparison: Comparison, labels: Sequence[str], places: Sequence[int]) -> str:
+    """Return the labels of some keys as one text; names speak for themselves, other values follow their key."""
+    words = []
+    for place in places:
+        key, value = comparison.keys[place], labels[place]
+        last = key.rpartition(".")[2]
+        plain = last == "name" or ("." not in key and last in ("protocol", "topology", "stream", "learner", "backend"))
+        if value != "–":
+            words.append(value if plain else f"{last} = {value}")
+    return ", ".join(words)
+
+
+def panels(comparison: Comparison, column: str) -> list[Panel]:
+    """Arrange the cells that measured ``column`` into panels; none when no cell did, or all of it is zero."""
+    inner = comparison.inner
+    outer = [place for place in range(len(comparison.keys)) if place not in inner]
+    strokes = cell_strokes(comparison)
+    gathered: dict[str, list[Curve]] = {}
+    configs: dict[str, Mapping[str, Any]] = {}
+    for place, cell in enumerate(comparison.cells):
+        series = comparison.series(place, column)
+        if series is None or (column == "disagreement" and not np.any(series.values)):
+            continue
+        title = label(comparison, cell.labels, outer)
+        runs = [run for run in comparison.runs if run.cell == place]
+        failed = sum(bool(run.failure) for run in runs)
+        name = label(comparison, cell.labels, inner) or cell.protocol
+        name += f" ({failed} of {len(runs)} failed)" if failed else ""
+        gathered.setdefault(title, []).append(Curve(name, strokes[place], series))
+        configs.setdefault(title, cell.config)
+    return [Panel(title, configs[title], tuple(found)) for title, found in gathered.items()]
+
+
+def caption(comparison: Comparison, also: str = "") -> str:
+    """Name what all cells have in common, and say what is drawn of the seeds."""
+    config = comparison.cells[0].config
+    varied = {key.split(".")[0] for key in comparison.keys}
+    about = []
+    for part in ("protocol", "topology", "stream"):
+        described = config.get(part, "")
+        name = str(described.get("name", "")) if isinstance(described, Mapping) else str(described)
+        nodes = described.get("nodes") if part == "topology" and isinstance(described, Mapping) else None
+        if part not in varied and name:
+            about.append(name.replace("_", " ") + (f", {nodes} nodes" if nodes else ""))
+    seeds = len({run.seed for run in comparison.runs})
+    spread = [f"mean ± one standard deviation of {seeds} seeds", also] if seeds > 1 else []
+    return "\n".join(line for line in (" · ".join(about), ", ".join(filter(None, spread))) if line)
+
+
+def curves(axes: Axes, panel: Panel, column: str) -> list[Array]:
+    """Draw each cell's mean over seeds in a band of one standard deviation on either side; return the bands."""
+    bounds = []
+    for place, curve in enumerate(panel.curves):
+        series, stroke = curve.series, curve.stroke
+        low, high = series.deviations()
+        bounds += [low, high]
+        if series.values.shape[1] > 1:
+            axes.fill_between(series.samples, low, high, color=stroke.color, alpha=0.13, linewidth=0)
+            for edge in (low, high):  # where bands overlap their edges tell them apart
+                axes.plot(series.samples, edge, color=stroke.color, linestyle=stroke.dash, linewidth=0.6, alpha=0.7)
+        step = max(1, len(series.samples) // MARKERS)
+        axes.plot(
+            series.samples,
+            series.mean,
+            color=stroke.color,
+            linestyle=stroke.dash,
+            marker=stroke.marker,
+            markersize=4.5,
+            markevery=(place * step // max(len(panel.curves), 1), step),  # side by side where curves coincide
+            label=curve.label,
+        )
+    axes.set_title(panel.title)
+    axes.set_xlabel(style.column_label("samples", dict(panel.config)))
+    axes.set_ylabel(style.column_label(column, dict(panel.config)))
+    return bounds
+
+
+def measured(comparison: Comparison) -> list[str]:
+    """Return the quantities that some cell has a final figure of, in the order of ``COLUMNS``."""
+    rows = comparison.rows()
+    found = [column for column in (*COLUMNS, "scalars_sent") if any(np.isfinite(row.mean[column]) for row in rows)]
+    zeros = ("disagreement", "scalars_sent")  # of a network that does not talk, or is one node
+    return [column for column in found if column not in zeros or any(row.mean[column] > 0 for row in rows)]
+
+
+def dots(axes: Axes, comparison: Comparison, column: str, named: bool) -> None:
+    """Draw the final figures of one quantity: per cell its mean with one standard deviation, and its seeds faintly."""
+    rows, strokes = comparison.rows(), cell_strokes(comparison)
+    drawn = []
+    for place, (row, stroke) in enumerate(zip(rows, strokes, strict=True)):
+        mean, deviation = row.mean[column], row.deviation[column]
+        values = np.array([run.final.get(column, np.nan) for run in comparison.done(place)], dtype=np.float64)
+        values = values[np.isfinite(values)]
+        if not len(values):
+            if row.failed and not row.done:
+                axes.text(0.02, place, "failed", transform=axes.get_yaxis_transform(), va="center", color=style.GREY)
+            continue
+        drawn.append(values)
+        axes.plot(values, np.full(len(values), place), "|", color=style.GREY, markersize=9, alpha=0.8)
+        spread = deviation if np.isfinite(deviation) else 0.0
+        left = min(spread, max(mean - float(values.min()), 0.0))  # not below the seeds: the axis may be logarithmic
+        axes.errorbar(
+            mean, place, xerr=[[left], [spread]], color=stroke.color, marker=stroke.marker, markersize=6, capsize=3
+        )
+    style.scale(axes, drawn, axis="x")
+    if axes.get_xscale() == "linear":
+        axes.locator_params(axis="x", nbins=5)
+        if axes.get_xlim()[0] == 0:
+            axes.set_xlim(left=-0.04 * axes.get_xlim()[1])  # room for the marker of a zero
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    every = range(len(comparison.keys))
+    names = [label(comparison, cell.labels, every) or cell.protocol for cell in comparison.cells]
+    axes.set_yticks(range(len(rows)), names if named else [""] * len(rows))
+    axes.set_xlabel(style.column_label(column, dict(comparison.cells[0].config)))

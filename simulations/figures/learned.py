@@ -1,0 +1,122 @@
+"""The functions a network has learned, rebuilt from a result, and the truth they were to learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.simulations.errors import InputError
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.experiment import Experiment
+    from kernelswarm.simulations.result import Result
+    from kernelswarm.simulations.streams.contract import HeldOut, Source
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The final functions of the nodes, ``f_i(x) = sum_m weights[m] kappa_i(points[m], x)``.
+
+    Parameters
+    ----------
+    result : Result
+        The run; its ``models`` hold ``points_<node>`` and ``weights_<node>``.
+    experiment : Experiment
+        Built from the run's configuration: it knows each node's kernel and loss, overrides included.
+    """
+
+    result: Result
+    experiment: Experiment
+
+    @property
+    def nodes(self) -> list[int]:
+        """The labels of the nodes whose models the result holds, sorted."""
+        return [node for node in sorted(self.result.graph.nodes) if f"points_{node}" in self.result.models]
+
+    @property
+    def inputs(self) -> int:
+        """p, the dimension of a point; 0 when there is no model."""
+        return self.result.models[f"points_{self.nodes[0]}"].shape[1] if self.nodes else 0
+
+    @property
+    def outputs(self) -> int:
+        """C, the functions that share a dictionary; 0 when there is no model."""
+        return self.result.models[f"weights_{self.nodes[0]}"].shape[1] if self.nodes else 0
+
+    def points(self, node: int) -> Array:
+        """Return the dictionary of a node, (M, p)."""
+        return self.result.models[f"points_{self.owner(node)}"]
+
+    def weights(self, node: int) -> Array:
+        """Return the weights of a node, (M, C)."""
+        return self.result.models[f"weights_{self.owner(node)}"]
+
+    def owner(self, node: int) -> int:
+        """Return the node that holds the function of ``node``: itself, or the one learner that all nodes share."""
+        return node if f"points_{node}" in self.result.models else self.nodes[0]
+
+    def evaluate(self, node: int, points: Array) -> Array:
+        """Evaluate the node's function at ``points`` (n, p); returns (n, C)."""
+        learner: Any = self.experiment.learner_for(self.owner(node))
+        centers = np.ascontiguousarray(self.points(node))
+        if not len(centers):
+            return np.zeros((len(points), self.outputs))
+        values: Array = learner.kernel.cross(np.ascontiguousarray(points), centers) @ self.weights(node)
+        return values
+
+    def decide(self, node: int, points: Array) -> Array:
+        """Return the node's prediction at ``points`` (n, p) in the targets' unit, (n, q): a value, or a class index."""
+        loss: Any = self.experiment.learner_for(self.owner(node)).loss
+        decision: Array = loss.decide(self.evaluate(node, points))
+        return decision
+
+
+@dataclass(frozen=True)
+class Reopened:
+    """The run's stream, opened again for its truth and its held-out samples, at the place where the run left it."""
+
+    source: Source | None
+    missing: str  # why there is no source; empty when there is one
+    samples: int  # what a node has drawn
+
+    def held_out(self, position: int) -> HeldOut | None:
+        """Return the held-out samples of the node at ``position``."""
+        return None if self.source is None else self.source.nodes[position].held_out(self.samples)
+
+    def truth(self, position: int, points: Array) -> Array | None:
+        """Return the noise-free targets (n, q) of the node at ``position``; None where they are not known."""
+        if self.source is None or self.source.truth is None:
+            return None
+        return self.source.truth(position, points, self.samples)
+
+
+def rebuild(result: Result) -> Learned:
+    """Rebuild the learned functions of a run.
+
+    Raises
+    ------
+    InputError
+        When the run's configuration cannot be built here, for instance because a user's own part is not importable.
+    """
+    from kernelswarm.simulations.experiment import Experiment
+
+    return Learned(result, Experiment.from_dict(result.config))
+
+
+def reopen(learned: Learned) -> Reopened:
+    """Open the run's stream again; without its data the answer says what is missing instead."""
+    from kernelswarm.simulations.network import open_stream
+
+    result, experiment = learned.result, learned.experiment
+    samples = result.network.get("samples")
+    drawn = int(samples[-1]) if samples is not None and len(samples) else 0
+    try:
+        source = open_stream(experiment, result.graph)
+    except (InputError, OSError) as error:
+        return Reopened(None, str(error), drawn)
+    return Reopened(source, "", drawn)

@@ -1,0 +1,164 @@
+"""The network: nodes coloured by their risk, edges by how much their ends differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.graphs.layout import positions
+from kernelswarm.simulations.figures import style
+from kernelswarm.simulations.figures.learned import Learned
+from kernelswarm.simulations.figures.series import last_rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Colormap, Normalize
+
+    from kernelswarm.simulations.result import Result
+
+Array = npt.NDArray[np.float64]
+Edge = tuple[int, int]
+SIDE = 270.0  # points, of the square that the network is drawn into
+LABELLED = 60  # nodes; more labels than these would cover one another
+
+
+def final_risks(result: Result) -> dict[int, float]:
+    """Return the last risk of each node that has one, on its own data."""
+    rows = last_rows(result.nodes)
+    if "risk" not in rows:
+        return {}
+    pairs = zip(rows["node"], rows["risk"], strict=True)
+    return {int(node): float(risk) for node, risk in pairs if np.isfinite(risk)}
+
+
+def measured_differences(result: Result) -> dict[Edge, float]:
+    """Return the last constraint value of each undirected edge, ``(h_ij + h_ji) / 2``; empty where there is none."""
+    return _undirected(result, "constraint")
+
+
+def final_duals(result: Result) -> dict[Edge, float]:
+    """Return the last dual of each undirected edge, ``(mu_ij + mu_ji) / 2``; empty where there are none."""
+    return _undirected(result, "dual")
+
+
+def model_differences(learned: Learned) -> dict[Edge, float]:
+    """Return the mean square difference of each edge's two functions at the dictionary points of both."""
+    known = set(learned.nodes)
+    found: dict[Edge, float] = {}
+    for i, j in learned.result.graph.edges:
+        if i == j or not {i, j} <= known:
+            continue
+        points = np.concatenate([learned.points(i), learned.points(j)])
+        if len(points):
+            gap = learned.evaluate(i, points) - learned.evaluate(j, points)
+            found[min(i, j), max(i, j)] = float(np.mean(np.sum(gap**2, axis=1)))
+    return found
+
+
+def draw(
+    axes: Axes, result: Result, risks: dict[int, float], differences: dict[Edge, float], duals: dict[Edge, float]
+) -> tuple[ScalarMappable | None, ScalarMappable | None]:
+    """Draw the network and return what the colour bars of nodes and edges show; None for a quantity that is missing.
+
+    The wider an edge, the larger its dual.
+    """
+    import matplotlib
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.collections import LineCollection
+
+    size = 320 if len(result.graph) <= 30 else max(30, 5000 // len(result.graph))
+    places = _apart(positions(result.graph), size)
+    edges = sorted((min(e), max(e)) for e in result.graph.edges)
+    strongest = max(duals.values(), default=0.0)
+    widths = [1.5 + (3.0 * duals.get(edge, 0.0) / strongest if strongest > 0 else 0.0) for edge in edges]
+    # From light to dark, but not so light that a small value vanishes into the page.
+    edge_map, node_map = (
+        _middle(matplotlib.colormaps["YlOrBr"], 0.25, 0.95),
+        _middle(matplotlib.colormaps["viridis"], 0.0, 1.0),
+    )
+    edge_scale, node_scale = _norm(differences), _norm(risks)
+    edge_colors = [
+        edge_map(edge_scale(differences[e])) if edge_scale and e in differences else style.GREY for e in edges
+    ]
+    axes.add_collection(
+        LineCollection([[places[i], places[j]] for i, j in edges], colors=edge_colors, linewidths=widths, zorder=1)
+    )
+    for node, place in places.items():
+        face = node_map(node_scale(risks[node])) if node_scale and node in risks else style.lighter(style.GREY, 0.5)
+        axes.scatter(place[0], place[1], s=size, color=[face], edgecolors=style.BLACK, linewidths=0.8, zorder=2)
+        if len(places) <= LABELLED:
+            luminance = float(np.dot([0.299, 0.587, 0.114], face[:3]))
+            ink = "white" if luminance < 0.55 else "black"
+            axes.text(
+                place[0],
+                place[1],
+                str(node),
+                ha="center",
+                va="center",
+                color=ink,
+                fontsize=8 if size > 200 else 6,
+                zorder=3,
+            )
+    axes.margins(0.08)
+    axes.set_axis_off()
+    axes.set_aspect("equal", adjustable="datalim")  # the whole box, also for a path
+    bars = [
+        ScalarMappable(norm, colors) if norm else None
+        for norm, colors in ((node_scale, node_map), (edge_scale, edge_map))
+    ]
+    return bars[0], bars[1]
+
+
+def _apart(places: dict[int, tuple[float, float]], size: float) -> dict[int, Array]:
+    """Push nodes that would cover one another apart, by no more than it takes; ``size`` is their area in points^2."""
+    nodes = sorted(places)
+    spots = np.array([places[node] for node in nodes], dtype=np.float64)
+    extent = float(np.ptp(spots, axis=0).max()) or 1.0
+    needed = 1.05 * np.sqrt(size) / SIDE * extent
+    for _ in range(100 if len(nodes) <= 400 else 0):
+        gaps = spots[:, None] - spots
+        distances = np.linalg.norm(gaps, axis=2)
+        np.fill_diagonal(distances, np.inf)
+        if distances.min() >= needed:
+            break
+        # Two nodes at the very same place part along the diagonal.
+        directions = np.where(distances[..., None] > 0, gaps, np.sign(np.subtract.outer(nodes, nodes))[..., None])
+        directions /= np.maximum(np.linalg.norm(directions, axis=2), 1e-12)[..., None]
+        push = np.maximum(needed - distances, 0.0) / 2
+        spots = spots + 0.5 * np.sum(push[..., None] * directions, axis=1)
+    return dict(zip(nodes, spots, strict=True))
+
+
+def _undirected(result: Result, column: str) -> dict[Edge, float]:
+    rows = last_rows(result.edges)
+    if column not in rows:
+        return {}
+    gathered: dict[Edge, list[float]] = {}
+    for source, target, value in zip(rows["source"], rows["target"], rows[column], strict=True):
+        if np.isfinite(value):
+            edge = (min(int(source), int(target)), max(int(source), int(target)))
+            gathered.setdefault(edge, []).append(float(value))
+    return {edge: float(np.mean(values)) for edge, values in gathered.items()}
+
+
+def _norm(values: dict[int, float] | dict[Edge, float]) -> Normalize | None:
+    from matplotlib.colors import LogNorm, Normalize
+
+    if not values:
+        return None
+    numbers = np.array(list(values.values()))
+    low, high = float(numbers.min()), float(numbers.max())
+    if low > 0 and style.spans_decades([numbers]):
+        return LogNorm(low, high)
+    if low == high:  # one colour needs a scale with an extent all the same
+        low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
+    return Normalize(low, high)
+
+
+def _middle(colors: Colormap, low: float, high: float) -> Colormap:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list(f"{colors.name} {low}-{high}", colors(np.linspace(low, high, 256)))

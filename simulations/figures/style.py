@@ -1,0 +1,183 @@
+"""The look all figures share: colours a colour-blind reader tells apart, and the words and scales of the axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = npt.NDArray[np.float64]
+
+# Okabe and Ito (2008), without its yellow, which a white page swallows.
+BLACK, ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = (
+    "#000000",
+    "#E69F00",
+    "#56B4E9",
+    "#009E73",
+    "#0072B2",
+    "#D55E00",
+    "#CC79A7",
+)
+GREY = "#8C8C8C"
+CLASS_COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, "#F0E442", GREY, "#332288", "#882255")
+CLASS_MARKERS = "osD^vPX<>*"
+
+# One colour, dash and marker per protocol in every figure, so that a reader learns them once.
+PROTOCOLS: dict[str, tuple[str, str, str]] = {
+    "isolated": (ORANGE, "--", "s"),
+    "consensus": (BLUE, "-", "o"),
+    "proximity": (GREEN, "-.", "^"),
+    "centralized": (BLACK, ":", "D"),
+}
+OTHER_COLORS = (VERMILLION, PURPLE, SKY, GREY)
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
+MARKERS = "o^svDPX<>*"
+
+RC: dict[Any, Any] = {
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.labelsize": 10,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 10,
+    "figure.dpi": 150,
+    "figure.titlesize": 11,
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so the same pixels on every machine
+    "font.size": 9,
+    "grid.alpha": 0.35,
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 9,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "savefig.dpi": 150,
+}
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """How one curve is drawn: colour, dashes and marker."""
+
+    color: Any
+    dash: Any
+    marker: str
+
+
+def protocol_color(name: str, others: Sequence[str] = ()) -> str:
+    """Return the colour of protocol ``name``; unknown ones take theirs by their place in ``others``, sorted."""
+    if name in PROTOCOLS:
+        return PROTOCOLS[name][0]
+    strangers = sorted({*others, name} - set(PROTOCOLS))
+    return OTHER_COLORS[strangers.index(name) % len(OTHER_COLORS)]
+
+
+def strokes(protocols: Sequence[str]) -> list[Stroke]:
+    """Return one stroke per curve, given the protocol behind each.
+
+    Curves of different protocols differ in colour, dashes and marker. Curves of the same protocol have shades of its
+    colour, and differ in dashes and marker.
+    """
+    drawn: list[Stroke] = []
+    for position, name in enumerate(protocols):
+        color = protocol_color(name, protocols)
+        alike = [k for k, other in enumerate(protocols) if other == name]
+        if len(alike) == 1:
+            strangers = sorted(set(protocols) - set(PROTOCOLS))
+            place = 4 + strangers.index(name) if name not in PROTOCOLS else 0
+            _, dash, marker = PROTOCOLS.get(name, (color, DASHES[place % len(DASHES)], MARKERS[place % len(MARKERS)]))
+            drawn.append(Stroke(color, dash, marker))
+        else:
+            rank = alike.index(position)
+            share = 0.55 * math.ceil(rank / 2) / math.ceil((len(alike) - 1) / 2)
+            shade = lighter(color, share) if rank % 2 else darker(color, share)
+            drawn.append(Stroke(shade, DASHES[rank % len(DASHES)], MARKERS[rank % len(MARKERS)]))
+    return drawn
+
+
+def lighter(color: str, share: float) -> tuple[float, float, float]:
+    """Mix ``color`` with white; ``share`` in [0, 1] is the part of white."""
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = to_rgb(color)
+    return (red + (1 - red) * share, green + (1 - green) * share, blue + (1 - blue) * share)
+
+
+def darker(color: str, share: float) -> tuple[float, float, float]:
+    """Mix ``color`` with black; ``share`` in [0, 1] is the part of black."""
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = to_rgb(color)
+    return red * (1 - share), green * (1 - share), blue * (1 - share)
+
+
+def spans_decades(values: Iterable[Array], decades: float = 1.5) -> bool:
+    """Tell whether the values are positive, but for a few zeros, and spread over ``decades`` powers of ten."""
+    together = np.concatenate([np.ravel(np.asarray(v, dtype=float)) for v in values] or [np.zeros(0)])
+    together = together[np.isfinite(together)]
+    positive = together[together > 0]
+    if len(positive) < 2 or np.any(together < 0) or len(positive) < 0.8 * len(together):
+        return False
+    return bool(np.log10(positive.max() / positive.min()) >= decades)
+
+
+def scale(axes: Axes, values: Iterable[Array], axis: str = "y") -> None:
+    """Make an axis logarithmic where its values span decades, and let it start at zero where they begin close to it."""
+    listed = [np.ravel(np.asarray(v, dtype=float)) for v in values]
+    if spans_decades(listed):
+        axes.set_yscale("log", nonpositive="mask") if axis == "y" else axes.set_xscale("log", nonpositive="mask")
+        return
+    finite = np.concatenate([*listed, np.zeros(0)])
+    finite = finite[np.isfinite(finite)]
+    if len(finite) and finite.min() >= 0 and finite.min() <= 0.5 * finite.max():
+        axes.set_ylim(bottom=0) if axis == "y" else axes.set_xlim(left=0)
+
+
+def readable(value: float) -> str:
+    """Write a number for a title or a legend: three significant digits, thousands with commas."""
+    if not np.isfinite(value):
+        return "–"
+    if value == 0 or 1e-3 <= abs(value) < 1e4:
+        return f"{value:#.3g}".rstrip(".")
+    if 1e4 <= abs(value) < 1e7:
+        return f"{value:,.0f}"
+    return f"{value:.2e}"
+
+
+def task(config: dict[str, Any]) -> str:
+    """Return "regression" or "classification", read off the loss the experiment names."""
+    loss = config.get("learner", {}).get("loss", "squared")
+    name = str(loss.get("name", "") if isinstance(loss, dict) else loss)
+    name = name.rpartition(":")[2].lower()
+    return "classification" if "logistic" in name or "hinge" in name else "regression"
+
+
+def loss_name(config: dict[str, Any]) -> str:
+    """Return the loss in words: ``multiclass_logistic`` becomes "multiclass logistic"."""
+    loss = config.get("learner", {}).get("loss", "squared")
+    name = str(loss.get("name", "") if isinstance(loss, dict) else loss)
+    return name.rpartition(":")[2].replace("_", " ")
+
+
+def column_label(column: str, config: dict[str, Any]) -> str:
+    """Return the words of an axis for a measured column, with its unit."""
+    error = "fraction misclassified" if task(config) == "classification" else "mean square error"
+    words = {
+        "risk": f"risk ({loss_name(config)} loss)",
+        "global_risk": f"pooled risk ({loss_name(config)} loss)",
+        "progressive_risk": f"progressive risk ({loss_name(config)} loss)",
+        "error": f"error ({error})",
+        "global_error": f"pooled error ({error})",
+        "model_order": "model order (points a node)",
+        "disagreement": "disagreement (mean square)",
+        "violation": "constraint violation (sum)",
+        "scalars_sent": "scalars sent (network)",
+        "seconds": "time (s)",
+        "samples": "samples a node",
+    }
+    return words.get(column, column.replace("_", " "))

@@ -1,0 +1,145 @@
+"""What a process of a backend does with its block of agents, free of the library that carries the messages."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from traceback import extract_tb, walk_tb
+from types import TracebackType
+
+from threadpoolctl import threadpool_limits
+
+from kernelswarm.agents.agent import Agent, DivergenceError
+from kernelswarm.simulations.block import AgentPlan, Block, Expansions
+from kernelswarm.simulations.measure import Report
+from kernelswarm.simulations.rounds import PRIMING
+from kernelswarm.simulations.streams.contract import HeldOut
+
+NOTHING = b""
+"""The message of a round that is not lived, and of a block that has no neighbours."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception in a block of agents: the node at work, if one was, the round it was in, and what happened."""
+
+    node: int | None
+    round: int
+    cause: str | DivergenceError
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Where a host is: the round that it lives in or has lived last, whether it is at work now, and what has failed.
+
+    Rounds that only prime the network are round 0.
+    """
+
+    round: int
+    busy: bool
+    failure: Failure | None
+
+
+class Host:
+    """One block of agents that lives through rounds on demand, the messages between blocks being bytes.
+
+    An execution is one call of :meth:`send` with the number of rounds to live, then calls of :meth:`advance`, one for
+    each round but the last, and one of :meth:`finish`. There may be more calls than rounds to live: those beyond pass
+    empty messages on. Between executions the messages in flight stay in the block. An exception leaves the method as
+    it is, is noted for :meth:`whereabouts`, and ends the host's rounds.
+
+    Parameters
+    ----------
+    search_path : sequence of str
+        Where the driver looks for modules: a user's own parts may come from there.
+    """
+
+    def __init__(self, search_path: Sequence[str] = ()) -> None:
+        self._block: Block | None = None
+        self._left = self._lived = 0
+        self._busy = False
+        self._failure: Failure | None = None
+        self.find_modules(search_path)
+
+    def find_modules(self, search_path: Sequence[str]) -> None:
+        """Add the places where the driver looks for modules."""
+        sys.path.extend(place for place in search_path if place not in sys.path)
+
+    def load(self, plans: Sequence[AgentPlan]) -> int:
+        """Make a block's agents, in place of those that were here before, and return the number of the process."""
+        # With more threads a product of matrices would add up in another order than in the driver.
+        threadpool_limits(1)
+        self._block, self._failure = None, None
+        self._left = self._lived = 0
+        with self:
+            self._block = Block(plans)
+        return os.getpid()
+
+    def send(self, rounds: int) -> bytes:
+        """Start an execution of so many rounds with the messages of the round before."""
+        self._left = rounds if self._failure is None else 0
+        with self:
+            return self.block.send()
+
+    def advance(self, *incoming: bytes) -> bytes:
+        """Live through one round, if one is left, with the other blocks' messages, and return this block's."""
+        if not self._left:
+            return NOTHING
+        self._left -= 1
+        self._lived += 1
+        with self:
+            return self.block.advance(*incoming)
+
+    def finish(self, *incoming: bytes) -> bytes:
+        """Live through all rounds that are left: one, or any number when no other block is heard."""
+        while self._left:
+            self.advance(*incoming)
+        return NOTHING
+
+    def report(self, pooled: HeldOut) -> list[Report]:
+        """Measure the block's nodes."""
+        with self:
+            return self.block.report(pooled)
+
+    def functions(self) -> Expansions:
+        """Return the learners' dictionaries, weights and dual variables."""
+        return self.block.functions()
+
+    def whereabouts(self) -> Whereabouts:
+        """Tell where the host is; works while a round is lived in another thread."""
+        return Whereabouts(self._round(), self._busy, self._failure)
+
+    @property
+    def block(self) -> Block:
+        """The agents that live here."""
+        if self._block is None:
+            raise RuntimeError("no agents have been loaded")
+        return self._block
+
+    def __enter__(self) -> None:
+        """Start some work of the agents."""
+        self._busy = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it, taking a note of what went wrong."""
+        self._busy = False
+        if error is None:
+            return
+        self._left = 0
+        # The agent at work is found on the stack: no round has to keep account of it.
+        at_work = [frame.f_locals.get("self") for frame, _ in walk_tb(trace)]
+        node = next((found.node for found in at_work if isinstance(found, Agent)), None)
+        self._failure = Failure(node, self._round(), error if isinstance(error, DivergenceError) else describe(error))
+
+    def _round(self) -> int:
+        return max(0, self._lived - PRIMING)
+
+
+def describe(error: BaseException) -> str:
+    """Write an exception on one line: its type, its text and the place that raised it."""
+    place = extract_tb(error.__traceback__)[-1:]
+    where = f" ({Path(place[0].filename).name}, line {place[0].lineno})" if place else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}{where}"

@@ -1,0 +1,89 @@
+"""What is measured of one node: its risk and error on its own distribution and on the pooled one."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.agent import Agent
+from kernelswarm.agents.losses import Loss
+from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Report:
+    """One node at one evaluation.
+
+    Attributes
+    ----------
+    node : int
+        The node's label.
+    neighbors : tuple of int
+        The targets of its directed edges; empty where the protocol sends nothing.
+    figures : dict of str to float
+        The columns of ``nodes.parquet`` beside the round and the node.
+    gaps, violation, tolerances, duals : Array
+        One entry for each directed edge: the mean constraint value since the last report, the running sum of
+        ``h - gamma``, the tolerance gamma and the dual variable mu.
+    common : Array
+        The function's values at the pooled points, (n, C).
+    """
+
+    node: int
+    neighbors: tuple[int, ...]
+    figures: dict[str, float]
+    gaps: Array
+    violation: Array
+    tolerances: Array
+    duals: Array
+    common: Array
+
+
+def mean_risk(loss: Loss, values: Array, held_out: HeldOut) -> float:
+    """Compute the mean loss of ``values`` (n, C) on held-out data; NaN where there is none."""
+    return float(loss.values(values, held_out.targets).mean()) if len(values) else float("nan")
+
+
+def mean_error(loss: Loss, values: Array, held_out: HeldOut) -> float:
+    """Compute the rate of wrong classes, or the mean squared distance to the targets, noise-free where known."""
+    if not len(values):
+        return float("nan")
+    decided = loss.decide(values)
+    if loss.task == "regression":
+        truth = held_out.targets if held_out.truth is None else held_out.truth
+        return float(np.sum((decided - truth) ** 2) / len(values))
+    return float(np.mean(decided[:, 0] != held_out.targets[:, 0]))
+
+
+def report(agent: Agent, evaluated: tuple[tuple[int, NodeSource], ...], pooled: HeldOut) -> Iterable[Report]:
+    """Measure an agent's function on the held-out data of each node it stands for, and start its sums anew."""
+    tally = agent.restart_tally()
+    function = agent.function
+    loss = agent.learner.loss
+    common = function.values(pooled.points)
+    record = agent.rule.record(agent.links, len(agent.neighbors))
+    violation = np.where(np.isnan(record.tolerances), np.nan, tally.violation)
+    gaps = tally.gaps / tally.gap_rounds if tally.gap_rounds else np.full(len(agent.neighbors), np.nan)
+    shared = {
+        "global_risk": mean_risk(loss, common, pooled),
+        "global_error": mean_error(loss, common, pooled),
+        "progressive_risk": tally.loss / tally.samples if tally.samples else float("nan"),
+        "model_order": float(function.order),
+        "compression_error": tally.compression_error / tally.rounds if tally.rounds else 0.0,
+        "scalars_sent": float(tally.scalars_sent),
+        "rebuilds": float(getattr(agent.state, "rebuilds", 0)),
+    }
+    samples = agent.samples // len(evaluated)
+    for node, source in evaluated:
+        held_out = source.held_out(samples)
+        values = function.values(held_out.points)
+        figures = {
+            "samples": float(samples),
+            "risk": mean_risk(loss, values, held_out),
+            "error": mean_error(loss, values, held_out),
+            **shared,
+        }
+        yield Report(node, agent.neighbors, figures, gaps, violation, record.tolerances, record.duals, common)

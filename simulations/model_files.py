@@ -1,0 +1,306 @@
+"""One learned function on its own: evaluated, written to a file, read back from a file or from a run's folder.
+
+A model file is an .npz archive without pickles. It holds ``points`` (M, p), ``weights`` (M, C), ``description`` (the
+kernel, the loss and the shape of the targets as JSON text) and, for classifiers, ``classes``. Reading one runs no code
+that the file names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.kernels import Kernel
+from kernelswarm.agents.komp import combine
+from kernelswarm.agents.losses import Loss, ProbabilisticLoss
+from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.naming import PARTS
+from kernelswarm.simulations.parts import build, describe
+
+Array = npt.NDArray[np.float64]
+
+FORMAT = "kernelswarm model"
+VERSION = 1
+
+#: Rows evaluated at a time: the kernel between 60,000 points and a dictionary of 2,000 would take a gigabyte.
+ROWS = 4096
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Model:
+    """A learned function f(x) = sum_m weights[m] kappa(points[m], x), with the loss that gives its values a meaning.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        kappa.
+    loss : Loss
+        The loss it was trained with.
+    points : Array
+        The dictionary, (M, p); M may be 0.
+    weights : Array
+        (M, C).
+    classes : array, optional
+        The label of each class index, (classes,), sorted; None for regression.
+    flat : bool
+        Whether regression predictions have shape (n,), as targets of one column often have, rather than (n, C).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelswarm.agents.kernels import Gaussian
+    >>> from kernelswarm.agents.losses import Squared
+    >>> model = Model(Gaussian(), Squared(), points=np.array([[0.0]]), weights=np.array([[2.0]]))
+    >>> model.predict(np.array([[0.0], [9.0]])).round(6)
+    array([2., 0.])
+    """
+
+    kernel: Kernel
+    loss: Loss
+    points: Array
+    weights: Array
+    classes: npt.NDArray[Any] | None = None
+    flat: bool = True
+
+    def __repr__(self) -> str:
+        """Name the model in one line; the arrays would fill pages."""
+        return f"Model({self.kernel}, {self.loss}, model_order={self.model_order}, inputs={self.inputs})"
+
+    @property
+    def model_order(self) -> int:
+        """M, the number of dictionary points."""
+        return len(self.points)
+
+    @property
+    def inputs(self) -> int:
+        """p, the number of columns a point has."""
+        return int(self.points.shape[1])
+
+    def evaluate(self, points: npt.ArrayLike) -> Array:
+        """Evaluate f at ``points`` (n, p): (n, C).
+
+        Raises
+        ------
+        ValueError
+            When the points do not have the model's number of columns.
+        """
+        points = np.ascontiguousarray(points, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] != self.inputs:
+            raise ValueError(f"points have shape {points.shape}: the model needs (n, {self.inputs})")
+        values = np.empty((points.shape[0], self.weights.shape[1]))
+        for start in range(0, len(points), ROWS):
+            rows = self.kernel.cross(points[start : start + ROWS], self.points)
+            values[start : start + ROWS] = combine(rows, self.weights, self.model_order)
+        return values
+
+    def predict(self, points: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Predict the target at each of the ``points`` (n, p): the class label, (n,), or the value, (n,) or (n, C)."""
+        decided = self.loss.decide(self.evaluate(points))
+        if self.classes is not None:
+            labels: npt.NDArray[Any] = self.classes[decided[:, 0].astype(np.intp)]
+            return labels
+        return decided[:, 0] if self.flat and decided.shape[1] == 1 else decided
+
+    def predict_proba(self, points: npt.ArrayLike) -> Array:
+        """Predict the probability of each class at ``points`` (n, p): (n, classes).
+
+        Raises
+        ------
+        ValueError
+            When the loss is not a logistic one: the values of f then stand for no probabilities.
+        """
+        if not hasattr(self.loss, "probabilities"):
+            raise ValueError(f"loss {self.loss} gives no probabilities: train with a logistic loss")
+        return cast(ProbabilisticLoss, self.loss).probabilities(self.evaluate(points))
+
+
+def save(model: Model, path: str | Path) -> None:
+    """Write a model to ``path``, whole or not at all; predictions of the model read back are equal with ``==``.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be written there, or the class labels are neither numbers nor strings.
+    """
+    path = Path(path)
+    description = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kernel": describe(model.kernel),
+        "loss": describe(model.loss),
+        "flat": model.flat,
+    }
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "description": np.array(json.dumps(description)),
+        "points": model.points,
+        "weights": model.weights,
+    }
+    if model.classes is not None:
+        arrays["classes"] = _labels(model.classes, path)
+    if not path.parent.is_dir():
+        raise InputError(f"{path} cannot be written: there is no folder {path.parent}")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with unfinished.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+        unfinished.replace(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def load(path: str | Path, node: int | None = None, *, kernel: Kernel | None = None, loss: Loss | None = None) -> Model:
+    """Read a model from a model file, or one node's model from a run's folder.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file written by `save`, or a run's folder with its ``models.npz`` and ``config.toml``.
+    node : int, optional
+        The node whose model is read from a folder; may be left out when the run has only one.
+    kernel, loss : part, optional
+        Used in place of the file's. Needed where these are your own classes, which a model file names but never runs.
+
+    Raises
+    ------
+    InputError
+        When there is no such file or node, or the file does not hold a model.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return _from_run(path, node, kernel, loss)
+    if node is not None:
+        raise InputError(f"{path} holds a single model: leave out node = {node}, or name a run's folder")
+    return _from_file(path, kernel, loss)
+
+
+def _from_file(path: Path, kernel: Kernel | None, loss: Loss | None) -> Model:
+    arrays = _arrays(path)
+    if "description" not in arrays:
+        raise InputError(
+            f"{path} has no description: it was not written by save_model; a run's models are read by its folder"
+        )
+    description = _description(path, arrays["description"])
+    points, weights = _expansion(path, arrays, "points", "weights")
+    kernel = kernel if kernel is not None else _part(path, "kernel", description.get("kernel"))
+    loss = loss if loss is not None else _part(path, "loss", description.get("loss"))
+    classes = arrays.get("classes")
+    if (classes is None) != (loss.task == "regression"):
+        raise InputError(f"{path}: classes must stand beside a loss for classification, and only there: {loss}")
+    if classes is not None:
+        wanted = 2 if loss.task == "binary" else weights.shape[1]
+        if classes.shape != (wanted,):
+            raise InputError(f"{path}: classes has shape {classes.shape}, must be ({wanted},) for {loss}")
+    if loss.task == "binary" and weights.shape[1] != 1:
+        raise InputError(f"{path}: weights has {weights.shape[1]} columns, must be 1 for {loss}")
+    return Model(kernel, loss, points, weights, classes, bool(description.get("flat", True)))
+
+
+def _from_run(folder: Path, node: int | None, kernel: Kernel | None, loss: Loss | None) -> Model:
+    from kernelswarm.simulations.experiment import Experiment
+
+    file = folder / "models.npz"
+    arrays = _arrays(file)
+    nodes = sorted(int(found[1]) for name in arrays if (found := re.fullmatch(r"points_(-?\d+)", name)))
+    if not nodes:
+        raise InputError(f"{file} holds no models: it must have arrays points_<node> and weights_<node>")
+    if node is None and len(nodes) > 1:
+        raise InputError(f"{folder} holds the models of {len(nodes)} nodes: name one, such as node = {nodes[0]}")
+    node = nodes[0] if node is None else node
+    if node not in nodes:
+        raise InputError(f"{file} has no model of node {node}: its {len(nodes)} nodes are {nodes[0]} to {nodes[-1]}")
+    points, weights = _expansion(file, arrays, f"points_{node}", f"weights_{node}")
+    if kernel is None or loss is None:
+        learner: Any = Experiment.from_file(folder / "config.toml").learner_for(node)
+        kernel = kernel if kernel is not None else learner.kernel
+        loss = loss if loss is not None else learner.loss
+    assert kernel is not None
+    assert loss is not None
+    # A run knows its classes by their index alone.
+    classes = None if loss.task == "regression" else np.arange(max(weights.shape[1], 2))
+    return Model(kernel, loss, points, weights, classes)
+
+
+def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    if not path.exists():
+        raise InputError(f"there is no model file {path}")
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"{path} is not an .npz archive, or only a part of one")
+    name = ""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {}
+            for name in archive.files:
+                arrays[name] = archive[name]
+            return arrays
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path}: array {name!r} cannot be read: {error}") from error
+
+
+def _description(path: Path, entry: npt.NDArray[Any]) -> dict[str, Any]:
+    try:
+        description = json.loads(str(entry[()]))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}: description is not JSON text: {error}") from error
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise InputError(f'{path}: description must be a table with format = "{FORMAT}"')
+    if description.get("version") != VERSION:
+        version = description.get("version")
+        raise InputError(f"{path} has version {version}, this kernelswarm reads version {VERSION}: update kernelswarm")
+    return description
+
+
+def _expansion(path: Path, arrays: Mapping[str, npt.NDArray[Any]], points: str, weights: str) -> tuple[Array, Array]:
+    for name in (points, weights):
+        if name not in arrays:
+            raise InputError(f"{path} has no array {name!r}: it is not complete")
+        array = arrays[name]
+        if array.dtype != np.float64 or array.ndim != 2:
+            raise InputError(
+                f"{path}: {name} is {array.dtype} of shape {array.shape}, must be float64 of two dimensions"
+            )
+        if not np.all(np.isfinite(array)):
+            row, column = np.argwhere(~np.isfinite(array))[0]
+            raise InputError(f"{path}: {name}[{row}, {column}] is {array[row, column]}, must be finite")
+    if len(arrays[points]) != len(arrays[weights]):
+        raise InputError(f"{path}: {points} has {len(arrays[points])} rows, {weights} has {len(arrays[weights])}")
+    return np.ascontiguousarray(arrays[points]), np.ascontiguousarray(arrays[weights])
+
+
+def _part(path: Path, kind: str, table: Any) -> Any:
+    name = table.get("name") if isinstance(table, dict) else None
+    if isinstance(name, str) and ":" in name:
+        raise InputError(
+            f"{path} was trained with your own {kind} {name}, and a model file runs no code: "
+            f"pass it, load_model(path, {kind}={name.rpartition(':')[2]}(...))"
+        )
+    if not isinstance(name, str) or name not in PARTS[kind]:
+        raise InputError(f"{path}: {kind} must be a table with a name among {', '.join(PARTS[kind])}, not {table!r}")
+    try:
+        return build(kind, table)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _labels(classes: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
+    # Labels of a pandas column arrive as objects, which only a pickle would hold.
+    listed = classes.tolist()
+    alike = any(all(isinstance(label, kind) for label in listed) for kind in (str, Real))
+    labels = np.array(listed) if alike and classes.dtype == object else classes
+    if labels.dtype.kind not in "biufUS":
+        raise InputError(f"{path} cannot hold the class labels {listed}: name them by numbers or by strings")
+    return labels

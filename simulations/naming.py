@@ -1,0 +1,180 @@
+"""The names of the parts: the one table, and the import of what a name stands for."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.wording import nearest, shown
+
+# kind -> name -> "module:Class". A new part is one file and one line here; nothing is imported until it is named.
+PARTS: dict[str, dict[str, str]] = {
+    "learner": {"polk": "kernelswarm.agents.polk:Polk"},
+    "kernel": {
+        "gaussian": "kernelswarm.agents.kernels:Gaussian",
+        "laplacian": "kernelswarm.agents.kernels:Laplacian",
+        "matern": "kernelswarm.agents.kernels:Matern",
+        "polynomial": "kernelswarm.agents.kernels:Polynomial",
+        "linear": "kernelswarm.agents.kernels:Linear",
+    },
+    "loss": {
+        "squared": "kernelswarm.agents.losses:Squared",
+        "absolute": "kernelswarm.agents.losses:Absolute",
+        "huber": "kernelswarm.agents.losses:Huber",
+        "logistic": "kernelswarm.agents.losses:Logistic",
+        "hinge": "kernelswarm.agents.losses:Hinge",
+        "multiclass_logistic": "kernelswarm.agents.losses:MulticlassLogistic",
+        "multiclass_hinge": "kernelswarm.agents.losses:MulticlassHinge",
+    },
+    "schedule": {
+        "constant": "kernelswarm.agents.schedules:Constant",
+        "diminishing": "kernelswarm.agents.schedules:Diminishing",
+        "horizon": "kernelswarm.agents.schedules:Horizon",
+    },
+    "budget": {
+        "epsilon": "kernelswarm.agents.budgets:Epsilon",
+        "parsimony": "kernelswarm.agents.budgets:Parsimony",
+        "quadratic": "kernelswarm.agents.budgets:Quadratic",
+        "proportional": "kernelswarm.agents.budgets:Proportional",
+        "target_order": "kernelswarm.agents.budgets:TargetOrder",
+    },
+    "protocol": {
+        "isolated": "kernelswarm.protocols.isolated:Isolated",
+        "consensus": "kernelswarm.protocols.consensus:Consensus",
+        "proximity": "kernelswarm.protocols.proximity:Proximity",
+        "centralized": "kernelswarm.protocols.centralized:Centralized",
+    },
+    "tolerance": {
+        "constant": "kernelswarm.protocols.tolerances:Constant",
+        "edges": "kernelswarm.protocols.tolerances:Edges",
+        "location": "kernelswarm.protocols.tolerances:Location",
+        "true": "kernelswarm.protocols.tolerances:TrueDifference",
+        "adaptive": "kernelswarm.protocols.tolerances:Adaptive",
+    },
+    "topology": {
+        "ring": "kernelswarm.graphs.elementary:Ring",
+        "path": "kernelswarm.graphs.elementary:Path",
+        "star": "kernelswarm.graphs.elementary:Star",
+        "complete": "kernelswarm.graphs.elementary:Complete",
+        "balanced_tree": "kernelswarm.graphs.elementary:BalancedTree",
+        "grid": "kernelswarm.graphs.lattices:Grid",
+        "torus": "kernelswarm.graphs.lattices:Torus",
+        "erdos_renyi": "kernelswarm.graphs.random_families:ErdosRenyi",
+        "random_geometric": "kernelswarm.graphs.random_families:RandomGeometric",
+        "small_world": "kernelswarm.graphs.random_families:SmallWorld",
+        "scale_free": "kernelswarm.graphs.random_families:ScaleFree",
+        "regular": "kernelswarm.graphs.random_families:Regular",
+        "caveman": "kernelswarm.graphs.cliques:Caveman",
+        "barbell": "kernelswarm.graphs.cliques:Barbell",
+        "file": "kernelswarm.graphs.files:File",
+    },
+    "stream": {
+        "gaussian_mixture": "kernelswarm.simulations.streams.gaussian_mixture:GaussianMixture",
+        "sine_regression": "kernelswarm.simulations.streams.sine_regression:SineRegression",
+        "sensor_field": "kernelswarm.simulations.streams.sensor_field:SensorField",
+        "drifting": "kernelswarm.simulations.streams.drifting:Drifting",
+        "file": "kernelswarm.simulations.streams.file:File",
+        "idx": "kernelswarm.simulations.streams.idx:Idx",
+        "openml": "kernelswarm.simulations.streams.openml:OpenML",
+    },
+    "backend": {
+        "serial": "kernelswarm.simulations.serial:Serial",
+        "ray": "kernelswarm.simulations.ray_backend:Ray",
+    },
+}
+
+_OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+def names(kind: str) -> list[str]:
+    """Return the names of a kind's parts, in the order of the table."""
+    return list(PARTS[kind])
+
+
+def part_name(part: Any) -> str:
+    """Return the name of a part's class in the table, "module:Class" for the user's own.
+
+    Examples
+    --------
+    >>> from kernelswarm.agents.kernels import Gaussian
+    >>> part_name(Gaussian())
+    'gaussian'
+    """
+    target = f"{type(part).__module__}:{type(part).__qualname__}"
+    return next((name for table in PARTS.values() for name, listed in table.items() if listed == target), target)
+
+
+def find(kind: str, name: str, path: str, folder: Path | None = None) -> Any:
+    """Return the class of a part, or a topology's function, by its name or by "package.module:Class".
+
+    Parameters
+    ----------
+    kind : str
+        A key of PARTS.
+    name : str
+        What the experiment file says.
+    path : str
+        Where it says so, for messages.
+    folder : Path, optional
+        Folder of the experiment file, where the user's own modules may lie.
+
+    Raises
+    ------
+    InputError
+        The name is not in the table, the module is missing, or what it names is not a part.
+    """
+    if ":" not in name:
+        if name not in PARTS[kind]:
+            raise InputError(
+                f"{path} = {shown(name)} is not the name of a {kind}{nearest(name, names(kind))}"
+                f' (known: {", ".join(names(kind))}; your own as "package.module:Class")'
+            )
+        return _load(PARTS[kind][name])
+    if not _OWN.fullmatch(name):
+        raise InputError(f'{path} = {shown(name)} must look like "package.module:Class"')
+    part = _import(name, path, folder)
+    if kind == "topology" and callable(part) and not isinstance(part, type):
+        return part
+    if not (isinstance(part, type) and dataclasses.is_dataclass(part)):
+        wanted = "a frozen dataclass whose fields are the table's keys"
+        wanted += ", or a function that returns a graph" if kind == "topology" else ""
+        raise InputError(f"{path} = {shown(name)} is a {type(part).__name__}: it must be {wanted}")
+    return part
+
+
+def _load(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    found: Any = importlib.import_module(module)
+    for step in attribute.split("."):
+        found = getattr(found, step)
+    return found
+
+
+def _import(name: str, path: str, folder: Path | None) -> Any:
+    # A user's module lies beside the experiment or where the command is given. The places are appended, so that they
+    # shadow nothing, and they stay, so that the processes of a backend find the module too.
+    places = list(dict.fromkeys(str(place.resolve()) for place in (folder, Path.cwd()) if place is not None))
+    sys.path.extend(place for place in places if place not in sys.path)
+    importlib.invalidate_caches()  # the module may be younger than the last look into its folder
+    module, _, attribute = name.partition(":")
+    try:
+        return _load(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{module}.".startswith(f"{error.name}."):
+            raise InputError(
+                f"{path} = {shown(name)}: there is no module {error.name!r} among the installed packages or in "
+                + " or ".join(places)
+            ) from error
+        raise InputError(f"{path} = {shown(name)}: importing {module} failed: {error}") from error
+    except (ImportError, SyntaxError) as error:
+        raise InputError(f"{path} = {shown(name)}: importing {module} failed: {error}") from error
+    except AttributeError as error:
+        if module not in sys.modules:  # raised by the module's own code, not by looking into it
+            raise
+        known = [entry for entry in vars(sys.modules[module]) if not entry.startswith("_")]
+        raise InputError(f"{path} = {shown(name)}: {module} has no {attribute}{nearest(attribute, known)}") from error

@@ -1,0 +1,175 @@
+"""What the scikit-learn estimators share: the learner made from their parameters, the passes over the data."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kernelswarm.agents.kernels import Kernel
+from kernelswarm.agents.losses import Loss
+from kernelswarm.agents.polk import Polk
+from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.model_files import Model
+from kernelswarm.simulations.model_files import save as save_model
+from kernelswarm.simulations.naming import find
+from kernelswarm.simulations.parts import build, fill
+from kernelswarm.simulations.wording import shown
+
+Array = npt.NDArray[np.float64]
+
+#: A squared gradient of this size means that the function grows without bound; every loss is then far from its data.
+DIVERGED = 1e100
+
+
+class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """What `PolkRegressor` and `PolkClassifier` share; their docstrings describe the parameters."""
+
+    loss: Any
+    kernel: Any
+    bandwidth: Any
+    step_size: Any
+    regularization: float
+    batch_size: int
+    budget: Any
+    epochs: int
+    shuffle: bool
+    random_state: Any
+
+    @property
+    def dictionary_(self) -> Array:
+        """The dictionary points, (M, p), oldest first."""
+        return self.model_.points
+
+    @property
+    def dual_coef_(self) -> Array:
+        """The weights of the dictionary points, (M, C)."""
+        return self.model_.weights
+
+    @property
+    def model_order_(self) -> int:
+        """M, the number of dictionary points."""
+        return int(self.state_.function.order)
+
+    @property
+    def model_(self) -> Model:
+        """The learned function as it is now; learning on does not change it."""
+        function = self.state_.function
+        learner: Polk = self.learner_
+        return Model(
+            learner.kernel,
+            learner.loss,
+            function.points.copy(),
+            function.weights.copy(),
+            getattr(self, "classes_", None),
+            getattr(self, "flat_", True),
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the learned function to an .npz file, which `kernelswarm.load_model` reads.
+
+        Raises
+        ------
+        InputError
+            When the file cannot be written.
+        """
+        check_is_fitted(self, "state_")
+        save_model(self.model_, path)
+
+    def _begin(self, points: Array, targets: int, classes: int | None) -> None:
+        loss: Loss = build("loss", self._loss(classes), "loss")
+        budget = {"parsimony": self.budget} if _is_number(self.budget) else self.budget
+        learner: Polk = fill(
+            Polk,
+            {
+                "loss": loss,
+                "kernel": _kernel(self.kernel, self.bandwidth, points),
+                "step_size": self.step_size,
+                "regularization": self.regularization,
+                "batch_size": self.batch_size,
+                "budget": budget,
+            },
+            "",
+            title="the learner",
+        )
+        self.state_ = learner.init(points.shape[1], loss.outputs(targets, classes))
+        self.learner_ = learner
+
+    def _loss(self, classes: int | None) -> Any:
+        return self.loss
+
+    def _pass(self, points: Array, targets: Array) -> None:
+        """Learn from the samples in their order, ``batch_size`` at a time."""
+        learner, state = self.learner_, self.state_
+        for start in range(0, len(points), learner.batch_size):
+            batch = slice(start, start + learner.batch_size)
+            own = learner.evaluate(state, points[batch])
+            gradient = learner.gradient(state, own, targets[batch])
+            if not np.vdot(gradient, gradient) < DIVERGED:
+                raise FloatingPointError(_cause(learner, state.steps, points))
+            learner.step(state, [own], [gradient])
+
+    def _passes(self, points: Array, targets: Array) -> None:
+        if isinstance(self.epochs, bool) or not isinstance(self.epochs, int | np.integer) or self.epochs < 1:
+            raise InputError(f"epochs = {shown(self.epochs)} must be a whole number of at least 1")
+        generator = check_random_state(self.random_state)
+        for _ in range(self.epochs):
+            order = generator.permutation(len(points)) if self.shuffle else slice(None)
+            self._pass(points[order], targets[order])
+
+    def _values(self, X: Any) -> Array:
+        check_is_fitted(self, "state_")
+        return self.model_.evaluate(array(validate_data(self, X, reset=False, dtype=np.float64, order="C")))
+
+
+def column(indices: npt.NDArray[Any]) -> Array:
+    """Return class indices as targets, (n, 1)."""
+    return np.ascontiguousarray(indices, dtype=np.float64).reshape(-1, 1)
+
+
+def array(values: Any) -> Array:
+    """Return a plain contiguous float64 array."""
+    # Memory maps and strides would each make numba compile another version.
+    return np.ascontiguousarray(np.asarray(values), dtype=np.float64)
+
+
+def _kernel(kernel: Any, bandwidth: Any, points: Array) -> Kernel:
+    """Make the kernel, with the estimator's bandwidth where it takes one that its table does not give."""
+    if isinstance(kernel, str | Mapping):
+        table = {"name": kernel} if isinstance(kernel, str) else {"name": "gaussian", **kernel}
+        cls = find("kernel", str(table["name"]), "kernel")
+        if "bandwidth" not in table and any(field.name == "bandwidth" for field in dataclasses.fields(cls)):
+            table["bandwidth"] = _scale(str(table["name"]), points) if bandwidth == "scale" else bandwidth
+        kernel = table
+    made: Kernel = build("kernel", kernel, "kernel")
+    return made
+
+
+def _scale(name: str, points: Array) -> float:
+    """Return the bandwidth at which typical points of this data are near enough to learn from each other."""
+    variance, inputs = float(points.var()), points.shape[1]
+    if not 0.0 < variance < math.inf:
+        return 1.0  # a first batch of one sample, or of equal ones, tells nothing
+    return 0.5 * inputs * math.sqrt(variance) if name == "laplacian" else math.sqrt(0.5 * inputs * variance)
+
+
+def _cause(learner: Polk, steps: int, points: Array) -> str:
+    remedy = "lower step_size, or scale X and y (sklearn.preprocessing.StandardScaler)"
+    largest = float(learner.kernel.diagonal(points).max()) * learner.loss.curvature
+    eta = learner.step_size.at(steps)
+    if eta * largest >= 2.0:
+        remedy = f"step_size = {eta:.3g} must stay below 2 / (l'' max kappa(x, x)) = {2.0 / largest:.3g}: {remedy}"
+    return f"learning diverged after {steps} steps: {remedy}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

@@ -1,0 +1,97 @@
+"""A rehearsal of a simulation: compiles what its agents will call, so that their processes find it on the disk."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.agent import DivergenceError
+from kernelswarm.agents.learner import Learner
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.simulations.block import AgentPlan
+from kernelswarm.simulations.serial import SerialEngine
+from kernelswarm.simulations.streams.contract import HeldOut
+
+Array = npt.NDArray[np.float64]
+
+ROUNDS = 24
+MOST = 8
+"""Learners that are rehearsed: a network in which every node has its own differs in numbers, not in code."""
+
+
+class _Rehearsed:
+    """Samples near two points, so that a dictionary grows and is pruned within a few rounds."""
+
+    def __init__(self, inputs: int, targets: int) -> None:
+        self._random = np.random.default_rng(0)
+        self._centers = self._random.random((2, inputs))
+        self._targets = targets
+
+    def draw(self, count: int) -> tuple[Array, Array]:
+        """Return points (count, p) and targets (count, q)."""
+        points = self._centers[self._random.integers(0, 2, count)] + 1e-3 * self._random.random((count, 1))
+        targets = np.zeros((count, self._targets))
+        targets.flags.writeable = points.flags.writeable = False
+        return points, targets
+
+    def held_out(self, samples: int) -> HeldOut:
+        """Return some samples."""
+        return HeldOut(*self.draw(4))
+
+    def state(self) -> dict[str, float]:
+        """Return nothing: it is never continued."""
+        return {}
+
+    def restore(self, state: dict[str, float]) -> None:
+        """Do nothing."""
+
+
+def rehearse(plans: Sequence[AgentPlan]) -> None:
+    """Let two nodes of each learner of the network live through some rounds on samples of no meaning.
+
+    Twenty processes that start at once would compile the same functions twenty times; after the rehearsal they load
+    them. A user's own parts are not rehearsed: they may count their calls, or fail, and are to do so in the simulation.
+    """
+    kinds: dict[Learner, AgentPlan] = {}
+    for plan in plans:
+        if len(kinds) < MOST and _ours(plan.learner):
+            kinds.setdefault(plan.learner, plan)
+    for plan in kinds.values():
+        with suppress(DivergenceError):
+            _live(plan)
+
+
+def _ours(part: object) -> bool:
+    if not is_dataclass(part):
+        return True
+    inside = (getattr(part, field.name) for field in fields(part))
+    return type(part).__module__.startswith("kernelswarm.") and all(_ours(entry) for entry in inside)
+
+
+def _live(plan: AgentPlan) -> None:
+    targets = plan.outputs if plan.learner.loss.task == "regression" else 1
+    node, others = plan.neighborhood.node, plan.neighborhood.neighbors[:1]
+    pairs = [(node, others), *((other, (node,)) for other in others)]
+    rule: Any = plan.rule if _ours(plan.rule) else Consensus()
+    network = []
+    for label, neighbors in pairs:
+        source = _Rehearsed(plan.inputs, targets)
+        one = np.ones(len(neighbors))
+        network.append(
+            replace(
+                plan,
+                neighborhood=Neighborhood(label, neighbors, one, one, plan.neighborhood.curvature),
+                slots=(0,) * len(neighbors),
+                rule=rule,
+                source=source,
+                evaluated=((label, source),),
+            )
+        )
+    engine = SerialEngine([[agent] for agent in network])
+    engine.run(ROUNDS)
+    engine.report(network[0].source.held_out(0))
+    engine.functions()

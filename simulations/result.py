@@ -1,0 +1,69 @@
+"""What a simulation leaves behind: its configuration, its network, its measurements and its last models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Array = npt.NDArray[np.float64]
+Columns = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(eq=False, repr=False)
+class Result:
+    """Everything one simulation measured, in memory; a run folder holds the same on disk.
+
+    Parameters
+    ----------
+    config : dict
+        The resolved experiment, defaults included, as it is written to ``config.toml``.
+    graph : networkx.Graph
+        The network, with integer labels.
+    nodes : dict of str to array
+        Columns of equal length, one row per (evaluated round, node): ``round``, ``node``, ``samples``, ``risk``,
+        ``error``, ``global_risk``, ``global_error``, ``model_order``, ...
+    network : dict of str to array
+        Columns of equal length, one row per evaluated round: ``round``, ``samples``, ``risk``, ``error``,
+        ``disagreement``, ``violation``, ``model_order``, ``scalars_sent``, ``seconds``, ...
+    edges : dict of str to array
+        Columns of equal length, one row per (evaluated round, source, target): ``constraint``, ``tolerance``, ``dual``,
+        ``violation``; NaN where the protocol has none.
+    models : dict of str to array
+        Of the last round: ``points_<node>`` (M, p) and ``weights_<node>`` (M, C), ``dual_<i>_<j>`` under proximity.
+    summary : dict
+        Status, final figures, wall time, versions: what ``summary.json`` holds.
+    """
+
+    config: dict[str, Any]
+    graph: nx.Graph[int]
+    nodes: Columns = field(default_factory=dict)
+    network: Columns = field(default_factory=dict)
+    edges: Columns = field(default_factory=dict)
+    models: dict[str, Array] = field(default_factory=dict)
+    summary: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Name the run in one line; the arrays would fill pages."""
+        rounds = self.network.get("round")
+        measured = 0 if rounds is None else len(rounds)
+        return (
+            f"Result({self.summary.get('protocol', '?')} on {self.summary.get('topology', '?')}, "
+            f"{self.graph.number_of_nodes()} nodes, {measured} evaluations, {self.summary.get('status', 'unfinished')})"
+        )
+
+    @property
+    def failed(self) -> bool:
+        """Whether the simulation stopped before its last round; ``summary["reason"]`` says why."""
+        return self.summary.get("status") == "failed"
+
+    @property
+    def final(self) -> dict[str, float | None]:
+        """The last evaluation: ``risk``, ``error``, ...; None where not measured, empty before the first."""
+        final: dict[str, float | None] = self.summary.get("final") or {}
+        return final

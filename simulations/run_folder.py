@@ -1,0 +1,212 @@
+"""A run on disk, complete enough to rerun and to draw again: written whole or not at all, read back as it was."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import secrets
+import shutil
+import tomllib
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.graphs.files import read_graph
+from kernelswarm.graphs.topology import Graph
+from kernelswarm.simulations.errors import InputError, SimulationError
+from kernelswarm.simulations.result import Columns, Result
+from kernelswarm.simulations.wording import plain
+
+FILES = (
+    "config.toml",
+    "nodes.parquet",
+    "network.parquet",
+    "edges.parquet",
+    "models.npz",
+    "graph.graphml",
+    "summary.json",
+)
+
+_Content = TypeVar("_Content")
+
+
+def default_folder(stem: str, config: Mapping[str, Any]) -> Path:
+    """Return ``runs/<experiment>-<protocol>-<topology>-seed<seed>``, where a run goes when no folder is named."""
+    parts = [stem, config["protocol"]["name"], config["topology"]["name"], f"seed{config['seed']}"]
+    # "my_rules:Gossip" is a fine name for a part and a poor one for a folder.
+    return Path("runs") / "-".join(re.sub(r"[^\w.]+", "_", part) for part in parts)
+
+
+def check_place(folder: Path) -> None:
+    """Refuse a folder that could not be written, before hours are spent on what should go there.
+
+    Raises
+    ------
+    InputError
+        Something on the way to the folder is a file, or may not be written.
+    """
+    above = next(place for place in (folder, *folder.resolve().parents) if place.exists())
+    if above != folder and not above.is_dir():
+        raise InputError(f"{folder} cannot be made: {above} is a file: name another folder with --out")
+    if not os.access(above if above != folder else folder.resolve().parent, os.W_OK | os.X_OK):
+        raise InputError(f"{folder} cannot be made: {above} may not be written: name another folder with --out")
+
+
+def free(folder: Path) -> Path:
+    """Return the folder itself, or the first of ``folder-2``, ``folder-3``, ... that does not exist."""
+    number, place = 1, folder
+    while place.exists():
+        number += 1
+        place = folder.with_name(f"{folder.name}-{number}")
+    return place
+
+
+def write(result: Result, folder: str | Path) -> Path:
+    """Write a result as a run folder and return the folder.
+
+    All files are written to a folder beside it, which gets its name when it is complete. What exists is never
+    overwritten: a taken name gets a number, ``run-2``, ``run-3``, ...
+
+    Raises
+    ------
+    SimulationError
+        The disk is full or the place may not be written; nothing is left behind.
+    """
+    folder = Path(folder)
+    unfinished = folder.parent / f".{folder.name}.{secrets.token_hex(4)}.part"
+    try:
+        unfinished.mkdir(parents=True)
+        _write_files(result, unfinished)
+        return _rename(unfinished, folder)
+    except OSError as error:
+        raise SimulationError(f"the run folder {folder} could not be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def read(folder: str | Path) -> Result:
+    """Read a run folder.
+
+    Raises
+    ------
+    InputError
+        The folder or one of its files is missing or damaged; the message names it.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"there is no run folder {folder}" if not folder.exists() else f"{folder} is not a folder")
+    missing = [name for name in FILES if not (folder / name).is_file()]
+    if missing:
+        lacking = "holds none of a run's files" if len(missing) == len(FILES) else f"lacks {', '.join(missing)}"
+        raise InputError(f"{folder} is no complete run folder, as kernelswarm run writes them: it {lacking}")
+    result = Result(
+        config=_read(folder / "config.toml", _read_config),
+        graph=_read(folder / "graph.graphml", read_graph),
+        nodes=_read(folder / "nodes.parquet", _read_columns),
+        network=_read(folder / "network.parquet", _read_columns),
+        edges=_read(folder / "edges.parquet", _read_columns),
+        models=_read(folder / "models.npz", _read_models),
+        summary=_read(folder / "summary.json", _read_summary),
+    )
+    from kernelswarm.simulations.simulation import digest
+
+    recorded = result.summary.get("digest")
+    if recorded is not None and recorded != digest(result.models):
+        raise InputError(
+            f"{folder / 'models.npz'} is not what the run wrote: its digest differs from the one in summary.json"
+        )
+    return result
+
+
+def _write_files(result: Result, folder: Path) -> None:
+    import pyarrow
+    import tomli_w
+    from pyarrow import parquet
+
+    (folder / "config.toml").write_text(tomli_w.dumps(result.config), encoding="utf-8")
+    for name, columns in (("nodes", result.nodes), ("network", result.network), ("edges", result.edges)):
+        parquet.write_table(pyarrow.table(columns), folder / f"{name}.parquet", compression="zstd")
+    np.savez(folder / "models.npz", allow_pickle=False, **result.models)
+    write_graph(result.graph, folder / "graph.graphml")
+    summary = json.dumps(_finite(plain(result.summary)), indent=2, ensure_ascii=False, allow_nan=False)
+    (folder / "summary.json").write_text(summary + "\n", encoding="utf-8")
+
+
+def write_graph(graph: Graph, path: Path) -> None:
+    """Write a network as GraphML: positions as ``x`` and ``y``, other attributes where GraphML has a type for them."""
+    import networkx as nx
+
+    written: Graph = nx.Graph()
+    for node in sorted(graph.nodes):
+        attributes = graph.nodes[node]
+        written.add_node(node, **_scalars(attributes))
+        if "pos" in attributes:
+            x, y = attributes["pos"]
+            written.add_node(node, x=float(x), y=float(y))
+    for source, target in sorted((min(edge), max(edge)) for edge in graph.edges):
+        written.add_edge(source, target, **_scalars(graph.edges[source, target]))
+    path.write_text("\n".join(nx.generate_graphml(written)) + "\n", encoding="utf-8")
+
+
+def _scalars(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {str(key): value for key, value in attributes.items() if isinstance(value, str | int | float)}
+
+
+def _rename(unfinished: Path, folder: Path) -> Path:
+    while True:
+        target = free(folder)
+        try:
+            return unfinished.rename(target)
+        except OSError:
+            # Another process may have taken the name since; whatever else went wrong is raised.
+            if not target.exists():
+                raise
+
+
+def _read(path: Path, reader: Callable[[Path], _Content]) -> _Content:
+    try:
+        return reader(path)
+    except (OSError, ValueError, EOFError, KeyError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+        # Each library has its own words for a file that is cut off or not what its name says; most are ValueErrors.
+        cause = str(error).partition("\n")[0] or type(error).__name__
+        raise InputError(f"{path} is damaged or is no such file: {cause}") from error
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return tomllib.load(file)
+
+
+def _read_columns(path: Path) -> Columns:
+    from pyarrow import parquet
+
+    table = parquet.read_table(path)
+    return {name: table.column(name).to_numpy() for name in table.column_names}
+
+
+def _read_models(path: Path) -> dict[str, npt.NDArray[np.float64]]:
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _read_summary(path: Path) -> dict[str, Any]:
+    summary = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(summary, dict):
+        raise ValueError("it holds no table")
+    return summary
+
+
+def _finite(value: Any) -> Any:
+    """Return the value with null for infinities and NaN, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

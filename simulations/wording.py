@@ -1,0 +1,99 @@
+"""The words of a refusal: where a value stands, what it is, what was asked for, which name is nearest."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import numpy as np
+
+_PLAIN_RULES: dict[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a string",
+    Path: "the path of a file",
+}
+
+
+def join(path: str, key: str) -> str:
+    """Return the dotted path of a key in the table at ``path``, which is empty for the file itself."""
+    return f"{path}.{key}" if path else key
+
+
+def plain(value: Any) -> Any:
+    """Return a value in the types of a TOML file: arrays and tuples as lists, paths as strings, mappings as dicts."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    return value
+
+
+def shown(value: Any) -> str:
+    """Return a value as one would write it in the file, at most 80 characters long."""
+    text = _toml(plain(value))
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, dict):
+        entries = ", ".join(f"{key} = {_toml(entry)}" for key, entry in value.items())
+        return f"{{ {entries} }}" if entries else "{}"
+    return str(value)  # numbers, inf and nan included, and dates, are written as they print
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a half sentence with the known name nearest to a mistyped one, empty when none is near."""
+    found = get_close_matches(name.lower(), list(known), n=1)
+    return f'; did you mean "{found[0]}"?' if found else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as "a, b or c"."""
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def rule(hint: Any) -> str:
+    """Return in words what values an annotation admits.
+
+    Examples
+    --------
+    >>> rule(float | None)
+    'a number'
+    >>> rule(tuple[int, ...])
+    'a list, each entry a whole number'
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return rule(arguments[0])
+    if origin in (Union, UnionType):
+        # A path is written as a string: "a string or the path of a file" would say the same thing twice.
+        kept = [entry for entry in arguments if entry is not NoneType and not (entry is str and Path in arguments)]
+        return " or ".join(dict.fromkeys(rule(entry) for entry in kept))
+    if origin is Literal:
+        return listed([shown(entry) for entry in arguments])
+    if origin is tuple and arguments[-1:] != (Ellipsis,):
+        return f"a list of {len(arguments)} values"
+    if isinstance(origin, type) and issubclass(origin, Mapping) and arguments[1] is Any:
+        return "a table"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return f"a table, each entry {rule(arguments[1])}"
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return f"a list, each entry {rule(arguments[0])}"
+    return _PLAIN_RULES.get(hint, "a value of another type")

@@ -1,0 +1,364 @@
+"""The table of names, and the way from a table of the experiment file to a part and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import inspect
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_type_hints
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.agents.kernels import Gaussian, Laplacian, Matern
+from kernelswarm.agents.losses import Huber
+from kernelswarm.agents.schedules import Constant, Diminishing
+from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.graph_function import GraphFunction
+from kernelswarm.simulations.naming import find, part_name
+from kernelswarm.simulations.parts import PARTS, build, catalogue, default_of, describe, fill, merge
+from kernelswarm.simulations.wording import rule, shown
+
+# Values for the keys that have no default.
+REQUIRED: dict[str, Any] = {
+    "epsilon": 0.1,
+    "parsimony": 0.1,
+    "quadratic": 0.1,
+    "proportional": 0.1,
+    "target_order": 10,
+    "value": 0.1,
+    "initial": 0.1,
+    "scale": 0.1,
+    "horizon": 100,
+    "path": "graph.edgelist",
+    "dataset": "iris",
+    "images": "images.gz",
+    "labels": "labels.gz",
+}
+EVERY = [(kind, name) for kind, table in PARTS.items() for name in table]
+
+
+def required(kind: str, name: str) -> dict[str, Any]:
+    fields = dataclasses.fields(find(kind, name, kind))
+    return {entry.name: REQUIRED.get(entry.name, 1) for entry in fields if default_of(entry) is dataclasses.MISSING}
+
+
+def refusal(*arguments: Any, **more: Any) -> str:
+    with pytest.raises(InputError) as refused:
+        build(*arguments, **more)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+def test_description_of_every_part_builds_an_equal_part(kind: str, name: str) -> None:
+    part = build(kind, {"name": name, **required(kind, name)})
+    assert part_name(part) == name
+    assert build(kind, describe(part)) == part
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+def test_every_key_can_be_checked_and_written(kind: str, name: str) -> None:
+    cls = find(kind, name, kind)
+    hints = get_type_hints(cls)
+    for entry in dataclasses.fields(cls):
+        assert entry.name != "name"
+        assert "part" in entry.metadata or rule(hints[entry.name]) != "a value of another type"
+        if NoneType in get_args(hints[entry.name]):  # a file has no null: leaving the key out must mean it
+            assert default_of(entry) in (None, dataclasses.MISSING)
+        if "part" in entry.metadata:
+            assert entry.metadata["part"] in PARTS
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_catalogue_has_a_sentence_and_the_keys_of_every_part(kind: str) -> None:
+    listed = {name: (sentence, keys) for name, sentence, keys in catalogue(kind)}
+    assert list(listed) == list(PARTS[kind])
+    for name, (sentence, keys) in listed.items():
+        assert sentence.endswith(".") and len(sentence) > 10
+        assert list(keys) == [entry.name for entry in dataclasses.fields(find(kind, name, kind))]
+
+
+def test_sentence_does_not_end_at_an_abbreviation() -> None:
+    sentences = {name: sentence for name, sentence, _ in catalogue("protocol")}
+    assert sentences["consensus"].endswith("(SURVEY eq. 17).")
+
+
+def test_name_alone_gives_the_defaults() -> None:
+    assert build("kernel", "matern") == Matern()
+
+
+def test_finished_part_is_returned_as_it_is() -> None:
+    kernel = Laplacian(0.3)
+    assert build("kernel", kernel) is kernel
+
+
+def test_number_stands_for_the_scalar_part() -> None:
+    learner = build("learner", {"name": "polk", "step_size": 2})
+    assert learner.step_size == Constant(2.0)
+    assert describe(learner)["step_size"] == 2.0
+
+
+def test_table_stands_for_another_schedule() -> None:
+    learner = build("learner", {"name": "polk", "step_size": {"name": "diminishing", "initial": 0.5}})
+    assert learner.step_size == Diminishing(0.5)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"epsilon": 0.5},
+        {"parsimony": 0.5},
+        {"quadratic": 0.5},
+        {"proportional": 0.5},
+        {"target_order": 9, "alpha": 2.0},
+    ],
+)
+def test_budget_is_recognised_by_its_key(table: dict[str, float]) -> None:
+    budget = build("learner", {"name": "polk", "budget": table}).budget
+    assert part_name(budget) == next(iter(table))
+    assert table.items() <= describe(budget).items()
+    assert "name" not in describe(budget)
+
+
+def test_key_that_fits_all_others_decides_whatever_the_order() -> None:
+    assert build("budget", {"alpha": 2.0, "target_order": 9}) == build("budget", {"target_order": 9, "alpha": 2.0})
+
+
+def test_table_without_a_name_changes_the_default_part() -> None:
+    assert build("learner", {"name": "polk", "kernel": {"bandwidth": 0.25}}).kernel == Gaussian(0.25)
+
+
+def test_user_class_is_imported_from_the_folder_of_the_experiment(tmp_path: Path) -> None:
+    (tmp_path / "folder_kernels.py").write_text(
+        "from dataclasses import dataclass\n"
+        "class Outer:\n"
+        "    @dataclass(frozen=True)\n"
+        "    class Cosine:\n"
+        '        """A cosine."""\n'
+        "        period: float = 2.0\n"
+    )
+    part = build("kernel", {"name": "folder_kernels:Outer.Cosine", "period": 3}, folder=tmp_path)
+    assert describe(part) == {"name": "folder_kernels:Outer.Cosine", "period": 3.0}
+    assert build("kernel", describe(part)) == part
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A table of its own."""
+
+    depth: int = 1
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A part with a field of every type."""
+
+    ratio: float = 0.5
+    count: int = 1
+    flag: bool = False
+    word: str = "a"
+    mode: Literal["slow", "fast"] = "slow"
+    file: Path | None = None
+    either: str | Path = "x"
+    pair: tuple[float, float] = (0.0, 1.0)
+    several: tuple[int, ...] = ()
+    table: dict[str, float] = field(default_factory=dict)
+    limit: float = math.inf
+    inner: Inner = Inner()
+    kernel: Any = field(default=Gaussian(), metadata={"part": "kernel"})
+
+    def __post_init__(self) -> None:
+        if self.ratio < 0:
+            raise ValueError(f"ratio = {self.ratio!r} must not be negative")
+        if self.count > 9 and self.flag:
+            raise ValueError("many of them cannot be flagged")
+
+
+def sample(**table: Any) -> Sample:
+    filled: Sample = fill(Sample, table, "here", Path("/data"), title="a sample")
+    return filled
+
+
+def test_values_come_in_the_annotated_types() -> None:
+    filled = sample(ratio=1, file="x.csv", either="/y", pair=[1, 2.5], several=[3, 4], table={"0-1": 2}, limit=math.inf)
+    assert filled.ratio == 1.0 and isinstance(filled.ratio, float)
+    assert filled.file == Path("/data/x.csv")  # relative to the experiment's folder
+    assert filled.either == Path("/y")
+    assert (filled.pair, filled.several, filled.table) == ((1.0, 2.5), (3, 4), {"0-1": 2.0})
+    assert sample(inner={"depth": 2}, kernel="linear").inner == Inner(2)
+
+
+def test_numpy_values_are_numbers() -> None:
+    filled = sample(count=np.int64(3), several=np.array([1, 2]), ratio=np.float64(0.25))
+    assert (filled.count, filled.several, filled.ratio) == (3, (1, 2), 0.25)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"ratio": "1"}, 'here.ratio = "1" must be a number'),
+        ({"ratio": True}, "here.ratio = true must be a number"),
+        ({"ratio": [1.0]}, "here.ratio = [1.0] must be a number"),
+        ({"ratio": math.nan}, "here.ratio = nan must be a number, and finite"),
+        ({"ratio": math.inf}, "here.ratio = inf must be a number, and finite"),
+        ({"limit": -math.inf}, "here.limit = -inf must be a number, and finite"),
+        ({"pair": [0.0, math.nan]}, "here.pair = [0.0, nan] must be a list of 2 values, and finite"),
+        ({"count": 1.0}, "here.count = 1.0 must be a whole number"),
+        ({"count": False}, "here.count = false must be a whole number"),
+        ({"count": 2**63}, "here.count = 9223372036854775808 must be a whole number of at most 64 bits"),
+        ({"flag": 1}, "here.flag = 1 must be true or false"),
+        ({"word": 3}, "here.word = 3 must be a string"),
+        ({"mode": "fats"}, 'here.mode = "fats" must be "slow" or "fast"; did you mean "fast"?'),
+        ({"mode": 1}, 'here.mode = 1 must be "slow" or "fast"'),
+        ({"file": 3}, "here.file = 3 must be the path of a file"),
+        ({"either": 3}, "here.either = 3 must be the path of a file"),
+        ({"pair": [1.0]}, "here.pair = [1.0] must be a list of 2 values"),
+        ({"several": 1}, "here.several = 1 must be a list, each entry a whole number"),
+        ({"several": [1, "2"]}, 'here.several = [1, "2"] must be a list, each entry a whole number'),
+        ({"table": {"0-1": "x"}}, 'here.table = { 0-1 = "x" } must be a table, each entry a number'),
+        ({"inner": 3}, "here.inner = 3 must be a table"),
+        ({"inner": {"dept": 3}}, 'here.inner.dept = 3 is not a key of here.inner; did you mean "depth"?'),
+        ({"kernel": {"name": "gausian"}}, 'here.kernel.name = "gausian" is not the name of a kernel'),
+        ({"ration": 3}, 'here.ration = 3 is not a key of a sample; did you mean "ratio"? (its keys: ratio, count,'),
+        ({"ratio": -1}, "here.ratio = -1.0 must not be negative"),
+        ({"count": 10, "flag": True}, "here: many of them cannot be flagged"),
+    ],
+)
+def test_refusal_names_key_value_and_rule(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        sample(**table)
+    assert message in str(refused.value)
+
+
+def test_infinity_is_admitted_where_it_is_the_default() -> None:
+    assert math.isinf(sample(limit=math.inf).limit)
+
+
+def test_date_is_no_value() -> None:
+    with pytest.raises(InputError, match=r"^here\.ratio = 2026-01-02 must be a number$"):
+        sample(ratio=datetime.date(2026, 1, 2))
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_unknown_name_lists_the_known_ones(kind: str) -> None:
+    message = refusal(kind, "zzz")
+    assert message.startswith(f'{kind} = "zzz" is not the name of a {kind} (known: ')
+    assert all(name in message for name in PARTS[kind])
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, name in EVERY if len(name) > 4])
+def test_mistyped_name_gets_a_suggestion(kind: str, name: str) -> None:
+    wrong = name[:-2] + name[-1] + name[-2] + "x"
+    assert f'did you mean "{name}"?' in refusal(kind, {"name": wrong})
+
+
+def test_budget_that_is_none_suggests_the_nearest() -> None:
+    message = refusal("learner", {"name": "polk", "budget": {"epsilom": 1}})
+    assert message.startswith('learner.budget = { epsilom = 1 } names no budget; did you mean "epsilon"?')
+
+
+def test_nameless_table_is_refused_where_there_is_no_default() -> None:
+    assert refusal("topology", {"nodes": 3}).startswith("topology = { nodes = 3 } has no name: add name = one of ring")
+
+
+def test_missing_key_says_what_it_needs() -> None:
+    message = refusal("learner", {"name": "polk", "step_size": {"name": "diminishing"}})
+    assert message == "learner.step_size.initial is missing: diminishing needs a number"
+
+
+def test_range_of_a_scalar_is_named_without_its_inner_key() -> None:
+    assert refusal("learner", {"name": "polk", "step_size": -1}).startswith("learner.step_size = -1.0 must be positive")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no_such_module:Kernel", "there is no module 'no_such_module'"),
+        ("dataclasses:Nothing", "dataclasses has no Nothing"),
+        ("kernelswarm.agents.kernels:Gausian", 'did you mean "Gaussian"?'),
+        ("math:pi", "is a float: it must be a frozen dataclass"),
+        ("collections:OrderedDict", "is a type: it must be a frozen dataclass"),
+        (":Kernel", 'must look like "package.module:Class"'),
+        ("module:", 'must look like "package.module:Class"'),
+        ("../module:Class", 'must look like "package.module:Class"'),
+        ("wrong_syntax:Kernel", "importing wrong_syntax failed: "),
+        ("wrong_import:Kernel", "importing wrong_import failed: No module named 'no_such_module'"),
+    ],
+)
+def test_refused_imports_say_why(name: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "wrong_syntax.py").write_text("class Kernel(:\n")
+    (tmp_path / "wrong_import.py").write_text("import no_such_module\n")
+    text = refusal("kernel", {"name": name}, folder=tmp_path)
+    assert text.startswith(f"kernel.name = {shown(name)}")
+    assert message in text
+
+
+def test_function_makes_a_network() -> None:
+    topology = build("topology", {"name": "networkx:circulant_graph", "n": 6, "offsets": [1, 2]})
+    assert describe(topology) == {"name": "networkx:circulant_graph", "n": 6, "offsets": [1, 2]}
+    assert build("topology", describe(topology)) == topology
+    graph = topology.build(np.random.default_rng(0))
+    assert nx.utils.graphs_equal(graph, nx.circulant_graph(6, [1, 2]))
+
+
+def test_random_function_follows_the_generator_until_connected() -> None:
+    topology = build("topology", {"name": "networkx:gnp_random_graph", "n": 12, "p": 0.2})
+    drawn = [topology.build(np.random.default_rng(seed)) for seed in (0, 0, 1, 2, 3)]
+    assert set(drawn[0].edges) == set(drawn[1].edges) != set(drawn[2].edges)
+    assert all(nx.is_connected(graph) for graph in drawn)
+    never = build("topology", {"name": "networkx:gnp_random_graph", "n": 12, "p": 0.0})
+    with pytest.raises(ValueError, match="gave no connected network of 12 nodes in 100 draws"):
+        never.build(np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            {"name": "networkx:circulant_graph", "n": 6},
+            "topology.offsets is missing: networkx:circulant_graph needs it",
+        ),
+        (
+            {"name": "networkx:petersen_graph", "nodes": 6},
+            "topology.nodes = 6 is not an argument of networkx:petersen_graph (it takes create_using)",
+        ),
+        ({"name": "networkx:no_graph"}, "networkx has no no_graph"),
+        ({"name": "math:floor"}, "topology: math:floor takes its arguments by position"),
+    ],
+)
+def test_arguments_of_a_function_are_checked(table: dict[str, Any], message: str) -> None:
+    assert message in refusal("topology", table)
+
+
+def test_function_must_return_a_network() -> None:
+    with pytest.raises(ValueError, match="json:dumps returned a str: it must return a networkx Graph"):
+        GraphFunction("json:dumps", {"obj": 1}).build(np.random.default_rng(0))
+
+
+def test_merge_lays_keys_over_tables() -> None:
+    base = describe(build("learner", {"name": "polk", "kernel": {"name": "matern", "bandwidth": 2.0}}))
+    merged = build("learner", merge(base, {"batch_size": 4, "kernel": {"bandwidth": 0.5}}))
+    assert (merged.batch_size, merged.kernel) == (4, Matern(0.5))
+
+
+def test_merge_replaces_a_table_that_names_another_part() -> None:
+    base = describe(build("learner", {"name": "polk", "kernel": {"name": "matern", "smoothness": 2.5}}))
+    assert build("learner", merge(base, {"kernel": {"name": "gaussian"}})).kernel == Gaussian()
+    assert build("learner", merge(base, {"budget": {"epsilon": 0.5}})).budget == build("budget", {"epsilon": 0.5})
+
+
+def test_merge_gives_a_bare_name_its_keys() -> None:
+    base = describe(build("learner", {"name": "polk", "loss": "huber"}))
+    assert build("learner", merge(base, {"loss": {"threshold": 2.0}})).loss == Huber(2.0)
+
+
+def test_parts_are_found_by_their_own_class() -> None:
+    for kind, name in EVERY:
+        cls = find(kind, name, kind)
+        assert PARTS[kind][name] == f"{cls.__module__}:{cls.__qualname__}"
+        assert inspect.getdoc(cls)

@@ -1,0 +1,171 @@
+"""What a simulation records is what its columns say."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.agents.expansion import Expansion
+from kernelswarm.agents.kernels import Gaussian
+from kernelswarm.agents.losses import MulticlassLogistic
+from kernelswarm.agents.polk import Polk
+from kernelswarm.agents.schedules import Constant
+from kernelswarm.protocols.centralized import Centralized
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.isolated import Isolated
+from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.simulations.experiment import Evaluation, Experiment, Override
+from kernelswarm.simulations.network import open_network
+from kernelswarm.simulations.simulation import simulate
+from kernelswarm.simulations.streams.gaussian_mixture import GaussianMixture
+from kernelswarm.simulations.streams.sensor_field import SensorField
+from kernelswarm.simulations.streams.sine_regression import SineRegression
+
+GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
+
+
+def experiment(protocol, stream=None, loss=None, **keys):
+    learner = Polk(**({"loss": loss} if loss else {}), kernel=Gaussian(0.3), step_size=Constant(0.2), batch_size=2)
+    keys = {"rounds": 50, "evaluate_every": 20, "evaluation": Evaluation(40, 100), **keys}
+    return Experiment(
+        topology=GRAPH, stream=stream or SensorField(noise=0.2), learner=learner, protocol=protocol, **keys
+    )
+
+
+def rebuilt(result, node):
+    points, weights = result.models[f"points_{node}"], result.models[f"weights_{node}"]
+    return Expansion(Gaussian(0.3), points.shape[1], weights.shape[1]).assign(points, weights)
+
+
+def test_rows_come_every_so_many_rounds_and_after_the_last():
+    result = simulate(experiment(Consensus(0.2)))
+    np.testing.assert_array_equal(result.network["round"], [20, 40, 50])
+    np.testing.assert_array_equal(result.nodes["round"], np.repeat([20, 40, 50], 4))
+    np.testing.assert_array_equal(result.nodes["node"], [0, 1, 2, 7] * 3)
+    np.testing.assert_array_equal(result.nodes["samples"], np.repeat([40, 80, 100], 4))
+    assert len(result.edges["round"]) == 3 * 2 * GRAPH.number_of_edges()
+
+
+def test_risk_and_error_are_those_of_the_saved_models():
+    description = experiment(Consensus(0.2))
+    result = simulate(description)
+    source = open_network(description).source
+    last = result.nodes["round"] == 50
+    for place, node in enumerate([0, 1, 2, 7]):
+        held_out = source.nodes[place].held_out(100)
+        values = rebuilt(result, node).values(held_out.points)
+        assert result.nodes["risk"][last][place] == pytest.approx(np.mean((values - held_out.targets) ** 2), rel=1e-12)
+        assert result.nodes["error"][last][place] == pytest.approx(np.mean((values - held_out.truth) ** 2), rel=1e-12)
+        assert result.nodes["model_order"][last][place] == len(result.models[f"points_{node}"])
+    for name in ("risk", "error", "global_risk", "global_error", "model_order", "progressive_risk"):
+        assert result.network[name][-1] == pytest.approx(result.nodes[name][last].mean(), rel=1e-12)
+
+
+def test_disagreement_and_hilbert_distance_follow_their_definitions():
+    description = experiment(Consensus(0.2))
+    result = simulate(description)
+    share = np.linspace(0, 39, 25).round().astype(int)  # 100 of 160 points, as many of each node
+    points = np.concatenate([source.held_out(100).points[share] for source in open_network(description).source.nodes])
+    functions = {node: rebuilt(result, node) for node in GRAPH}
+    gaps = [np.mean((functions[i].values(points) - functions[j].values(points)) ** 2) for i, j in GRAPH.edges]
+    assert result.network["disagreement"][-1] == pytest.approx(np.mean(gaps), rel=1e-10)
+    distances = [functions[i].distance(functions[j]) for i, j in GRAPH.edges]
+    assert result.summary["final"]["rkhs_distance"] == pytest.approx(np.mean(distances), rel=1e-10)
+
+
+def test_violation_is_clipped_after_the_sum_over_time():
+    result = simulate(experiment(Proximity(step="implicit"), evaluate_every=5))
+    for round in np.unique(result.edges["round"]):
+        at = result.edges["round"] == round
+        expected = np.maximum(result.edges["violation"][at], 0.0).sum()
+        assert result.network["violation"][result.network["round"] == round][0] == pytest.approx(expected)
+    # the running sum is made of the mean values of each stretch of five rounds, gamma = 0
+    one = (result.edges["source"] == 2) & (result.edges["target"] == 7)
+    np.testing.assert_allclose(np.cumsum(5 * result.edges["constraint"][one]), result.edges["violation"][one])
+
+
+def test_protocols_without_constraints_have_no_violation_tolerance_or_dual():
+    result = simulate(experiment(Consensus(0.2)))
+    assert np.isnan(result.network["violation"]).all()
+    assert np.isnan(result.edges["tolerance"]).all() and np.isnan(result.edges["dual"]).all()
+    assert np.isfinite(result.edges["constraint"]).all()
+    assert not [name for name in result.models if name.startswith("dual")]
+
+
+def test_dual_variables_are_saved_by_directed_edge():
+    result = simulate(experiment(Proximity(step="implicit")))
+    names = {name for name in result.models if name.startswith("dual")}
+    assert names == {f"dual_{i}_{j}" for a, b in GRAPH.edges for i, j in ((a, b), (b, a))}
+    last = result.edges["round"] == 50
+    for i, j, dual in zip(*(result.edges[name][last] for name in ("source", "target", "dual")), strict=True):
+        assert result.models[f"dual_{i}_{j}"] == dual
+
+
+@pytest.mark.parametrize(
+    ("protocol", "scalars", "messages"),
+    [
+        (Isolated(), 0, 0),
+        (Consensus(0.1), 8 * 50 * 2 * (1 + 1), 8 * 50),
+        (Consensus(0.1, "symmetric"), 8 * 50 * 2 * (1 + 2), 8 * 50),
+        (Proximity(form="symmetric", step="implicit"), 8 * 50 * (2 * (1 + 2) + 1), 8 * 50),
+        (Centralized(), 4 * 50 * 2 * (1 + 1), 4 * 50),
+    ],
+    ids=str,
+)
+def test_traffic_is_that_of_the_protocol(protocol, scalars, messages):
+    result = simulate(experiment(protocol))
+    assert result.network["scalars_sent"][-1] == scalars
+    assert result.network["bytes_sent"][-1] == 8 * scalars
+    assert result.network["messages"][-1] == messages
+
+
+def test_centralized_learner_is_measured_at_every_node():
+    result = simulate(experiment(Centralized()))
+    assert set(result.models) == {"points_0", "weights_0"}
+    np.testing.assert_array_equal(result.nodes["node"], [0, 1, 2, 7] * 3)
+    assert len(set(result.nodes["risk"][:4])) == 4  # one function, four distributions
+    assert len(set(result.nodes["global_risk"][:4])) == 1
+    assert result.network["disagreement"][-1] == 0.0
+
+
+def test_classification_error_is_the_rate_of_wrong_classes():
+    description = experiment(Consensus(0.1), GaussianMixture(classes=3), MulticlassLogistic())
+    result = simulate(description)
+    held_out = open_network(description).source.nodes[0].held_out(100)
+    wrong = np.argmax(rebuilt(result, 0).values(held_out.points), axis=1) != held_out.targets[:, 0]
+    assert result.nodes["error"][result.nodes["round"] == 50][0] == pytest.approx(np.mean(wrong))
+
+
+def test_one_node_is_a_network():
+    lonely = nx.Graph()
+    lonely.add_node(0)
+    for protocol in (Isolated(), Consensus(1.0), Proximity(), Centralized()):
+        description = Experiment(topology=lonely, stream=SineRegression(), learner=Polk(), protocol=protocol, rounds=30)
+        result = simulate(description)
+        assert result.network["scalars_sent"][-1] == (60 if protocol == Centralized() else 0)
+        assert result.network["disagreement"][-1] == 0.0
+
+
+def test_overrides_reach_their_nodes_only():
+    override = Override((7,), {"kernel": {"name": "laplacian", "bandwidth": 0.7}, "batch_size": 3})
+    description = experiment(Consensus(0.1, "symmetric"), overrides=(override,))
+    learners = {plan.neighborhood.node: plan.learner for plan in open_network(description).plans}
+    assert learners[7].kernel != learners[0].kernel == Gaussian(0.3)
+    result = simulate(description)
+    last = result.nodes["round"] == 50
+    np.testing.assert_array_equal(result.nodes["samples"][last], [100, 100, 100, 150])
+    assert result.summary["final"]["rkhs_distance"] is None  # two spaces, no distance
+
+
+def test_progress_counts_to_the_end():
+    seen = []
+    simulate(experiment(Isolated()), seen.append)
+    running = [progress for progress in seen if progress.phase != "starting"]
+    assert [progress.done for progress in running] == sorted(progress.done for progress in running)
+    assert running[-1].done == running[-1].total == 50
+    assert running[-1].row["round"] == 50
+    assert running[-1].rounds_per_second > 0.0
+
+
+def test_same_seed_same_digest_other_seed_other_digest():
+    first, again, other = (simulate(experiment(Consensus(0.2), seed=seed)).summary["digest"] for seed in (1, 1, 2))
+    assert first == again != other

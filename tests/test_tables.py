@@ -1,0 +1,189 @@
+"""The comparison's tables: the figures are the recomputed ones, the best is marked, and each format reads back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelswarm.simulations import tables
+from kernelswarm.simulations.outcome import METRICS, Comparison, Run
+from kernelswarm.simulations.variation import Cell
+
+LABELS = (("isolated", "ring"), ("consensus, penalty = 0.1", "ring"), ("my_rules:50%", "a|b"))
+
+
+def comparison(seeds: int = 4, labels: tuple[tuple[str, ...], ...] = LABELS) -> Comparison:
+    """Three cells whose risk falls from cell to cell, without constraints; scalars do not vary over seeds."""
+    random = np.random.default_rng(5)
+    runs = []
+    for place in range(len(labels)):
+        for seed in range(seeds):
+            final = {name: float(random.lognormal() / (place + 1) ** 4) for name in METRICS}
+            final |= {"violation": math.nan, "scalars_sent": 1_523_456.0 * place}
+            runs.append(Run(place, seed, final=final, folder=Path(f"out/runs/{place}/seed_{seed}")))
+    cells = tuple(Cell(label, {}) for label in labels)
+    return Comparison(("protocol.name", "topology")[: len(labels[0])], cells, tuple(runs), Path("out"))
+
+
+def failing() -> Comparison:
+    """Every run of the last cell failed, and one of the first."""
+    found = comparison()
+    runs = tuple(
+        Run(run.cell, run.seed, failure="node 3 diverged in round 7:\nlower learner.step_size")
+        if run.cell == 2 or (run.cell, run.seed) == (0, 1)
+        else run
+        for run in found.runs
+    )
+    return Comparison(found.keys, found.cells, runs, found.folder)
+
+
+def values(found: Comparison, cell: int, name: str) -> list[float]:
+    return [run.final[name] for run in found.runs if run.cell == cell and not run.failure]
+
+
+def test_csv_holds_mean_and_standard_deviation_over_seeds() -> None:
+    found = comparison()
+    lines = list(csv.DictReader(io.StringIO(tables.as_csv(found))))
+    assert [(line["protocol.name"], line["topology"]) for line in lines] == list(LABELS)
+    for place, line in enumerate(lines):
+        for name in METRICS:
+            if name == "violation":
+                assert line["violation_mean"] == line["violation_std"] == ""
+                continue
+            assert float(line[f"{name}_mean"]) == pytest.approx(np.mean(values(found, place, name)), rel=1e-14)
+            assert float(line[f"{name}_std"]) == pytest.approx(np.std(values(found, place, name), ddof=1), rel=1e-14)
+        assert (line["runs"], line["failed"], line["reason"]) == ("4", "0", "")
+
+
+def test_runs_csv_holds_every_run_as_it_was() -> None:
+    found = failing()
+    lines = list(csv.DictReader(io.StringIO(tables.runs_csv(found))))
+    assert len(lines) == len(found.runs)
+    for line, run in zip(lines, found.runs, strict=True):
+        assert line["reason"] == run.failure
+        assert int(line["seed"]) == run.seed
+        if not run.failure:
+            assert float(line["risk"]) == run.final["risk"]
+            assert line["folder"] == f"runs/{run.cell}/seed_{run.seed}"
+
+
+@given(st.floats(1e-8, 1e9), st.floats(1e-4, 10.0))
+def test_pair_keeps_the_digits_that_the_deviation_leaves(mean: float, ratio: float) -> None:
+    deviation = mean * ratio
+    text = tables.pair(mean, deviation)
+    center, spread, exponent = re.fullmatch(r"\(?([\d.]+) ± ([\d.]+)(?:\)e(-?\d+))?", text).groups()  # type: ignore[union-attr]
+    unit = 10.0 ** int(exponent or 0)
+    decimals = len(center.partition(".")[2])
+    assert decimals == len(spread.partition(".")[2])
+    assert float(center) * unit == pytest.approx(mean, abs=0.51 * 10.0**-decimals * unit)
+    assert float(spread) * unit == pytest.approx(deviation, abs=0.51 * 10.0**-decimals * unit)
+    assert len(text) <= 24
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "text"),
+    [
+        (0.0412345, 0.00312, "0.0412 ± 0.0031"),
+        (16.0, math.nan, "16"),
+        (1523456.0, 0.0, "1.523e6"),
+        (123456.0, 1200.0, "123456 ± 1200"),
+        (0.0, 0.0, "0"),
+        (2.5e-7, 1e-8, "(2.50 ± 0.10)e-7"),
+        (math.nan, math.nan, "–"),
+        (0.3, 1e-17, "0.3"),
+        (0.3, 1e-7, "0.3000 ± 0.0000"),
+    ],
+)
+def test_pair_reads_well(mean: float, deviation: float, text: str) -> None:
+    assert tables.pair(mean, deviation) == text
+
+
+@pytest.mark.parametrize("topologies", [("ring", "ring", "ring", "ring"), ("ring", "star", "ring", "star")])
+def test_best_means_under_the_same_circumstances_are_bold(topologies: tuple[str, ...]) -> None:
+    found = comparison(labels=tuple((str(place), topology) for place, topology in enumerate(topologies)))
+    lines = tables.as_markdown(found).splitlines()
+    header = [cell.strip() for cell in lines[0].strip("|").split("|")]
+    body = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:6]]
+    bold_ones = 0
+    for name, heading in tables.HEADINGS.items():
+        if name == "violation":
+            assert heading not in header
+            continue
+        expected: set[int] = set()
+        for topology in set(topologies) if name not in tables.NEUTRAL else ():
+            means = {place: row.mean[name] for place, row in enumerate(found.rows()) if row.labels[1] == topology}
+            finite = {place: mean for place, mean in means.items() if not math.isnan(mean)}
+            expected |= {min(finite, key=lambda place: finite[place])} if len(finite) > 1 else set()
+        column = header.index(heading)
+        assert {place for place, cells in enumerate(body) if cells[column].startswith("**")} == expected, name
+        bold_ones += len(expected)
+    assert tables.as_latex(found).count(r"\mathbf") == bold_ones
+
+
+def test_latex_prints_every_character_and_its_columns_match() -> None:
+    text = tables.as_latex(comparison(labels=(("100% of_$5", r"a\b"), ("x~y^z", "{k} & #1 – <m>|"))))
+    assert r"100\% of\_\$5 & a\textbackslash{}b &" in text
+    assert r"x\textasciitilde{}y\textasciicircum{}z & \{k\} \& \#1 -- \textless{}m\textgreater{}\textbar{} &" in text
+    columns = len(re.search(r"\\begin{tabular}{([lr]+)}", text).group(1))  # type: ignore[union-attr]
+    body = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert len(body) == 3
+    assert {len(re.findall(r"(?<!\\)&", line)) for line in body} == {columns - 1}
+    assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
+    assert [text.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule")] == [1, 1, 1]
+
+
+def test_latex_writes_powers_of_ten_as_such() -> None:
+    assert r"$1.523 \times 10^{6}$" in tables.as_latex(comparison())
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_text_is_aligned_and_keeps_to_the_width(width: int) -> None:
+    text = tables.as_text(comparison(), width)
+    blocks = [block.splitlines() for block in text.split("\n\n")]
+    for block in blocks[:-1]:
+        assert len(block) == 2 + len(LABELS)
+        assert set(block[1]) == {"-", " "}
+        assert max(map(len, block)) <= width
+        for line in block[2:]:  # a number ends where its column ends
+            assert len(line) == len(block[1])
+    for heading in [*tables.HEADINGS.values(), "runs"]:
+        assert (heading in text) == (heading != "violation")
+
+
+def test_failed_runs_are_counted_and_explained() -> None:
+    found = failing()
+    first, _, last = found.rows()
+    assert (first.done, first.failed, last.done, last.failed) == (3, 1, 0, 4)
+    assert first.mean["risk"] == pytest.approx(np.mean(values(found, 0, "risk")))
+    assert math.isnan(last.mean["risk"])
+    text = tables.as_text(found)
+    assert "3 of 4" in text
+    assert "0 of 4" in text
+    assert text.count("failed: protocol = my_rules:50%, topology = a|b: node 3 diverged in round 7") == 1
+    assert (
+        "% failed: protocol = my_rules:50%, topology = a|b: node 3 diverged in round 7: lower learner."
+        in tables.as_latex(found)
+    )
+
+
+def test_single_runs_have_no_spread() -> None:
+    text = tables.as_text(comparison(seeds=1))
+    assert "±" not in text
+    assert "±" not in tables.as_markdown(comparison(seeds=1))
+
+
+def test_all_formats_are_written(tmp_path: Path) -> None:
+    paths = tables.write(comparison(), tmp_path)
+    assert sorted(paths) == sorted(tmp_path.iterdir())
+    assert {path.name for path in paths} == {
+        *(f"comparison.{kind}" for kind in ("txt", "csv", "md", "tex")),
+        "runs.csv",
+    }

@@ -1,0 +1,99 @@
+"""Tolerances of the proximity constraints follow their definitions."""
+
+import numpy as np
+import pytest
+
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.protocols.tolerances import Adaptive, Constant, Edges, Location, TrueDifference
+
+
+def neighborhood(node=0, neighbors=(1, 4), distances=None, differences=None, curvature=2.0):
+    return Neighborhood(node, neighbors, distances, differences, curvature)
+
+
+def test_constant_is_the_same_for_every_edge():
+    np.testing.assert_array_equal(Constant(0.3).init(neighborhood()).values, [0.3, 0.3])
+
+
+def test_named_edges_fall_back_to_the_other_direction_and_then_to_the_default():
+    tolerance = Edges({"0-1": 0.1, "4-0": 0.7, "1-0": 0.9}, default=0.2)
+    np.testing.assert_array_equal(tolerance.init(neighborhood()).values, [0.1, 0.7])
+    np.testing.assert_array_equal(tolerance.init(neighborhood(1, (0, 2))).values, [0.9, 0.2])
+
+
+def test_location_tightens_with_nearness():
+    distances = np.array([0.0, 0.5])
+    values = Location(scale=2.0, length=0.5).init(neighborhood(distances=distances)).values
+    np.testing.assert_allclose(values, [0.0, 2.0 * (1.0 - np.exp(-1.0))])
+
+
+def test_true_difference_is_scaled():
+    found = TrueDifference(0.5).init(neighborhood(differences=np.array([1.0, 3.0])))
+    np.testing.assert_array_equal(found.values, [0.5, 1.5])
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "hood", "words"),
+    [
+        (Location(), neighborhood(), "locations"),
+        (TrueDifference(), neighborhood(), "stream that knows"),
+        (Adaptive(), neighborhood(curvature=0.0), "second derivative"),
+    ],
+)
+def test_what_a_tolerance_needs_and_does_not_get_is_named(tolerance, hood, words):
+    with pytest.raises(ValueError, match=words):
+        tolerance.init(hood)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Constant(-1.0), "value = -1.0"),
+        (lambda: Edges({"0->1": 1.0}), "0->1"),
+        (lambda: Edges({"0-1": -2.0}), "values.0-1 = -2.0"),
+        (lambda: Location(length=0.0), "length = 0.0"),
+        (lambda: Adaptive(rate=0.0), "rate = 0.0"),
+        (lambda: Adaptive(scale=float("nan")), "scale = nan"),
+        (lambda: Proximity(delta=-0.1), "delta = -0.1"),
+        (lambda: Proximity(dual_max=0.0), "dual_max = 0.0"),
+    ],
+)
+def test_values_out_of_range_are_refused(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_adaptive_average_is_even_over_early_rounds_and_exponential_later():
+    generator = np.random.default_rng(0)
+    adaptive = Adaptive(scale=1.5, rate=0.05)
+    state = adaptive.init(neighborhood())
+    expected = np.zeros(2)
+    for round in range(1, 200):
+        excess = generator.normal(0.3, 1.0, 2)
+        beta = min(1.0, max(0.05, 2.0 / (round + 1)))
+        expected = (1.0 - beta) * expected + beta * excess
+        state = adaptive.next(state, excess, round)
+        np.testing.assert_allclose(state.values, 1.5 * np.maximum(expected, 0.0))
+
+
+def test_adaptive_tolerance_estimates_the_mean_square_difference_of_the_targets():
+    # Node 0 knows its target f, its neighbour knows another, g: the excess loss averages E (f - g)^2 whatever the noise.
+    generator = np.random.default_rng(1)
+    x = generator.uniform(size=(4000, 1))
+    f, g = np.sin(6 * x), np.sin(6 * x + 0.5)
+    y = f + generator.normal(0.0, 0.5, f.shape)
+    rule = Proximity(gamma=Adaptive(rate=1.0 / 4000))
+    links = rule.init(neighborhood(neighbors=(1,)))
+    for k in range(len(x)):
+        excess = (g[k] - y[k]) ** 2 - (f[k] - y[k]) ** 2
+        links = rule.advance(links, np.zeros(1), excess, 0.1, k + 1)
+    assert links.tolerances.values[0] == pytest.approx(float(np.mean((f - g) ** 2)), abs=0.02)
+
+
+def test_adaptive_tolerance_is_in_the_unit_of_the_constraint_for_other_losses():
+    # With l'' = 1/4 a squared distance d^2 costs d^2/8.
+    rule = Proximity(gamma=Adaptive())
+    links = rule.init(neighborhood(neighbors=(1,), curvature=0.25))
+    links = rule.advance(links, np.zeros(1), np.array([0.5]), 0.1, 1)
+    assert links.tolerances.values[0] == pytest.approx(4.0)
