@@ -6,9 +6,7 @@ BIN := $(VENV)/bin
 .DELETE_ON_ERROR:  # an interrupted .venv is made again
 
 # The same versions inside pip's build environment: older pips hand PIP_CONSTRAINT on to it, newer ones read PIP_BUILD_CONSTRAINT.
-export PIP_CONSTRAINT := constraints.txt
-export PIP_BUILD_CONSTRAINT := constraints.txt
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help demo test lint bench format clean
 
@@ -48,10 +46,10 @@ $(BIN)/python:
 
 $(VENV)/installed: $(BIN)/python pyproject.toml constraints.txt
 	@echo "installing kernelswarm into $(VENV): 300 MB to download, 1.1 GB on disk; about a minute once pip has them cached"
-	$(INSTALL) --editable .
+	@$(INSTALL) --editable .
 	@touch $@
 
 $(VENV)/installed-dev: $(BIN)/python pyproject.toml constraints.txt
 	@echo "installing kernelswarm with its test tools into $(VENV): 320 MB to download, 1.2 GB on disk; about a minute once pip has them cached"
-	$(INSTALL) --editable '.[dev]'
+	@$(INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/installed

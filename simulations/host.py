@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb, walk_tb
@@ -18,6 +18,10 @@ from kernelswarm.simulations.streams.contract import HeldOut
 
 NOTHING = b""
 """The message of a round that is not lived, and of a block that has no neighbours."""
+
+
+class HostError(RuntimeError):
+    """An exception in a block of agents; :meth:`Host.whereabouts` says which."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,10 @@ class Host:
 
     An execution is one call of :meth:`send` with the number of rounds to live, then calls of :meth:`advance`, one for
     each round but the last, and one of :meth:`finish`. There may be more calls than rounds to live: those beyond pass
-    empty messages on. Between executions the messages in flight stay in the block. An exception leaves the method as
-    it is, is noted for :meth:`whereabouts`, and ends the host's rounds.
+    empty messages on. Between executions the messages in flight stay in the block.
+
+    An exception of an agent ends the host's rounds and is kept for :meth:`whereabouts`. It is not raised here:
+    libraries that carry exceptions lose some of them, such as those of classes that cannot be pickled.
 
     Parameters
     ----------
@@ -58,29 +64,36 @@ class Host:
     def __init__(self, search_path: Sequence[str] = ()) -> None:
         self._block: Block | None = None
         self._left = self._lived = 0
-        self._busy = False
         self._failure: Failure | None = None
+        self._work = _Work(self._fail)
+        self._cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
         self.find_modules(search_path)
 
     def find_modules(self, search_path: Sequence[str]) -> None:
         """Add the places where the driver looks for modules."""
         sys.path.extend(place for place in search_path if place not in sys.path)
 
-    def load(self, plans: Sequence[AgentPlan]) -> int:
-        """Make a block's agents, in place of those that were here before, and return the number of the process."""
+    def load(self, plans: Sequence[AgentPlan], core: int | None = None) -> int:
+        """Make a block's agents, in place of those that were here before, and return the number of the process.
+
+        ``core`` is the one among this machine's cores, counted around, on which the process stays; None lets it move.
+        """
         # With more threads a product of matrices would add up in another order than in the driver.
         threadpool_limits(1)
+        self._stay(core)
         self._block, self._failure = None, None
         self._left = self._lived = 0
-        with self:
+        with self._work:
             self._block = Block(plans)
-        return os.getpid()
+            return os.getpid()
+        raise HostError("the agents cannot be made")
 
     def send(self, rounds: int) -> bytes:
         """Start an execution of so many rounds with the messages of the round before."""
         self._left = rounds if self._failure is None else 0
-        with self:
+        with self._work:
             return self.block.send()
+        return NOTHING
 
     def advance(self, *incoming: bytes) -> bytes:
         """Live through one round, if one is left, with the other blocks' messages, and return this block's."""
@@ -88,54 +101,83 @@ class Host:
             return NOTHING
         self._left -= 1
         self._lived += 1
-        with self:
+        with self._work:
             return self.block.advance(*incoming)
+        return NOTHING
 
-    def finish(self, *incoming: bytes) -> bytes:
-        """Live through all rounds that are left: one, or any number when no other block is heard."""
+    def finish(self, *incoming: bytes) -> int:
+        """Live through all rounds that are left: one, or any number when no other block is heard.
+
+        Returns
+        -------
+        int
+            All the rounds lived by now, those included that primed the network; -1 after a failure.
+        """
         while self._left:
             self.advance(*incoming)
-        return NOTHING
+        return self._lived if self._failure is None else -1
 
     def report(self, pooled: HeldOut) -> list[Report]:
         """Measure the block's nodes."""
-        with self:
+        with self._work:
             return self.block.report(pooled)
+        raise HostError("the agents cannot be measured")
 
     def functions(self) -> Expansions:
         """Return the learners' dictionaries, weights and dual variables."""
-        return self.block.functions()
+        with self._work:
+            return self.block.functions()
+        raise HostError("the agents have no functions")
 
     def whereabouts(self) -> Whereabouts:
         """Tell where the host is; works while a round is lived in another thread."""
-        return Whereabouts(self._round(), self._busy, self._failure)
+        return Whereabouts(self._round(), self._work.busy, self._failure)
 
     @property
     def block(self) -> Block:
         """The agents that live here."""
         if self._block is None:
-            raise RuntimeError("no agents have been loaded")
+            raise HostError("no agents have been loaded")
         return self._block
 
-    def __enter__(self) -> None:
-        """Start some work of the agents."""
-        self._busy = True
+    def _round(self) -> int:
+        return max(0, self._lived - PRIMING)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End it, taking a note of what went wrong."""
-        self._busy = False
-        if error is None:
-            return
+    def _stay(self, core: int | None) -> None:
+        if self._cores:
+            chosen = self._cores if core is None else [self._cores[core % len(self._cores)]]
+            for thread in os.listdir("/proc/self/task"):
+                os.sched_setaffinity(int(thread), chosen)
+
+    def _fail(self, error: BaseException, trace: TracebackType | None) -> None:
         self._left = 0
         # The agent at work is found on the stack: no round has to keep account of it.
         at_work = [frame.f_locals.get("self") for frame, _ in walk_tb(trace)]
         node = next((found.node for found in at_work if isinstance(found, Agent)), None)
         self._failure = Failure(node, self._round(), error if isinstance(error, DivergenceError) else describe(error))
 
-    def _round(self) -> int:
-        return max(0, self._lived - PRIMING)
+
+class _Work:
+    """Agents at work: says so, and keeps what goes wrong.
+
+    Not the host itself, since Ray wraps every method of the class that becomes an actor.
+    """
+
+    def __init__(self, fail: Callable[[BaseException, TracebackType | None], None]) -> None:
+        self.busy = False
+        self._fail = fail
+
+    def __enter__(self) -> None:
+        self.busy = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self.busy = False
+        if error is None:
+            return False
+        self._fail(error, trace)
+        return True
 
 
 def describe(error: BaseException) -> str:

@@ -44,8 +44,8 @@ class Transport(Protocol):
     def submit(self, rounds: int) -> Any:
         """Hand an execution out, and return what to wait for."""
 
-    def collect(self, execution: Any, timeout: float) -> None:
-        """Wait until an execution has ended."""
+    def collect(self, execution: Any, timeout: float) -> Sequence[int]:
+        """Wait until an execution has ended, and return the rounds that each host has lived by then."""
 
     def close(self) -> None:
         """Free what it holds."""
@@ -106,12 +106,13 @@ class RemoteEngine:
     ) -> None:
         self.blocks = blocks
         self.rounds = 0
+        self._lived = 0  # rounds, those included that primed the network
         self.pids: list[int] = []
         self._processes = processes
         self._kind = transport
         self._patience = patience
         self._rounds_per_execution = rounds_per_execution
-        self._slowest: float | None = None  # seconds a round
+        self._pace: float | None = None  # seconds a round takes; a slow one is remembered for a while
         self._hosts: list[Any] = []
         self._transport: Transport | None = None
         self._shared: tuple[HeldOut, Any] | None = None
@@ -128,7 +129,6 @@ class RemoteEngine:
             self.pids = self._load(tell)
             self._transport = self._processes.connect(self._kind, self._hosts, neighbors, levels)
             self._live(PRIMING)
-        self.rounds = 0
 
     def run(self, rounds: int) -> None:
         """Take every agent through ``rounds`` rounds.
@@ -175,14 +175,17 @@ class RemoteEngine:
 
     def _load(self, tell: Tell) -> list[int]:
         """Start the processes a few at a time, each of which takes a second of a core, and make their agents."""
-        total = len(self.blocks)
+        total, cores = len(self.blocks), self._processes.cores()
+        # Where every core has several processes, moving between cores costs a fifth of the rounds: cold caches.
+        crowded = total >= 2 * cores
         waiting: dict[Any, int] = {}
         pids: dict[int, int] = {}
         while len(pids) < total:
-            while len(self._hosts) < total and len(waiting) < 2 * self._processes.cores() + 2:
+            while len(self._hosts) < total and len(waiting) < 2 * cores + 2:
                 place = len(self._hosts)
                 self._hosts.append(self._processes.host(place))
-                waiting[self._hosts[place].load.remote(self.blocks[place])] = place
+                loading = self._hosts[place].load.remote(self.blocks[place], place if crowded else None)
+                waiting[loading] = place
             ready = self._processes.ready(waiting, self._patience)
             if not ready:
                 raise EngineError(self._nodes(waiting.values()), 0, f"no process started within {self._patience:g} s")
@@ -202,12 +205,14 @@ class RemoteEngine:
                 rounds -= count
             count, execution = submitted.popleft()
             clock = time.perf_counter()
-            if self._slowest is None:
-                transport.collect(execution, WARMING * self._patience)
-            else:
-                transport.collect(execution, self._patience + 50 * self._slowest * self._largest)
-            self._slowest = max(self._slowest or 0.0, (time.perf_counter() - clock) / count)
-            self.rounds += count
+            pace = self._pace
+            limit = WARMING * self._patience if pace is None else self._patience + 50 * pace * self._largest
+            lived = transport.collect(execution, limit)
+            self._lived += count
+            if any(rounds_of_host != self._lived for rounds_of_host in lived):
+                raise Trouble("a process has not lived through all rounds", late=False)
+            self._pace = max(0.8 * (pace or 0.0), (time.perf_counter() - clock) / count)
+            self.rounds = max(0, self._lived - PRIMING)
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
@@ -229,21 +234,21 @@ class RemoteEngine:
             return EngineError(nodes, failure.round, failure.cause)
         # A node that is missing is waited for by neighbours who have lived through the round that it does not complete.
         current = max(self.rounds + 1, min((answer.round for answer in found.values()), default=0))
+        if dead and not self.pids:
+            return EngineError(self._nodes(dead), 0, f"their processes did not start: {trouble}")
         if dead:
-            cause = f"{self._named(dead)} ended without a word: it was killed, ran out of memory or crashed"
+            cause = f"{self._named(dead)} ended without a word: killed, out of memory, or crashed"
             return EngineError(self._nodes(dead), current, cause + self._processes.keep_logs())
         silent = [place for place in range(len(self._hosts)) if place not in found]
-        if trouble.late:
+        if trouble.late and self.pids:
             slow = silent or [place for place, answer in found.items() if answer.busy] or list(found)
-            return EngineError(self._nodes(slow), current, f"no word from {self._named(slow)}: it hangs")
+            return EngineError(self._nodes(slow), current, f"no word from {self._named(slow)}")
         return EngineError(self._nodes(silent or range(len(self._hosts))), current, str(trouble))
 
     def _nodes(self, places: Collection[int]) -> tuple[int, ...]:
         return tuple(sorted(plan.neighborhood.node for place in places for plan in self.blocks[place]))
 
     def _named(self, places: Sequence[int]) -> str:
-        if not self.pids:
-            return "its process"
         return " and ".join(f"process {self.pids[place]}" for place in places[:3])
 
 

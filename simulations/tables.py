@@ -113,8 +113,7 @@ def as_markdown(comparison: Comparison) -> str:
     """Return a Markdown table; the best mean of each column under the same circumstances is bold."""
 
     def cell(mean: float, spread: float, best: bool) -> str:
-        center, rest = _halves(mean, spread)
-        return f"**{center}**{rest}" if best else center + rest
+        return f"**{pair(mean, spread)}**" if best else pair(mean, spread)
 
     rows = comparison.rows()
     labels = [[_markdown(text) for text in column] for column in _label_columns(comparison, rows)]
@@ -195,18 +194,13 @@ def pair(mean: float, deviation: float) -> str:
     >>> pair(0.41234, 0.0123), pair(1523456.0, 20000.0), pair(16.0, float("nan"))
     ('0.412 ± 0.012', '(1.523 ± 0.020)e6', '16')
     """
-    center, rest = _halves(mean, deviation)
-    return center + rest
-
-
-def _halves(mean: float, deviation: float) -> tuple[str, str]:
     if not math.isfinite(mean):
-        return "–", ""
+        return "–"
     center, spread, exponent = _rounded(mean, deviation)
     suffix = f"e{exponent}" if exponent else ""
     if not spread:
-        return center + suffix, ""
-    return (f"({center}", f" ± {spread}){suffix}") if suffix else (center, f" ± {spread}")
+        return center + suffix
+    return f"({center} ± {spread}){suffix}" if suffix else f"{center} ± {spread}"
 
 
 def _rounded(mean: float, deviation: float) -> tuple[str, str, int]:
