@@ -190,7 +190,7 @@ class Agent:
                     f"lower learner.step_size = {eta:g}" + self._coupling_remedy(),
                 )
             losses = learner.loss.values(own.values, targets)
-            loss = float(losses.sum())
+            loss = sum(losses.tolist())  # numpy's sum costs more than the whole loss of a small batch
             tally.loss += loss
             tally.samples += size
             self.samples += size
@@ -209,7 +209,7 @@ class Agent:
                 if rule.compares_losses:
                     degree = len(self.neighbors)
                     theirs = learner.loss.values(answers.reshape(-1, self.outputs), np.concatenate([targets] * degree))
-                    excess = (theirs.reshape(degree, size).sum(axis=1) - loss) / size
+                    excess = np.array([(sum(row) - loss) / size for row in theirs.reshape(degree, size).tolist()])
             evaluations.append(own)
             gradients.append(gradient)
             curvatures.append(curvature)

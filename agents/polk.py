@@ -156,12 +156,14 @@ class Polk:
             return points, rows, gradients[0] * -rate
         points = np.concatenate([evaluation.points for evaluation in evaluations])
         rows = np.concatenate([evaluation.rows for evaluation in evaluations])
+        if curvatures is None:
+            weights = [gradient * (-eta / max(len(gradient), 1)) for gradient in gradients]
+            return points, rows, np.concatenate(weights)
         gradient = np.concatenate(gradients)
         sizes = [len(evaluation.points) for evaluation in evaluations]
         rates = np.repeat([eta / max(size, 1) for size in sizes], sizes)
-        if curvatures is not None:
-            curvature = np.repeat(np.asarray(curvatures, dtype=np.float64), sizes)
-            system = curvature[:, None] * self.kernel.cross(points, points) * rates
-            system[np.diag_indices_from(system)] += 1.0
-            gradient = np.linalg.solve(system, gradient)
+        curvature = np.repeat(np.asarray(curvatures, dtype=np.float64), sizes)
+        system = curvature[:, None] * self.kernel.cross(points, points) * rates
+        system[np.diag_indices_from(system)] += 1.0
+        gradient = np.linalg.solve(system, gradient)
         return points, rows, gradient * -rates[:, None]

@@ -51,7 +51,7 @@ class Consensus:
 
     def couple(self, links: Array, own: Array, answers: Array) -> tuple[Array, float]:
         """Return ``c sum_j (f_i - f_j)`` at the node's samples and its curvature ``c deg``."""
-        return pull(own, answers, links), self.penalty * len(links)
+        return pull(own, answers, links, 1.0), self.penalty * len(links)
 
     def couple_back(self, links: Array, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
         """Return ``c (f_i - f_j)`` at a neighbour's samples and its curvature c."""

@@ -8,14 +8,15 @@ Array = npt.NDArray[np.float64]
 
 
 @numba.njit(cache=True)
-def pull(own: Array, answers: Array, strengths: Array) -> Array:
-    """Compute ``sum_j strengths[j] (own - answers[j])`` at each sample: (b, C) from (b, C), (deg, b, C) and (deg,)."""
+def pull(own: Array, answers: Array, strengths: Array, scale: float) -> Array:
+    """Compute ``scale sum_j strengths[j] (own - answers[j])`` at each sample: (b, C) from (b, C), (deg, b, C), (deg,)."""
     degree, size, outputs = answers.shape
     gradient = np.zeros((size, outputs))
     for j in range(degree):
+        strength = scale * strengths[j]
         for k in range(size):
             for c in range(outputs):
-                gradient[k, c] += strengths[j] * (own[k, c] - answers[j, k, c])
+                gradient[k, c] += strength * (own[k, c] - answers[j, k, c])
     return gradient
 
 

@@ -81,8 +81,7 @@ class Proximity:
 
     def couple(self, links: ProximityState, own: Array, answers: Array) -> tuple[Array, float]:
         """Return ``sum_j 2 mu_ij (f_i - f_j)`` at the node's samples and its curvature ``2 sum_j mu_ij``."""
-        strengths = 2.0 * links.duals
-        return pull(own, answers, strengths), float(strengths.sum())
+        return pull(own, answers, links.duals, 2.0), 2.0 * sum(links.duals.tolist())
 
     def couple_back(self, links: ProximityState, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
         """Return ``2 mu_ji (f_i - f_j)`` at a neighbour's samples and its curvature ``2 mu_ji``."""

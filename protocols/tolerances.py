@@ -6,6 +6,7 @@ A tolerance gives a node's first values, (deg,), and, if it adapts, the next one
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -203,8 +204,18 @@ class Adaptive:
     def next(self, state: ToleranceState, excess: Array, round: int) -> ToleranceState:
         """Return the tolerances after averaging ``excess`` in, which is already in the unit of h."""
         beta = min(1.0, max(self.rate, 2.0 / (round + 1)))
-        averages = state.averages + beta * (excess - state.averages)
-        return ToleranceState(self.scale * np.maximum(averages, 0.0), averages)
+        return ToleranceState(*_average(state.averages, excess, beta, self.scale))
+
+
+@numba.njit(cache=True)
+def _average(averages: Array, excess: Array, beta: float, scale: float) -> tuple[Array, Array]:
+    """Average the excess in; returns the tolerances ``scale max(0, m)`` and the averages m."""
+    values = np.empty_like(averages)
+    averaged = np.empty_like(averages)
+    for j in range(len(averages)):
+        averaged[j] = averages[j] + beta * (excess[j] - averages[j])
+        values[j] = scale * max(averaged[j], 0.0)
+    return values, averaged
 
 
 def _fixed(values: Array) -> ToleranceState:

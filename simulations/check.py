@@ -36,7 +36,8 @@ def examine(experiment: Experiment) -> list[Section]:
         sections.append(Section(f"{title}: {table['name']}", lines))
     own = sum(len(override.nodes) for override in experiment.overrides)
     if own:
-        sections[3].lines.append(("nodes of their own", f"{own}, by {len(experiment.overrides)} tables [[node]]"))
+        tables = "1 table" if len(experiment.overrides) == 1 else f"{len(experiment.overrides)} tables"
+        sections[3].lines.append(("nodes of their own", f"{own}, by {tables} [[node]]"))
     sections[3].lines.append(("outputs", f"{network.outputs}"))
     sections.append(_cost(experiment, network))
     return sections
