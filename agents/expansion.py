@@ -6,10 +6,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from kernelswarm.agents import komp
+from kernelswarm.agents import blocked_komp, komp
 from kernelswarm.agents.kernels import Kernel
 
 Array = npt.NDArray[np.float64]
+
+BLOCKED_FROM_ORDER = 500
+BLOCKED_FROM_SAMPLES = 8
+"""A step of so many points on so large a dictionary is faster with matrix-matrix products, and decides the same."""
 
 
 class Expansion:
@@ -130,7 +134,9 @@ class Expansion:
         needed = self.order + len(points)
         if needed > len(self.points_buffer):
             self._grow(needed)
-        self.order, error, changes = komp.project(
+        blocked = len(points) >= BLOCKED_FROM_SAMPLES and self.order >= BLOCKED_FROM_ORDER
+        project = blocked_komp.project if blocked else komp.project
+        self.order, error, changes = project(
             self.points_buffer,
             self.weights_buffer,
             self.factor_buffer,

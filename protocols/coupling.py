@@ -9,7 +9,7 @@ Array = npt.NDArray[np.float64]
 
 @numba.njit(cache=True)
 def pull(own: Array, answers: Array, strengths: Array, scale: float) -> Array:
-    """Compute ``scale sum_j strengths[j] (own - answers[j])`` at each sample: (b, C) from (b, C), (deg, b, C), (deg,)."""
+    """Compute ``scale sum_j strengths[j] (own - answers[j])`` at each sample, (b, C), from (deg, b, C) and (deg,)."""
     degree, size, outputs = answers.shape
     gradient = np.zeros((size, outputs))
     for j in range(degree):

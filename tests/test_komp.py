@@ -1,13 +1,24 @@
 """KOMP decides as the paper's algorithm 1 does, and its factor stays the square root of the inverse Gram matrix."""
 
+import copy
 import math
 
 import numpy as np
 import pytest
 
+from kernelswarm.agents import expansion
 from kernelswarm.agents.expansion import Expansion
 from kernelswarm.agents.kernels import Gaussian, Laplacian, Matern, Polynomial
 from tests.naive import destructive_komp, refit
+
+
+@pytest.fixture(params=["one at a time", "blocked"])
+def implementation(request, monkeypatch):
+    """Both ways to take a step, whatever the size of the dictionary."""
+    never = 10**9
+    monkeypatch.setattr(expansion, "BLOCKED_FROM_SAMPLES", 1 if request.param == "blocked" else never)
+    monkeypatch.setattr(expansion, "BLOCKED_FROM_ORDER", 0)
+
 
 TIE = 1e-6  # decisions closer than this may fall either way in floating point
 
@@ -23,7 +34,7 @@ def grown(generator, kernel, inputs, outputs, order):
 
 @pytest.mark.parametrize("batch", [1, 2, 5])
 @pytest.mark.parametrize("seed", range(80))
-def test_same_dictionary_as_the_naive_algorithm(seed, batch):
+def test_same_dictionary_as_the_naive_algorithm(implementation, seed, batch):
     generator = np.random.default_rng([seed, batch])
     inputs, outputs = int(generator.integers(1, 4)), int(generator.integers(1, 4))
     kernel = [Gaussian(0.7), Gaussian(1.5), Laplacian(1.0), Matern(1.0, 2.5)][seed % 4]
@@ -47,7 +58,7 @@ def test_same_dictionary_as_the_naive_algorithm(seed, batch):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_same_dictionary_as_the_naive_algorithm_along_a_stream(seed):
+def test_same_dictionary_as_the_naive_algorithm_along_a_stream(implementation, seed):
     generator = np.random.default_rng([99, seed])
     kernel = Gaussian(0.5)
     function = Expansion(kernel, 2, 1)
@@ -64,7 +75,7 @@ def test_same_dictionary_as_the_naive_algorithm_along_a_stream(seed):
     assert function.order > 0
 
 
-def test_factor_is_the_square_root_of_the_inverse_gram_matrix():
+def test_factor_is_the_square_root_of_the_inverse_gram_matrix(implementation):
     generator = np.random.default_rng(3)
     function = grown(generator, Gaussian(0.8), 2, 2, 20)
     for _ in range(200):
@@ -78,13 +89,13 @@ def test_factor_is_the_square_root_of_the_inverse_gram_matrix():
     assert 0 < function.order < 60
 
 
-def test_budget_zero_keeps_every_distinct_point():
+def test_budget_zero_keeps_every_distinct_point(implementation):
     generator = np.random.default_rng(5)
     function = grown(generator, Gaussian(0.3), 2, 1, 30)
     assert function.order == 30
 
 
-def test_duplicate_point_adds_to_its_weight():
+def test_duplicate_point_adds_to_its_weight(implementation):
     generator = np.random.default_rng(6)
     function = grown(generator, Gaussian(0.5), 2, 2, 6)
     before = function.weights.copy()
@@ -95,7 +106,7 @@ def test_duplicate_point_adds_to_its_weight():
     np.testing.assert_allclose(function.weights, before, atol=1e-9)
 
 
-def test_everything_is_removed_when_the_budget_holds_the_whole_function():
+def test_everything_is_removed_when_the_budget_holds_the_whole_function(implementation):
     generator = np.random.default_rng(7)
     function = grown(generator, Gaussian(0.5), 2, 1, 8)
     norm = math.sqrt(function.inner(function))
@@ -106,14 +117,14 @@ def test_everything_is_removed_when_the_budget_holds_the_whole_function():
     assert (function.values(generator.normal(size=(4, 2))) == 0.0).all()
 
 
-def test_points_of_weight_zero_are_not_inserted():
+def test_points_of_weight_zero_are_not_inserted(implementation):
     function = Expansion(Gaussian(1.0), 2, 3)
     points = np.array([[0.0, 0.0], [1.0, 1.0]])
     function.step(points, np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), function.rows(points), 1.0, 0.0)
     np.testing.assert_array_equal(function.points, [[1.0, 1.0]])
 
 
-def test_finite_rank_kernel_never_holds_more_points_than_its_rank():
+def test_finite_rank_kernel_never_holds_more_points_than_its_rank(implementation):
     generator = np.random.default_rng(8)
     function = grown(generator, Polynomial(degree=2, offset=1.0), 2, 1, 40)
     assert function.order == 6  # quadratics in two variables
@@ -124,7 +135,7 @@ def test_finite_rank_kernel_never_holds_more_points_than_its_rank():
 @pytest.mark.parametrize("bandwidth", [1.0, 3.0])
 @pytest.mark.parametrize("batch", [1, 32])
 @pytest.mark.parametrize("epsilon", [1e-2, 1e-4])
-def test_wide_kernels_and_small_budgets_do_not_break_the_factor(bandwidth, batch, epsilon):
+def test_wide_kernels_and_small_budgets_do_not_break_the_factor(implementation, bandwidth, batch, epsilon):
     generator = np.random.default_rng(9)
     function = Expansion(Gaussian(bandwidth), 2, 1)
     squared = []
@@ -166,3 +177,30 @@ def test_inner_product_and_distance_follow_their_definition():
 def test_functions_of_different_spaces_have_no_inner_product():
     with pytest.raises(ValueError, match="different spaces"):
         Expansion(Gaussian(1.0), 2, 1).inner(Expansion(Gaussian(2.0), 2, 1))
+
+
+@pytest.mark.parametrize(("inputs", "bandwidth", "epsilon"), [(20, 4.0, 0.01), (8, 1.0, 0.05), (2, 1.0, 1e-5)])
+def test_blocked_steps_decide_as_single_ones_do(monkeypatch, inputs, bandwidth, epsilon):
+    # Well conditioned in many dimensions; in two, the blocked step must notice that it may not be taken.
+    generator = np.random.default_rng(0)
+    direction = generator.normal(size=(inputs, 1))
+    function = Expansion(Gaussian(bandwidth), inputs, 1)
+    monkeypatch.setattr(expansion, "BLOCKED_FROM_ORDER", 0)
+    compared = 0
+    for _ in range(40):
+        points = generator.normal(size=(32, inputs))
+        rows, values = function.rows_and_values(points)
+        weights = (np.sin(points @ direction) - values) / 32
+        single = copy.deepcopy(function)
+        monkeypatch.setattr(expansion, "BLOCKED_FROM_SAMPLES", 1)
+        error, _ = function.step(points, weights, rows, 1.0 - 1e-6, epsilon)
+        monkeypatch.setattr(expansion, "BLOCKED_FROM_SAMPLES", 10**9)
+        expected, _ = single.step(points, weights, rows, 1.0 - 1e-6, epsilon)
+        if abs(expected - epsilon) > TIE * epsilon:
+            np.testing.assert_array_equal(function.points, single.points)
+            np.testing.assert_allclose(function.weights, single.weights, atol=1e-7)
+            assert error == pytest.approx(expected, rel=1e-5, abs=1e-9)
+            compared += 1
+        assert function.defect() < 1e-4
+    assert compared > 30
+    assert function.order > 20

@@ -78,7 +78,7 @@ def test_adaptive_average_is_even_over_early_rounds_and_exponential_later():
 
 
 def test_adaptive_tolerance_estimates_the_mean_square_difference_of_the_targets():
-    # Node 0 knows its target f, its neighbour knows another, g: the excess loss averages E (f - g)^2 whatever the noise.
+    # Node 0 knows its target f, its neighbour another, g: the excess loss averages E (f - g)^2 whatever the noise.
     generator = np.random.default_rng(1)
     x = generator.uniform(size=(4000, 1))
     f, g = np.sin(6 * x), np.sin(6 * x + 0.5)
