@@ -16,6 +16,7 @@ from kernelswarm.simulations import parallel
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.outcome import METRICS, Comparison, Row, Run, gather, run_of
+from kernelswarm.simulations.ray_backend import keep_ray
 from kernelswarm.simulations.result import Result
 from kernelswarm.simulations.run_folder import check_place, free, write
 from kernelswarm.simulations.serial import Serial
@@ -115,7 +116,8 @@ def compare(
     if folder is not None:
         folder.mkdir(parents=True)
         tasks = [replace(task, folder=folder / task.folder, written=True) for task in tasks]
-    with closing(_runs(tasks, count, watcher)) as ended:  # so that an interruption ends the processes at once
+    # Closed, so that an interruption ends the processes at once; Ray's actors are started once for all runs.
+    with keep_ray(), closing(_runs(tasks, count, watcher)) as ended:
         for place, run in ended:
             runs[place] = run
             watcher.ended(place, run)

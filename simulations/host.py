@@ -16,8 +16,9 @@ from kernelswarm.simulations.measure import Report
 from kernelswarm.simulations.rounds import PRIMING
 from kernelswarm.simulations.streams.contract import HeldOut
 
-NOTHING = b""
-"""The message of a round that is not lived, and of a block that has no neighbours."""
+NOTHING = b"-"
+"""The message of a block with nothing to say, and of a round that is not lived; not empty, or Ray would wait for ever
+for it to come from another machine."""
 
 
 class HostError(RuntimeError):
@@ -92,7 +93,7 @@ class Host:
         """Start an execution of so many rounds with the messages of the round before."""
         self._left = rounds if self._failure is None else 0
         with self._work:
-            return self.block.send()
+            return self.block.send() or NOTHING
         return NOTHING
 
     def advance(self, *incoming: bytes) -> bytes:
@@ -102,7 +103,7 @@ class Host:
         self._left -= 1
         self._lived += 1
         with self._work:
-            return self.block.advance(*incoming)
+            return self.block.advance(*[message for message in incoming if message != NOTHING]) or NOTHING
         return NOTHING
 
     def finish(self, *incoming: bytes) -> int:

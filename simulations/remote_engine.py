@@ -26,7 +26,10 @@ IN_FLIGHT = 2
 ALONE = 16
 """Where no messages cross, an execution holds this many times ``rounds_per_execution`` rounds."""
 
-WARMING = 10
+STARTING = 60.0
+"""Seconds, at least, that a process may take to start."""
+
+WARMING = 5
 """How many times longer than usual the first execution may take: a user's own code may have to compile."""
 
 
@@ -106,6 +109,7 @@ class RemoteEngine:
     ) -> None:
         self.blocks = blocks
         self.rounds = 0
+        self.sound = True
         self._lived = 0  # rounds, those included that primed the network
         self.pids: list[int] = []
         self._processes = processes
@@ -186,9 +190,10 @@ class RemoteEngine:
                 self._hosts.append(self._processes.host(place))
                 loading = self._hosts[place].load.remote(self.blocks[place], place if crowded else None)
                 waiting[loading] = place
-            ready = self._processes.ready(waiting, self._patience)
+            limit = max(STARTING, self._patience)
+            ready = self._processes.ready(waiting, limit)
             if not ready:
-                raise EngineError(self._nodes(waiting.values()), 0, f"no process started within {self._patience:g} s")
+                raise EngineError(self._nodes(waiting.values()), 0, f"no process started within {limit:g} s")
             for answer, pid in zip(ready, self._processes.gather(ready, self._patience), strict=True):
                 pids[waiting.pop(answer)] = pid
             tell("starting", len(pids), total)
@@ -216,11 +221,13 @@ class RemoteEngine:
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
+        self.sound = False  # and so it stays if this fails, or is interrupted somewhere in a round
         try:
             yield
         except Trouble as trouble:
             found, dead = self._processes.inquire(self._hosts)
             raise self._blame(trouble, found, dead) from trouble
+        self.sound = True
 
     def _blame(self, trouble: Trouble, found: Mapping[int, Whereabouts], dead: Sequence[int]) -> Exception:
         """Find out what has happened: an agent raised, a process died, hangs, or does not answer."""
