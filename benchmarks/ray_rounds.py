@@ -3,7 +3,7 @@
     python benchmarks/ray_rounds.py [nodes] [batch_size]
 
 The yardstick is a compiled graph with the same edges and as many rounds per execution whose methods return empty bytes,
-the cheapest message there is, at once; a second one returns empty arrays. All kinds of runs take turns, so that whatever
+the cheapest message there is, at once; a second one returns empty arrays. All kinds take turns, so that whatever
 else the machine does falls on them alike.
 """
 

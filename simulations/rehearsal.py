@@ -30,12 +30,14 @@ class _Rehearsed:
         self._random = np.random.default_rng(0)
         self._centers = self._random.random((2, inputs))
         self._targets = targets
+        self._writeable = False
 
     def draw(self, count: int) -> tuple[Array, Array]:
         """Return points (count, p) and targets (count, q)."""
         points = self._centers[self._random.integers(0, 2, count)] + 1e-3 * self._random.random((count, 1))
         targets = np.zeros((count, self._targets))
-        targets.flags.writeable = points.flags.writeable = False
+        # Arrays that can be written and such that cannot are two types to the compiler, and both occur.
+        points.flags.writeable = targets.flags.writeable = self._writeable = not self._writeable
         return points, targets
 
     def held_out(self, samples: int) -> HeldOut:
@@ -93,5 +95,6 @@ def _live(plan: AgentPlan) -> None:
         )
     engine = SerialEngine([[agent] for agent in network])
     engine.run(ROUNDS)
-    engine.report(network[0].source.held_out(0))
+    for _ in range(2):
+        engine.report(network[0].source.held_out(0))
     engine.functions()

@@ -29,7 +29,7 @@ from kernelswarm.simulations.network import open_network
 from kernelswarm.simulations.partition import partition
 from kernelswarm.simulations.parts import build
 from kernelswarm.simulations.pooled import pool
-from kernelswarm.simulations.ray_backend import Ray, RayEngine, keep_ray
+from kernelswarm.simulations.ray_backend import CHANNEL_BYTES, Ray, RayEngine, keep_ray
 from kernelswarm.simulations.rehearsal import rehearse
 from kernelswarm.simulations.rounds import PRIMING, block_neighbors
 from kernelswarm.simulations.serial import SerialEngine
@@ -150,6 +150,21 @@ def test_streams_that_end_at_different_times_have_the_serial_backends_bits(backe
 
     rounds = (5, 12)  # 13 rounds take the longest stream, and the shortest ends in the second
     assert_same(on_ray(backend, make, rounds), serially(make, rounds))
+
+
+@pytest.mark.parametrize("transport", ["compiled", "calls"])
+def test_one_node_is_a_network(transport):
+    def make() -> list[AgentPlan]:
+        return plans_of(Consensus(0.2), graph=nx.empty_graph(1))
+
+    assert_same(on_ray(Ray(transport=transport), make), serially(make))
+
+
+def test_messages_may_outgrow_their_channels():
+    def make() -> list[AgentPlan]:
+        return plans_of(Consensus(0.2, form="symmetric"), graph=nx.path_graph(2), batch=CHANNEL_BYTES // 16)
+
+    assert_same(on_ray(Ray(rounds_per_execution=2), make, (3,)), serially(make, (3,)))
 
 
 def test_a_simulation_has_the_same_digest_and_tables_on_both_backends():
