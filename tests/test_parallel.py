@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelswarm.simulations import parallel
+from tests import interrupts
 
 ROOT = Path(__file__).parent.parent
 TABLE: dict[str, Any] = {
@@ -89,6 +90,7 @@ def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=interrupts.listen,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert process.stdout is not None

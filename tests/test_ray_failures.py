@@ -27,6 +27,7 @@ from kernelswarm.simulations.network import open_network
 from kernelswarm.simulations.ray_backend import Ray, keep_ray
 from kernelswarm.simulations.simulation import simulate
 from kernelswarm.simulations.streams.sine_regression import SineRegression
+from tests import interrupts
 from tests.brittle import Brittle
 
 ROOT = Path(__file__).parent.parent
@@ -230,6 +231,7 @@ def test_a_ray_started_here_is_quiet_stays_on_this_machine_and_ends_with_ctrl_c(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=interrupts.listen,
         env={name: value for name, value in os.environ.items() if not name.startswith("RAY_")},
     )
     assert driver.stdout is not None
