@@ -152,7 +152,7 @@ def _tasks(experiment: Experiment, found: Sequence[Cell], seeds: int) -> Iterato
             table["topology"] = experiment.topology
         for seed in range(experiment.seed, experiment.seed + seeds):
             try:
-                built = Experiment.from_dict({**table, "seed": seed})
+                built = Experiment.from_dict({**table, "seed": seed}, experiment.folder)
             except InputError as error:
                 where = ", ".join(cell.labels)
                 raise InputError(f"{where}: {error}" if where else str(error)) from error

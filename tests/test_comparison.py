@@ -335,3 +335,19 @@ def test_the_written_experiment_repeats_the_comparison(tmp_path: Path, monkeypat
     second = compare(Experiment.from_dict(table), plan.vary, plan.seeds, jobs=1, out=tmp_path / "out")
     assert second.folder == tmp_path / "out-2"  # what exists is never overwritten
     assert second.rows() == first.rows() or repr(second.rows()) == repr(first.rows())
+
+
+def test_paths_among_the_varied_values_start_at_the_experiments_folder(tmp_path, monkeypatch):
+    (tmp_path / "place").mkdir()
+    x = np.random.default_rng(0).uniform(size=(80, 1))
+    np.savez(tmp_path / "place" / "data.npz", x=x, y=np.sin(x[:, 0]))
+    file = tmp_path / "place" / "experiment.toml"
+    file.write_text(
+        'rounds = 5\n[topology]\nname = "ring"\nnodes = 3\n[stream]\nname = "sine_regression"\n'
+        '[learner]\nname = "polk"\n[protocol]\nname = "isolated"\n',
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    vary = {"stream": [{"name": "file", "path": "data.npz", "task": "regression"}]}
+    (row,) = compare(Experiment.from_file(file), vary, jobs=1).rows()
+    assert row.failed == 0
