@@ -16,7 +16,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents import blocked_removal
+from kernelswarm.agents import blocked_removal, komp
 from kernelswarm.agents.blocked_removal import FINISHED, Candidates
 from kernelswarm.agents.komp import SPAN_THRESHOLD
 
@@ -43,6 +43,7 @@ def project(
     gram: Array,  # (n, n)
     shrink: float,
     epsilon: float,
+    limit: float,
 ) -> tuple[int, float, int]:
     """Take one functional step and compress it; all as in :func:`kernelswarm.agents.komp.project`.
 
@@ -52,6 +53,13 @@ def project(
     values, rows, accepted, spent = _enter(
         weights[:order], factor, new_weights[entering], cross[entering], gram[np.ix_(entering, entering)], shrink
     )
+    fence = komp.TRANSIENT * limit
+    beyond = precision[:order] + np.einsum("ij,ij->j", rows[:, :order], rows[:, :order]) > fence
+    if beyond.any() or np.einsum("ij,ij->j", rows[:, order:], rows[:, order:]).max(initial=0.0) > fence:
+        # Elements in the span of the others leave between two insertions: that is done one point at a time.
+        return komp.project(
+            points, weights, factor, precision, order, new_points, new_weights, cross, gram, shrink, epsilon, limit
+        )
     arriving = new_points[entering[accepted]]
     changes = 0
     while True:
@@ -61,7 +69,9 @@ def project(
         changes += left - order + 2 * int(np.count_nonzero(candidates.gone[:order]))
         order = left
         if finished:
-            return order, math.sqrt(spent), changes
+            row, norms, nothing = np.empty(order), np.empty(order), np.empty(0, np.int64)
+            left, squared = komp.drop_dependent(row, norms, points, weights, factor, precision, order, limit, nothing)
+            return left, math.sqrt(spent + squared), changes + order - left
         # What is left of the batch are old elements from here on.
         values, rows, arriving = np.ascontiguousarray(weights[:order].T), np.empty((0, order)), np.empty((0, 0))
 

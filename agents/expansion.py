@@ -1,6 +1,7 @@
 """A function in a reproducing kernel Hilbert space, held as a kernel expansion over a dictionary."""
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -113,6 +114,20 @@ class Expansion:
         """Return the dictionary ``points`` (M, p) and the ``weights`` (M, C), copied."""
         return {"points": self.points.copy(), "weights": self.weights.copy()}
 
+    def snapshot(self) -> dict[str, Array]:
+        """Return ``points`` (M, p), ``weights`` (M, C), ``factor`` (M, M) and ``precision`` (M,), copied.
+
+        A factor that was carried along has other last bits than one computed afresh.
+        """
+        return {**self.arrays(), "factor": self.factor.copy(), "precision": self.precision_buffer[: self.order].copy()}
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Become what :meth:`snapshot` was taken of."""
+        self.order = 0
+        self.assign(arrays["points"], arrays["weights"])
+        self.factor_buffer[: self.order, : self.order] = arrays["factor"]
+        self.precision_buffer[: self.order] = arrays["precision"]
+
     def distance(self, other: object) -> float:
         """Compute the Hilbert distance ``||f - g||``; NaN unless the other function has the same kernel."""
         if not isinstance(other, Expansion) or self.kernel != other.kernel:
@@ -154,18 +169,9 @@ class Expansion:
             self.kernel.cross(points, points),
             shrink,
             epsilon,
+            math.inf if self.kernel.supremum is None else komp.DEPENDENT / self.kernel.supremum,
         )
-        if self.kernel.supremum is None:
-            return error, changes
-        self.order, squared, dropped = komp.drop_dependent(
-            self.points_buffer,
-            self.weights_buffer,
-            self.factor_buffer,
-            self.precision_buffer,
-            self.order,
-            komp.DEPENDENT / self.kernel.supremum,
-        )
-        return math.sqrt(error * error + squared) if dropped else error, changes + dropped
+        return error, changes
 
     def defect(self) -> float:
         """Estimate ``max |U K_DD U' - I|`` from two fixed probe vectors, in O(M^2) beyond the Gram matrix."""

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from kernelswarm.agents.lanes import dot
+
 Array = npt.NDArray[np.float64]
 
 #: Up to this many inputs distances and inner products are plain loops, above it one matrix product.
@@ -25,11 +27,9 @@ GAUSSIAN, LAPLACIAN, MATERN, POLYNOMIAL = range(4)
 @njit(cache=True)
 def _squared_norms(rows: Array) -> Array:
     norms: Array = np.empty(rows.shape[0])
+    width = rows.shape[1]
     for i in range(rows.shape[0]):
-        total = 0.0
-        for k in range(rows.shape[1]):
-            total += rows[i, k] * rows[i, k]
-        norms[i] = total
+        norms[i] = dot(rows, i * width, rows[i], width)
     return norms
 
 

@@ -20,13 +20,19 @@ import numpy.typing as npt
 from kernelswarm.agents.lanes import dot
 
 Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 SPAN_THRESHOLD = 1e-10
 """A point whose Schur complement s is below this share of kappa(x, x) lies, to rounding, in the dictionary's span."""
 
-DEPENDENT = 1e11
+DEPENDENT = 1e10
 """An element whose entry of diag(inv K), 1 over its Schur complement, is beyond this over kappa(x, x) lies in the span
-of the others. Only budgets near 0 leave such elements: KOMP removes them first (docs/decisions/0001)."""
+of the others, and leaves. Only budgets near 0 let it come to that: KOMP removes such elements first, since that costs
+next to nothing (docs/decisions/0001)."""
+
+
+TRANSIENT = 1e3
+"""So much further it may go while a mini-batch enters, before KOMP has had its turn."""
 
 
 @numba.njit(cache=True)
@@ -37,11 +43,9 @@ def _square(weights: Array, order: int, norms: Array) -> None:
         for j in range(order):
             norms[j] = weights[j, 0] * weights[j, 0]
         return
+    flat = weights.reshape(-1)
     for j in range(order):
-        total = 0.0
-        for c in range(outputs):
-            total += weights[j, c] * weights[j, c]
-        norms[j] = total
+        norms[j] = dot(weights, j * outputs, flat[j * outputs :], outputs)
 
 
 @numba.njit(cache=True)
@@ -106,6 +110,24 @@ def _may_remove(norms: Array, precision: Array, order: int, budget: float) -> bo
     for j in range(order):
         affordable += norms[j] <= budget * precision[j]
     return affordable > 0
+
+
+@numba.njit(cache=True)
+def _count_beyond(precision: Array, order: int, limit: float) -> int:
+    beyond = 0
+    for j in range(order):
+        beyond += precision[j] > limit
+    return beyond
+
+
+@numba.njit(cache=True)
+def _cheapest_beyond(norms: Array, precision: Array, order: int, limit: float) -> int:
+    """Find the cheapest element to remove among those in the span of the others."""
+    best = -1
+    for j in range(order):
+        if precision[j] > limit and (best < 0 or norms[j] * precision[best] < norms[best] * precision[j]):
+            best = j
+    return best
 
 
 @numba.njit(cache=True)
@@ -208,26 +230,29 @@ def project(
     gram: Array,  # (n, n)
     shrink: float,
     epsilon: float,
+    limit: float,
 ) -> tuple[int, float, int]:
     """Take one functional step and compress it: scale the old weights, add the new points, remove what the budget
     allows.
 
     Decides exactly as destructive KOMP with pre-fitting (POLK algorithm 1) does, ties aside: while the smallest
     ``gamma_j = min_w ||f~ - sum_{k != j} w_k kappa(d_k, .)||_H`` is at most ``epsilon``, element j is removed and
-    the others are refitted to f~. The capacity must be at least ``order + n``.
+    the others are refitted to f~. The capacity must be at least ``order + n``. Elements in the span of the others,
+    whose entry of diag(inv K) is beyond ``limit``, leave at once.
 
     Returns
     -------
     order : int
         The new model order.
     error : float
-        ``||f - f~||_H`` of the compression, at most ``epsilon`` up to rounding.
+        ``||f - f~||_H`` of the compression, at most ``epsilon`` but for what lies in the span to rounding, up to
+        ``1e-5 ||w|| sqrt(kappa(x, x))``.
     changes : int
         Insertions and removals that the factor went through.
     """
     scratch = np.empty((4, len(points)))
     return project_in(
-        scratch, points, weights, factor, precision, order, new_points, new_weights, cross, gram, shrink, epsilon
+        scratch, points, weights, factor, precision, order, new_points, new_weights, cross, gram, shrink, epsilon, limit
     )
 
 
@@ -245,6 +270,7 @@ def project_in(
     gram: Array,
     shrink: float,
     epsilon: float,
+    limit: float,
 ) -> tuple[int, float, int]:
     """Do the same as :func:`project` in memory that the caller keeps."""
     row, image, projection, norms = scratch[0], scratch[1], scratch[2], scratch[3]
@@ -257,17 +283,19 @@ def project_in(
     changes = 0
     before = order
     size = new_points.shape[0]
-    inserted = np.empty(size, np.int64)
+    origin = np.arange(order + size if size > 1 else 0)  # where elements come from: the dictionary, then the batch
     for n in range(size):
         magnitude = 0.0
         for c in range(outputs):
             magnitude += new_weights[n, c] * new_weights[n, c]
         if magnitude == 0.0:
             continue  # it would be the first to go, at no cost
-        for j in range(before):
-            row[j] = cross[n, j]
-        for j in range(order - before):
-            row[before + j] = gram[n, inserted[j]]
+        if n == 0:
+            for j in range(before):
+                row[j] = cross[0, j]
+        else:
+            for j in range(order):
+                row[j] = cross[n, origin[j]] if origin[j] < before else gram[n, origin[j] - before]
         schur = _split(factor, order, row, gram[n, n], image, projection)
         added = magnitude * max(schur, 0.0)
         leaves = schur <= SPAN_THRESHOLD * gram[n, n]
@@ -280,9 +308,17 @@ def project_in(
             spent += added
         else:
             _append(points, weights, factor, precision, order, new_points[n], new_weights[n], projection, schur)
-            inserted[order - before] = n
+            if size > 1:
+                origin[order] = before + n
             order += 1
             changes += 1
+            if size > 1:
+                left, squared = drop_dependent(
+                    row, norms, points, weights, factor, precision, order, TRANSIENT * limit, origin
+                )
+                changes += order - left
+                spent += squared
+                order = left
     while order > 0:
         _square(weights, order, norms)
         if not _may_remove(norms, precision, order, (budget - spent) * (1.0 + 1e-9)):
@@ -295,46 +331,45 @@ def project_in(
         order -= 1
         changes += 1
         spent += score
+    if changes:
+        left, squared = drop_dependent(row, norms, points, weights, factor, precision, order, limit, origin)
+        changes += order - left
+        spent += squared
+        order = left
     return order, math.sqrt(spent), changes
 
 
 @numba.njit(cache=True)
 def drop_dependent(
-    points: Array, weights: Array, factor: Array, precision: Array, order: int, limit: float
-) -> tuple[int, float, int]:
-    """Remove elements that lie in the span of the others to rounding: whose entry of diag(inv K) is beyond ``limit``.
-
-    Without this a budget of 0 would fill the dictionary until the factor has no digit left.
+    row: Array,  # (capacity,), to work with
+    norms: Array,  # (capacity,), to work with
+    points: Array,
+    weights: Array,
+    factor: Array,
+    precision: Array,
+    order: int,
+    limit: float,
+    origin: Integers,  # something for each element that moves with it, or nothing
+) -> tuple[int, float]:
+    """Remove elements whose entry of diag(inv K) is beyond ``limit``, the cheapest first.
 
     Returns
     -------
     order : int
         The new model order.
     squared : float
-        What the removals add to the squared error, at rounding level.
-    changes : int
-        Their number.
+        What the removals add to the squared error.
     """
     squared = 0.0
-    changes = 0
-    beyond = 0
-    for j in range(order):
-        beyond += precision[j] > limit
-    while beyond > 0:
-        worst = 0
-        for j in range(order):
-            if precision[j] > precision[worst]:
-                worst = j
-        if not precision[worst] > limit:
-            break
-        norm = 0.0
-        for c in range(weights.shape[1]):
-            norm += weights[worst, c] * weights[worst, c]
-        squared += norm / precision[worst]
-        _remove(points, weights, factor, precision, order, worst, np.empty(order))
+    while _count_beyond(precision, order, limit) > 0:
+        _square(weights, order, norms)
+        j = _cheapest_beyond(norms, precision, order, limit)
+        squared += norms[j] / precision[j]
+        _remove(points, weights, factor, precision, order, j, row)
+        for k in range(j, len(origin) - 1):
+            origin[k] = origin[k + 1]
         order -= 1
-        changes += 1
-    return order, squared, changes
+    return order, squared
 
 
 @numba.njit(cache=True)

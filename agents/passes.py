@@ -38,13 +38,18 @@ def learn(learner: Learner, state: Any, points: Array, targets: Array) -> None:
     state : object
         Its state, advanced in place.
     points, targets : Array
-        The samples, (n, p) and (n, q), C-contiguous; the last mini-batch may be smaller.
+        The samples, (n, p) and (n, q), numbers of any kind; the last mini-batch may be smaller.
 
     Raises
     ------
+    ValueError
+        When the samples are not as many points as targets, in two dimensions each.
     FloatingPointError
         When the gradient grows without bound; the state is that before the step.
     """
+    points, targets = _plain("points", points), _plain("targets", targets)
+    if len(points) != len(targets):
+        raise ValueError(f"there are {len(points)} points and {len(targets)} targets: each sample has one of both")
     compiled = type(learner) is Polk and obstacle(learner) is None
     done = 0
     while done < len(points):
@@ -58,6 +63,14 @@ def learn(learner: Learner, state: Any, points: Array, targets: Array) -> None:
                 raise FloatingPointError(f"the gradient grows without bound after {state.steps} steps")
             learner.step(state, [own], [gradient], None)
             done += learner.batch_size
+
+
+def _plain(name: str, values: Array) -> Array:
+    # Read-only arrays, other strides and other kinds of numbers would each make numba compile another version.
+    plain: Array = np.require(values, np.float64, ["C", "W", "A"])
+    if plain.ndim != 2:
+        raise ValueError(f"{name} have {plain.ndim} dimensions and must have 2: one row for each sample")
+    return plain
 
 
 def obstacle(learner: Polk) -> str | None:
@@ -152,6 +165,7 @@ def _steps(
     capacity = len(dictionary)
     number, first, second, third = kernel
     loss_number, threshold = loss
+    limit = np.inf if number == kernel_formulas.POLYNOMIAL else komp.DEPENDENT
     scratch = np.empty((4, capacity))
     outputs = weights.shape[1]
     all_values = np.empty((size, outputs))
@@ -193,10 +207,8 @@ def _steps(
             gram,
             1.0 - rate * regularization,
             alpha * rate if adaptive else bounds[taken],
+            limit,
         )
-        if number != kernel_formulas.POLYNOMIAL:
-            order, _, dropped = komp.drop_dependent(dictionary, weights, factor, precision, order, komp.DEPENDENT)
-            changed += dropped
         taken += 1
         changes += changed
         if adaptive:

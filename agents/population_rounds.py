@@ -8,7 +8,6 @@ Arrays of V nodes come first by node, arrays of E directed edges first by edge: 
 follow as V, V + 1, ...; answers to them as edges E, E + 1, ...
 """
 
-import math
 from typing import NamedTuple
 
 import numba
@@ -283,19 +282,8 @@ def _step(
         gram,
         1.0 - eta * parts.regularization[i],
         functions.alpha[i] * eta if adaptive else bound,
+        np.inf if number == kernel_formulas.POLYNOMIAL else komp.DEPENDENT,
     )
-    if number != kernel_formulas.POLYNOMIAL:
-        order, squared, dropped = komp.drop_dependent(
-            functions.points[i],
-            functions.weights[i],
-            functions.factor[i],
-            functions.precision[i],
-            order,
-            komp.DEPENDENT,
-        )
-        if dropped:
-            error = math.sqrt(error * error + squared)
-            changes += dropped
     functions.order[i] = order
     errors[i] += error
     functions.changes[i] += changes

@@ -120,6 +120,7 @@ def reflected(
     gram: Array,
     shrink: float,
     epsilon: float,
+    limit: float,
 ) -> tuple[int, float, int]:
     """Take a step with a square factor: two matrix-vector products an insertion, one reflection a removal."""
     before = order
@@ -168,6 +169,7 @@ def step(learner: Polk, state: PolkState, project: Project, points: Array, targe
         learner.kernel.cross(points, points),
         1.0 - eta * learner.regularization,
         epsilon,
+        komp.DEPENDENT,
     )
     end = time.process_time()
     return end - start, evaluated - start, int(np.count_nonzero(weights.any(axis=1)))

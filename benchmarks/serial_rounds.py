@@ -1,8 +1,8 @@
-"""Node-rounds a second of the serial backend: rings of 20 and 200 nodes, one sample a round, p = 2, order about 20.
+"""Node-rounds a second of the serial backend: rings of 20 to 10,000 nodes, one sample a round, p = 2, order about 20.
 
 A node-round is all that a node does in a round: draw a sample, answer its two neighbours, take the step, compress.
-Beside the rates stands the share of what they would be if a round were only its kernel rows and one matrix-vector
-product, timed in the same run, so that the ratio does not depend on how busy the machine is.
+Beside the rates of compiled rounds and of plain agents stands the share of what compiled rounds would do if a round
+were only its kernel rows and one matrix-vector product, timed in the same run.
 
     python benchmarks/serial_rounds.py
 """
@@ -11,12 +11,18 @@ import statistics
 import time
 
 import networkx as nx
+import numba
 import numpy as np
+import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import Experiment
+from kernelswarm.agents import kernel_formulas
+from kernelswarm.agents.expansion import Expansion
 from kernelswarm.simulations.network import open_network
 from kernelswarm.simulations.serial import SerialEngine
+
+Array = npt.NDArray[np.float64]
 
 PROTOCOLS = {
     "isolated": {"name": "isolated"},
@@ -28,11 +34,12 @@ STREAMS = {
     "C = 1": ({"name": "gaussian_mixture", "classes": 2}, "logistic", 0.1),
     "C = 5": ({"name": "gaussian_mixture", "classes": 5}, "multiclass_logistic", 0.25),
 }
+LARGE = {("C = 1", "consensus"), ("C = 1", "proximity, adaptive, implicit")}
 WARM_ROUNDS, REPEATS = 400, 7
 
 
 def engine(
-    nodes: int, protocol: dict[str, object], stream: dict[str, object], loss: str, epsilon: float
+    nodes: int, protocol: dict[str, object], stream: dict[str, object], loss: str, epsilon: float, compiled: bool
 ) -> SerialEngine:
     """Prepare a ring in its steady state."""
     experiment = Experiment.from_dict(
@@ -49,14 +56,14 @@ def engine(
             "protocol": protocol,
         }
     )
-    running = SerialEngine([open_network(experiment).plans])
+    running = SerialEngine([open_network(experiment).plans], compiled)
     running.run(WARM_ROUNDS)
     return running
 
 
-def rate(running: SerialEngine, nodes: int) -> float:
-    """Measure node-rounds a second: the median of several stretches of about 4,000."""
-    rounds = max(4000 // nodes, 20)
+def rate(running: SerialEngine, nodes: int, node_rounds: int) -> float:
+    """Measure node-rounds a second: the median of several stretches of about so many."""
+    rounds = max(node_rounds // nodes, 20)
     found = []
     for _ in range(REPEATS):
         start = time.perf_counter()
@@ -65,35 +72,58 @@ def rate(running: SerialEngine, nodes: int) -> float:
     return statistics.median(found)
 
 
+@numba.njit(cache=True)
+def products(point: Array, points: Array, factor: Array, bandwidth: float, repeats: int) -> float:
+    """Compute three kernel rows and one matrix-vector product so many times."""
+    row = np.empty((1, len(points)))
+    image = np.empty(len(points))
+    total = 0.0
+    for _ in range(repeats):
+        for _ in range(3):
+            kernel_formulas.cross(kernel_formulas.GAUSSIAN, bandwidth, 0.0, 0.0, point, points, row)
+        np.dot(factor, row[0], image)
+        total += image[0]
+    return total
+
+
 def least_work(running: SerialEngine) -> float:
-    """Measure the same for a round's kernel rows and product alone: three rows, one M x M product with U."""
+    """Measure how many node-rounds a second that would be."""
     function = running.blocks[0].agents[0].function
-    point = np.zeros((1, function.inputs))
-    rows = [function.rows(point) for _ in range(3)]
-    factor = np.ascontiguousarray(function.factor)
+    assert isinstance(function, Expansion)
+    inputs = (
+        np.zeros((1, function.inputs)),
+        np.ascontiguousarray(function.points),
+        np.ascontiguousarray(function.factor),
+    )
+    products(*inputs, 0.7746, 1)
     found = []
     for _ in range(REPEATS):
         start = time.perf_counter()
-        for _ in range(2000):
-            for _ in range(3):
-                rows[0] = function.rows(point)
-            factor @ rows[0][0]
-        found.append(2000 / (time.perf_counter() - start))
+        products(*inputs, 0.7746, 20_000)
+        found.append(20_000 / (time.perf_counter() - start))
     return statistics.median(found)
 
 
 def main() -> None:
     """Print the table."""
-    print(f"{'ring':>5}  {'outputs':<8}{'protocol':<31}{'M':>5}  {'node-rounds/s':>14}  {'share of least work':>20}")
+    print(
+        f"{'ring':>6}  {'outputs':<8}{'protocol':<31}{'M':>5}{'compiled':>12}{'agents':>10}{'ratio':>7}{'of least':>15}"
+    )
     with threadpool_limits(1):
-        for nodes in (20, 200):
+        for nodes in (20, 200, 1_000, 10_000):
             for name, (stream, loss, epsilon) in STREAMS.items():
                 for label, protocol in PROTOCOLS.items():
-                    running = engine(nodes, protocol, stream, loss, epsilon)
-                    order = statistics.mean(agent.function.order for agent in running.blocks[0].agents)
-                    found = rate(running, nodes)
-                    share = found / least_work(running)
-                    print(f"{nodes:>5}  {name:<8}{label:<31}{order:>5.1f}  {found:>14,.0f}  {share:>20.0%}")
+                    if nodes > 200 and (name, label) not in LARGE:
+                        continue
+                    compiled, plain = (engine(nodes, protocol, stream, loss, epsilon, way) for way in (True, False))
+                    order = statistics.mean(agent.function.order for agent in compiled.blocks[0].agents)
+                    fast, slow = rate(compiled, nodes, 40_000), rate(plain, nodes, 4_000)
+                    share = fast / least_work(compiled)
+                    print(
+                        f"{nodes:>6}  {name:<8}{label:<31}{order:>5.1f}{fast:>12,.0f}{slow:>10,.0f}"
+                        f"{fast / slow:>7.1f}{share:>15.0%}",
+                        flush=True,
+                    )
 
 
 if __name__ == "__main__":

@@ -149,9 +149,9 @@ def column(indices: npt.NDArray[Any]) -> Array:
 
 
 def array(values: Any) -> Array:
-    """Return a plain contiguous float64 array."""
-    # Memory maps and strides would each make numba compile another version.
-    return np.ascontiguousarray(np.asarray(values), dtype=np.float64)
+    """Return a plain contiguous float64 array that may be written."""
+    # Memory maps, strides and read-only arrays would each make numba compile another version.
+    return np.require(np.asarray(values), np.float64, ["C", "W", "A"])
 
 
 def _kernel(kernel: Any, bandwidth: Any, points: Array) -> Kernel:

@@ -190,3 +190,21 @@ def test_uncompiled_code_gives_the_same_bits():
     ]
     assert int(found[0].split()[0]) > 5
     assert found[0] == found[1]
+
+
+def test_samples_of_other_kinds_are_converted_and_uneven_ones_refused():
+    points, targets, outputs = data(Squared(), 60)
+    learner = Polk(Squared(), Gaussian(0.5), Constant(0.2), 1e-4, 1, Epsilon(0.05))
+    rounded = points.astype(np.float32)
+    frozen = targets.copy()
+    frozen.flags.writeable = False
+    states = [learner.init(2, outputs) for _ in range(3)]
+    passes.learn(learner, states[0], rounded.astype(np.float64), targets)
+    passes.learn(learner, states[1], rounded, frozen)
+    passes.learn(learner, states[2], np.asfortranarray(rounded), targets)
+    assert_equal(states[0], states[1])
+    assert_equal(states[0], states[2])
+    with pytest.raises(ValueError, match="60 points and 59 targets"):
+        passes.learn(learner, states[0], points, targets[:59])
+    with pytest.raises(ValueError, match="targets have 1 dimensions"):
+        passes.learn(learner, states[0], points, targets[:, 0])
