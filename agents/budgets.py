@@ -145,8 +145,8 @@ class TargetOrder:
     ``alpha_{t+1} = alpha_t (1 + max(min(gain (M_t - d), 0.1), -0.1))``.
 
     The published gain counts points, whatever d: one point too few changes alpha by 0.1% a step, which takes hundreds
-    of steps to show where d is small. A gain of about ``0.3 / d`` moves alpha alike for every d. M cannot exceed the
-    rank of the data's Gram matrix to working precision; with a larger d alpha falls to ``smallest`` and stays there.
+    of steps to show where d is small. A gain of about ``0.3 / d`` moves alpha alike for every d. M stops below a d that
+    is too large: where new points lie in the span of the dictionary to working precision, alpha falls to ``smallest``.
 
     Parameters
     ----------
