@@ -9,10 +9,10 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.expansion import Expansion
+from kernelswarm.agents.function import Function
 from kernelswarm.agents.learner import Evaluation, Learner
 from kernelswarm.protocols.contract import Neighborhood, Rule
-from kernelswarm.protocols.coupling import mean_square_gaps
+from kernelswarm.protocols.coupling import mean_square_gaps, total
 
 Array = npt.NDArray[np.float64]
 
@@ -133,12 +133,11 @@ class Agent:
         # unstable.
         self._loss_curvature = learner.loss.curvature if learner.loss.quadratic else 0.0
         self._bounded_curvature = learner.loss.curvature
-        self._supremum = getattr(getattr(learner, "kernel", None), "supremum", None)
-        self._next: tuple[Array, Array] | None = None  # sent, not answered yet
-        self._targets: Array | None = None  # of the points that the neighbours are answering
-        self._own: Evaluation | None = None
-        self._theirs: list[Evaluation] = []
-        self._theirs_next: list[Array] = []
+        self._gain = learner.gain
+        self.following: tuple[Array, Array] | None = None  # sent, not answered yet
+        self.targets: Array | None = None  # of the points that the neighbours are answering
+        self.own: Evaluation | None = None
+        self.theirs: list[Evaluation] = []
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
         """Live through one round with what the neighbours sent, in sorted order, and return what this node sends.
@@ -148,27 +147,27 @@ class Agent:
         DivergenceError
             When the values, or the strength of the coupling, say that the iteration grows without bound.
         """
-        if self._targets is not None:
+        if self.targets is not None:
             self._update(incoming)
         own: Array | None = None
         answers: list[Array | None] = []
-        if self._next is not None:
-            points, self._targets = self._next
-            self._own = self.learner.evaluate(self.state, points)
-            self._theirs = [self.learner.evaluate(self.state, message.points) for message in incoming]
-            for evaluation in self._theirs:
+        if self.following is not None:
+            points, self.targets = self.following
+            self.own = self.learner.evaluate(self.state, points)
+            self.theirs = [self.learner.evaluate(self.state, message.points) for message in incoming]
+            for evaluation in self.theirs:
                 evaluation.values.flags.writeable = False
                 answers.append(evaluation.values)
             if self._symmetric:
-                own = self._own.values
+                own = self.own.values
         points, targets = self.source.draw(self.learner.batch_size)
         points.flags.writeable = False  # shared with every neighbour in this process
-        self._next = (points, targets)
+        self.following = (points, targets)
         duals = self.rule.duals(self.links) if self.rule.sends_duals else None
         return Outgoing(points, own, answers, duals)
 
     def _update(self, incoming: Sequence[Outgoing]) -> None:
-        own, targets = self._own, self._targets
+        own, targets = self.own, self.targets
         assert own is not None and targets is not None
         learner, rule, tally = self.learner, self.rule, self.tally
         size = len(targets)
@@ -182,15 +181,9 @@ class Agent:
             largest = _largest(targets)
             if largest > self.largest_target:
                 self.largest_target = largest
-            if not _largest(own.values) <= DIVERGED * (1.0 + self.largest_target):
-                raise DivergenceError(
-                    self.node,
-                    self.round + 1,
-                    f"its values reached {_largest(own.values):.3g} where targets reach {self.largest_target:.3g}",
-                    f"lower learner.step_size = {eta:g}" + self._coupling_remedy(),
-                )
+            self.check_values(own.values)
             losses = learner.loss.values(own.values, targets)
-            loss = sum(losses.tolist())  # numpy's sum costs more than the whole loss of a small batch
+            loss = total(losses)
             tally.loss += loss
             tally.samples += size
             self.samples += size
@@ -204,16 +197,16 @@ class Agent:
                 gradient = gradient + pull
                 curvature += stiffness
                 if not self._implicit:
-                    self._refuse_instability(eta / size, self._loss_curvature + stiffness)
+                    self.check_stability(eta / size, self._loss_curvature + stiffness)
                 gaps = mean_square_gaps(own.values, answers)
                 if rule.compares_losses:
                     degree = len(self.neighbors)
                     theirs = learner.loss.values(answers.reshape(-1, self.outputs), np.concatenate([targets] * degree))
-                    excess = np.array([(sum(row) - loss) / size for row in theirs.reshape(degree, size).tolist()])
+                    excess = np.array([(total(row) - loss) / size for row in theirs.reshape(degree, size)])
             evaluations.append(own)
             gradients.append(gradient)
             curvatures.append(curvature)
-        for message, slot, evaluation in zip(incoming, self.slots, self._theirs, strict=True):
+        for message, slot, evaluation in zip(incoming, self.slots, self.theirs, strict=True):
             # What this round cost: its points to each neighbour and its answer to each; symmetric, its own values too.
             tally.scalars_sent += own.points.size + evaluation.values.size
             if self._symmetric:
@@ -223,7 +216,7 @@ class Agent:
                 dual = 0.0 if message.duals is None else float(message.duals[slot])
                 gradient, stiffness = rule.couple_back(self.links, evaluation.values, message.own, dual)
                 if not self._implicit:
-                    self._refuse_instability(eta / len(evaluation.points), stiffness)
+                    self.check_stability(eta / len(evaluation.points), stiffness)
                 evaluations.append(evaluation)
                 gradients.append(gradient)
                 curvatures.append(stiffness)
@@ -239,14 +232,25 @@ class Agent:
             if self._constrained:
                 tally.violation += gaps - rule.record(self.links, len(gaps)).tolerances
 
-    def _refuse_instability(self, rate: float, curvature: float) -> None:
+    def check_values(self, values: Array) -> None:
+        """Raise DivergenceError where the function's values are far beyond the targets."""
+        if not _largest(values) <= DIVERGED * (1.0 + self.largest_target):
+            raise DivergenceError(
+                self.node,
+                self.round + 1,
+                f"its values reached {_largest(values):.3g} where targets reach {self.largest_target:.3g}",
+                f"lower learner.step_size = {self.learner.eta(self.state):g}" + self._coupling_remedy(),
+            )
+
+    def check_stability(self, rate: float, curvature: float) -> None:
+        """Raise DivergenceError where an explicit step of size ``eta / b = rate`` multiplies errors."""
         # A quadratic term of curvature r at one point multiplies the error there by 1 - eta/b r kappa(x, x) a round.
-        if self._supremum is not None and rate * self._supremum * curvature >= 2.0:
+        if self._gain is not None and rate * self._gain * curvature >= 2.0:
             raise DivergenceError(
                 self.node,
                 self.round + 1,
                 f"the explicit step needs step_size / batch_size * curvature below 2, and it is "
-                f"{rate * self._supremum * curvature:.3g} (curvature {curvature:.3g})",
+                f"{rate * self._gain * curvature:.3g} (curvature {curvature:.3g})",
                 'use protocol.step = "implicit", or lower learner.step_size' + self._coupling_remedy(),
             )
 
@@ -268,9 +272,9 @@ class Agent:
         return tally
 
     @property
-    def function(self) -> Expansion:
+    def function(self) -> Function:
         """The node's current function."""
-        return self.learner.expansion(self.state)
+        return self.learner.function(self.state)
 
 
 @numba.njit(cache=True)

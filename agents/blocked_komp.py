@@ -1,38 +1,34 @@
 """The same step as :mod:`kernelswarm.agents.komp` takes, with matrix-matrix products for large mini-batches.
 
-Nothing is decided otherwise. All points of the batch enter at once through the Cholesky factor of their Schur
-complement; elements are then chosen for removal one after the other, as KOMP does, from columns of the inverse Gram
-matrix that are corrected for the removals before (a Gram-Schmidt recursion over the batch); and the factor is reflected
-once for all of them. Points of the batch that go straight out again, the most frequent case by far, touch only the
-batch's own rows.
+Nothing is decided otherwise. The whole batch is projected on the span of the dictionary in one pass over the factor U.
+What the batch adds to the factor are its last rows, ``L^-1 [-A', I]`` with the projections A and L the Cholesky factor
+of the batch's Schur complement, and these few rows are kept apart while elements are chosen for removal, one after the
+other, as KOMP does. A point of the batch that goes straight out again, by far the most frequent case, is rotated out of
+these rows alone and never touches U. An old element needs its column of the inverse, from products for several
+likely ones at a time, and is rotated out of U at the end, together with all others that go.
+
+Notation: M old elements, n entering points; "total" is M + n. Columns keep their places until the end.
 """
 
 import math
 
+import numba
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
-from scipy.linalg import lapack
 
-from kernelswarm.agents import komp
+from kernelswarm.agents import blocked_removal
+from kernelswarm.agents.blocked_removal import FINISHED, Candidates
+from kernelswarm.agents.komp import SPAN_THRESHOLD
 
 Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+Flags = npt.NDArray[np.bool_]
 
-LARGEST_BLOCK = 64
-"""Removals chosen before the factor is reflected."""
+PANEL = 128
+"""Rows of the factor that are multiplied together: few enough to stay in the cache between two products."""
 
-PREFETCHED = 16
-"""Columns of the inverse that are computed together when one of an old element is needed."""
-
-ROWS_AT_ONCE = 128
-"""Rows of the factor that are reflected together: few enough to stay in the cache."""
-
-CONDITIONED = 1e-4
-"""Where a Schur complement, of a new point or an old one, is a smaller share of kappa(x, x), one point is taken at a
-time: products of blocks lose digits with the condition of the dictionary, single reflections do not."""
-
-CANCELLED = 1e-6
-"""When corrections leave less than this share of an element's precision, the factor is reflected to sum it afresh."""
+FETCHED = 8
+"""The most columns of the inverse that are computed before it is known that they are needed."""
 
 
 def project(
@@ -48,142 +44,177 @@ def project(
     shrink: float,
     epsilon: float,
 ) -> tuple[int, float, int]:
-    """Take one functional step and compress it; all as in :func:`kernelswarm.agents.komp.project`."""
-    entering = [n for n, weight in enumerate(new_weights) if (weight != 0.0).any()]
-    image = factor[:order, :order] @ cross[entering].T  # V = U B, (M, n)
-    lower = _well_conditioned(gram[np.ix_(entering, entering)] - image.T @ image, gram.diagonal()[entering])
-    if lower is None or precision[:order].max(initial=0.0) * gram.diagonal().max() > 1.0 / CONDITIONED:
-        return komp.project(
-            points, weights, factor, precision, order, new_points, new_weights, cross, gram, shrink, epsilon
-        )
-    weights[:order] *= shrink
-    budget = epsilon * epsilon
-    spent = 0.0
-    changes = len(entering)
-    if entering:
-        new = slice(order, order + changes)
-        points[new], weights[new] = new_points[entering], new_weights[entering]
-        _append(factor, precision, order, image, lower)
-    old, order = order, order + changes
-    while order:
-        removed, spent = _choose(weights, factor, precision, order, old, spent, budget)
-        if not removed:
-            break
-        _drop(points, weights, factor, precision, order, old, removed)
-        order -= len(removed)
-        if min(removed) < old:
-            old = order  # the reflection has spread the batch's elements over all rows
-        changes += len(removed)
-    return order, math.sqrt(spent), changes
+    """Take one functional step and compress it; all as in :func:`kernelswarm.agents.komp.project`.
 
-
-def _well_conditioned(schur: Array, diagonal: Array) -> Array | None:
-    """Return the Cholesky factor of the batch's Schur complement, or None where a point is near the others' span."""
-    if not len(schur):
-        return schur
-    lower: Array
-    lower, failed = lapack.dpotrf(schur, lower=1, clean=1)
-    if failed or (lower.diagonal() ** 2 <= CONDITIONED * diagonal).any():
-        return None
-    return lower
-
-
-def _append(factor: Array, precision: Array, order: int, image: Array, lower: Array) -> None:
-    """Append the batch's rows of the factor, ``L^-1 [-A', I]`` with ``A = U'V`` and L from the Schur complement."""
-    size = len(lower)
-    projection = factor[:order, :order].T @ image  # (M, n)
-    right = np.concatenate([-projection.T, np.eye(size)], axis=1)
-    rows = linalg.solve_triangular(lower, right, lower=True)
-    factor[:order, order : order + size] = 0.0
-    factor[order : order + size, : order + size] = rows
-    squares = np.einsum("ij,ij->j", rows, rows)
-    precision[:order] += squares[:order]
-    precision[order : order + size] = squares[order:]
-
-
-def _choose(
-    weights: Array, factor: Array, precision: Array, order: int, old: int, spent: float, budget: float
-) -> tuple[list[int], float]:
-    """Choose elements as KOMP removes them and refit the weights; stops early where precision must be summed afresh."""
-    values = weights[:order]
-    square = factor[:order, :order]
-    left = precision[:order].copy()
-    floor = CANCELLED * left
-    norms = np.einsum("ij,ij->i", values, values)
-    corrections = np.empty((order, LARGEST_BLOCK))
-    columns: dict[int, Array] = {}
-    removed: list[int] = []
-    while len(removed) < min(LARGEST_BLOCK, order):
-        scores = norms / left
-        j = int(np.argmin(scores))
-        if not spent + scores[j] <= budget:
-            break
-        if j not in columns:
-            wanted = [j]
-            if j < old:
-                lowest = np.argsort(scores[:old], kind="stable")[:PREFETCHED]
-                wanted += [int(k) for k in lowest if k != j and int(k) not in columns and np.isfinite(scores[k])]
-            # An element of the batch has entries in the batch's own rows only.
-            top = 0 if j < old else old
-            found = square[top:].T @ square[top:, wanted]
-            columns.update(zip(wanted, found.T, strict=True))
-        size = len(removed)
-        column = columns[j] - corrections[:, :size] @ corrections[j, :size]
-        pivot = column[j]
-        spent += float(scores[j])
-        values -= np.outer(column / pivot, values[j])
-        values[j] = 0.0
-        norms = np.einsum("ij,ij->i", values, values)
-        corrections[:, size] = column / math.sqrt(pivot)
-        left -= corrections[:, size] ** 2
-        removed.append(j)
-        left[removed] = 1.0
-        norms[removed] = np.inf
-        if (left < floor)[norms < np.inf].any():
-            break
-    return removed, spent
-
-
-def _drop(
-    points: Array, weights: Array, factor: Array, precision: Array, order: int, old: int, removed: list[int]
-) -> None:
-    """Reflect the factor so that the removed columns live in as many rows, and drop both."""
-    kept = np.ones(order, dtype=bool)
-    kept[removed] = False
-    left = order - len(removed)
-    young = [j for j in removed if j >= old]
-    elder = [j for j in removed if j < old]
-    rows = order
-    if young:
-        # Zero above the batch's rows, so only those are reflected; without elders the old columns stay where they are.
-        _reflect(factor, old, rows, np.ones(order, dtype=bool) if elder else kept, young)
-        rows -= len(young)
-    if elder:
-        _reflect(factor, 0, rows, kept, elder)
-    points[:left] = points[:order][kept]
-    weights[:left] = weights[:order][kept]
-    precision[:left] = np.einsum("ij,ij->j", factor[:left, :left], factor[:left, :left])
-
-
-def _reflect(factor: Array, top: int, bottom: int, kept: npt.NDArray[np.bool_], columns: list[int]) -> None:
-    """Turn rows ``top`` to ``bottom`` so that the columns vanish below the first rows, close up over these and over
-    the columns that are not kept.
-
-    The product of the reflections is I - Y T Y' (compact WY form), so that the work is two products of matrices.
+    Points that go straight out again do not count as changes of the factor.
     """
-    width = len(kept)
-    count = len(columns)
-    block = factor[top:bottom, :width]
-    vectors, scales, _, _ = lapack.dgeqrf(block[:, columns])
-    vectors = np.tril(vectors, -1)
-    vectors[np.diag_indices(count)] = 1.0
-    inner = vectors.T @ vectors
-    triangle = np.zeros((count, count))
-    for k in range(count):
-        triangle[:k, k] = -scales[k] * (triangle[:k, :k] @ inner[:k, k])
-        triangle[k, k] = scales[k]
-    turn = (triangle.T @ (vectors.T @ block))[:, kept]
-    for start in range(count, len(block), ROWS_AT_ONCE):
-        end = min(start + ROWS_AT_ONCE, len(block))
-        turned = block[start:end, kept] - vectors[start:end] @ turn
-        factor[top + start - count : top + end - count, : turn.shape[1]] = turned
+    entering = np.flatnonzero((new_weights != 0.0).any(axis=1))
+    values, rows, accepted, spent = _enter(
+        weights[:order], factor, new_weights[entering], cross[entering], gram[np.ix_(entering, entering)], shrink
+    )
+    arriving = new_points[entering[accepted]]
+    changes = 0
+    while True:
+        candidates = _candidates(values, rows, precision[:order])
+        spent, finished = _choose(candidates, factor, spent, epsilon * epsilon)
+        left: int = blocked_removal.settle(points, weights, factor, precision, order, arriving, candidates)
+        changes += left - order + 2 * int(np.count_nonzero(candidates.gone[:order]))
+        order = left
+        if finished:
+            return order, math.sqrt(spent), changes
+        # What is left of the batch are old elements from here on.
+        values, rows, arriving = np.ascontiguousarray(weights[:order].T), np.empty((0, order)), np.empty((0, 0))
+
+
+def _enter(
+    weights: Array, factor: Array, new_weights: Array, cross: Array, gram: Array, shrink: float
+) -> tuple[Array, Array, Flags, float]:
+    """Project the batch: what enters beside the old elements, and what lies in the span of these and its predecessors.
+
+    Returns
+    -------
+    values : Array
+        The weights of all elements, (C, total), to which the points in the span have added theirs.
+    rows : Array
+        The batch's rows of the factor, (entered, total).
+    accepted : Array
+        Which points enter, (n,).
+    spent : float
+        The squared error that the points in the span cost.
+    """
+    order = len(weights)
+    images, projections = _split(factor, order, cross)
+    values = np.empty((weights.shape[1], order + len(cross)))
+    np.multiply(weights.T, shrink, out=values[:, :order])
+    rows = np.zeros((len(cross), order + len(cross)))
+    accepted, spent = _append(values, rows, new_weights, projections, gram - images @ images.T, gram.diagonal().copy())
+    entered = int(np.count_nonzero(accepted))
+    if entered < len(cross):
+        values = np.ascontiguousarray(values[:, : order + entered])
+        rows = np.ascontiguousarray(rows[:entered, : order + entered])
+    return values, rows, accepted, spent
+
+
+def _split(factor: Array, order: int, cross: Array) -> tuple[Array, Array]:
+    """Compute the images ``V' = B'U'`` and the projections ``A' = V'U``, (n, M) each, in one pass over the factor."""
+    images = np.empty(cross.shape)
+    projections = np.zeros(cross.shape)
+    for start in range(0, order, PANEL):
+        end = min(start + PANEL, order)
+        panel = factor[start:end, :end]
+        image = cross[:, :end] @ panel.T
+        images[:, start:end] = image
+        projections[:, :end] += image @ panel
+    return images, projections
+
+
+@numba.njit(cache=True)
+def _append(
+    values: Array,  # (C, M + n)
+    rows: Array,  # (n, M + n)
+    new_weights: Array,  # (n, C)
+    projections: Array,  # (n, M)
+    gram: Array,  # (n, n), the Schur complement of the whole batch
+    diagonal: Array,  # (n,), kappa(x, x)
+) -> tuple[Flags, float]:
+    """Fill in the batch's rows and weights point by point, each projected on all before; a point in their span gives
+    its weight to its projection. Returns which points enter, and the squared error that the others cost."""
+    size, order = projections.shape
+    lower = np.zeros((size, size))  # the Cholesky factor, a row for each point, a column for each that has entered
+    accepted = np.zeros(size, np.bool_)
+    places = np.zeros(size, np.int64)
+    entered = 0
+    spent = 0.0
+    for i in range(size):
+        share = lower[i]
+        schur = gram[i, i]
+        for k in range(i):
+            if accepted[k]:
+                place = places[k]
+                entry = gram[i, k]
+                for q in range(place):
+                    entry -= share[q] * lower[k, q]
+                share[place] = entry / lower[k, place]
+                schur -= share[place] * share[place]
+        line = rows[entered]
+        line[:order] = projections[i]
+        line[order:] = 0.0
+        for place in range(entered):
+            entry = share[place]
+            above = rows[place]
+            for k in range(order + place + 1):
+                line[k] += entry * above[k]
+        if schur <= SPAN_THRESHOLD * diagonal[i]:
+            for c in range(values.shape[0]):
+                weight = new_weights[i, c]
+                spent += weight * weight * max(schur, 0.0)
+                for k in range(order + entered):
+                    values[c, k] += weight * line[k]
+            continue
+        accepted[i] = True
+        places[i] = entered
+        share[entered] = math.sqrt(schur)
+        for k in range(order + entered):
+            line[k] /= -share[entered]
+        line[order + entered] = 1.0 / share[entered]
+        values[:, order + entered] = new_weights[i]
+        entered += 1
+    return accepted, spent
+
+
+def _candidates(values: Array, rows: Array, precision: Array) -> Candidates:
+    """Gather what the choice of removals reads and writes, and the scores at its start."""
+    order, total = len(precision), len(values.T)
+    base = np.zeros(total)
+    base[:order] = precision
+    owners = np.arange(order, total)
+    gone = np.zeros(total, dtype=np.bool_)
+    candidates = Candidates(values, rows, owners, base[:order].copy(), base, np.empty(total), gone)
+    blocked_removal.score(candidates)
+    return candidates
+
+
+def _choose(candidates: Candidates, factor: Array, spent: float, budget: float) -> tuple[float, bool]:
+    """Mark the elements that KOMP removes as gone, refit the weights, take the elements out of the batch's rows.
+
+    Returns the squared error, and whether all was chosen.
+    """
+    order, size = len(candidates.whole), len(candidates.rows)
+    slots = np.full(order, -1, dtype=np.intp)
+    columns = np.empty((FETCHED, order))
+    removed = np.empty((FETCHED, order))
+    fetched = count = 0
+    while True:
+        spent, size, count, wanted = blocked_removal.remove_while_known(
+            candidates, size, columns, slots, removed, count, spent, budget
+        )
+        if wanted < 0:
+            return spent, wanted == FINISHED
+        likely = _likely(candidates.scores[:order], slots, wanted, budget - spent)
+        if fetched + len(likely) > len(columns):
+            columns = np.concatenate([columns, np.empty_like(columns)])
+            removed = np.concatenate([removed, np.empty_like(removed)])
+        slots[likely] = np.arange(fetched, fetched + len(likely))
+        columns[fetched : fetched + len(likely)] = _columns_of_inverse(factor, order, likely)
+        fetched += len(likely)
+
+
+def _likely(scores: Array, slots: Indices, wanted: int, budget: float) -> Indices:
+    """Guess which old elements go next: ``wanted``, and the cheapest ones as far as the budget reaches."""
+    affordable = np.flatnonzero(scores <= budget)
+    cheapest = affordable[np.argsort(scores[affordable], kind="stable")[:FETCHED]]
+    cheapest = cheapest[np.cumsum(scores[cheapest]) <= budget]
+    others = cheapest[(slots[cheapest] < 0) & (cheapest != wanted)]
+    return np.concatenate([[wanted], others[: FETCHED - 1]]).astype(np.intp)
+
+
+def _columns_of_inverse(factor: Array, order: int, elements: Indices) -> Array:
+    """Compute columns of ``inv(K_DD) = U'U`` as rows, (k, M), from the part of U that is not zero in them."""
+    top = int(elements.min())
+    images = np.ascontiguousarray(factor[top:order, elements].T)
+    found = np.empty((len(elements), order))
+    for start in range(0, order, PANEL):
+        end = min(start + PANEL, order)
+        first = max(start, top)
+        np.matmul(images[:, first - top :], factor[first:order, start:end], out=found[:, start:end])
+    return found

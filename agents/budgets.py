@@ -8,6 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
+import numba
+
 
 class Budget(Protocol):
     """A compression budget for every step."""
@@ -188,8 +190,14 @@ class TargetOrder:
 
     def next(self, state: float, order: int) -> float:
         """Return alpha_{t+1}."""
-        change = max(min(self.gain * (order - self.target_order), 0.1), -0.1)
-        return min(max(state * (1.0 + change), self.smallest), self.largest)
+        return float(adapted(state, order, self.target_order, self.gain, self.smallest, self.largest))
+
+
+@numba.njit(cache=True)
+def adapted(alpha: float, order: float, target_order: float, gain: float, smallest: float, largest: float) -> float:
+    """Compute alpha_{t+1} of :class:`TargetOrder`."""
+    change = max(min(gain * (order - target_order), 0.1), -0.1)
+    return min(max(alpha * (1.0 + change), smallest), largest)
 
 
 def _refuse_negative(name: str, value: float) -> None:

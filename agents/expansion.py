@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
+from scipy.linalg import lapack
 
 from kernelswarm.agents import blocked_komp, komp
 from kernelswarm.agents.kernels import Kernel
@@ -85,7 +85,7 @@ class Expansion:
 
     @property
     def factor(self) -> Array:
-        """The square root U of the inverse Gram matrix, (M, M), with ``U.T @ U = inv(K_DD)``."""
+        """The inverse Cholesky factor U of the Gram matrix, (M, M) lower triangular, ``U.T @ U = inv(K_DD)``."""
         return self.factor_buffer[: self.order, : self.order]
 
     def rows(self, points: Array) -> Array:
@@ -99,7 +99,9 @@ class Expansion:
     def rows_and_values(self, points: Array) -> tuple[Array, Array]:
         """Compute the kernel rows (n, M) of ``points`` (n, p) and from them the values of f, (n, C)."""
         rows = self.kernel.cross(points, self.points_buffer[: self.order])
-        return rows, komp.combine(rows, self.weights_buffer, self.order)
+        values = np.empty((len(points), self.outputs))
+        komp.combine(rows, self.weights_buffer, self.order, values)
+        return rows, values
 
     def inner(self, other: "Expansion") -> float:
         """Compute the Hilbert inner product ``<f, g>``, summed over the outputs; both must have the same kernel."""
@@ -107,8 +109,14 @@ class Expansion:
             raise ValueError(f"the functions live in different spaces: {self.kernel} and {other.kernel}")
         return float(np.sum((self.weights.T @ self.rows(other.points).T) * other.weights.T))
 
-    def distance(self, other: "Expansion") -> float:
-        """Compute the Hilbert distance ``||f - g||``; both must have the same kernel."""
+    def arrays(self) -> dict[str, Array]:
+        """Return the dictionary ``points`` (M, p) and the ``weights`` (M, C), copied."""
+        return {"points": self.points.copy(), "weights": self.weights.copy()}
+
+    def distance(self, other: object) -> float:
+        """Compute the Hilbert distance ``||f - g||``; NaN unless the other function has the same kernel."""
+        if not isinstance(other, Expansion) or self.kernel != other.kernel:
+            return math.nan
         squared = self.inner(self) - 2.0 * self.inner(other) + other.inner(other)
         return math.sqrt(max(squared, 0.0))
 
@@ -131,9 +139,7 @@ class Expansion:
         tuple of float and int
             The compression error, a Hilbert norm, and the number of changes the factor went through.
         """
-        needed = self.order + len(points)
-        if needed > len(self.points_buffer):
-            self._grow(needed)
+        self.reserve(len(points))
         blocked = len(points) >= BLOCKED_FROM_SAMPLES and self.order >= BLOCKED_FROM_ORDER
         project = blocked_komp.project if blocked else komp.project
         self.order, error, changes = project(
@@ -149,7 +155,17 @@ class Expansion:
             shrink,
             epsilon,
         )
-        return error, changes
+        if self.kernel.supremum is None:
+            return error, changes
+        self.order, squared, dropped = komp.drop_dependent(
+            self.points_buffer,
+            self.weights_buffer,
+            self.factor_buffer,
+            self.precision_buffer,
+            self.order,
+            komp.DEPENDENT / self.kernel.supremum,
+        )
+        return math.sqrt(error * error + squared) if dropped else error, changes + dropped
 
     def defect(self) -> float:
         """Estimate ``max |U K_DD U' - I|`` from two fixed probe vectors, in O(M^2) beyond the Gram matrix."""
@@ -171,19 +187,38 @@ class Expansion:
             When the Gram matrix is singular to working precision, so that its points are not linearly independent in
             the Hilbert space.
         """
-        gram = self.rows(self.points)
-        if self.order == 0:
-            return
-        try:
-            lower = linalg.cholesky(gram, lower=True)
-        except linalg.LinAlgError as failure:
+        factor = _inverse_cholesky(self.rows(self.points))
+        if factor is None:
             raise ValueError(
                 f"the Gram matrix of {self.order} dictionary points is singular to working precision: "
                 "remove duplicate points, narrow the kernel or enlarge the budget"
-            ) from failure
-        factor = linalg.solve_triangular(lower, np.eye(self.order), lower=True)
+            )
+        self._set_factor(factor)
+
+    def improve(self) -> bool:
+        """Compute the factor afresh where that makes it more accurate; tell whether it did.
+
+        Near the limit of double precision the carried factor may be the better one.
+        """
+        factor = _inverse_cholesky(self.rows(self.points))
+        if factor is None:
+            return False
+        carried, defect = self.factor.copy(), self.defect()
+        self._set_factor(factor)
+        if self.defect() < defect:
+            return True
+        self._set_factor(carried)
+        return False
+
+    def _set_factor(self, factor: Array) -> None:
         self.factor_buffer[: self.order, : self.order] = factor
         self.precision_buffer[: self.order] = np.sum(factor * factor, axis=0)
+
+    def reserve(self, points: int) -> None:
+        """Make room for so many more points."""
+        needed = self.order + points
+        if needed > len(self.points_buffer):
+            self._grow(needed)
 
     def _grow(self, needed: int) -> None:
         capacity = max(needed, 16, len(self.points_buffer) * 3 // 2)
@@ -198,3 +233,12 @@ class Expansion:
         precision[:m] = self.precision_buffer[:m]
         self.points_buffer, self.weights_buffer = points, weights
         self.factor_buffer, self.precision_buffer = factor, precision
+
+
+def _inverse_cholesky(gram: Array) -> Array | None:
+    """Return ``inv(L)`` for ``K = L L'``, lower triangular, or None where K is singular to working precision."""
+    lower, failed = lapack.dpotrf(gram, lower=1, clean=1)
+    if failed:
+        return None
+    inverse: Array = lapack.dtrtri(lower, lower=1)[0]
+    return np.ascontiguousarray(inverse)

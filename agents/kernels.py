@@ -3,9 +3,6 @@
 A kernel is a frozen dataclass whose fields are the keys of the experiment file. Each call runs one compiled function
 with a few plain float arguments, because a round evaluates a kernel between one sample and some twenty dictionary
 points: there the call itself costs more than the arithmetic (0.9 microseconds for 1 x 2 against 20 x 2).
-
-With at most `NARROW` inputs an entry is computed by plain loops over its own two rows, so it has the same bits
-whichever other rows are in the call; a node may therefore be evaluated alone or among others.
 """
 
 import math
@@ -15,16 +12,13 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from kernelswarm.agents import kernel_formulas
 
 Array = npt.NDArray[np.float64]
 
-#: Up to this many inputs distances and inner products are plain loops, above it one matrix product.
-NARROW = 32
-
-#: A pair whose squared distance is below this share of its squared norms loses too many digits in the difference
-#: ||x||^2 - 2 x.c + ||c||^2 and is computed again by a plain loop. Equal rows so have distance exactly 0.
-CANCELLATION = 1e-4
+Formula = tuple[int, float, float, float]
+"""A number of `kernel_formulas` and three parameters. A kernel without one works too, but not in compiled passes."""
 
 
 class Kernel(Protocol):
@@ -41,8 +35,23 @@ class Kernel(Protocol):
         """Evaluate kappa(points[i], points[i]): (n, p) gives (n,)."""
 
 
+class _Compiled:
+    """A kernel whose arithmetic is one of `kernel_formulas`."""
+
+    @property
+    def formula(self) -> Formula:
+        """Return the number of the compiled formula, and its parameters."""
+        raise NotImplementedError
+
+    def cross(self, points: Array, centers: Array) -> Array:
+        """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
+        values = np.empty((len(points), len(centers)))
+        kernel_formulas.cross(*self.formula, points, centers, values)
+        return values
+
+
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(_Compiled):
     """Gaussian kernel exp(-||x - y||^2 / (2 bandwidth^2)), with values in [0, 1] (POLK section 5).
 
     Parameters
@@ -63,10 +72,10 @@ class Gaussian:
     def __post_init__(self) -> None:
         object.__setattr__(self, "bandwidth", _length("bandwidth", self.bandwidth))
 
-    def cross(self, points: Array, centers: Array) -> Array:
-        """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
-        values: Array = _gaussian(points, centers, self.bandwidth)
-        return values
+    @property
+    def formula(self) -> Formula:
+        """Return the number of the compiled formula, and its parameters."""
+        return (kernel_formulas.GAUSSIAN, self.bandwidth, 0.0, 0.0)
 
     def diagonal(self, points: Array) -> Array:
         """Return ones, one for each of the n points."""
@@ -74,7 +83,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
-class Laplacian:
+class Laplacian(_Compiled):
     """Laplacian kernel exp(-||x - y||_1 / bandwidth), with values in [0, 1]; its functions may have kinks.
 
     Parameters
@@ -89,10 +98,10 @@ class Laplacian:
     def __post_init__(self) -> None:
         object.__setattr__(self, "bandwidth", _length("bandwidth", self.bandwidth))
 
-    def cross(self, points: Array, centers: Array) -> Array:
-        """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
-        values: Array = _laplacian(points, centers, self.bandwidth)
-        return values
+    @property
+    def formula(self) -> Formula:
+        """Return the number of the compiled formula, and its parameters."""
+        return (kernel_formulas.LAPLACIAN, self.bandwidth, 0.0, 0.0)
 
     def diagonal(self, points: Array) -> Array:
         """Return ones, one for each of the n points."""
@@ -100,7 +109,7 @@ class Laplacian:
 
 
 @dataclass(frozen=True)
-class Matern:
+class Matern(_Compiled):
     """Matern kernel of half-integer smoothness, with values in [0, 1].
 
     With r = ||x - y|| / bandwidth it is (1 + sqrt(3) r) exp(-sqrt(3) r) for smoothness 1.5 and
@@ -128,10 +137,10 @@ class Matern:
             )
         object.__setattr__(self, "smoothness", float(self.smoothness))
 
-    def cross(self, points: Array, centers: Array) -> Array:
-        """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
-        values: Array = _matern(points, centers, self.bandwidth, self.smoothness)
-        return values
+    @property
+    def formula(self) -> Formula:
+        """Return the number of the compiled formula, and its parameters."""
+        return (kernel_formulas.MATERN, self.bandwidth, self.smoothness, 0.0)
 
     def diagonal(self, points: Array) -> Array:
         """Return ones, one for each of the n points."""
@@ -139,7 +148,7 @@ class Matern:
 
 
 @dataclass(frozen=True)
-class Polynomial:
+class Polynomial(_Compiled):
     """Polynomial kernel (scale x.y + offset)^degree, unbounded.
 
     Parameters
@@ -165,19 +174,19 @@ class Polynomial:
         object.__setattr__(self, "offset", _nonnegative("offset", self.offset))
         object.__setattr__(self, "scale", _length("scale", self.scale))
 
-    def cross(self, points: Array, centers: Array) -> Array:
-        """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
-        values: Array = _polynomial(points, centers, self.scale, self.offset, self.degree)
-        return values
+    @property
+    def formula(self) -> Formula:
+        """Return the number of the compiled formula, and its parameters."""
+        return (kernel_formulas.POLYNOMIAL, self.scale, self.offset, float(self.degree))
 
     def diagonal(self, points: Array) -> Array:
         """Evaluate (scale ||x||^2 + offset)^degree: (n, p) gives (n,)."""
-        values: Array = _polynomial_diagonal(points, self.scale, self.offset, self.degree)
+        values: Array = kernel_formulas.polynomial_diagonal(points, self.scale, self.offset, self.degree)
         return values
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(_Compiled):
     """Linear kernel x.y + offset, unbounded; its functions are affine, w.x + v, with v = 0 when offset = 0.
 
     Parameters
@@ -192,14 +201,14 @@ class Linear:
     def __post_init__(self) -> None:
         object.__setattr__(self, "offset", _nonnegative("offset", self.offset))
 
-    def cross(self, points: Array, centers: Array) -> Array:
-        """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
-        values: Array = _polynomial(points, centers, 1.0, self.offset, 1)
-        return values
+    @property
+    def formula(self) -> Formula:
+        """Return the number of the compiled formula, and its parameters."""
+        return (kernel_formulas.POLYNOMIAL, 1.0, self.offset, 1.0)
 
     def diagonal(self, points: Array) -> Array:
         """Evaluate ||x||^2 + offset: (n, p) gives (n,)."""
-        values: Array = _polynomial_diagonal(points, 1.0, self.offset, 1)
+        values: Array = kernel_formulas.polynomial_diagonal(points, 1.0, self.offset, 1)
         return values
 
 
@@ -215,121 +224,3 @@ def _nonnegative(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) < math.inf:
         raise ValueError(f"{name} = {value!r} must be a finite number >= 0: below 0 the kernel is not positive")
     return float(value)
-
-
-@njit(cache=True)
-def _squared_norms(rows: Array) -> Array:
-    norms: Array = np.empty(rows.shape[0])
-    for i in range(rows.shape[0]):
-        total = 0.0
-        for k in range(rows.shape[1]):
-            total += rows[i, k] * rows[i, k]
-        norms[i] = total
-    return norms
-
-
-@njit(cache=True)
-def _squared_distance(points: Array, i: int, centers: Array, j: int) -> float:
-    total = 0.0
-    for k in range(points.shape[1]):
-        difference = points[i, k] - centers[j, k]
-        total += difference * difference
-    return total
-
-
-@njit(cache=True)
-def _squared_distances(points: Array, centers: Array) -> Array:
-    n, m = points.shape[0], centers.shape[0]
-    if points.shape[1] <= NARROW:
-        squares: Array = np.empty((n, m))
-        for i in range(n):
-            for j in range(m):
-                squares[i, j] = _squared_distance(points, i, centers, j)
-        return squares
-    squares = np.dot(points, centers.T)
-    point_norms = _squared_norms(points)
-    center_norms = _squared_norms(centers)
-    for i in range(n):
-        for j in range(m):
-            norms = point_norms[i] + center_norms[j]
-            square = norms - 2.0 * squares[i, j]
-            if not square > CANCELLATION * norms:  # also where squared norms overflow
-                square = _squared_distance(points, i, centers, j)
-            squares[i, j] = max(square, 0.0)
-    return squares
-
-
-@njit(cache=True)
-def _gaussian(points: Array, centers: Array, bandwidth: float) -> Array:
-    values = _squared_distances(points, centers)
-    rate = 0.5 / (bandwidth * bandwidth)
-    for i in range(values.shape[0]):
-        for j in range(values.shape[1]):
-            values[i, j] = math.exp(-rate * values[i, j])
-    return values
-
-
-@njit(cache=True)
-def _laplacian(points: Array, centers: Array, bandwidth: float) -> Array:
-    n, m = points.shape[0], centers.shape[0]
-    values = np.empty((n, m))
-    for i in range(n):
-        for j in range(m):
-            total = 0.0
-            for k in range(points.shape[1]):
-                total += abs(points[i, k] - centers[j, k])
-            values[i, j] = math.exp(-total / bandwidth)
-    return values
-
-
-@njit(cache=True)
-def _matern(points: Array, centers: Array, bandwidth: float, smoothness: float) -> Array:
-    values = _squared_distances(points, centers)
-    twice = 2.0 * smoothness  # 3 or 5
-    curved = 1.0 / 3.0 if smoothness == 2.5 else 0.0
-    rate = math.sqrt(twice) / bandwidth
-    for i in range(values.shape[0]):
-        for j in range(values.shape[1]):
-            distance = rate * math.sqrt(values[i, j])
-            # Far away the polynomial may be infinite while the exponential is 0.
-            if distance > 750.0:
-                values[i, j] = 0.0
-            else:
-                values[i, j] = (1.0 + distance * (1.0 + curved * distance)) * math.exp(-distance)
-    return values
-
-
-@njit(cache=True)
-def _power(base: float, degree: int) -> float:
-    # Repeated multiplication gives the same bits compiled and not; the ** operator does not.
-    value = base
-    for _ in range(degree - 1):
-        value *= base
-    return value
-
-
-@njit(cache=True)
-def _polynomial(points: Array, centers: Array, scale: float, offset: float, degree: int) -> Array:
-    n, m = points.shape[0], centers.shape[0]
-    if points.shape[1] <= NARROW:
-        values = np.empty((n, m))
-        for i in range(n):
-            for j in range(m):
-                product = 0.0
-                for k in range(points.shape[1]):
-                    product += points[i, k] * centers[j, k]
-                values[i, j] = product
-    else:
-        values = np.dot(points, centers.T)
-    for i in range(n):
-        for j in range(m):
-            values[i, j] = _power(scale * values[i, j] + offset, degree)
-    return values
-
-
-@njit(cache=True)
-def _polynomial_diagonal(points: Array, scale: float, offset: float, degree: int) -> Array:
-    norms: Array = _squared_norms(points)
-    for i in range(norms.shape[0]):
-        norms[i] = _power(scale * norms[i] + offset, degree)
-    return norms

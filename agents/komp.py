@@ -1,4 +1,4 @@
-"""Destructive kernel orthogonal matching pursuit on a square root of the inverse Gram matrix.
+"""Destructive kernel orthogonal matching pursuit on the inverse Cholesky factor of the Gram matrix.
 
 Everything here works in place on the buffers of one :class:`~kernelswarm.agents.expansion.Expansion`: the dictionary
 points (capacity, p), the weights (capacity, C), the factor U (capacity, capacity) with ``U.T @ U = inv(K_DD)``, and the
@@ -6,8 +6,9 @@ precision (capacity,), the diagonal of ``inv(K_DD)``. Only the leading ``order``
 dictionary stays in the order in which its points arrived, so that ties fall to the oldest element.
 
 Why a square root: recursions on the inverse itself lose their accuracy silently, and then remove the wrong elements.
-Here an insertion appends one row and a removal is one Householder reflection, so no inverse is ever subtracted from
-another.
+Here an insertion appends one row and a removal is a chain of plane rotations, so no inverse is ever subtracted from
+another. U stays lower triangular (zero above the diagonal in the whole buffer, positive on it), which makes it unique,
+``U = inv(L)`` for the Cholesky factor ``K_DD = L L'``, and halves every product with it.
 """
 
 import math
@@ -16,66 +17,106 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.lanes import dot
+
 Array = npt.NDArray[np.float64]
 
 SPAN_THRESHOLD = 1e-10
-"""A point whose Schur complement is below this fraction of kappa(x, x) lies, to rounding, in the dictionary's span.
-At 1e-10 the factor holds where the inverse Gram matrix has diagonals of 2e10 (docs/decisions/0001)."""
+"""A point whose Schur complement s is below this share of kappa(x, x) lies, to rounding, in the dictionary's span."""
+
+DEPENDENT = 1e11
+"""An element whose entry of diag(inv K), 1 over its Schur complement, is beyond this over kappa(x, x) lies in the span
+of the others. Only budgets near 0 leave such elements: KOMP removes them first (docs/decisions/0001)."""
 
 
 @numba.njit(cache=True)
-def _dot(left: Array, right: Array, size: int) -> float:
-    # Eight partial sums in a fixed order: the compiler may use vector registers, yet the bits do not depend on it.
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    whole = size - size % 8
-    for i in range(0, whole, 8):
-        s0 += left[i] * right[i]
-        s1 += left[i + 1] * right[i + 1]
-        s2 += left[i + 2] * right[i + 2]
-        s3 += left[i + 3] * right[i + 3]
-        s4 += left[i + 4] * right[i + 4]
-        s5 += left[i + 5] * right[i + 5]
-        s6 += left[i + 6] * right[i + 6]
-        s7 += left[i + 7] * right[i + 7]
-    total = ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
-    for i in range(whole, size):
-        total += left[i] * right[i]
-    return total
-
-
-@numba.njit(cache=True)
-def _norm_squared(row: Array) -> float:
-    total = 0.0
-    for c in range(row.shape[0]):
-        total += row[c] * row[c]
-    return total
-
-
-@numba.njit(cache=True)
-def _schur(factor: Array, order: int, row: Array, diagonal: float, image: Array, projection: Array) -> float:
-    """Project a point on the span: fill u = U k and a = U'u, return the Schur complement kappa(x,x) - u.u."""
-    for i in range(order):
-        image[i] = _dot(factor[i], row, order)
-        projection[i] = 0.0
-    for i in range(order):
-        u = image[i]
-        line = factor[i]
+def _square(weights: Array, order: int, norms: Array) -> None:
+    """Compute ``norms[j] = ||W_j||^2``."""
+    outputs = weights.shape[1]
+    if outputs == 1:  # a loop without an inner one goes into vector registers
         for j in range(order):
-            projection[j] += u * line[j]
-    return diagonal - _dot(image, image, order)
+            norms[j] = weights[j, 0] * weights[j, 0]
+        return
+    for j in range(order):
+        total = 0.0
+        for c in range(outputs):
+            total += weights[j, c] * weights[j, c]
+        norms[j] = total
 
 
 @numba.njit(cache=True)
-def _cheapest(weights: Array, precision: Array, order: int) -> tuple[int, float]:
-    """Find the element whose removal adds the least error after refitting: argmin ||W_j||^2 / inv(K)_jj."""
-    best = -1
-    least = np.inf
+def _add(weights: Array, order: int, projection: Array, new_weights: Array, n: int) -> None:
+    """Give the weight of new point n to its projection on the dictionary: ``W += a w'``."""
+    outputs = weights.shape[1]
+    if outputs == 1:
+        weight = new_weights[n, 0]
+        for j in range(order):
+            weights[j, 0] += projection[j] * weight
+        return
     for j in range(order):
-        score = _norm_squared(weights[j]) / precision[j]
-        if score < least:
-            least = score
+        for c in range(outputs):
+            weights[j, c] += projection[j] * new_weights[n, c]
+
+
+@numba.njit(cache=True)
+def _split(factor: Array, order: int, row: Array, diagonal: float, image: Array, projection: Array) -> float:
+    """Project a point on the span: fill u = U k and a = U'u, return the Schur complement kappa(x,x) - u.u.
+
+    Both products take one pass over the factor, four rows at a time, so that each entry is loaded once.
+    """
+    width = factor.shape[1]
+    for j in range(order):
+        projection[j] = 0.0
+    whole = order - order % 4
+    for i in range(0, whole, 4):
+        u0 = dot(factor, i * width, row, i + 1)
+        u1 = dot(factor, (i + 1) * width, row, i + 2)
+        u2 = dot(factor, (i + 2) * width, row, i + 3)
+        u3 = dot(factor, (i + 3) * width, row, i + 4)
+        image[i] = u0
+        image[i + 1] = u1
+        image[i + 2] = u2
+        image[i + 3] = u3
+        for j in range(i + 4):  # zeros above the diagonal
+            projection[j] += (u0 * factor[i, j] + u1 * factor[i + 1, j]) + (
+                u2 * factor[i + 2, j] + u3 * factor[i + 3, j]
+            )
+    for i in range(whole, order):
+        u = dot(factor, i * width, row, i + 1)
+        image[i] = u
+        for j in range(i + 1):
+            projection[j] += u * factor[i, j]
+    return diagonal - dot(image, 0, image, order)
+
+
+@numba.njit(cache=True)
+def _cheapest(norms: Array, precision: Array, order: int) -> int:
+    """Find the element whose removal adds the least error after refitting: argmin ||W_j||^2 / inv(K)_jj."""
+    best = 0
+    for j in range(1, order):
+        if norms[j] * precision[best] < norms[best] * precision[j]:  # the quotients, without a division for each
             best = j
-    return best, least
+    return best
+
+
+@numba.njit(cache=True)
+def _may_remove(norms: Array, precision: Array, order: int, budget: float) -> bool:
+    """Tell, but for rounding, whether any element's removal adds at most ``budget``."""
+    affordable = 0
+    for j in range(order):
+        affordable += norms[j] <= budget * precision[j]
+    return affordable > 0
+
+
+@numba.njit(cache=True)
+def _is_cheapest(magnitude: float, schur: float, norms: Array, precision: Array, projection: Array, order: int) -> bool:
+    """Tell whether a new point would be the first to go, ``||w||^2 s < ||W_j||^2 / (inv(K)_jj + a_j^2 / s)`` for all j;
+    equal scores fall to the older."""
+    added = magnitude * schur
+    cheaper = 0
+    for j in range(order):
+        cheaper += norms[j] <= added * precision[j] + magnitude * (projection[j] * projection[j])
+    return cheaper == 0
 
 
 @numba.njit(cache=True)
@@ -93,53 +134,62 @@ def _append(
     points[order] = point
     weights[order] = weight
     root = 1.0 / math.sqrt(schur)
+    line = factor[order]
     for j in range(order):
         entry = -projection[j] * root
-        factor[order, j] = entry
-        factor[j, order] = 0.0
+        line[j] = entry
         precision[j] += entry * entry
     factor[order, order] = root
     precision[order] = root * root
 
 
 @numba.njit(cache=True)
-def _remove(points: Array, weights: Array, factor: Array, precision: Array, order: int, j: int, column: Array) -> None:
-    """Drop element j: refit the weights, reflect column j of U onto the last unit vector, drop that row and column."""
+def _remove(points: Array, weights: Array, factor: Array, precision: Array, order: int, j: int, carried: Array) -> None:
+    """Drop element j: rotate column j of U into one row, which leaves with it, and refit the weights.
+
+    Each row below row j is rotated with the row carried down so that the upper of the two has a zero in column j; what
+    is carried in the end is ``inv(K)[j] / sqrt(inv(K)_jj)``. Rows and columns close up on the way.
+    """
     last = order - 1
-    for k in range(order):
-        column[k] = 0.0
-    squared = 0.0
-    for i in range(order):
-        x = factor[i, j]
-        squared += x * x
+    for k in range(j):
+        precision[k] = 0.0
+    for i in range(j):
         line = factor[i]
-        for k in range(order):
-            column[k] += x * line[k]  # column j of the inverse Gram matrix, U' U[:, j]
+        for k in range(i + 1):
+            precision[k] += line[k] * line[k]
+    for k in range(j + 1):
+        carried[k] = factor[j, k]
+    for k in range(j + 1, order):
+        carried[k] = 0.0
+        precision[k] = 0.0
+    for i in range(j, last):
+        upper, lower = factor[i], factor[i + 1]
+        radius = math.sqrt(carried[j] * carried[j] + lower[j] * lower[j])
+        cosine = carried[j] / radius
+        sine = lower[j] / radius
+        for k in range(j):
+            x, y = carried[k], lower[k]
+            entry = cosine * y - sine * x
+            carried[k] = cosine * x + sine * y
+            upper[k] = entry
+            precision[k] += entry * entry
+        carried[j] = radius
+        for k in range(j + 1, i + 2):
+            x, y = carried[k], lower[k]
+            entry = cosine * y - sine * x
+            carried[k] = cosine * x + sine * y
+            upper[k - 1] = entry
+            precision[k] += entry * entry
+    for k in range(j, last):
+        precision[k] = precision[k + 1]
+    for k in range(order):
+        factor[last, k] = 0.0
+    outputs = weights.shape[1]
     for k in range(order):
         if k != j:
-            ratio = column[k] / squared
-            for c in range(weights.shape[1]):
+            ratio = carried[k] / carried[j]
+            for c in range(outputs):
                 weights[k, c] -= ratio * weights[j, c]
-    norm = math.sqrt(squared)
-    pivot = factor[last, j]
-    shift = norm if pivot >= 0.0 else -norm
-    scale = 1.0 / (norm * (norm + abs(pivot)))
-    line = factor[last]
-    for k in range(order):
-        column[k] = scale * (column[k] + shift * line[k])  # scale * v'U with v = U[:, j] + shift e_last
-    for k in range(last):
-        precision[k] = 0.0
-    for i in range(last):
-        v = factor[i, j]
-        line = factor[i]
-        for k in range(j):
-            entry = line[k] - v * column[k]
-            line[k] = entry
-            precision[k] += entry * entry
-        for k in range(j, last):
-            entry = line[k + 1] - v * column[k + 1]
-            line[k] = entry
-            precision[k] += entry * entry
     for k in range(j, last):
         points[k] = points[k + 1]
         weights[k] = weights[k + 1]
@@ -175,52 +225,70 @@ def project(
     changes : int
         Insertions and removals that the factor went through.
     """
+    scratch = np.empty((4, len(points)))
+    return project_in(
+        scratch, points, weights, factor, precision, order, new_points, new_weights, cross, gram, shrink, epsilon
+    )
+
+
+@numba.njit(cache=True)
+def project_in(
+    scratch: Array,  # (4, capacity)
+    points: Array,
+    weights: Array,
+    factor: Array,
+    precision: Array,
+    order: int,
+    new_points: Array,
+    new_weights: Array,
+    cross: Array,
+    gram: Array,
+    shrink: float,
+    epsilon: float,
+) -> tuple[int, float, int]:
+    """Do the same as :func:`project` in memory that the caller keeps."""
+    row, image, projection, norms = scratch[0], scratch[1], scratch[2], scratch[3]
     outputs = weights.shape[1]
-    for j in range(order):
-        for c in range(outputs):
-            weights[j, c] *= shrink
+    flat = weights.reshape(-1)
+    for k in range(order * outputs):
+        flat[k] *= shrink
     budget = epsilon * epsilon
     spent = 0.0
     changes = 0
     before = order
     size = new_points.shape[0]
-    capacity = order + size
-    row = np.empty(capacity)
-    image = np.empty(capacity)
-    projection = np.empty(capacity)
     inserted = np.empty(size, np.int64)
     for n in range(size):
-        weight = new_weights[n]
-        magnitude = _norm_squared(weight)
+        magnitude = 0.0
+        for c in range(outputs):
+            magnitude += new_weights[n, c] * new_weights[n, c]
         if magnitude == 0.0:
             continue  # it would be the first to go, at no cost
         for j in range(before):
             row[j] = cross[n, j]
         for j in range(order - before):
             row[before + j] = gram[n, inserted[j]]
-        schur = _schur(factor, order, row, gram[n, n], image, projection)
-        in_span = schur <= SPAN_THRESHOLD * gram[n, n]
-        lazily = False
-        if not in_span and n == size - 1 and spent + magnitude * schur <= budget:
-            # The last point goes in only if KOMP would not take it straight out again. Equal scores fall to the older.
-            lazily = True
-            for j in range(order):
-                score = _norm_squared(weights[j]) / (precision[j] + projection[j] * projection[j] / schur)
-                if score <= magnitude * schur:
-                    lazily = False
-                    break
-        if in_span or lazily:
-            for j in range(order):
-                for c in range(outputs):
-                    weights[j, c] += projection[j] * weight[c]
-            spent += magnitude * max(schur, 0.0)
+        schur = _split(factor, order, row, gram[n, n], image, projection)
+        added = magnitude * max(schur, 0.0)
+        leaves = schur <= SPAN_THRESHOLD * gram[n, n]
+        if not leaves and n == size - 1 and spent + added <= budget:
+            # The last point goes in only if KOMP would not take it straight out again.
+            _square(weights, order, norms)
+            leaves = _is_cheapest(magnitude, schur, norms, precision, projection, order)
+        if leaves:
+            _add(weights, order, projection, new_weights, n)
+            spent += added
         else:
-            _append(points, weights, factor, precision, order, new_points[n], weight, projection, schur)
+            _append(points, weights, factor, precision, order, new_points[n], new_weights[n], projection, schur)
             inserted[order - before] = n
             order += 1
             changes += 1
     while order > 0:
-        j, score = _cheapest(weights, precision, order)
+        _square(weights, order, norms)
+        if not _may_remove(norms, precision, order, (budget - spent) * (1.0 + 1e-9)):
+            break
+        j = _cheapest(norms, precision, order)
+        score = norms[j] / precision[j]
         if not spent + score <= budget:
             break
         _remove(points, weights, factor, precision, order, j, row)
@@ -231,14 +299,61 @@ def project(
 
 
 @numba.njit(cache=True)
-def combine(rows: Array, weights: Array, order: int) -> Array:
-    """Evaluate the expansion from its kernel rows: ``f(x_n) = sum_m W[m] kappa(D[m], x_n)``, (n, C)."""
-    size = rows.shape[0]
+def drop_dependent(
+    points: Array, weights: Array, factor: Array, precision: Array, order: int, limit: float
+) -> tuple[int, float, int]:
+    """Remove elements that lie in the span of the others to rounding: whose entry of diag(inv K) is beyond ``limit``.
+
+    Without this a budget of 0 would fill the dictionary until the factor has no digit left.
+
+    Returns
+    -------
+    order : int
+        The new model order.
+    squared : float
+        What the removals add to the squared error, at rounding level.
+    changes : int
+        Their number.
+    """
+    squared = 0.0
+    changes = 0
+    beyond = 0
+    for j in range(order):
+        beyond += precision[j] > limit
+    while beyond > 0:
+        worst = 0
+        for j in range(order):
+            if precision[j] > precision[worst]:
+                worst = j
+        if not precision[worst] > limit:
+            break
+        norm = 0.0
+        for c in range(weights.shape[1]):
+            norm += weights[worst, c] * weights[worst, c]
+        squared += norm / precision[worst]
+        _remove(points, weights, factor, precision, order, worst, np.empty(order))
+        order -= 1
+        changes += 1
+    return order, squared, changes
+
+
+@numba.njit(cache=True)
+def combine(rows: Array, weights: Array, order: int, values: Array) -> None:
+    """Evaluate the expansion from its kernel rows (n, M): ``values[n] = f(x_n) = sum_m W[m] kappa(D[m], x_n)``."""
     outputs = weights.shape[1]
-    values = np.zeros((size, outputs))
-    for n in range(size):
-        for m in range(order):
-            k = rows[n, m]
+    whole = order - order % 4
+    for n in range(rows.shape[0]):
+        if outputs == 1:
+            values[n, 0] = dot(rows, n * rows.shape[1], weights, order)
+            continue
+        for c in range(outputs):
+            values[n, c] = 0.0
+        for m in range(0, whole, 4):
+            k0, k1, k2, k3 = rows[n, m], rows[n, m + 1], rows[n, m + 2], rows[n, m + 3]
             for c in range(outputs):
-                values[n, c] += k * weights[m, c]
-    return values
+                values[n, c] += (k0 * weights[m, c] + k1 * weights[m + 1, c]) + (
+                    k2 * weights[m + 2, c] + k3 * weights[m + 3, c]
+                )
+        for m in range(whole, order):
+            for c in range(outputs):
+                values[n, c] += rows[n, m] * weights[m, c]

@@ -1,12 +1,12 @@
 """The contract of a local learner: what a node needs from it, alone or in a network."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.expansion import Expansion
+from kernelswarm.agents.function import Function
 from kernelswarm.agents.losses import Loss
 
 Array = npt.NDArray[np.float64]
@@ -30,8 +30,24 @@ class Info(NamedTuple):
 class Learner(Protocol):
     """A local learner: configuration only; ``init`` makes the state, and ``step`` advances that state in place."""
 
-    batch_size: int
-    loss: Loss
+    @property
+    def batch_size(self) -> int:
+        """The samples b of a round."""
+        ...
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of a sample."""
+        ...
+
+    @property
+    def gain(self) -> float | None:
+        """How far a weight of 1 on a sample moves the function there: kappa(x, x), or ``||phi(x)||^2``.
+
+        Where that is about the same at all points, explicit steps of ``eta / b * gain * curvature >= 2`` diverge, and
+        are refused; None where it may be anything.
+        """
+        ...
 
     def init(self, inputs: int, outputs: int) -> Any:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
@@ -62,6 +78,10 @@ class Learner(Protocol):
         """
         ...
 
-    def expansion(self, state: Any) -> Expansion:
-        """Return the current function."""
+    def function(self, state: Any) -> Function:
+        """Return the current function; it may change with the state."""
+        ...
+
+    def function_from(self, arrays: Mapping[str, Array]) -> Function:
+        """Rebuild a function from the arrays that it was saved as, for evaluation: the values have the same bits."""
         ...

@@ -1,7 +1,7 @@
 """The arithmetic of the losses, compiled: `losses` holds the parts that users name.
 
-Predictions (n, C) and targets (n, q) are C-contiguous float64. One pass each, no temporary arrays: a round calls these
-with a single sample.
+Predictions (n, C) and targets (n, q) are C-contiguous float64; results go into the array given last. One pass each, no
+temporary arrays: a round calls these with a single sample.
 """
 
 import math
@@ -12,75 +12,65 @@ from numba import njit
 
 Array = npt.NDArray[np.float64]
 
+SQUARED, ABSOLUTE, HUBER, LOGISTIC, HINGE, MULTICLASS_LOGISTIC, MULTICLASS_HINGE = range(7)
+
 
 @njit(cache=True)
-def squared_values(predictions: Array, targets: Array) -> Array:
+def _squared_values(predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate sum_c (f_c - y_c)^2."""
-    values = np.empty(predictions.shape[0])
     for i in range(predictions.shape[0]):
         total = 0.0
         for c in range(predictions.shape[1]):
             residual = predictions[i, c] - targets[i, c]
             total += residual * residual
         values[i] = total
-    return values
 
 
 @njit(cache=True)
-def squared_derivatives(predictions: Array, targets: Array) -> Array:
+def _squared_derivatives(predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate 2 (f - y)."""
-    slopes = np.empty(predictions.shape)
     for i in range(predictions.shape[0]):
         for c in range(predictions.shape[1]):
             slopes[i, c] = 2.0 * (predictions[i, c] - targets[i, c])
-    return slopes
 
 
 @njit(cache=True)
-def absolute_values(predictions: Array, targets: Array) -> Array:
+def _absolute_values(predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate sum_c |f_c - y_c|."""
-    values = np.empty(predictions.shape[0])
     for i in range(predictions.shape[0]):
         total = 0.0
         for c in range(predictions.shape[1]):
             total += abs(predictions[i, c] - targets[i, c])
         values[i] = total
-    return values
 
 
 @njit(cache=True)
-def absolute_derivatives(predictions: Array, targets: Array) -> Array:
+def _absolute_derivatives(predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate sign(f - y), 0 at 0."""
-    slopes = np.empty(predictions.shape)
     for i in range(predictions.shape[0]):
         for c in range(predictions.shape[1]):
             residual = predictions[i, c] - targets[i, c]
             slopes[i, c] = 1.0 if residual > 0.0 else (-1.0 if residual < 0.0 else residual)
-    return slopes
 
 
 @njit(cache=True)
-def huber_values(predictions: Array, targets: Array, threshold: float) -> Array:
+def _huber_values(predictions: Array, targets: Array, threshold: float, values: Array) -> None:
     """Evaluate the sum over c of r^2 / 2 where |r| <= threshold, else threshold (|r| - threshold / 2)."""
-    values = np.empty(predictions.shape[0])
     for i in range(predictions.shape[0]):
         total = 0.0
         for c in range(predictions.shape[1]):
             size = abs(predictions[i, c] - targets[i, c])
             total += 0.5 * size * size if size <= threshold else threshold * (size - 0.5 * threshold)
         values[i] = total
-    return values
 
 
 @njit(cache=True)
-def huber_derivatives(predictions: Array, targets: Array, threshold: float) -> Array:
+def _huber_derivatives(predictions: Array, targets: Array, threshold: float, slopes: Array) -> None:
     """Evaluate f - y clipped to [-threshold, threshold]."""
-    slopes = np.empty(predictions.shape)
     for i in range(predictions.shape[0]):
         for c in range(predictions.shape[1]):
             residual = predictions[i, c] - targets[i, c]
             slopes[i, c] = threshold if residual > threshold else (-threshold if residual < -threshold else residual)
-    return slopes
 
 
 @njit(cache=True)
@@ -98,23 +88,19 @@ def _sigmoid(value: float) -> float:
 
 
 @njit(cache=True)
-def logistic_values(predictions: Array, targets: Array) -> Array:
+def _logistic_values(predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate log(1 + exp(-s f))."""
-    values = np.empty(predictions.shape[0])
     for i in range(predictions.shape[0]):
         margin = _signed(predictions[i, 0], targets[i, 0])
         values[i] = max(0.0, -margin) + math.log1p(math.exp(-abs(margin)))
-    return values
 
 
 @njit(cache=True)
-def logistic_derivatives(predictions: Array, targets: Array) -> Array:
+def _logistic_derivatives(predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate -s / (1 + exp(s f))."""
-    slopes = np.empty(predictions.shape)
     for i in range(predictions.shape[0]):
         margin = _signed(predictions[i, 0], targets[i, 0])
         slopes[i, 0] = -_signed(_sigmoid(-margin), targets[i, 0])
-    return slopes
 
 
 @njit(cache=True)
@@ -128,22 +114,19 @@ def logistic_probabilities(predictions: Array) -> Array:
 
 
 @njit(cache=True)
-def hinge_values(predictions: Array, targets: Array) -> Array:
+def _hinge_values(predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate max(0, 1 - s f)."""
-    values = np.empty(predictions.shape[0])
     for i in range(predictions.shape[0]):
         values[i] = max(0.0, 1.0 - _signed(predictions[i, 0], targets[i, 0]))
-    return values
 
 
 @njit(cache=True)
-def hinge_derivatives(predictions: Array, targets: Array) -> Array:
+def _hinge_derivatives(predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate -s where s f < 1, else 0."""
-    slopes = np.zeros(predictions.shape)
+    slopes[:] = 0.0
     for i in range(predictions.shape[0]):
         if not _signed(predictions[i, 0], targets[i, 0]) >= 1.0:
             slopes[i, 0] = -_signed(1.0, targets[i, 0])
-    return slopes
 
 
 @njit(cache=True)
@@ -165,9 +148,8 @@ def _best(predictions: Array, i: int, excluded: int) -> int:
 
 
 @njit(cache=True)
-def multiclass_logistic_values(predictions: Array, targets: Array) -> Array:
+def _multiclass_logistic_values(predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate log(sum_c exp(f_c)) - f_y (POLK eq. 28)."""
-    values = np.empty(predictions.shape[0])
     for i in range(predictions.shape[0]):
         label = _label(predictions, targets, i)
         top = _best(predictions, i, -1)
@@ -177,13 +159,11 @@ def multiclass_logistic_values(predictions: Array, targets: Array) -> Array:
                 others += math.exp(predictions[i, c] - predictions[i, top])
         # log(1 + others), not log of the sum: a confident right answer keeps its small positive loss.
         values[i] = (predictions[i, top] - predictions[i, label]) + math.log1p(others)
-    return values
 
 
 @njit(cache=True)
-def softmax(predictions: Array) -> Array:
+def _softmax(predictions: Array, probabilities: Array) -> None:
     """Evaluate exp(f_c) / sum_k exp(f_k)."""
-    probabilities = np.empty(predictions.shape)
     for i in range(predictions.shape[0]):
         top = predictions[i, _best(predictions, i, -1)]
         total = 0.0
@@ -192,13 +172,20 @@ def softmax(predictions: Array) -> Array:
             total += probabilities[i, c]
         for c in range(predictions.shape[1]):
             probabilities[i, c] /= total
+
+
+@njit(cache=True)
+def softmax(predictions: Array) -> Array:
+    """Evaluate exp(f_c) / sum_k exp(f_k), the probability of each class."""
+    probabilities = np.empty(predictions.shape)
+    _softmax(predictions, probabilities)
     return probabilities
 
 
 @njit(cache=True)
-def multiclass_logistic_derivatives(predictions: Array, targets: Array) -> Array:
+def _multiclass_logistic_derivatives(predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate softmax(f) - e_y."""
-    slopes = softmax(predictions)
+    _softmax(predictions, slopes)
     for i in range(predictions.shape[0]):
         label = _label(predictions, targets, i)
         # q_y - 1 as minus the other probabilities: q_y rounds to 1 long before the slope vanishes.
@@ -207,29 +194,63 @@ def multiclass_logistic_derivatives(predictions: Array, targets: Array) -> Array
             if c != label:
                 others += slopes[i, c]
         slopes[i, label] = -others
-    return slopes
 
 
 @njit(cache=True)
-def multiclass_hinge_values(predictions: Array, targets: Array) -> Array:
+def _multiclass_hinge_values(predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate max(0, 1 + f_r - f_y), r the best wrong class (POLK eq. 26)."""
-    values = np.empty(predictions.shape[0])
     for i in range(predictions.shape[0]):
         label = _label(predictions, targets, i)
         rival = _best(predictions, i, label)
         # The difference first, as below: the loss is positive exactly where its derivative is not 0.
         values[i] = max(0.0, 1.0 - (predictions[i, label] - predictions[i, rival]))
-    return values
 
 
 @njit(cache=True)
-def multiclass_hinge_derivatives(predictions: Array, targets: Array) -> Array:
+def _multiclass_hinge_derivatives(predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate e_r - e_y where f_y - f_r < 1, else 0."""
-    slopes = np.zeros(predictions.shape)
+    slopes[:] = 0.0
     for i in range(predictions.shape[0]):
         label = _label(predictions, targets, i)
         rival = _best(predictions, i, label)
         if not predictions[i, label] - predictions[i, rival] >= 1.0:
             slopes[i, rival] = 1.0
             slopes[i, label] = -1.0
-    return slopes
+
+
+@njit(cache=True)
+def evaluate(number: int, threshold: float, predictions: Array, targets: Array, values: Array) -> None:
+    """Evaluate loss ``number``: (n, C) and (n, q) fill (n,)."""
+    if number == SQUARED:
+        _squared_values(predictions, targets, values)
+    elif number == ABSOLUTE:
+        _absolute_values(predictions, targets, values)
+    elif number == HUBER:
+        _huber_values(predictions, targets, threshold, values)
+    elif number == LOGISTIC:
+        _logistic_values(predictions, targets, values)
+    elif number == HINGE:
+        _hinge_values(predictions, targets, values)
+    elif number == MULTICLASS_LOGISTIC:
+        _multiclass_logistic_values(predictions, targets, values)
+    else:
+        _multiclass_hinge_values(predictions, targets, values)
+
+
+@njit(cache=True)
+def differentiate(number: int, threshold: float, predictions: Array, targets: Array, slopes: Array) -> None:
+    """Differentiate loss ``number`` with respect to the predictions: (n, C) and (n, q) fill (n, C)."""
+    if number == SQUARED:
+        _squared_derivatives(predictions, targets, slopes)
+    elif number == ABSOLUTE:
+        _absolute_derivatives(predictions, targets, slopes)
+    elif number == HUBER:
+        _huber_derivatives(predictions, targets, threshold, slopes)
+    elif number == LOGISTIC:
+        _logistic_derivatives(predictions, targets, slopes)
+    elif number == HINGE:
+        _hinge_derivatives(predictions, targets, slopes)
+    elif number == MULTICLASS_LOGISTIC:
+        _multiclass_logistic_derivatives(predictions, targets, slopes)
+    else:
+        _multiclass_hinge_derivatives(predictions, targets, slopes)

@@ -58,7 +58,28 @@ class ProbabilisticLoss(Loss, Protocol):
         """Return the probability of each class: (n, C) gives (n, classes)."""
 
 
-class _Regression:
+class _Compiled:
+    """A loss whose arithmetic is one of `loss_formulas`."""
+
+    @property
+    def formula(self) -> tuple[int, float]:
+        """Return the number of the compiled formula, and its threshold."""
+        raise NotImplementedError
+
+    def values(self, predictions: Array, targets: Array) -> Array:
+        """Evaluate the loss: (n, C) and (n, q) give (n,)."""
+        values = np.empty(len(predictions))
+        loss_formulas.evaluate(*self.formula, predictions, targets, values)
+        return values
+
+    def derivatives(self, predictions: Array, targets: Array) -> Array:
+        """Differentiate with respect to the predictions: (n, C) and (n, q) give (n, C)."""
+        slopes = np.empty(predictions.shape)
+        loss_formulas.differentiate(*self.formula, predictions, targets, slopes)
+        return slopes
+
+
+class _Regression(_Compiled):
     """What regression losses share: one output for each target column, predicted as it is."""
 
     task: ClassVar[Task] = "regression"
@@ -77,7 +98,7 @@ class _Regression:
         return predictions
 
 
-class _Binary:
+class _Binary(_Compiled):
     """What two-class losses share: one output, whose sign is the class."""
 
     task: ClassVar[Task] = "binary"
@@ -95,7 +116,7 @@ class _Binary:
         return (predictions > 0.0).astype(np.float64)
 
 
-class _Multiclass:
+class _Multiclass(_Compiled):
     """What multi-class losses share: one output for each class, the largest of which is the class."""
 
     task: ClassVar[Task] = "multiclass"
@@ -120,15 +141,10 @@ class Squared(_Regression):
     curvature: ClassVar[float] = 2.0
     quadratic: ClassVar[bool] = True
 
-    def values(self, predictions: Array, targets: Array) -> Array:
-        """Evaluate the loss: (n, C) and (n, C) give (n,)."""
-        values: Array = loss_formulas.squared_values(predictions, targets)
-        return values
-
-    def derivatives(self, predictions: Array, targets: Array) -> Array:
-        """Differentiate with respect to the predictions: (n, C)."""
-        slopes: Array = loss_formulas.squared_derivatives(predictions, targets)
-        return slopes
+    @property
+    def formula(self) -> tuple[int, float]:
+        """Return the number of the compiled formula, and its threshold."""
+        return loss_formulas.SQUARED, 0.0
 
 
 @dataclass(frozen=True)
@@ -138,15 +154,10 @@ class Absolute(_Regression):
     curvature: ClassVar[float] = 0.0
     quadratic: ClassVar[bool] = False
 
-    def values(self, predictions: Array, targets: Array) -> Array:
-        """Evaluate the loss: (n, C) and (n, C) give (n,)."""
-        values: Array = loss_formulas.absolute_values(predictions, targets)
-        return values
-
-    def derivatives(self, predictions: Array, targets: Array) -> Array:
-        """Differentiate with respect to the predictions: (n, C)."""
-        slopes: Array = loss_formulas.absolute_derivatives(predictions, targets)
-        return slopes
+    @property
+    def formula(self) -> tuple[int, float]:
+        """Return the number of the compiled formula, and its threshold."""
+        return loss_formulas.ABSOLUTE, 0.0
 
 
 @dataclass(frozen=True)
@@ -174,15 +185,10 @@ class Huber(_Regression):
             )
         object.__setattr__(self, "threshold", float(threshold))
 
-    def values(self, predictions: Array, targets: Array) -> Array:
-        """Evaluate the loss: (n, C) and (n, C) give (n,)."""
-        values: Array = loss_formulas.huber_values(predictions, targets, self.threshold)
-        return values
-
-    def derivatives(self, predictions: Array, targets: Array) -> Array:
-        """Differentiate with respect to the predictions: (n, C)."""
-        slopes: Array = loss_formulas.huber_derivatives(predictions, targets, self.threshold)
-        return slopes
+    @property
+    def formula(self) -> tuple[int, float]:
+        """Return the number of the compiled formula, and its threshold."""
+        return loss_formulas.HUBER, self.threshold
 
 
 @dataclass(frozen=True)
@@ -195,15 +201,10 @@ class Logistic(_Binary):
     curvature: ClassVar[float] = 0.25
     quadratic: ClassVar[bool] = False
 
-    def values(self, predictions: Array, targets: Array) -> Array:
-        """Evaluate the loss: (n, 1) and (n, 1) give (n,)."""
-        values: Array = loss_formulas.logistic_values(predictions, targets)
-        return values
-
-    def derivatives(self, predictions: Array, targets: Array) -> Array:
-        """Differentiate with respect to the predictions: (n, 1)."""
-        slopes: Array = loss_formulas.logistic_derivatives(predictions, targets)
-        return slopes
+    @property
+    def formula(self) -> tuple[int, float]:
+        """Return the number of the compiled formula, and its threshold."""
+        return loss_formulas.LOGISTIC, 0.0
 
     def probabilities(self, predictions: Array) -> Array:
         """Return 1 / (1 + exp(f)) for class 0 and 1 / (1 + exp(-f)) for class 1: (n, 1) gives (n, 2)."""
@@ -218,15 +219,10 @@ class Hinge(_Binary):
     curvature: ClassVar[float] = 0.0
     quadratic: ClassVar[bool] = False
 
-    def values(self, predictions: Array, targets: Array) -> Array:
-        """Evaluate the loss: (n, 1) and (n, 1) give (n,)."""
-        values: Array = loss_formulas.hinge_values(predictions, targets)
-        return values
-
-    def derivatives(self, predictions: Array, targets: Array) -> Array:
-        """Differentiate with respect to the predictions: (n, 1)."""
-        slopes: Array = loss_formulas.hinge_derivatives(predictions, targets)
-        return slopes
+    @property
+    def formula(self) -> tuple[int, float]:
+        """Return the number of the compiled formula, and its threshold."""
+        return loss_formulas.HINGE, 0.0
 
 
 @dataclass(frozen=True)
@@ -240,15 +236,10 @@ class MulticlassLogistic(_Multiclass):
     curvature: ClassVar[float] = 0.5
     quadratic: ClassVar[bool] = False
 
-    def values(self, predictions: Array, targets: Array) -> Array:
-        """Evaluate the loss: (n, C) and (n, 1) give (n,)."""
-        values: Array = loss_formulas.multiclass_logistic_values(predictions, targets)
-        return values
-
-    def derivatives(self, predictions: Array, targets: Array) -> Array:
-        """Differentiate with respect to the predictions: (n, C)."""
-        slopes: Array = loss_formulas.multiclass_logistic_derivatives(predictions, targets)
-        return slopes
+    @property
+    def formula(self) -> tuple[int, float]:
+        """Return the number of the compiled formula, and its threshold."""
+        return loss_formulas.MULTICLASS_LOGISTIC, 0.0
 
     def probabilities(self, predictions: Array) -> Array:
         """Return softmax(f), the probability of each class: (n, C) gives (n, C)."""
@@ -266,15 +257,10 @@ class MulticlassHinge(_Multiclass):
     curvature: ClassVar[float] = 0.0
     quadratic: ClassVar[bool] = False
 
-    def values(self, predictions: Array, targets: Array) -> Array:
-        """Evaluate the loss: (n, C) and (n, 1) give (n,)."""
-        values: Array = loss_formulas.multiclass_hinge_values(predictions, targets)
-        return values
-
-    def derivatives(self, predictions: Array, targets: Array) -> Array:
-        """Differentiate with respect to the predictions: (n, C)."""
-        slopes: Array = loss_formulas.multiclass_hinge_derivatives(predictions, targets)
-        return slopes
+    @property
+    def formula(self) -> tuple[int, float]:
+        """Return the number of the compiled formula, and its threshold."""
+        return loss_formulas.MULTICLASS_HINGE, 0.0
 
 
 def _name(loss: object) -> str:

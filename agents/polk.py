@@ -1,12 +1,14 @@
 """Parsimonious online learning with kernels: compressed functional stochastic gradient descent."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.budgets import Budget, Parsimony
+from kernelswarm.agents.descent import check_step, implicit_weights
 from kernelswarm.agents.expansion import Expansion
 from kernelswarm.agents.kernels import Gaussian, Kernel
 from kernelswarm.agents.learner import Evaluation, Info
@@ -15,8 +17,11 @@ from kernelswarm.agents.schedules import Constant, Schedule
 
 Array = npt.NDArray[np.float64]
 
-INSPECT_EVERY = 512
-"""Insertions and removals between two looks at the factor's accuracy."""
+INSPECT_EVERY = 256
+"""Insertions and removals, at least, between two looks at the factor's accuracy."""
+
+INSPECT_PER_POINT = 4
+"""The same for each point of a large dictionary: a look costs a Gram matrix, O(M^2 p), a change about O(M^2)."""
 
 DEFECT_LIMIT = 1e-4
 """The estimate of ``max |U K U' - I|`` above which the factor is computed afresh."""
@@ -33,6 +38,12 @@ class PolkState:
         self.budget = budget
         self.changes = 0
         self.rebuilds = 0
+
+
+@numba.njit(cache=True)
+def inspection_due(order: int) -> int:
+    """Return the number of changes after which the factor of ``order`` dictionary points is looked at."""
+    return max(INSPECT_EVERY, INSPECT_PER_POINT * order)
 
 
 @dataclass(frozen=True)
@@ -72,15 +83,12 @@ class Polk:
     budget: Budget = field(default=Parsimony(0.01), metadata={"part": "budget"})
 
     def __post_init__(self) -> None:
-        if not self.regularization >= 0.0:
-            raise ValueError(f"regularization = {self.regularization!r} must not be negative")
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size = {self.batch_size!r} must be at least 1")
-        if self.step_size.largest * self.regularization >= 1.0:
-            raise ValueError(
-                f"step_size = {self.step_size.largest!r} must be below 1 / regularization, "
-                f"{1.0 / self.regularization:g}: lower the step size or the regularization"
-            )
+        check_step(self.step_size, self.regularization, self.batch_size)
+
+    @property
+    def gain(self) -> float | None:
+        """The supremum of kappa(x, x)."""
+        return self.kernel.supremum
 
     def init(self, inputs: int, outputs: int) -> PolkState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
@@ -131,16 +139,24 @@ class Polk:
         state.budget = self.budget.next(state.budget, function.order)
         state.steps += 1
         state.changes += changes
-        if state.changes >= INSPECT_EVERY:
-            state.changes = 0
-            if not function.defect() <= DEFECT_LIMIT:
-                function.rebuild()
-                state.rebuilds += 1
+        if state.changes >= inspection_due(function.order):
+            self.inspect(state)
         return Info(error, eta)
 
-    def expansion(self, state: PolkState) -> Expansion:
+    def inspect(self, state: PolkState) -> None:
+        """Look at the factor's accuracy, and compute it afresh where it is lost and that is better."""
+        state.changes = 0
+        if not state.function.defect() <= DEFECT_LIMIT:
+            state.rebuilds += state.function.improve()
+
+    def function(self, state: PolkState) -> Expansion:
         """Return the current function."""
         return state.function
+
+    def function_from(self, arrays: Mapping[str, Array]) -> Expansion:
+        """Rebuild a function from its saved arrays, for evaluation."""
+        points, weights = arrays["points"], arrays["weights"]
+        return Expansion(self.kernel, points.shape[1], weights.shape[1]).assign(points, weights)
 
     def _joined(
         self,
@@ -149,21 +165,13 @@ class Polk:
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
     ) -> tuple[Array, Array, Array]:
-        """Put all points of the step together; returns them with their kernel rows and their weights."""
-        if len(evaluations) == 1 and len(evaluations[0].points) == 1 and curvatures is not None:
+        """Put all points of the step together; returns the points, their kernel rows and their weights."""
+        if len(evaluations) == 1:
             points, rows, _ = evaluations[0]
-            rate = eta / (1.0 + curvatures[0] * eta * self.kernel.diagonal(points)[0])
-            return points, rows, gradients[0] * -rate
-        points = np.concatenate([evaluation.points for evaluation in evaluations])
-        rows = np.concatenate([evaluation.rows for evaluation in evaluations])
-        if curvatures is None:
-            weights = [gradient * (-eta / max(len(gradient), 1)) for gradient in gradients]
-            return points, rows, np.concatenate(weights)
-        gradient = np.concatenate(gradients)
-        sizes = [len(evaluation.points) for evaluation in evaluations]
-        rates = np.repeat([eta / max(size, 1) for size in sizes], sizes)
-        curvature = np.repeat(np.asarray(curvatures, dtype=np.float64), sizes)
-        system = curvature[:, None] * self.kernel.cross(points, points) * rates
-        system[np.diag_indices_from(system)] += 1.0
-        gradient = np.linalg.solve(system, gradient)
-        return points, rows, gradient * -rates[:, None]
+        else:
+            points = np.concatenate([evaluation.points for evaluation in evaluations])
+            rows = np.concatenate([evaluation.rows for evaluation in evaluations])
+        if curvatures is not None:
+            return points, rows, implicit_weights(eta, gradients, curvatures, self.kernel.cross(points, points))
+        weights = [gradient * (-eta / max(len(gradient), 1)) for gradient in gradients]
+        return points, rows, np.concatenate(weights)

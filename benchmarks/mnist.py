@@ -69,7 +69,7 @@ def constant(parsimony: float) -> dict[str, Any]:
 
 SETTINGS = [
     Setting("hinge", **steered(150.0, 1000.0, 324, 0.05), passes=3, published="M = 324"),
-    Setting("hinge", **steered(150.0, 1000.0, 1086, 0.05), passes=2, published="2.46%, M = 1086"),
+    Setting("hinge", **steered(150.0, 1000.0, 1086, 0.05), passes=3, published="2.46%, M = 1086"),
     Setting("logistic", **steered(600.0, 1000.0, 1500, 0.01), passes=1, published="2.68%, M = 2326"),
     Setting("logistic", **steered(600.0, 1000.0, 2326, 0.002), passes=1, published="2.68%, M = 2326"),
 ]

@@ -33,3 +33,12 @@ def mean_square_gaps(own: Array, answers: Array) -> Array:
                 total += difference * difference
         gaps[j] = total / size
     return gaps
+
+
+@numba.njit(cache=True)
+def total(values: Array) -> float:
+    """Add ``values`` up from left to right; Python's own sum rounds differently from version to version."""
+    added = 0.0
+    for value in values:
+        added += value
+    return added

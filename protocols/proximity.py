@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Step
-from kernelswarm.protocols.coupling import pull
+from kernelswarm.protocols.coupling import pull, total
 from kernelswarm.protocols.tolerances import Constant, Tolerance, ToleranceState
 
 Array = npt.NDArray[np.float64]
@@ -81,7 +81,7 @@ class Proximity:
 
     def couple(self, links: ProximityState, own: Array, answers: Array) -> tuple[Array, float]:
         """Return ``sum_j 2 mu_ij (f_i - f_j)`` at the node's samples and its curvature ``2 sum_j mu_ij``."""
-        return pull(own, answers, links.duals, 2.0), 2.0 * sum(links.duals.tolist())
+        return pull(own, answers, links.duals, 2.0), 2.0 * total(links.duals)
 
     def couple_back(self, links: ProximityState, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
         """Return ``2 mu_ji (f_i - f_j)`` at a neighbour's samples and its curvature ``2 mu_ji``."""
@@ -97,7 +97,7 @@ class Proximity:
             # average.
             tolerances = self.gamma.next(tolerances, excess * (2.0 / links.curvature), round)
         decay = max(0.0, 1.0 - self.delta * eta * eta)
-        duals = _ascend(links.duals, gaps, tolerances.values, decay, eta, self.dual_max)
+        duals = ascend(links.duals, gaps, tolerances.values, decay, eta, self.dual_max)
         return ProximityState(duals, tolerances, links.curvature)
 
     def duals(self, links: ProximityState) -> Array:
@@ -110,7 +110,7 @@ class Proximity:
 
 
 @numba.njit(cache=True)
-def _ascend(duals: Array, gaps: Array, tolerances: Array, decay: float, eta: float, bound: float) -> Array:
+def ascend(duals: Array, gaps: Array, tolerances: Array, decay: float, eta: float, bound: float) -> Array:
     """Compute ``min(bound, max(0, decay mu + eta (h - gamma)))`` for each edge."""
     ascended = np.empty_like(duals)
     for j in range(len(duals)):

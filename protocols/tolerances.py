@@ -204,11 +204,11 @@ class Adaptive:
     def next(self, state: ToleranceState, excess: Array, round: int) -> ToleranceState:
         """Return the tolerances after averaging ``excess`` in, which is already in the unit of h."""
         beta = min(1.0, max(self.rate, 2.0 / (round + 1)))
-        return ToleranceState(*_average(state.averages, excess, beta, self.scale))
+        return ToleranceState(*average(state.averages, excess, beta, self.scale))
 
 
 @numba.njit(cache=True)
-def _average(averages: Array, excess: Array, beta: float, scale: float) -> tuple[Array, Array]:
+def average(averages: Array, excess: Array, beta: float, scale: float) -> tuple[Array, Array]:
     """Average the excess in; returns the tolerances ``scale max(0, m)`` and the averages m."""
     values = np.empty_like(averages)
     averaged = np.empty_like(averages)

@@ -8,13 +8,14 @@ import numpy.typing as npt
 
 from kernelswarm.agents.agent import Agent, Outgoing
 from kernelswarm.agents.learner import Learner
+from kernelswarm.agents.population import Population, fits, obstacle
 from kernelswarm.protocols.contract import Neighborhood, Rule
 from kernelswarm.simulations.measure import Report, report
+from kernelswarm.simulations.model_arrays import Functions, LearnedFunction
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 from kernelswarm.simulations.wire import Reader, pack
 
 Array = npt.NDArray[np.float64]
-Expansions = dict[int, tuple[Array, Array, Array | None]]
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,19 @@ class Block:
     ----------
     plans : sequence of AgentPlan
         The block's agents, in sorted order of their labels.
+    compiled : bool
+        Whether rounds run in compiled code where the parts allow it; the results are the same.
     """
 
-    def __init__(self, plans: Sequence[AgentPlan]) -> None:
-        self.agents = [plan.build() for plan in plans]
+    def __init__(self, plans: Sequence[AgentPlan], compiled: bool = True) -> None:
+        self._agents = [plan.build() for plan in plans]
+        self._compiled = compiled and obstacle([plan.learner for plan in plans], plans[0].rule) is None
+        self._population: Population | None = None
         self._evaluated = [plan.evaluated for plan in plans]
-        self.nodes = tuple(agent.node for agent in self.agents)
+        self.nodes = tuple(agent.node for agent in self._agents)
         inside = set(self.nodes)
         wanted: dict[int, set[int]] = {}
-        for agent in self.agents:
+        for agent in self._agents:
             for other, slot in zip(agent.neighbors, agent.slots, strict=True):
                 if other not in inside:
                     wanted.setdefault(other, set()).add(slot)
@@ -63,7 +68,7 @@ class Block:
         # Which slots of a node's message leave the block, for each node that has such slots.
         self._boundary = [
             (place, tuple(k for k, other in enumerate(agent.neighbors) if other not in inside))
-            for place, agent in enumerate(self.agents)
+            for place, agent in enumerate(self._agents)
         ]
         self._boundary = [(place, slots) for place, slots in self._boundary if slots]
         self._messages: dict[int, Outgoing] = {}
@@ -72,10 +77,13 @@ class Block:
     def outside(self) -> tuple[int, ...]:
         """The labels of the nodes in other blocks that this block hears from, sorted."""
         inside = set(self.nodes)
-        return tuple(sorted({other for agent in self.agents for other in agent.neighbors} - inside))
+        return tuple(sorted({other for agent in self._agents for other in agent.neighbors} - inside))
 
     def send(self) -> bytes:
         """Pack what this block's nodes last sent to other blocks; before the first round there is nothing in it."""
+        population = self._population
+        if population is not None:
+            return pack([(self.nodes[place], population.outgoing(place), slots) for place, slots in self._boundary])
         if not self._messages:
             return b""
         return pack([(self.nodes[place], self._messages[self.nodes[place]], slots) for place, slots in self._boundary])
@@ -88,28 +96,54 @@ class Block:
         DivergenceError
             When a node's iteration grows without bound.
         """
-        messages = self._messages
         for packed in incoming:
-            messages.update(self._reader.read(packed))
-        if messages:
-            sent = [agent.advance([messages[other] for other in agent.neighbors]) for agent in self.agents]
-        else:
-            sent = [agent.advance(()) for agent in self.agents]
-        self._messages = dict(zip(self.nodes, sent, strict=True))
+            self._messages.update(self._reader.read(packed))
+        self._live(1)
         return self.send()
+
+    def run(self, rounds: int) -> None:
+        """Live through some rounds of a block that hears no other one; raises as :meth:`advance` does."""
+        while rounds:
+            rounds -= self._live(rounds)
+
+    def _live(self, rounds: int) -> int:
+        """Live through up to so many rounds, and return how many."""
+        if self._compiled and self._population is None and fits(self._agents, self._messages):
+            self._population = Population(self._agents, self._messages)
+        population = self._population
+        if population is not None:
+            lived = population.run(rounds) if population.hear(self._messages) else 0
+            if lived:
+                return lived
+            self._messages.update(population.dissolve())
+            self._population, self._compiled = None, False
+        messages = self._messages
+        sent = [
+            agent.advance([messages[other] for other in agent.neighbors] if messages else ()) for agent in self._agents
+        ]
+        self._messages |= zip(self.nodes, sent, strict=True)
+        return 1
+
+    @property
+    def agents(self) -> list[Agent]:
+        """The block's agents, as they are now."""
+        if self._population is not None:
+            self._population.settle()
+        return self._agents
 
     def report(self, pooled: HeldOut) -> list[Report]:
         """Measure each node's function on its own held-out data and on ``pooled``, and start new sums."""
-        return [
+        reports = [
             entry
             for agent, evaluated in zip(self.agents, self._evaluated, strict=True)
             for entry in report(agent, evaluated, pooled)
         ]
+        if self._population is not None:
+            self._population.restart_sums()
+        return reports
 
-    def functions(self) -> Expansions:
-        """Return each learner's dictionary (M, p), weights (M, C) and dual variables (deg,)."""
-        found: Expansions = {}
-        for agent in self.agents:
-            function = agent.function
-            found[agent.node] = (function.points.copy(), function.weights.copy(), agent.rule.duals(agent.links))
-        return found
+    def functions(self) -> Functions:
+        """Return the arrays of each learner's function, and its dual variables (deg,)."""
+        return {
+            agent.node: LearnedFunction(agent.function.arrays(), agent.rule.duals(agent.links)) for agent in self.agents
+        }

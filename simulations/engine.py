@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from kernelswarm.simulations.block import AgentPlan, Expansions
+from kernelswarm.simulations.block import AgentPlan
 from kernelswarm.simulations.measure import Report
+from kernelswarm.simulations.model_arrays import Functions
 from kernelswarm.simulations.streams.contract import HeldOut
 
 
@@ -42,8 +43,8 @@ class Engine(Protocol):
         """Measure every node on its own held-out data and on ``pooled``, in sorted order of the labels."""
         ...
 
-    def functions(self) -> Expansions:
-        """Return every learner's dictionary and weights."""
+    def functions(self) -> Functions:
+        """Return the arrays of every learner's function, and its dual variables."""
         ...
 
     def describe(self) -> dict[str, object]:

@@ -47,6 +47,9 @@ class PolkRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # sci
         Whether each pass of `fit` takes the samples in a new random order; otherwise, and in `partial_fit`, in theirs.
     random_state : int, RandomState or None
         Seed of the shuffling.
+    n_jobs : int or None
+        Threads of the matrix products, which large mini-batches on large dictionaries take time for; None is 1, -1 all
+        cores. The last digits may depend on it.
 
     Attributes
     ----------
@@ -83,6 +86,7 @@ class PolkRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # sci
         epochs: int = 5,
         shuffle: bool = True,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.loss = loss
         self.kernel = kernel
@@ -94,6 +98,7 @@ class PolkRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # sci
         self.epochs = epochs
         self.shuffle = shuffle
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn afresh from X (n, p) and y (n,) or (n, C), ``epochs`` times over."""
@@ -148,7 +153,7 @@ class PolkClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  # s
     loss : str, mapping or Loss
         "logistic" or "hinge", which take their multi-class forms (POLK eq. 28 and 26) when there are more than two
         classes; "multiclass_logistic", "multiclass_hinge", or a loss part.
-    kernel, bandwidth, step_size, regularization, batch_size, epochs, shuffle, random_state
+    kernel, bandwidth, step_size, regularization, batch_size, epochs, shuffle, random_state, n_jobs
         As of `PolkRegressor`.
     budget : float, mapping or Budget
         As of `PolkRegressor`; in the unit of f, of which a difference of 1 is the margin of the hinge loss.
@@ -183,6 +188,7 @@ class PolkClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  # s
         epochs: int = 5,
         shuffle: bool = True,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.loss = loss
         self.kernel = kernel
@@ -194,6 +200,7 @@ class PolkClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  # s
         self.epochs = epochs
         self.shuffle = shuffle
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn afresh from X (n, p) and labels y (n,), ``epochs`` times over."""

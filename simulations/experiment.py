@@ -59,7 +59,8 @@ class Override:
     nodes : tuple of int
         The nodes' labels, at least one.
     learner : dict
-        Keys laid over the experiment's learner, table by table; a table that names another part replaces it whole.
+        Keys laid over the experiment's learner, table by table; a table that names another part replaces it whole. A
+        name of another learner keeps those of the experiment's keys that it has too.
     """
 
     nodes: tuple[int, ...]
@@ -129,7 +130,7 @@ class Experiment:
                 f"checkpoint_every = {shown(self.checkpoint_every)} must be 0: this version writes no checkpoints"
             )
         for place, override in enumerate(self.overrides):
-            build("learner", merge(describe(self.learner), override.learner), f"node[{place}].learner")
+            build("learner", _laid_over(describe(self.learner), override.learner), f"node[{place}].learner")
 
     @classmethod
     def from_dict(cls, mapping: Mapping[str, Any], folder: Path | None = None) -> Experiment:
@@ -225,9 +226,16 @@ class Experiment:
             return self.learner
         table = describe(self.learner)
         for change in changes:
-            table = merge(table, change)
+            table = _laid_over(table, change)
         learner: Learner = build("learner", table, f"the learner of node {node}")
         return learner
+
+
+def _laid_over(table: dict[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a learner's table with other keys laid over it; another name keeps the keys that the new one has too."""
+    if "name" in change:
+        table = changed({"learner": table}, "learner.name", change["name"])["learner"]
+    return merge(table, change)
 
 
 def _read(path: Path) -> dict[str, Any]:

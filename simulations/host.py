@@ -11,8 +11,9 @@ from types import TracebackType
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.agent import Agent, DivergenceError
-from kernelswarm.simulations.block import AgentPlan, Block, Expansions
+from kernelswarm.simulations.block import AgentPlan, Block
 from kernelswarm.simulations.measure import Report
+from kernelswarm.simulations.model_arrays import Functions
 from kernelswarm.simulations.rounds import PRIMING
 from kernelswarm.simulations.streams.contract import HeldOut
 
@@ -124,8 +125,8 @@ class Host:
             return self.block.report(pooled)
         raise HostError("the agents cannot be measured")
 
-    def functions(self) -> Expansions:
-        """Return the learners' dictionaries, weights and dual variables."""
+    def functions(self) -> Functions:
+        """Return the arrays of the learners' functions, and their dual variables."""
         with self._work:
             return self.block.functions()
         raise HostError("the agents have no functions")

@@ -1,15 +1,14 @@
 """One learned function on its own: evaluated, written to a file, read back from a file or from a run's folder.
 
-A model file is an .npz archive without pickles. It holds ``points`` (M, p), ``weights`` (M, C), ``description`` (the
-kernel, the loss and the shape of the targets as JSON text) and, for classifiers, ``classes``. Reading one runs no code
-that the file names.
+A model file is an .npz archive without pickles. It holds the function's arrays, ``description`` (the kind of function,
+its kernel, the loss and the shape of the targets as JSON text) and, for classifiers, ``classes``. Reading one runs no
+code that the file names.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -21,17 +20,25 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.expansion import Expansion
+from kernelswarm.agents.function import Function, dictionary
 from kernelswarm.agents.kernels import Kernel
-from kernelswarm.agents.komp import combine
+from kernelswarm.agents.linear import AffineFunction
 from kernelswarm.agents.losses import Loss, ProbabilisticLoss
+from kernelswarm.agents.random_features import CosineFunction
 from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.model_arrays import function_arrays
 from kernelswarm.simulations.naming import PARTS
 from kernelswarm.simulations.parts import build, describe
+from kernelswarm.simulations.wording import shown
 
 Array = npt.NDArray[np.float64]
 
 FORMAT = "kernelswarm model"
 VERSION = 1
+
+#: What a file calls a function that is no kernel expansion; one with a kernel needs no name.
+KINDS: dict[type, str] = {Expansion: "", CosineFunction: "cosines", AffineFunction: "affine"}
 
 #: Rows evaluated at a time: the kernel between 60,000 points and a dictionary of 2,000 would take a gigabyte.
 ROWS = 4096
@@ -39,18 +46,14 @@ ROWS = 4096
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """A learned function f(x) = sum_m weights[m] kappa(points[m], x), with the loss that gives its values a meaning.
+    """A learned function f, with the loss that gives its values a meaning.
 
     Parameters
     ----------
-    kernel : Kernel
-        kappa.
+    function : Function
+        f: an `Expansion` in a kernel, a `CosineFunction`, an `AffineFunction`, or one of your own.
     loss : Loss
         The loss it was trained with.
-    points : Array
-        The dictionary, (M, p); M may be 0.
-    weights : Array
-        (M, C).
     classes : array, optional
         The label of each class index, (classes,), sorted; None for regression.
     flat : bool
@@ -59,33 +62,49 @@ class Model:
     Examples
     --------
     >>> import numpy as np
+    >>> from kernelswarm.agents.expansion import Expansion
     >>> from kernelswarm.agents.kernels import Gaussian
     >>> from kernelswarm.agents.losses import Squared
-    >>> model = Model(Gaussian(), Squared(), points=np.array([[0.0]]), weights=np.array([[2.0]]))
+    >>> function = Expansion(Gaussian(), 1, 1).assign(points=np.array([[0.0]]), weights=np.array([[2.0]]))
+    >>> model = Model(function, Squared())
     >>> model.predict(np.array([[0.0], [9.0]])).round(6)
     array([2., 0.])
     """
 
-    kernel: Kernel
+    function: Function
     loss: Loss
-    points: Array
-    weights: Array
     classes: npt.NDArray[Any] | None = None
     flat: bool = True
 
     def __repr__(self) -> str:
         """Name the model in one line; the arrays would fill pages."""
-        return f"Model({self.kernel}, {self.loss}, model_order={self.model_order}, inputs={self.inputs})"
+        name = type(self.function).__name__ if self.kernel is None else str(self.kernel)
+        return f"Model({name}, {self.loss}, model_order={self.model_order}, inputs={self.inputs})"
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The kernel of a kernel expansion; None for other functions."""
+        return self.function.kernel if isinstance(self.function, Expansion) else None
+
+    @property
+    def points(self) -> Array:
+        """The dictionary, (M, p), which may be empty; (0, p) for a function of features."""
+        return dictionary(self.function)
+
+    @property
+    def weights(self) -> Array:
+        """The weights of the dictionary points, features or inputs, (M, C)."""
+        return self.function.weights
 
     @property
     def model_order(self) -> int:
-        """M, the number of dictionary points."""
-        return len(self.points)
+        """M, the number of dictionary points, features or inputs."""
+        return self.function.order
 
     @property
     def inputs(self) -> int:
         """p, the number of columns a point has."""
-        return int(self.points.shape[1])
+        return self.function.inputs
 
     def evaluate(self, points: npt.ArrayLike) -> Array:
         """Evaluate f at ``points`` (n, p): (n, C).
@@ -98,10 +117,9 @@ class Model:
         points = np.ascontiguousarray(points, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != self.inputs:
             raise ValueError(f"points have shape {points.shape}: the model needs (n, {self.inputs})")
-        values = np.empty((points.shape[0], self.weights.shape[1]))
+        values = np.empty((points.shape[0], self.function.outputs))
         for start in range(0, len(points), ROWS):
-            rows = self.kernel.cross(points[start : start + ROWS], self.points)
-            values[start : start + ROWS] = combine(rows, self.weights, self.model_order)
+            values[start : start + ROWS] = self.function.values(points[start : start + ROWS])
         return values
 
     def predict(self, points: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -131,21 +149,20 @@ def save(model: Model, path: str | Path) -> None:
     Raises
     ------
     InputError
-        When the file cannot be written there, or the class labels are neither numbers nor strings.
+        When the file cannot be written there, or the class labels are neither numbers nor strings, or the function is
+        of your own class, which reading a file would have to run.
     """
     path = Path(path)
-    description = {
-        "format": FORMAT,
-        "version": VERSION,
-        "kernel": describe(model.kernel),
-        "loss": describe(model.loss),
-        "flat": model.flat,
-    }
-    arrays: dict[str, npt.NDArray[Any]] = {
-        "description": np.array(json.dumps(description)),
-        "points": model.points,
-        "weights": model.weights,
-    }
+    kind = next((kind for kind in KINDS if isinstance(model.function, kind)), None)
+    if kind is None:
+        name = type(model.function).__name__
+        raise InputError(f"{path} cannot hold a {name}: keep the run's folder, from which load_model reads it")
+    description = {"format": FORMAT, "version": VERSION, "loss": describe(model.loss), "flat": model.flat}
+    if model.kernel is not None:
+        description["kernel"] = describe(model.kernel)
+    else:
+        description["function"] = KINDS[kind]
+    arrays: dict[str, npt.NDArray[Any]] = {"description": np.array(json.dumps(description)), **model.function.arrays()}
     if model.classes is not None:
         arrays["classes"] = _labels(model.classes, path)
     if not path.parent.is_dir():
@@ -172,6 +189,7 @@ def load(path: str | Path, node: int | None = None, *, kernel: Kernel | None = N
         The node whose model is read from a folder; may be left out when the run has only one.
     kernel, loss : part, optional
         Used in place of the file's. Needed where these are your own classes, which a model file names but never runs.
+        Only kernel expansions have a kernel.
 
     Raises
     ------
@@ -193,44 +211,70 @@ def _from_file(path: Path, kernel: Kernel | None, loss: Loss | None) -> Model:
             f"{path} has no description: it was not written by save_model; a run's models are read by its folder"
         )
     description = _description(path, arrays["description"])
-    points, weights = _expansion(path, arrays, "points", "weights")
-    kernel = kernel if kernel is not None else _part(path, "kernel", description.get("kernel"))
     loss = loss if loss is not None else _part(path, "loss", description.get("loss"))
+    function = _function(path, description, arrays, kernel)
     classes = arrays.get("classes")
     if (classes is None) != (loss.task == "regression"):
         raise InputError(f"{path}: classes must stand beside a loss for classification, and only there: {loss}")
     if classes is not None:
-        wanted = 2 if loss.task == "binary" else weights.shape[1]
+        wanted = 2 if loss.task == "binary" else function.outputs
         if classes.shape != (wanted,):
             raise InputError(f"{path}: classes has shape {classes.shape}, must be ({wanted},) for {loss}")
-    if loss.task == "binary" and weights.shape[1] != 1:
-        raise InputError(f"{path}: weights has {weights.shape[1]} columns, must be 1 for {loss}")
-    return Model(kernel, loss, points, weights, classes, bool(description.get("flat", True)))
+    if loss.task == "binary" and function.outputs != 1:
+        raise InputError(f"{path}: weights has {function.outputs} columns, must be 1 for {loss}")
+    return Model(function, loss, classes, bool(description.get("flat", True)))
+
+
+def _function(
+    path: Path, description: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], kernel: Kernel | None
+) -> Function:
+    kind = description.get("function", "")
+    if kind == "":
+        found = _checked(path, arrays, {"points": ("M", "p"), "weights": ("M", "C")})
+        kernel = kernel if kernel is not None else _part(path, "kernel", description.get("kernel"))
+        return _expansion(kernel, found)
+    if kernel is not None:
+        raise InputError(f"{path} holds no kernel expansion: leave out kernel = {kernel}")
+    if kind == "cosines":
+        found = _checked(path, arrays, {"frequencies": ("L", "p"), "phases": ("L",), "weights": ("L", "C")})
+        return CosineFunction(found["frequencies"], found["phases"], found["weights"])
+    if kind == "affine":
+        shapes: dict[str, tuple[str, ...]] = {"weights": ("p", "C")}
+        found = _checked(path, arrays, shapes | ({"intercept": ("C",)} if "intercept" in arrays else {}))
+        return AffineFunction.from_arrays(found)
+    known = ", ".join(filter(None, KINDS.values()))
+    raise InputError(f"{path}: function = {shown(kind)} is not known (known: {known}): update kernelswarm")
 
 
 def _from_run(folder: Path, node: int | None, kernel: Kernel | None, loss: Loss | None) -> Model:
     from kernelswarm.simulations.experiment import Experiment
 
     file = folder / "models.npz"
-    arrays = _arrays(file)
-    nodes = sorted(int(found[1]) for name in arrays if (found := re.fullmatch(r"points_(-?\d+)", name)))
+    found = function_arrays(_arrays(file))
+    nodes = list(found)
     if not nodes:
-        raise InputError(f"{file} holds no models: it must have arrays points_<node> and weights_<node>")
+        raise InputError(f"{file} holds no models: it must have arrays <name>_<node>, such as weights_0")
     if node is None and len(nodes) > 1:
         raise InputError(f"{folder} holds the models of {len(nodes)} nodes: name one, such as node = {nodes[0]}")
     node = nodes[0] if node is None else node
     if node not in nodes:
         raise InputError(f"{file} has no model of node {node}: its {len(nodes)} nodes are {nodes[0]} to {nodes[-1]}")
-    points, weights = _expansion(file, arrays, f"points_{node}", f"weights_{node}")
+    arrays = {name: _numbers(file, f"{name}_{node}", array) for name, array in found[node].items()}
+    learner: Any = None
     if kernel is None or loss is None:
-        learner: Any = Experiment.from_file(folder / "config.toml").learner_for(node)
-        kernel = kernel if kernel is not None else learner.kernel
+        learner = Experiment.from_file(folder / "config.toml").learner_for(node)
         loss = loss if loss is not None else learner.loss
-    assert kernel is not None
     assert loss is not None
+    try:
+        function = learner.function_from(arrays) if kernel is None else _expansion(kernel, arrays)
+    except KeyError as error:
+        raise InputError(f"{file} has no array {error.args[0]}_{node}: it is not complete") from error
+    except ValueError as error:
+        shapes = ", ".join(f"{name}_{node} {array.shape}" for name, array in arrays.items())
+        raise InputError(f"{file}: the arrays {shapes} are no function: {error}") from error
     # A run knows its classes by their index alone.
-    classes = None if loss.task == "regression" else np.arange(max(weights.shape[1], 2))
-    return Model(kernel, loss, points, weights, classes)
+    classes = None if loss.task == "regression" else np.arange(max(function.outputs, 2))
+    return Model(function, loss, classes)
 
 
 def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
@@ -264,21 +308,37 @@ def _description(path: Path, entry: npt.NDArray[Any]) -> dict[str, Any]:
     return description
 
 
-def _expansion(path: Path, arrays: Mapping[str, npt.NDArray[Any]], points: str, weights: str) -> tuple[Array, Array]:
-    for name in (points, weights):
+def _expansion(kernel: Kernel, arrays: Mapping[str, Array]) -> Expansion:
+    points, weights = arrays["points"], arrays["weights"]
+    return Expansion(kernel, points.shape[1], weights.shape[1]).assign(points, weights)
+
+
+def _checked(
+    path: Path, arrays: Mapping[str, npt.NDArray[Any]], shapes: Mapping[str, tuple[str, ...]]
+) -> dict[str, Array]:
+    """Return the arrays of a function; a letter in two shapes stands for one length."""
+    found: dict[str, Array] = {}
+    lengths: dict[str, tuple[str, int]] = {}
+    for name, shape in shapes.items():
         if name not in arrays:
             raise InputError(f"{path} has no array {name!r}: it is not complete")
-        array = arrays[name]
-        if array.dtype != np.float64 or array.ndim != 2:
-            raise InputError(
-                f"{path}: {name} is {array.dtype} of shape {array.shape}, must be float64 of two dimensions"
-            )
-        if not np.all(np.isfinite(array)):
-            row, column = np.argwhere(~np.isfinite(array))[0]
-            raise InputError(f"{path}: {name}[{row}, {column}] is {array[row, column]}, must be finite")
-    if len(arrays[points]) != len(arrays[weights]):
-        raise InputError(f"{path}: {points} has {len(arrays[points])} rows, {weights} has {len(arrays[weights])}")
-    return np.ascontiguousarray(arrays[points]), np.ascontiguousarray(arrays[weights])
+        found[name] = array = _numbers(path, name, arrays[name])
+        if array.ndim != len(shape):
+            raise InputError(f"{path}: {name} has shape {array.shape}, must be ({', '.join(shape)})")
+        for letter, length in zip(shape, array.shape, strict=True):
+            first, known = lengths.setdefault(letter, (name, length))
+            if length != known:
+                raise InputError(f"{path}: {letter} is {known} in {first} and {length} in {name}")
+    return found
+
+
+def _numbers(path: Path, name: str, array: npt.NDArray[Any]) -> Array:
+    if array.dtype != np.float64:
+        raise InputError(f"{path}: {name} is {array.dtype} of shape {array.shape}, must be float64")
+    if not np.all(np.isfinite(array)):
+        place = tuple(np.argwhere(~np.isfinite(array))[0].tolist())
+        raise InputError(f"{path}: {name}{list(place)} is {array[place]}, must be finite")
+    return np.ascontiguousarray(array)
 
 
 def _part(path: Path, kind: str, table: Any) -> Any:

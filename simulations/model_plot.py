@@ -26,7 +26,7 @@ def plot_model(model: Model, axes: Axes, points: npt.ArrayLike | None = None, ta
 
     One input: the function, or the probability (with other losses than logistic ones the value) of each class. Two
     inputs: the region of each class, or the value as a surface with its colour bar. The picture reaches as far as
-    ``points``, else as far as the dictionary.
+    ``points``, else as far as the dictionary, else (functions of features have none) from -1 to 1.
 
     Parameters
     ----------
@@ -84,19 +84,20 @@ def _curves(model: Model, axes: Axes, grid: Array, samples: Array | None, target
     for c in range(curves.shape[1]):
         color = style.CLASS_COLORS[c % len(style.CLASS_COLORS)]
         axes.plot(grid, curves[:, c], color=color, linestyle=style.DASHES[c % 4], label=names[c] if names else None)
-    foot = np.full(model.model_order, 0.02)
-    axes.plot(
-        model.points[:, 0],
-        foot,
-        "|",
-        color=style.VERMILLION,
-        markersize=8,
-        transform=axes.get_xaxis_transform(),
-        label="dictionary",
-    )
+    if model.kernel is not None:
+        axes.plot(
+            model.points[:, 0],
+            np.full(len(model.points), 0.02),
+            "|",
+            color=style.VERMILLION,
+            markersize=8,
+            transform=axes.get_xaxis_transform(),
+            label="dictionary",
+        )
     axes.set_xlabel("input")
     axes.set_ylabel(label)
-    axes.legend()
+    if names or model.kernel is not None:
+        axes.legend()
 
 
 def _class_values(model: Model, points: Array) -> Array:
@@ -116,7 +117,7 @@ def _regions(model: Model, axes: Axes, low: Array, high: Array, samples: Array |
         decided,
         origin="lower",
         extent=extent,
-        cmap=ListedColormap([style.lighter(color, 0.6) for color in colors]),
+        cmap=ListedColormap([regions.region_color(k) for k in range(count)]),
         vmin=-0.5,
         vmax=count - 0.5,
         interpolation="nearest",
@@ -127,12 +128,18 @@ def _regions(model: Model, axes: Axes, low: Array, high: Array, samples: Array |
         for color, name in zip(colors, model.classes, strict=True):
             mine = samples[labels == name]
             axes.plot(mine[:, 0], mine[:, 1], ".", color=color, markersize=3, alpha=0.6)
-    leaning = regions.leanings(model.weights)
-    for k, name in enumerate(model.classes):
-        mine = model.points[leaning == k]
-        axes.plot(mine[:, 0], mine[:, 1], **regions.point_style(k), linestyle="none", label=str(name))
+    title = "class"
+    if model.kernel is None:
+        for k, name in enumerate(model.classes):
+            axes.fill([], [], color=regions.region_color(k), label=str(name))
+    else:
+        title = "dictionary points for"
+        leaning = regions.leanings(model.weights)
+        for k, name in enumerate(model.classes):
+            mine = model.points[leaning == k]
+            axes.plot(mine[:, 0], mine[:, 1], **regions.point_style(k), linestyle="none", label=str(name))
     _label_plane(axes)
-    axes.legend(title="dictionary points for", loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes.legend(title=title, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def _surface(model: Model, axes: Axes, low: Array, high: Array) -> None:
@@ -144,18 +151,19 @@ def _surface(model: Model, axes: Axes, low: Array, high: Array) -> None:
         values[:, 0].reshape(SIDE, SIDE), origin="lower", extent=extent, cmap="cividis", aspect="auto"
     )
     axes.figure.colorbar(surface, ax=axes, label="prediction")
-    axes.plot(
-        model.points[:, 0],
-        model.points[:, 1],
-        "o",
-        markerfacecolor="white",
-        markeredgecolor=style.BLACK,
-        markersize=4,
-        linestyle="none",
-        label="dictionary",
-    )
     _label_plane(axes)
-    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0))
+    if model.kernel is not None:
+        axes.plot(
+            model.points[:, 0],
+            model.points[:, 1],
+            "o",
+            markerfacecolor="white",
+            markeredgecolor=style.BLACK,
+            markersize=4,
+            linestyle="none",
+            label="dictionary",
+        )
+        axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0))
 
 
 def _plane(low: Array, high: Array) -> tuple[Array, tuple[float, float, float, float]]:

@@ -14,7 +14,12 @@ from kernelswarm.simulations.wording import nearest, shown
 
 # kind -> name -> "module:Class". A new part is one file and one line here; nothing is imported until it is named.
 PARTS: dict[str, dict[str, str]] = {
-    "learner": {"polk": "kernelswarm.agents.polk:Polk"},
+    "learner": {
+        "polk": "kernelswarm.agents.polk:Polk",
+        "nystroem": "kernelswarm.agents.nystroem:Nystroem",
+        "random_features": "kernelswarm.agents.random_features:RandomFeatures",
+        "linear": "kernelswarm.agents.linear:Linear",
+    },
     "kernel": {
         "gaussian": "kernelswarm.agents.kernels:Gaussian",
         "laplacian": "kernelswarm.agents.kernels:Laplacian",

@@ -158,14 +158,13 @@ def _refuse_instability(plan: AgentPlan) -> None:
         links = rule.init(plan.neighborhood)
     except ValueError as refusal:
         raise InputError(f"protocol: {refusal}") from refusal
-    supremum = getattr(getattr(learner, "kernel", None), "supremum", None)
     schedule = getattr(learner, "step_size", None)
-    if rule.step != "explicit" or supremum is None or schedule is None:
+    if rule.step != "explicit" or learner.gain is None or schedule is None:
         return
     stiffness = coupling_curvature(rule, links, degree, plan.outputs)
     curvature = learner.loss.curvature if learner.loss.quadratic else 0.0
     size = learner.batch_size * len(plan.evaluated)
-    factor = schedule.largest / size * supremum * (curvature + stiffness)
+    factor = schedule.largest / size * learner.gain * (curvature + stiffness)
     if factor >= 2.0:
         penalty = getattr(rule, "penalty", None)
         lower = "learner.step_size" + ("" if penalty is None else f" or protocol.penalty = {penalty:g}")

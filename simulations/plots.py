@@ -239,15 +239,19 @@ def _regions(learned: Learned, stream: Reopened, folder: Path) -> Path:
         regions.regions(ax, learned, node, sides, classes)
         regions.bayes(ax, stream, order.index(node), sides, classes)
         risk = f", risk {style.readable(risks[node])}" if node in risks else ""
-        ax.set_title(f"node {node}{risk}, {len(learned.points(node))} points")
+        points = f", {len(learned.points(node))} points" if learned.written_in_points else ""
+        ax.set_title(f"node {node}{risk}{points}")
         ax.set_xlabel("first input")
         ax.set_ylabel("second input")
     _keep_outer_labels(axes, COLUMNS)
     which = ""
     if len(shown) > 1:
-        which = f"{len(shown)} of {len(learned.nodes)} nodes, from the lowest risk to the highest; "
-    figure.suptitle(f"{_title(learned.result)}\n{which}marks: the dictionary{_without(stream)}")
-    entries = regions.legend_entries(classes, known=stream.source is not None and stream.source.truth is not None)
+        which = f"{len(shown)} of {len(learned.nodes)} nodes, from the lowest risk to the highest"
+    marks = "marks: the dictionary" if learned.written_in_points else ""
+    said = "; ".join(filter(None, (which, marks)))
+    figure.suptitle(_title(learned.result) + (f"\n{said}" if said else "") + _without(stream))
+    known = stream.source is not None and stream.source.truth is not None
+    entries = regions.legend_entries(classes, marked=learned.written_in_points, known=known)
     _legend(figure, {str(entry.get_label()): entry for entry in entries})
     return _save(figure, folder / "regions.png")
 

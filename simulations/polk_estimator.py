@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import importlib
 import math
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,9 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import ThreadpoolController
 
+from kernelswarm.agents import passes
 from kernelswarm.agents.kernels import Kernel
 from kernelswarm.agents.losses import Loss
 from kernelswarm.agents.polk import Polk
@@ -22,13 +27,11 @@ from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.model_files import Model
 from kernelswarm.simulations.model_files import save as save_model
 from kernelswarm.simulations.naming import find
+from kernelswarm.simulations.parallel import cores
 from kernelswarm.simulations.parts import build, fill
 from kernelswarm.simulations.wording import shown
 
 Array = npt.NDArray[np.float64]
-
-#: A squared gradient of this size means that the function grows without bound; every loss is then far from its data.
-DIVERGED = 1e100
 
 
 class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -44,6 +47,7 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
     epochs: int
     shuffle: bool
     random_state: Any
+    n_jobs: Any
 
     @property
     def dictionary_(self) -> Array:
@@ -65,14 +69,8 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         """The learned function as it is now; learning on does not change it."""
         function = self.state_.function
         learner: Polk = self.learner_
-        return Model(
-            learner.kernel,
-            learner.loss,
-            function.points.copy(),
-            function.weights.copy(),
-            getattr(self, "classes_", None),
-            getattr(self, "flat_", True),
-        )
+        frozen = learner.function_from(function.arrays())
+        return Model(frozen, learner.loss, getattr(self, "classes_", None), getattr(self, "flat_", True))
 
     def save(self, path: str | Path) -> None:
         """Write the learned function to an .npz file, which `kernelswarm.load_model` reads.
@@ -109,14 +107,20 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
 
     def _pass(self, points: Array, targets: Array) -> None:
         """Learn from the samples in their order, ``batch_size`` at a time."""
-        learner, state = self.learner_, self.state_
-        for start in range(0, len(points), learner.batch_size):
-            batch = slice(start, start + learner.batch_size)
-            own = learner.evaluate(state, points[batch])
-            gradient = learner.gradient(state, own, targets[batch])
-            if not np.vdot(gradient, gradient) < DIVERGED:
-                raise FloatingPointError(_cause(learner, state.steps, points))
-            learner.step(state, [own], [gradient])
+        try:
+            with self._threads():
+                passes.learn(self.learner_, self.state_, points, targets)
+        except FloatingPointError as failure:
+            raise FloatingPointError(_cause(self.learner_, self.state_.steps, points)) from failure
+
+    def _threads(self) -> AbstractContextManager[Any]:
+        """Limit the threads of matrix products while something is learned or predicted."""
+        jobs = self.n_jobs
+        if isinstance(jobs, bool) or not (jobs is None or isinstance(jobs, int | np.integer)) or jobs == 0:
+            raise InputError(f"n_jobs = {shown(jobs)} must be a number of threads, -1 for all cores, or None for one")
+        threads = 1 if jobs is None else int(jobs) if jobs > 0 else max(1, cores() + 1 + int(jobs))
+        limits: AbstractContextManager[Any] = _blas().limit(limits=threads, user_api="blas")
+        return limits
 
     def _passes(self, points: Array, targets: Array) -> None:
         if isinstance(self.epochs, bool) or not isinstance(self.epochs, int | np.integer) or self.epochs < 1:
@@ -128,7 +132,15 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
 
     def _values(self, X: Any) -> Array:
         check_is_fitted(self, "state_")
-        return self.model_.evaluate(array(validate_data(self, X, reset=False, dtype=np.float64, order="C")))
+        points = array(validate_data(self, X, reset=False, dtype=np.float64, order="C"))
+        with self._threads():
+            return self.model_.evaluate(points)
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    importlib.import_module("scipy.linalg.cython_blas")  # what compiled code multiplies with; it must be loaded by now
+    return ThreadpoolController()
 
 
 def column(indices: npt.NDArray[Any]) -> Array:

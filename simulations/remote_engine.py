@@ -11,10 +11,11 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from kernelswarm.agents.agent import DivergenceError
-from kernelswarm.simulations.block import AgentPlan, Expansions
+from kernelswarm.simulations.block import AgentPlan
 from kernelswarm.simulations.engine import EngineError
 from kernelswarm.simulations.host import Whereabouts
 from kernelswarm.simulations.measure import Report
+from kernelswarm.simulations.model_arrays import Functions
 from kernelswarm.simulations.rounds import PRIMING, block_neighbors
 from kernelswarm.simulations.streams.contract import HeldOut
 
@@ -157,8 +158,8 @@ class RemoteEngine:
             entries = [entry for found in self._processes.gather(answers, WARMING * self._patience) for entry in found]
         return sorted(entries, key=lambda entry: entry.node)
 
-    def functions(self) -> Expansions:
-        """Return every learner's dictionary, weights and dual variables."""
+    def functions(self) -> Functions:
+        """Return the arrays of every learner's function, and its dual variables."""
         with self._watched():
             answers = [host.functions.remote() for host in self._hosts]
             found = self._processes.gather(answers, WARMING * self._patience)

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kernelswarm.simulations.block import AgentPlan, Block, Expansions
+from kernelswarm.simulations.block import AgentPlan, Block
 from kernelswarm.simulations.measure import Report
+from kernelswarm.simulations.model_arrays import Functions
 from kernelswarm.simulations.rounds import PRIMING, advance, block_neighbors
 from kernelswarm.simulations.streams.contract import HeldOut
 
@@ -17,10 +18,12 @@ class SerialEngine:
     ----------
     blocks : sequence of sequences of AgentPlan
         One block holds them all, unless the messages between blocks are wanted too.
+    compiled : bool
+        Whether rounds run in compiled code where the parts allow it.
     """
 
-    def __init__(self, blocks: Sequence[Sequence[AgentPlan]]) -> None:
-        self.blocks = [Block(plans) for plans in blocks]
+    def __init__(self, blocks: Sequence[Sequence[AgentPlan]], compiled: bool = True) -> None:
+        self.blocks = [Block(plans, compiled) for plans in blocks]
         self._neighbors = block_neighbors(blocks)
         self._steps = [block.advance for block in self.blocks]
         self._outgoing = [block.send() for block in self.blocks]
@@ -28,6 +31,9 @@ class SerialEngine:
 
     def run(self, rounds: int) -> None:
         """Take every agent through ``rounds`` rounds; raises DivergenceError when one grows without bound."""
+        if len(self.blocks) == 1:
+            self.blocks[0].run(rounds)
+            return
         for _ in range(rounds):
             self._outgoing = advance(self._steps, self._neighbors, self._outgoing)
 
@@ -35,7 +41,7 @@ class SerialEngine:
         """Measure every node, in sorted order of the labels."""
         return sorted((entry for block in self.blocks for entry in block.report(pooled)), key=lambda entry: entry.node)
 
-    def functions(self) -> Expansions:
+    def functions(self) -> Functions:
         """Return every learner's dictionary, weights and dual variables."""
         return {node: function for block in self.blocks for node, function in block.functions().items()}
 

@@ -15,11 +15,10 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.agent import DivergenceError
-from kernelswarm.agents.expansion import Expansion
-from kernelswarm.simulations.block import Expansions
 from kernelswarm.simulations.engine import Engine, EngineError
 from kernelswarm.simulations.errors import SimulationError
 from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.model_arrays import Functions, model_arrays
 from kernelswarm.simulations.network import Network, open_network
 from kernelswarm.simulations.pooled import pool
 from kernelswarm.simulations.recorder import Recorder
@@ -94,7 +93,7 @@ class _Simulation:
 
     def run(self) -> Result:
         clock = time.perf_counter()
-        functions: Expansions = {}
+        functions: Functions = {}
         try:
             with self.experiment.backend.start(self.network.plans, self._starting) as engine:
                 self.backend = engine.describe()
@@ -145,12 +144,12 @@ class _Simulation:
         rate = self.done / spent if spent > 0.0 else 0.0
         self.observe(Progress(phase, self.done, self.network.rounds, self.recorder.last, rate))
 
-    def _result(self, functions: Expansions, wall: float, reason: str | None) -> Result:
+    def _result(self, functions: Functions, wall: float, reason: str | None) -> Result:
         experiment, network = self.experiment, self.network
         models = model_arrays(functions, self._neighbors())
         final = dict(self.recorder.last or {})
         if functions and experiment.evaluation.rkhs_distance:
-            final["rkhs_distance"] = self._hilbert_distance(functions)
+            final["rkhs_distance"] = self._distance(functions)
         config = experiment.to_dict()
         spent = final.get("seconds", 0.0)
         summary: dict[str, Any] = {
@@ -180,31 +179,13 @@ class _Simulation:
     def _neighbors(self) -> dict[int, tuple[int, ...]]:
         return {plan.neighborhood.node: plan.neighborhood.neighbors for plan in self.network.plans}
 
-    def _hilbert_distance(self, functions: Expansions) -> float:
-        """Average ``||f_i - f_j||_H`` over the edges; NaN where two nodes have different kernels."""
-        kernels = {plan.neighborhood.node: getattr(plan.learner, "kernel", None) for plan in self.network.plans}
-        if len(set(kernels.values())) > 1 or None in kernels.values():
-            return math.nan
+    def _distance(self, functions: Functions) -> float:
+        """Average ``||f_i - f_j||`` over the edges; NaN where two nodes' functions live in different spaces."""
         if len(functions) == 1:
             return 0.0
-        expansions = {}
-        for node, (points, weights, _) in functions.items():
-            expansion = Expansion(kernels[node], points.shape[1], weights.shape[1])  # type: ignore[arg-type]
-            expansions[node] = expansion.assign(points, weights)
-        edges = list(self.network.graph.edges)
-        return float(np.mean([expansions[i].distance(expansions[j]) for i, j in edges]))
-
-
-def model_arrays(functions: Expansions, neighbors: Mapping[int, tuple[int, ...]]) -> dict[str, Array]:
-    """Name the arrays of ``models.npz``: points_<node>, weights_<node> and, for proximity, dual_<i>_<j>."""
-    models: dict[str, Array] = {}
-    for node, (points, weights, duals) in sorted(functions.items()):
-        models[f"points_{node}"] = points
-        models[f"weights_{node}"] = weights
-        if duals is not None:
-            for other, dual in zip(neighbors[node], duals, strict=True):
-                models[f"dual_{node}_{other}"] = np.array(dual)
-    return models
+        learners = {plan.neighborhood.node: plan.learner for plan in self.network.plans}
+        found = {node: learners[node].function_from(learned.arrays) for node, learned in functions.items()}
+        return float(np.mean([found[i].distance(found[j]) for i, j in self.network.graph.edges]))
 
 
 def digest(models: Mapping[str, Array]) -> str:

@@ -23,7 +23,7 @@ radius = 3.0            # spreads the classes; 1.0 is the papers' problem, a har
 # name = "file"         # your own data: npz with arrays x and y, csv, parquet or svmlight
 # path = "data.npz"     # relative to this file
 
-[learner]
+[learner]               # polk, nystroem, random_features, linear
 name = "polk"
 loss = "multiclass_logistic"    # squared, huber, logistic, hinge, ...: must fit the stream
 step_size = 3.0                 # or {{ name = "diminishing", initial = 3.0, offset = 100.0 }}

@@ -49,7 +49,7 @@ class Plan:
                 [entry for entry in self.vary.get(table, ()) if isinstance(entry, Mapping)] if last == "name" else []
             )
             known = {entry.get("name") for entry in listed}
-            if known.isdisjoint(values):
+            if not any(isinstance(value, str) and value in known for value in values):
                 chosen[key] = list(values)
                 continue
             chosen[table] = []

@@ -23,10 +23,10 @@ MAY_IMPORT = {  # room -> the rooms it sees
 }
 LIBRARIES = {  # room -> the only libraries it uses besides the standard one
     "protocols": {"numpy", "scipy", "numba"},
-    "agents": {"numpy", "scipy", "numba"},
+    "agents": {"numpy", "scipy", "numba", "llvmlite"},
     "graphs": {"networkx", "numpy", "scipy"},
 }
-HEAVY = {"matplotlib", "networkx", "numba", "pandas", "pyarrow", "ray", "sklearn"}
+HEAVY = {"llvmlite", "matplotlib", "networkx", "numba", "pandas", "pyarrow", "ray", "sklearn"}
 LONGEST = 400  # lines; a longer file is more than one idea
 FILES = sorted(path for room in MAY_IMPORT for path in (ROOT / room).rglob("*.py"))
 

@@ -167,6 +167,8 @@ def test_the_file_says_what_to_vary_and_options_come_first(tmp_path: Path) -> No
     assert plan == Plan({"topology.name": ["ring", "star"], "protocol": protocols}, 4)
     assert plan.with_options() == plan
     assert plan.with_options({"rounds": [1, 2]}, 7) == Plan({"rounds": [1, 2]}, 7)
+    tables = [{"name": "isolated"}, {"name": "consensus", "form": "symmetric"}]
+    assert plan.with_options({"protocol": tables}) == Plan({"protocol": tables}, 4)
     narrowed = plan.with_options({"protocol.name": ["consensus", "centralized"]})
     assert narrowed == Plan({"protocol": [protocols[1], {"name": "centralized"}]}, 4)
     path.write_text("rounds = 5\n")

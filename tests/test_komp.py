@@ -1,6 +1,5 @@
 """KOMP decides as the paper's algorithm 1 does, and its factor stays the square root of the inverse Gram matrix."""
 
-import copy
 import math
 
 import numpy as np
@@ -177,30 +176,3 @@ def test_inner_product_and_distance_follow_their_definition():
 def test_functions_of_different_spaces_have_no_inner_product():
     with pytest.raises(ValueError, match="different spaces"):
         Expansion(Gaussian(1.0), 2, 1).inner(Expansion(Gaussian(2.0), 2, 1))
-
-
-@pytest.mark.parametrize(("inputs", "bandwidth", "epsilon"), [(20, 4.0, 0.01), (8, 1.0, 0.05), (2, 1.0, 1e-5)])
-def test_blocked_steps_decide_as_single_ones_do(monkeypatch, inputs, bandwidth, epsilon):
-    # Well conditioned in many dimensions; in two, the blocked step must notice that it may not be taken.
-    generator = np.random.default_rng(0)
-    direction = generator.normal(size=(inputs, 1))
-    function = Expansion(Gaussian(bandwidth), inputs, 1)
-    monkeypatch.setattr(expansion, "BLOCKED_FROM_ORDER", 0)
-    compared = 0
-    for _ in range(40):
-        points = generator.normal(size=(32, inputs))
-        rows, values = function.rows_and_values(points)
-        weights = (np.sin(points @ direction) - values) / 32
-        single = copy.deepcopy(function)
-        monkeypatch.setattr(expansion, "BLOCKED_FROM_SAMPLES", 1)
-        error, _ = function.step(points, weights, rows, 1.0 - 1e-6, epsilon)
-        monkeypatch.setattr(expansion, "BLOCKED_FROM_SAMPLES", 10**9)
-        expected, _ = single.step(points, weights, rows, 1.0 - 1e-6, epsilon)
-        if abs(expected - epsilon) > TIE * epsilon:
-            np.testing.assert_array_equal(function.points, single.points)
-            np.testing.assert_allclose(function.weights, single.weights, atol=1e-7)
-            assert error == pytest.approx(expected, rel=1e-5, abs=1e-9)
-            compared += 1
-        assert function.defect() < 1e-4
-    assert compared > 30
-    assert function.order > 20

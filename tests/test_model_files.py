@@ -15,6 +15,7 @@ import pytest
 import tomli_w
 from matplotlib.figure import Figure
 
+from kernelswarm.agents.expansion import Expansion
 from kernelswarm.agents.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
 from kernelswarm.agents.losses import Absolute, Hinge, Huber, Logistic, Loss, MulticlassLogistic, Squared
 from kernelswarm.simulations.errors import InputError
@@ -48,6 +49,10 @@ class Cosine:
         return np.ones(len(points))
 
 
+def expansion(kernel: Kernel, points: Array, weights: Array) -> Expansion:
+    return Expansion(kernel, points.shape[1], weights.shape[1]).assign(points, weights)
+
+
 def model(
     kernel: Kernel = KERNELS[0], loss: Loss = LOSSES[0], order: int = 12, inputs: int = 2, classes: Any = None
 ) -> Model:
@@ -56,7 +61,7 @@ def model(
         classes = np.array([3, 7]) if loss.task == "binary" else np.array(["a", "bb", "c"])
     outputs = {"regression": 1, "binary": 1, "multiclass": 3}[loss.task]
     points, weights = generator.normal(size=(order, inputs)), generator.normal(size=(order, outputs))
-    return Model(kernel, loss, points, weights, classes)
+    return Model(expansion(kernel, points, weights), loss, classes)
 
 
 @pytest.mark.parametrize("inputs", [2, 50])
@@ -76,7 +81,7 @@ def test_a_saved_model_predicts_the_same(tmp_path: Path, kernel: Kernel, loss: L
 
 @pytest.mark.parametrize("flat", [True, False])
 def test_an_empty_model_is_zero_everywhere(tmp_path: Path, flat: bool) -> None:
-    save(Model(Gaussian(), Squared(), np.empty((0, 3)), np.empty((0, 1)), flat=flat), tmp_path / "zero.npz")
+    save(Model(Expansion(Gaussian(), 3, 1), Squared(), flat=flat), tmp_path / "zero.npz")
     prediction = load(tmp_path / "zero.npz").predict(np.ones((5, 3)))
     np.testing.assert_array_equal(prediction, np.zeros(5) if flat else np.zeros((5, 1)))
 
@@ -132,7 +137,7 @@ def test_the_file_holds_plain_arrays(tmp_path: Path) -> None:
 
 
 def test_own_kernels_are_named_but_never_imported(tmp_path: Path) -> None:
-    written = Model(Cosine(2.0), Squared(), np.array([[0.1], [0.4]]), np.array([[1.0], [2.0]]))
+    written = Model(expansion(Cosine(2.0), np.array([[0.1], [0.4]]), np.array([[1.0], [2.0]])), Squared())
     save(written, tmp_path / "model.npz")
     with pytest.raises(InputError, match=r"your own kernel .*:Cosine.*load_model\(path, kernel=Cosine\(\.\.\.\)\)$"):
         load(tmp_path / "model.npz")
@@ -203,9 +208,12 @@ def corrupt(path: Path) -> None:
         (spoiled(described(kernel={"name": "os:system"})), "your own kernel os:system, and a model file runs no code"),
         (spoiled(described(loss={"name": "logistic"})), "classes must stand beside a loss for classification"),
         (spoiled(lambda arrays: arrays.pop("weights")), "has no array 'weights': it is not complete"),
-        (spoiled(lambda arrays: arrays.update(weights=np.ones(12))), r"weights is float64 of shape \(12,\), must be"),
-        (spoiled(lambda arrays: arrays.update(points=np.ones((12, 2), int))), r"points is int64 of shape \(12, 2\)"),
-        (spoiled(lambda arrays: arrays.update(weights=np.ones((11, 1)))), "points has 12 rows, weights has 11"),
+        (spoiled(lambda arrays: arrays.update(weights=np.ones(12))), r"weights has shape \(12,\), must be \(M, C\)"),
+        (
+            spoiled(lambda arrays: arrays.update(points=np.ones((12, 2), int))),
+            r"points is int64 of shape \(12, 2\), must",
+        ),
+        (spoiled(lambda arrays: arrays.update(weights=np.ones((11, 1)))), "M is 12 in points and 11 in weights"),
         (
             spoiled(lambda arrays: arrays["points"].__setitem__((3, 1), np.nan)),
             r"points\[3, 1\] is nan, must be finite",
@@ -327,7 +335,7 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         plot_model(model(inputs=3), axes)
     with pytest.raises(InputError, match=r"points have shape \(4, 1\)"):
         plot_model(model(), axes, np.ones((4, 1)))
-    two = Model(Gaussian(), Squared(), np.ones((1, 2)), np.ones((1, 2)))
+    two = Model(expansion(Gaussian(), np.ones((1, 2)), np.ones((1, 2))), Squared())
     with pytest.raises(InputError, match="a model of 2 outputs over two inputs cannot be drawn"):
         plot_model(two, axes)
-    plot_model(Model(Gaussian(), Squared(), np.empty((0, 1)), np.empty((0, 1))), axes)
+    plot_model(Model(Expansion(Gaussian(), 1, 1), Squared()), axes)

@@ -91,9 +91,11 @@ def assert_same(found, expected):
     functions, reports = found
     expected_functions, expected_reports = expected
     assert functions.keys() == expected_functions.keys()
-    for node, arrays in expected_functions.items():
-        for array, other in zip(functions[node], arrays, strict=True):
-            assert (array is None and other is None) or np.array_equal(array, other)
+    for node, (arrays, duals) in expected_functions.items():
+        assert functions[node].arrays.keys() == arrays.keys()
+        for name, array in arrays.items():
+            assert np.array_equal(functions[node].arrays[name], array), name
+        assert (functions[node].duals is None and duals is None) or np.array_equal(functions[node].duals, duals)
     for found_reports, wanted in zip(reports, expected_reports, strict=True):
         assert len(found_reports) == len(wanted)
         for report, other in zip(found_reports, wanted, strict=True):

@@ -85,6 +85,8 @@ def one_node(axes: Axes, learned: Learned, node: int, grid: Array, truth: Array 
     if truth is not None:
         axes.plot(grid[:, 0], truth[:, 0], color=style.BLACK, linestyle="--", linewidth=1.2, label="truth")
     points = learned.points(node)
+    if not len(points):
+        return
     axes.plot(
         points[:, 0],
         np.full(len(points), 0.02),

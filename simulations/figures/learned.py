@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.function import Function, dictionary
 from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.model_arrays import function_arrays
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.experiment import Experiment
@@ -20,54 +23,64 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Learned:
-    """The final functions of the nodes, ``f_i(x) = sum_m weights[m] kappa_i(points[m], x)``.
+    """The final functions of the nodes.
 
     Parameters
     ----------
     result : Result
-        The run; its ``models`` hold ``points_<node>`` and ``weights_<node>``.
+        The run; its ``models`` hold the functions' arrays.
     experiment : Experiment
-        Built from the run's configuration: it knows each node's kernel and loss, overrides included.
+        Built from the run's configuration: it knows each node's learner, overrides included.
     """
 
     result: Result
     experiment: Experiment
 
+    @cached_property
+    def functions(self) -> dict[int, Function]:
+        """The functions of the nodes that have one of their own, in sorted order of the labels."""
+        found = function_arrays(self.result.models)
+        return {node: self.experiment.learner_for(node).function_from(found[node]) for node in found}
+
     @property
     def nodes(self) -> list[int]:
         """The labels of the nodes whose models the result holds, sorted."""
-        return [node for node in sorted(self.result.graph.nodes) if f"points_{node}" in self.result.models]
+        return list(self.functions)
 
     @property
     def inputs(self) -> int:
         """p, the dimension of a point; 0 when there is no model."""
-        return self.result.models[f"points_{self.nodes[0]}"].shape[1] if self.nodes else 0
+        return next((function.inputs for function in self.functions.values()), 0)
 
     @property
     def outputs(self) -> int:
-        """C, the functions that share a dictionary; 0 when there is no model."""
-        return self.result.models[f"weights_{self.nodes[0]}"].shape[1] if self.nodes else 0
+        """C, the values of a function; 0 when there is no model."""
+        return next((function.outputs for function in self.functions.values()), 0)
+
+    @property
+    def written_in_points(self) -> bool:
+        """Whether any function is written in points, so that there is a dictionary to show."""
+        return any(hasattr(function, "points") for function in self.functions.values())
+
+    def function(self, node: int) -> Function:
+        """Return the function of a node: its own, or the one that all nodes share."""
+        return self.functions[self.owner(node)]
 
     def points(self, node: int) -> Array:
-        """Return the dictionary of a node, (M, p)."""
-        return self.result.models[f"points_{self.owner(node)}"]
+        """Return the dictionary of a node, (M, p); none where its function is written in features."""
+        return dictionary(self.function(node))
 
     def weights(self, node: int) -> Array:
-        """Return the weights of a node, (M, C)."""
-        return self.result.models[f"weights_{self.owner(node)}"]
+        """Return the weights of a node, one row for each point or feature, (M, C)."""
+        return self.function(node).weights
 
     def owner(self, node: int) -> int:
         """Return the node that holds the function of ``node``: itself, or the one learner that all nodes share."""
-        return node if f"points_{node}" in self.result.models else self.nodes[0]
+        return node if node in self.functions else self.nodes[0]
 
     def evaluate(self, node: int, points: Array) -> Array:
         """Evaluate the node's function at ``points`` (n, p); returns (n, C)."""
-        learner: Any = self.experiment.learner_for(self.owner(node))
-        centers = np.ascontiguousarray(self.points(node))
-        if not len(centers):
-            return np.zeros((len(points), self.outputs))
-        values: Array = learner.kernel.cross(np.ascontiguousarray(points), centers) @ self.weights(node)
-        return values
+        return self.function(node).values(np.ascontiguousarray(points))
 
     def decide(self, node: int, points: Array) -> Array:
         """Return the node's prediction at ``points`` (n, p) in the targets' unit, (n, q): a value, or a class index."""

@@ -12,6 +12,7 @@ from kernelswarm.simulations.figures import style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
     from kernelswarm.simulations.figures.learned import Learned, Reopened
 
@@ -66,7 +67,7 @@ def regions(axes: Axes, learned: Learned, node: int, sides: tuple[float, float, 
     x, y = np.linspace(left, right, GRID), np.linspace(bottom, top, GRID)
     plane = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     decided = learned.decide(node, plane)[:, 0].reshape(GRID, GRID)
-    palette = [style.lighter(style.CLASS_COLORS[k % len(style.CLASS_COLORS)], 0.6) for k in range(classes)]
+    palette = [region_color(k) for k in range(classes)]
     axes.imshow(
         decided,
         origin="lower",
@@ -78,8 +79,9 @@ def regions(axes: Axes, learned: Learned, node: int, sides: tuple[float, float, 
         aspect="auto",
     )
     _borders(axes, x, y, decided, classes, LEARNED)
-    points, leaning = learned.points(node), leanings(learned.weights(node))
-    for k in range(classes):
+    points = learned.points(node)
+    leaning = leanings(learned.weights(node)[: len(points)])
+    for k in range(classes if len(points) else 0):
         mine = points[leaning == k]
         axes.plot(mine[:, 0], mine[:, 1], **point_style(k), linestyle="none", clip_on=True)
     axes.set_xlim(left, right)
@@ -109,6 +111,11 @@ def _borders(axes: Axes, x: Array, y: Array, decided: Array, classes: int, look:
             axes.contour(x, y, mine, levels=[0.5], **look)
 
 
+def region_color(label: int) -> Any:
+    """Return the colour of the region of class ``label``."""
+    return style.lighter(style.CLASS_COLORS[label % len(style.CLASS_COLORS)], 0.6)
+
+
 def point_style(label: int) -> dict[str, Any]:
     """Return how a dictionary point of class ``label`` is drawn: colour and shape both tell the class."""
     return {
@@ -120,11 +127,16 @@ def point_style(label: int) -> dict[str, Any]:
     }
 
 
-def legend_entries(classes: int, known: bool) -> list[Line2D]:
-    """Return one legend entry per class, and one for the best decision when it is ``known``."""
+def legend_entries(classes: int, marked: bool, known: bool) -> list[Line2D | Patch]:
+    """Return one legend entry per class, a mark or else a patch, and one for the best decision when it is ``known``."""
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
-    entries = [Line2D([], [], linestyle="none", label=f"class {k}", **point_style(k)) for k in range(classes)]
+    entries: list[Line2D | Patch]
+    if marked:
+        entries = [Line2D([], [], linestyle="none", label=f"class {k}", **point_style(k)) for k in range(classes)]
+    else:
+        entries = [Patch(color=region_color(k), label=f"class {k}") for k in range(classes)]
     if known:
         entries.append(Line2D([], [], color=style.BLACK, linestyle="--", linewidth=1.0, label="best decision (Bayes)"))
     return entries

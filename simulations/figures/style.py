@@ -173,7 +173,7 @@ def column_label(column: str, config: dict[str, Any]) -> str:
         "progressive_risk": f"progressive risk ({loss_name(config)} loss)",
         "error": f"error ({error})",
         "global_error": f"pooled error ({error})",
-        "model_order": "model order (points a node)",
+        "model_order": "model order (points or features a node)",
         "disagreement": "disagreement (mean square)",
         "violation": "constraint violation (sum)",
         "scalars_sent": "scalars sent (network)",

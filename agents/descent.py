@@ -1,0 +1,74 @@
+"""What learners by stochastic gradient descent have in common: the ranges of their keys, and the implicit step."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.schedules import Schedule
+
+Array = npt.NDArray[np.float64]
+
+
+def check_step(step_size: Schedule, regularization: float, batch_size: int) -> None:
+    """Refuse values out of range with a ValueError that starts with the key."""
+    if not regularization >= 0.0:
+        raise ValueError(f"regularization = {regularization!r} must not be negative")
+    if batch_size < 1:
+        raise ValueError(f"batch_size = {batch_size!r} must be at least 1")
+    if step_size.largest * regularization >= 1.0:
+        raise ValueError(
+            f"step_size = {step_size.largest!r} must be below 1 / regularization, "
+            f"{1.0 / regularization:g}: lower the step size or the regularization"
+        )
+
+
+def implicit_weights(eta: float, gradients: Sequence[Array], curvatures: Sequence[float], gram: Array) -> Array:
+    """Return the weights ``-eta/b g`` that an implicit step gives all its points, (N, C).
+
+    The terms of curvature r are taken at the new function: g solves ``(I + diag(r) K diag(eta/b)) g = g_explicit``.
+
+    Parameters
+    ----------
+    eta : float
+        The step size.
+    gradients : sequence of Array
+        The explicit gradients at each set of points, (b_k, C).
+    curvatures : sequence of float
+        r of each set.
+    gram : Array
+        The inner products K of all points of all sets, (N, N).
+    """
+    if len(gradients) == 1:
+        gradient = gradients[0]
+        rates = np.full(len(gradient), eta / len(gradient))
+        stiffness = np.full(len(gradient), curvatures[0])
+    else:
+        gradient = np.concatenate(gradients)
+        sizes = [len(part) for part in gradients]
+        rates = np.repeat([eta / max(size, 1) for size in sizes], sizes)
+        stiffness = np.repeat(np.asarray(curvatures, dtype=np.float64), sizes)
+    weights: Array = solved(gram, gradient, rates, stiffness)
+    return weights
+
+
+@njit(cache=True)
+def solved(gram: Array, gradient: Array, rates: Array, stiffness: Array) -> Array:
+    size, outputs = gradient.shape
+    weights = np.empty((size, outputs))
+    if size == 1:
+        for c in range(outputs):
+            weights[0, c] = -rates[0] * gradient[0, c] / (1.0 + stiffness[0] * rates[0] * gram[0, 0])
+        return weights
+    system = np.empty((size, size))
+    for i in range(size):
+        for j in range(size):
+            system[i, j] = stiffness[i] * gram[i, j] * rates[j]
+        system[i, i] += 1.0
+    # numpy's own solve costs ten microseconds more, as much as a system of twenty points.
+    solution = np.linalg.solve(system, gradient)
+    for i in range(size):
+        for c in range(outputs):
+            weights[i, c] = -rates[i] * solution[i, c]
+    return weights

@@ -1,0 +1,53 @@
+"""The contract of what a learner has learned: a function that is evaluated, saved and compared."""
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+class Function(Protocol):
+    """A function of ``inputs`` numbers with ``outputs`` values, whatever it is made of."""
+
+    @property
+    def inputs(self) -> int:
+        """The dimension p of a point."""
+        ...
+
+    @property
+    def outputs(self) -> int:
+        """The number C of values."""
+        ...
+
+    @property
+    def order(self) -> int:
+        """The model order: how many dictionary points, features or inputs the function is a combination of."""
+        ...
+
+    @property
+    def weights(self) -> Array:
+        """The weights of the combination, one row for each of them, (order, C)."""
+        ...
+
+    def values(self, points: Array) -> Array:
+        """Evaluate the function at ``points`` (n, p): (n, C)."""
+        ...
+
+    def arrays(self) -> dict[str, Array]:
+        """Return all that the function is made of beside its learner's configuration, by the names it is saved under.
+
+        Saved arrays must not change when the learner goes on, so what it writes to is copied.
+        """
+        ...
+
+    def distance(self, other: Any) -> float:
+        """Compute ``||f - g||`` in the space of both functions; NaN where they have no space in common."""
+        ...
+
+
+def dictionary(function: Function) -> Array:
+    """Return the points that a function is written in, (M, p); none, (0, p), where it is written in features."""
+    points: Array | None = getattr(function, "points", None)
+    return np.zeros((0, function.inputs)) if points is None else points

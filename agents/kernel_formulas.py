@@ -1,0 +1,154 @@
+"""The arithmetic of the kernels, compiled: `kernels` holds the parts that users name.
+
+With at most `NARROW` inputs an entry is computed by plain loops over its own two rows, so it has the same bits
+whichever other rows are in the call; a node may therefore be evaluated alone or among others.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Array = npt.NDArray[np.float64]
+
+#: Up to this many inputs distances and inner products are plain loops, above it one matrix product.
+NARROW = 32
+
+#: A pair whose squared distance is below this share of its squared norms loses too many digits in the difference
+#: ||x||^2 - 2 x.c + ||c||^2 and is computed again by a plain loop. Equal rows so have distance exactly 0.
+CANCELLATION = 1e-4
+
+GAUSSIAN, LAPLACIAN, MATERN, POLYNOMIAL = range(4)
+
+
+@njit(cache=True)
+def _squared_norms(rows: Array) -> Array:
+    norms: Array = np.empty(rows.shape[0])
+    for i in range(rows.shape[0]):
+        total = 0.0
+        for k in range(rows.shape[1]):
+            total += rows[i, k] * rows[i, k]
+        norms[i] = total
+    return norms
+
+
+@njit(cache=True)
+def _squared_distance(points: Array, i: int, centers: Array, j: int) -> float:
+    total = 0.0
+    for k in range(points.shape[1]):
+        difference = points[i, k] - centers[j, k]
+        total += difference * difference
+    return total
+
+
+@njit(cache=True)
+def _squared_distances(points: Array, centers: Array, squares: Array) -> None:
+    n, m = points.shape[0], centers.shape[0]
+    if points.shape[1] <= NARROW:
+        for i in range(n):
+            for j in range(m):
+                squares[i, j] = _squared_distance(points, i, centers, j)
+        return
+    squares[:, :m] = np.dot(points, centers.T)
+    point_norms = _squared_norms(points)
+    center_norms = _squared_norms(centers)
+    for i in range(n):
+        for j in range(m):
+            norms = point_norms[i] + center_norms[j]
+            square = norms - 2.0 * squares[i, j]
+            if not square > CANCELLATION * norms:  # also where squared norms overflow
+                square = _squared_distance(points, i, centers, j)
+            squares[i, j] = max(square, 0.0)
+
+
+@njit(cache=True)
+def _gaussian(points: Array, centers: Array, bandwidth: float, values: Array) -> None:
+    _squared_distances(points, centers, values)
+    rate = 0.5 / (bandwidth * bandwidth)
+    for i in range(points.shape[0]):
+        for j in range(centers.shape[0]):
+            values[i, j] = math.exp(-rate * values[i, j])
+
+
+@njit(cache=True)
+def _laplacian(points: Array, centers: Array, bandwidth: float, values: Array) -> None:
+    for i in range(points.shape[0]):
+        for j in range(centers.shape[0]):
+            total = 0.0
+            for k in range(points.shape[1]):
+                total += abs(points[i, k] - centers[j, k])
+            values[i, j] = math.exp(-total / bandwidth)
+
+
+@njit(cache=True)
+def _matern(points: Array, centers: Array, bandwidth: float, smoothness: float, values: Array) -> None:
+    _squared_distances(points, centers, values)
+    twice = 2.0 * smoothness  # 3 or 5
+    curved = 1.0 / 3.0 if smoothness == 2.5 else 0.0
+    rate = math.sqrt(twice) / bandwidth
+    for i in range(points.shape[0]):
+        for j in range(centers.shape[0]):
+            distance = rate * math.sqrt(values[i, j])
+            # Far away the polynomial may be infinite while the exponential is 0.
+            if distance > 750.0:
+                values[i, j] = 0.0
+            else:
+                values[i, j] = (1.0 + distance * (1.0 + curved * distance)) * math.exp(-distance)
+
+
+@njit(cache=True)
+def _power(base: float, degree: int) -> float:
+    # Repeated multiplication gives the same bits compiled and not; the ** operator does not.
+    value = base
+    for _ in range(degree - 1):
+        value *= base
+    return value
+
+
+@njit(cache=True)
+def _polynomial(points: Array, centers: Array, scale: float, offset: float, degree: int, values: Array) -> None:
+    n, m = points.shape[0], centers.shape[0]
+    if points.shape[1] <= NARROW:
+        for i in range(n):
+            for j in range(m):
+                product = 0.0
+                for k in range(points.shape[1]):
+                    product += points[i, k] * centers[j, k]
+                values[i, j] = product
+    else:
+        values[:, :m] = np.dot(points, centers.T)
+    for i in range(n):
+        for j in range(m):
+            values[i, j] = _power(scale * values[i, j] + offset, degree)
+
+
+@njit(cache=True)
+def polynomial_diagonal(points: Array, scale: float, offset: float, degree: int) -> Array:
+    norms: Array = _squared_norms(points)
+    for i in range(norms.shape[0]):
+        norms[i] = _power(scale * norms[i] + offset, degree)
+    return norms
+
+
+@njit(cache=True)
+def cross(number: int, first: float, second: float, third: float, points: Array, centers: Array, values: Array) -> None:
+    """Evaluate kernel ``number`` with its parameters for all pairs: (n, p) and (m, p) fill the first m columns of
+    ``values``, all C-contiguous."""
+    if number == GAUSSIAN:
+        _gaussian(points, centers, first, values)
+    elif number == LAPLACIAN:
+        _laplacian(points, centers, first, values)
+    elif number == MATERN:
+        _matern(points, centers, first, second, values)
+    else:
+        _polynomial(points, centers, first, second, int(third), values)
+
+
+@njit(cache=True)
+def among(number: int, first: float, second: float, third: float, points: Array, values: Array) -> None:
+    """Evaluate kernel ``number`` for all pairs of ``points`` (n, p), as `cross` of the points with themselves does."""
+    if len(points) == 1 and number != POLYNOMIAL:
+        values[0, 0] = 1.0
+    else:
+        cross(number, first, second, third, points, points, values)

@@ -1,0 +1,147 @@
+"""Learners whose functions are linear in a fixed number of features: ``f(x) = W' phi(x)``.
+
+What is the same for all of them is here: evaluation from the features, and gradient descent on the weights. A learner
+adds its features.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.descent import check_step, implicit_weights
+from kernelswarm.agents.function import Function
+from kernelswarm.agents.learner import Evaluation, Info
+from kernelswarm.agents.losses import Loss, Squared
+from kernelswarm.agents.schedules import Constant, Schedule
+
+Array = npt.NDArray[np.float64]
+
+
+class FeatureFunction(Function, Protocol):
+    """A function that is linear in its features."""
+
+    coefficients: Array
+    """The weights of all features, (L, C); the learner writes to them."""
+
+    @property
+    def shrunk(self) -> int:
+        """How many of the features, from the first, are regularised."""
+        ...
+
+    def features(self, points: Array) -> Array:
+        """Compute ``phi`` at ``points`` (n, p): (n, L)."""
+        ...
+
+
+class FeatureState:
+    """Everything such a learner changes: the function's weights, and the number of steps taken."""
+
+    __slots__ = ("function", "steps")
+
+    def __init__(self, function: FeatureFunction) -> None:
+        self.function = function
+        self.steps = 0
+
+
+@dataclass(frozen=True)
+class LinearInFeatures:
+    """Stochastic gradient descent on the weights of fixed features, with Tikhonov regularization.
+
+    One step on sets of b points each is
+
+        W <- (1 - eta lambda) W - sum_sets (eta / b) sum_k phi(x_k) g_k'
+
+    where g_k is the derivative of the loss plus the coupling's at x_k. The implicit step takes the coupling, and a
+    quadratic loss, at the new function: the Gram matrix of its points is ``Phi Phi'``.
+    """
+
+    loss: Loss = field(default=Squared(), metadata={"part": "loss"})
+    step_size: Schedule = field(default=Constant(0.1), metadata={"part": "schedule", "scalar": "constant"})
+    regularization: float = 1e-6
+    batch_size: int = 1
+
+    def __post_init__(self) -> None:
+        check_step(self.step_size, self.regularization, self.batch_size)
+
+    def eta(self, state: FeatureState) -> float:
+        """Return the step size of the step to come."""
+        return self.step_size.at(state.steps)
+
+    def evaluate(self, state: FeatureState, points: Array) -> Evaluation:
+        """Evaluate the current function at ``points`` (n, p), and keep the features for the step."""
+        features = state.function.features(points)
+        return Evaluation(points, features, combine(features, state.function.coefficients))
+
+    def gradient(self, state: FeatureState, own: Evaluation, targets: Array) -> Array:
+        """Return the loss's derivatives at the samples, (n, C)."""
+        return self.loss.derivatives(own.values, targets)
+
+    def step(
+        self,
+        state: FeatureState,
+        evaluations: Sequence[Evaluation],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None = None,
+    ) -> Info:
+        """Take one step along ``sum_k mean_n gradients[k][n] phi(points_k[n])``.
+
+        Parameters
+        ----------
+        state : FeatureState
+            Advanced in place; the evaluations must be of its present function.
+        evaluations : sequence of Evaluation
+            The node's own samples and, in the symmetric form, each neighbour's.
+        gradients : sequence of Array
+            The derivatives at the points of each evaluation, (n_k, C).
+        curvatures : sequence of float, optional
+            The second derivative of the terms at each evaluation's points; given, the step is implicit.
+        """
+        eta = self.step_size.at(state.steps)
+        function = state.function
+        shrink = 1.0 - eta * self.regularization
+        if curvatures is None:
+            for evaluation, gradient in zip(evaluations, gradients, strict=True):
+                weights = gradient * (-eta / max(len(gradient), 1))
+                descend(function.coefficients, evaluation.rows, weights, shrink, function.shrunk)
+                shrink = 1.0
+        else:
+            features = np.concatenate([evaluation.rows for evaluation in evaluations])
+            weights = implicit_weights(eta, gradients, curvatures, np.dot(features, features.T))
+            descend(function.coefficients, features, weights, shrink, function.shrunk)
+        state.steps += 1
+        return Info(0.0, eta)
+
+    def function(self, state: FeatureState) -> FeatureFunction:
+        """Return the current function."""
+        return state.function
+
+
+@njit(cache=True)
+def combine(features: Array, coefficients: Array) -> Array:
+    """Evaluate from the features (n, L) and their weights (L, C): (n, C)."""
+    size, outputs = features.shape[0], coefficients.shape[1]
+    values = np.zeros((size, outputs))
+    for n in range(size):
+        for m in range(features.shape[1]):
+            feature = features[n, m]
+            for c in range(outputs):
+                values[n, c] += feature * coefficients[m, c]
+    return values
+
+
+@njit(cache=True)
+def descend(coefficients: Array, features: Array, weights: Array, shrink: float, shrunk: int) -> None:
+    """Scale the first ``shrunk`` rows of the coefficients (L, C), then add ``features' weights``, (n, L)' (n, C)."""
+    outputs = coefficients.shape[1]
+    for m in range(shrunk):
+        for c in range(outputs):
+            coefficients[m, c] *= shrink
+    for n in range(features.shape[0]):
+        for m in range(coefficients.shape[0]):
+            feature = features[n, m]
+            for c in range(outputs):
+                coefficients[m, c] += feature * weights[n, c]

@@ -1,0 +1,358 @@
+"""Many agents held in arrays, so that whole rounds run in compiled code: the fast way to live through what the agents
+define.
+
+The agents remain what they are: their functions become views of the arrays, and before anybody looks at them they are
+settled, brought up to date. Where something comes up that only single agents can do, the population dissolves into
+them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents import passes
+from kernelswarm.agents.agent import DIVERGED, Agent, Draws, Outgoing
+from kernelswarm.agents.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES
+from kernelswarm.agents.learner import Learner
+from kernelswarm.agents.polk import Polk
+from kernelswarm.agents.population_arrays import (
+    coupling_of,
+    functions_of,
+    hear,
+    links_of,
+    messages_of,
+    parts_of,
+    sums_of,
+)
+from kernelswarm.agents.population_rounds import DONE, LARGE_VALUES, PAUSED, live, points_taken
+from kernelswarm.protocols import tolerances
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.contract import Rule
+from kernelswarm.protocols.isolated import Isolated
+from kernelswarm.protocols.proximity import Proximity, ProximityState
+from kernelswarm.protocols.tolerances import ToleranceState
+
+Array = npt.NDArray[np.float64]
+
+AHEAD = 2**22
+"""Numbers that are drawn ahead, at most, for all nodes together."""
+
+LONGEST = 256
+"""Rounds for which samples are drawn ahead, at most."""
+
+WASTED = 2**28
+"""Entries of factors, at most, that lie unused because nodes have dictionaries of different sizes: 2 GB."""
+
+RULES: set[type] = {Isolated, Consensus, Proximity}
+TOLERANCES: set[type] = {
+    tolerances.Constant,
+    tolerances.Edges,
+    tolerances.Location,
+    tolerances.TrueDifference,
+    tolerances.Adaptive,
+}
+
+
+def obstacle(learners: Sequence[Learner], rule: Rule) -> str | None:
+    """Say what keeps agents out of compiled rounds; None where nothing does."""
+    if type(rule) not in RULES:
+        return f"the protocol {type(rule).__name__}"
+    if isinstance(rule, Proximity) and type(rule.gamma) not in TOLERANCES:
+        return f"the tolerance {type(rule.gamma).__name__}"
+    for learner in {id(learner): learner for learner in learners}.values():
+        if type(learner) is not Polk:
+            return f"the learner {type(learner).__name__}"
+        found = passes.obstacle(learner)
+        if found is not None:
+            return found
+    if len({learner.batch_size for learner in learners}) > 1:
+        return "batch sizes that differ from node to node"
+    return None
+
+
+class Ahead:
+    """Samples that were drawn too early, followed by those of the source that they came from."""
+
+    def __init__(self, points: Array, targets: Array, source: Draws) -> None:
+        self.source = source
+        self._points, self._targets = points, targets
+
+    def draw(self, count: int) -> tuple[Array, Array]:
+        """Return the next points (b, p) with their targets (b, q); fewer when the data is used up."""
+        points, targets = self._points[:count], self._targets[:count]
+        self._points, self._targets = self._points[count:], self._targets[count:]
+        more = self.source.draw(count - len(points))
+        return np.concatenate([points, more[0]]), np.concatenate([targets, more[1]])
+
+
+class Population:
+    """Agents in arrays, living through rounds together.
+
+    Parameters
+    ----------
+    agents : sequence of Agent
+        In sorted order of their labels, past the rounds that prime the network, with whole batches in flight.
+    messages : mapping of int to Outgoing
+        What these agents and the outside nodes that they hear from sent last, by label.
+    """
+
+    def __init__(self, agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> None:
+        self.agents = agents
+        self._size: int = agents[0].learner.batch_size
+        self._outside = _outside(agents)
+        places = {agent.node: i for i, agent in enumerate(agents)}
+        places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
+        self._places = places
+        self._coupling = coupling_of(agents[0].rule)
+        self._parts = parts_of([agent.learner for agent in agents])
+        self._links = links_of(agents, places)
+        self._most = max(points_taken(self._links, i, self._size, self._coupling.symmetric) for i in range(len(agents)))
+        capacity = self._wanted_capacity([agent.state.function.order for agent in agents], 0)
+        self._messages = messages_of(agents, self._links, places, capacity)
+        self._functions = functions_of(agents, capacity)
+        self._sums = sums_of(agents, len(self._links.other))
+        self._at = 0  # of the samples that are learned from next
+        self._lived = agents[0].round
+        self._settled = 0  # rounds since the agents were brought up to date are those beyond
+        self._step_sizes = self._bounds = np.zeros((len(agents), 0))
+        width, columns = agents[0].state.function.inputs, _in_flight(agents[0])[1].shape[1]
+        self._points = np.zeros((len(places), 2, self._size, width))
+        self._targets = np.zeros((len(agents), 2, self._size, columns))
+        for i, agent in enumerate(agents):
+            self._points[i, 0], self._targets[i, 0], self._points[i, 1], self._targets[i, 1] = _in_flight(agent)
+            for other, evaluation in zip(agent.neighbors, agent.theirs, strict=True):
+                self._points[places[other], 0] = evaluation.points
+        for e, (_, message, slot) in enumerate(self._heard(messages)):
+            hear(self._messages, self._links, e, message, slot)
+        for node in self._outside:
+            self._points[places[node], 1] = messages[node].points
+
+    def hear(self, messages: Mapping[int, Outgoing]) -> bool:
+        """Take in what the outside nodes sent; False where a batch of theirs is not whole."""
+        for node in self._outside:
+            if len(messages[node].points) != self._size:
+                return False
+            self._points[self._places[node], self._at + 1] = messages[node].points
+        edges = ((e, *found) for e, found in enumerate(self._heard(messages)))
+        return all(
+            hear(self._messages, self._links, e, message, slot)
+            for e, place, message, slot in edges
+            if place >= len(self.agents)
+        )
+
+    def run(self, rounds: int) -> int:
+        """Live through ``rounds`` rounds; returns how many could be lived, fewer where single agents must go on.
+
+        Raises
+        ------
+        DivergenceError
+            When a node's iteration grows without bound.
+        """
+        left = rounds
+        while left:
+            if self._at >= self._step_sizes.shape[1] and not self._draw(left):
+                break
+            count = min(left, self._step_sizes.shape[1] - self._at)
+            reason, lived, node, curvature = live(
+                self._functions,
+                self._parts,
+                self._links,
+                self._messages,
+                self._sums,
+                self._coupling,
+                self._points,
+                self._targets,
+                self._step_sizes,
+                self._bounds,
+                self._at,
+                count,
+                self._lived,
+                DIVERGED,
+            )
+            self._at += lived
+            self._lived += lived
+            self._settled += lived
+            left -= lived
+            if reason == PAUSED:
+                if not self._attend():
+                    break
+            elif reason != DONE:
+                self.settle()
+                agent = self.agents[node]
+                if reason == LARGE_VALUES:
+                    agent.check_values(self._messages.values[node])
+                agent.check_stability(agent.learner.eta(agent.state) / self._size, curvature)
+        return rounds - left
+
+    def settle(self) -> None:
+        """Bring the agents up to date."""
+        rounds, self._settled = self._settled, 0
+        functions, links, sums = self._functions, self._links, self._sums
+        for i, agent in enumerate(self.agents):
+            state, tally = agent.state, agent.tally
+            state.function.order = int(functions.order[i])
+            state.budget = float(functions.alpha[i])
+            state.changes = int(functions.changes[i])
+            state.steps += rounds
+            agent.round += rounds
+            agent.samples += rounds * self._size
+            agent.largest_target = float(sums.largest_target[i])
+            tally.rounds += rounds
+            tally.samples += rounds * self._size
+            tally.loss = float(sums.loss[i])
+            tally.compression_error = float(sums.compression_error[i])
+            if agent.neighbors:
+                edges = slice(links.start[i], links.start[i + 1])
+                tally.gap_rounds += rounds
+                tally.gaps = sums.gaps[edges].copy()
+                tally.violation = sums.violation[edges].copy()
+                tally.scalars_sent += rounds * self._scalars(len(agent.neighbors))
+                if self._coupling.proximity:
+                    averages = links.average[edges] if self._coupling.adaptive else np.zeros(0)
+                    known = ToleranceState(links.tolerance[edges].copy(), averages.copy())
+                    agent.links = ProximityState(links.strength[edges].copy(), known, agent.links.curvature)
+
+    def restart_sums(self) -> None:
+        """Begin new sums after a report."""
+        self._sums = sums_of(self.agents, len(self._links.other))
+
+    def outgoing(self, i: int) -> Outgoing:
+        """Return what agent i sent last, as views that the next round overwrites."""
+        edges = slice(self._links.start[i], self._links.start[i + 1])
+        symmetric = self._coupling.symmetric
+        return Outgoing(
+            self._points[i, self._at + 1],
+            self._messages.values[i] if symmetric else None,
+            [self._messages.answers[back] for back in self._links.reverse[edges]],
+            self._links.strength[edges] if symmetric and self._coupling.proximity else None,
+        )
+
+    def dissolve(self) -> dict[int, Outgoing]:
+        """Hand everything back to the agents; returns what they sent last, by label."""
+        self.settle()
+        at = self._at
+        sent = {}
+        for i, agent in enumerate(self.agents):
+            last = self.outgoing(i)
+            sent[agent.node] = Outgoing(
+                last.points.copy(),
+                None if last.own is None else last.own.copy(),
+                [None if answer is None else answer.copy() for answer in last.answers],
+                None if last.duals is None else last.duals.copy(),
+            )
+        for i, agent in enumerate(self.agents):
+            agent.own = agent.learner.evaluate(agent.state, self._points[i, at].copy())
+            agent.targets = self._targets[i, at].copy()
+            agent.theirs = [
+                agent.learner.evaluate(agent.state, self._points[self._places[other], at].copy())
+                for other in agent.neighbors
+            ]
+            agent.following = sent[agent.node].points, self._targets[i, at + 1].copy()
+            width, columns = self._points.shape[3], self._targets.shape[3]
+            points = self._points[i, at + 2 :].reshape(-1, width)
+            if len(points):
+                agent.source = Ahead(points, self._targets[i, at + 2 :].reshape(-1, columns), agent.source)
+        return sent
+
+    def _draw(self, rounds: int) -> bool:
+        """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
+        nodes, size = len(self.agents), self._size
+        width, columns = self._points.shape[3], self._targets.shape[3]
+        ahead = min(rounds if not self._outside else LONGEST, LONGEST, AHEAD // (nodes * size * (width + columns)) + 1)
+        drawn = [agent.source.draw(ahead * size) for agent in self.agents]
+        whole = min(len(points) // size for points, _ in drawn)
+        for agent, (x, y) in zip(self.agents, drawn, strict=True):
+            if len(x) > whole * size:
+                agent.source = Ahead(x[whole * size :], y[whole * size :], agent.source)
+        if not whole:
+            return False
+        points = np.zeros((len(self._points), whole + 2, size, width))
+        targets = np.zeros((nodes, whole + 2, size, columns))
+        points[:, :2] = self._points[:, self._at : self._at + 2]
+        targets[:, :2] = self._targets[:, self._at : self._at + 2]
+        for i, (x, y) in enumerate(drawn):
+            points[i, 2:] = x[: whole * size].reshape(whole, size, width)
+            targets[i, 2:] = y[: whole * size].reshape(whole, size, columns)
+        self._points, self._targets, self._at = points, targets, 0
+        self._step_sizes = np.empty((nodes, whole))
+        self._bounds = np.empty((nodes, whole))
+        for i, agent in enumerate(self.agents):
+            learner = cast(Polk, agent.learner)
+            steps = agent.state.steps + self._settled
+            self._step_sizes[i] = passes.step_sizes(learner.step_size, steps, whole)
+            self._bounds[i] = passes.bounds(learner.budget, agent.state.budget, self._step_sizes[i])
+        return True
+
+    def _attend(self) -> bool:
+        """Look at factors and make room; False where a step must go in blocks or the arrays would be too wide."""
+        functions = self._functions
+        for i in np.flatnonzero(functions.inspect).tolist():
+            agent = self.agents[i]
+            agent.state.function.order = int(functions.order[i])
+            cast(Polk, agent.learner).inspect(agent.state)
+            functions.changes[i] = 0
+            functions.inspect[i] = False
+        if self._most >= BLOCKED_FROM_SAMPLES and functions.order.max() >= BLOCKED_FROM_ORDER:
+            return False
+        capacity = functions.points.shape[1]
+        if functions.order.max() + self._most <= capacity:
+            return True
+        capacity = self._wanted_capacity(functions.order.tolist(), capacity)
+        used = int((functions.order**2).sum())
+        if len(self.agents) * capacity**2 - used > max(WASTED, 8 * used):
+            return False
+        self.settle()
+        rows, their_rows = self._messages.rows, self._messages.their_rows
+        wider = [np.zeros((*old.shape[:2], capacity if len(old) else 0)) for old in (rows, their_rows)]
+        for old, new in zip((rows, their_rows), wider, strict=True):
+            new[:, :, : old.shape[2]] = old
+        self._messages = self._messages._replace(rows=wider[0], their_rows=wider[1])
+        self._functions = functions_of(self.agents, capacity)
+        return True
+
+    def _wanted_capacity(self, orders: Sequence[int], capacity: int) -> int:
+        return max(max(orders) + self._most, 8 + self._most, capacity * 3 // 2)
+
+    def _scalars(self, degree: int) -> int:
+        """Count what a node sends in a round: points and answers; symmetric, also its values and dual variables."""
+        width, outputs = self._points.shape[3], self._messages.values.shape[2]
+        each: int = self._size * (width + outputs)
+        if self._coupling.symmetric:
+            each += self._size * outputs + self._coupling.proximity
+        return degree * each
+
+    def _heard(self, messages: Mapping[int, Outgoing]) -> list[tuple[int, Outgoing, int]]:
+        """List, edge by edge, the place of the neighbour, its message, and the node's place among its neighbours."""
+        return [
+            (self._places[other], messages[other], slot)
+            for agent in self.agents
+            for other, slot in zip(agent.neighbors, agent.slots, strict=True)
+            if other in messages
+        ]
+
+
+def fits(agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> bool:
+    """Tell whether every agent has learned its part of priming and every batch in flight is whole."""
+    size = agents[0].learner.batch_size
+    for agent in agents:
+        if agent.own is None or agent.following is None or agent.targets is None:
+            return False
+        if len(agent.own.points) != size or len(agent.following[0]) != size:
+            return False
+        if any(len(evaluation.points) != size for evaluation in agent.theirs):
+            return False
+    return all(len(messages[node].points) == size for node in _outside(agents))
+
+
+def _outside(agents: Sequence[Agent]) -> list[int]:
+    return sorted({other for agent in agents for other in agent.neighbors} - {agent.node for agent in agents})
+
+
+def _in_flight(agent: Agent) -> tuple[Array, Array, Array, Array]:
+    """Return the points and targets that an agent learns from next, and those that follow."""
+    assert agent.own is not None
+    assert agent.targets is not None
+    assert agent.following is not None
+    return agent.own.points, agent.targets, *agent.following

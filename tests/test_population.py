@@ -1,0 +1,268 @@
+"""Agents in arrays live through the rounds of single agents, bit for bit."""
+
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.agents import population
+from kernelswarm.agents.agent import DivergenceError
+from kernelswarm.agents.kernels import Gaussian
+from kernelswarm.agents.population import Ahead, obstacle
+from kernelswarm.protocols.centralized import Centralized
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.isolated import Isolated
+from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.network import open_network
+from kernelswarm.simulations.pooled import pool
+from kernelswarm.simulations.serial import SerialEngine
+
+GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7)])
+PROTOCOLS = {
+    "isolated": {"name": "isolated"},
+    "isolated, implicit": {"name": "isolated", "step": "implicit"},
+    "consensus": {"name": "consensus", "penalty": 0.3},
+    "consensus, symmetric": {"name": "consensus", "penalty": 0.3, "form": "symmetric"},
+    "consensus, implicit": {"name": "consensus", "penalty": 9.0, "step": "implicit"},
+    "proximity": {"name": "proximity", "gamma": 0.05, "dual_max": 0.5},
+    "proximity, symmetric": {"name": "proximity", "gamma": 0.05, "dual_max": 0.3, "form": "symmetric"},
+    "proximity, adaptive": {"name": "proximity", "gamma": {"name": "adaptive"}, "step": "implicit"},
+    "proximity, adaptive, symmetric": {
+        "name": "proximity",
+        "gamma": {"name": "adaptive", "scale": 1.5},
+        "form": "symmetric",
+        "step": "implicit",
+    },
+    "proximity, by edge": {
+        "name": "proximity",
+        "gamma": {"name": "edges", "values": {"0-1": 0.2}, "default": 0.1},
+        "dual_max": 0.5,
+    },
+}
+LOSSES = {
+    "sine_regression": ["squared", "huber", "absolute"],
+    "gaussian_mixture": ["multiclass_logistic", "multiclass_hinge"],
+}
+
+
+def experiment(protocol, loss="squared", stream=None, graph=GRAPH, batch=1, nodes=(), **learner):
+    return Experiment.from_dict(
+        {
+            "topology": graph,
+            "stream": stream or {"name": "sine_regression", "noise": 0.3},
+            "learner": {
+                "name": "polk",
+                "loss": loss,
+                "step_size": 0.2,
+                "regularization": 1e-3,
+                "batch_size": batch,
+                "kernel": {"name": "gaussian", "bandwidth": 0.4},
+                "budget": {"epsilon": 0.05},
+                **learner,
+            },
+            "protocol": protocol,
+            "node": list(nodes),
+        }
+    )
+
+
+def engines(description, blocks=None):
+    """The same network in arrays and as single agents."""
+    for compiled in (True, False):
+        plans = open_network(description).plans
+        parts = [plans] if blocks is None else [[plans[k] for k in block] for block in blocks]
+        yield SerialEngine(parts, compiled)
+
+
+def in_arrays(engine):
+    return [block._population is not None for block in engine.blocks]
+
+
+def assert_equal(left, right, held_out):
+    """Functions, dual variables and everything that is reported are the same numbers."""
+    for mine, yours in zip(left.report(held_out), right.report(held_out), strict=True):
+        assert (mine.node, mine.neighbors) == (yours.node, yours.neighbors)
+        np.testing.assert_equal(mine.figures, yours.figures)
+        for name in ("gaps", "violation", "tolerances", "duals", "common"):
+            np.testing.assert_array_equal(getattr(mine, name), getattr(yours, name))
+    for node, found in left.functions().items():
+        arrays, duals = right.functions()[node]
+        for name, array in found[0].items():
+            np.testing.assert_array_equal(array, arrays[name])
+        np.testing.assert_equal(found[1], duals)
+
+
+def pooled(description):
+    return pool([source.held_out(0) for source in open_network(description).source.nodes], 50)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=list(PROTOCOLS))
+def test_same_bits_as_single_agents(protocol, batch):
+    description = experiment(protocol, batch=batch)
+    arrays, single = engines(description)
+    for rounds in (1, 7, 40):
+        arrays.run(rounds)
+        single.run(rounds)
+        assert_equal(arrays, single, pooled(description))
+    assert in_arrays(arrays) == [True]
+    assert in_arrays(single) == [False]
+
+
+@pytest.mark.parametrize(
+    "protocol", ["consensus", "consensus, symmetric", "proximity, symmetric", "proximity, adaptive"]
+)
+@pytest.mark.parametrize("blocks", [[[0, 1], [2, 3, 4]], [[0, 3], [4], [1, 2]]], ids=str)
+def test_same_bits_in_blocks(protocol, blocks):
+    description = experiment(PROTOCOLS[protocol], batch=2)
+    arrays, single = engines(description, blocks)
+    for rounds in (3, 30):
+        arrays.run(rounds)
+        single.run(rounds)
+        assert_equal(arrays, single, pooled(description))
+    assert all(in_arrays(arrays))
+
+
+@pytest.mark.parametrize(("stream", "loss"), [(stream, loss) for stream, all_of in LOSSES.items() for loss in all_of])
+@pytest.mark.parametrize("kernel", ["laplacian", "matern", "polynomial"])
+def test_same_bits_for_every_loss_and_kernel(stream, loss, kernel):
+    scale = {"scale": 0.2} if kernel == "polynomial" else {}
+    description = experiment(
+        PROTOCOLS["consensus, symmetric"], loss, {"name": stream}, kernel={"name": kernel, **scale}, step_size=0.02
+    )
+    arrays, single = engines(description)
+    arrays.run(40)
+    single.run(40)
+    assert_equal(arrays, single, pooled(description))
+    assert in_arrays(arrays) == [True]
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        {"budget": {"target_order": 8, "alpha": 0.1, "gain": 0.02}},
+        {"step_size": {"name": "diminishing", "initial": 0.3, "offset": 20.0}, "budget": {"parsimony": 0.3}},
+    ],
+    ids=str,
+)
+def test_schedules_budgets_and_nodes_of_their_own(learner):
+    nodes = [
+        {"nodes": [0, 5], "learner": {"kernel": {"name": "matern", "bandwidth": 0.7}, "regularization": 1e-4}},
+        {"nodes": [2], "learner": {"loss": {"name": "huber", "threshold": 0.2}, "budget": {"epsilon": 0.1}}},
+    ]
+    description = experiment(PROTOCOLS["consensus"], nodes=nodes, **learner)
+    arrays, single = engines(description)
+    arrays.run(90)
+    single.run(90)
+    assert_equal(arrays, single, pooled(description))
+    assert in_arrays(arrays) == [True]
+
+
+def test_dictionaries_outgrow_their_room_and_factors_are_looked_at():
+    description = experiment(
+        PROTOCOLS["consensus"], kernel={"name": "laplacian", "bandwidth": 0.3}, budget={"epsilon": 0.02}
+    )
+    arrays, single = engines(description)
+    for _ in range(2):
+        arrays.run(600)
+        single.run(600)
+        assert_equal(arrays, single, pooled(description))
+    changes = [agent.state.changes for agent in arrays.blocks[0].agents]
+    assert changes == [agent.state.changes for agent in single.blocks[0].agents]
+    assert max(agent.function.order for agent in single.blocks[0].agents) > 30
+
+
+@pytest.mark.parametrize("blocks", [None, [[0, 1], [2, 3, 4]]], ids=["one block", "two blocks"])
+def test_data_that_ends_at_different_times_ends_in_single_agents(tmp_path, blocks):
+    generator = np.random.default_rng(0)
+    rows = [90, 63, 71, 90, 45]
+    nodes = np.repeat(sorted(GRAPH), rows)
+    x = generator.normal(size=(len(nodes), 2))
+    np.savez(tmp_path / "data.npz", x=x, y=np.sin(x[:, 0]), node=nodes)
+    stream = {"name": "file", "path": str(tmp_path / "data.npz")}
+    description = experiment(PROTOCOLS["consensus, symmetric"], stream=stream, batch=3)
+    arrays, single = engines(description, blocks)
+    arrays.run(1)
+    assert all(in_arrays(arrays))
+    for rounds in (1, 2, 40):
+        arrays.run(rounds)
+        single.run(rounds if rounds > 1 else 2)
+        assert_equal(arrays, single, pooled(description))
+    assert not any(in_arrays(arrays))
+
+
+def test_steps_that_go_in_blocks_end_in_single_agents(monkeypatch):
+    monkeypatch.setattr(population, "BLOCKED_FROM_SAMPLES", 1)
+    monkeypatch.setattr(population, "BLOCKED_FROM_ORDER", 5)
+    description = experiment(PROTOCOLS["consensus"])
+    arrays, single = engines(description)
+    arrays.run(200)
+    single.run(200)
+    assert_equal(arrays, single, pooled(description))
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        {"name": "proximity", "gamma": 0.0, "delta": 0.0},
+        {"name": "proximity", "gamma": 0.0, "delta": 0.0, "form": "symmetric"},
+        {"name": "isolated"},
+    ],
+    ids=["one_sided", "symmetric", "values"],
+)
+def test_divergence_is_reported_in_the_same_words(protocol):
+    kernel = {"name": "polynomial", "degree": 4} if protocol["name"] == "isolated" else {"name": "gaussian"}
+    description = experiment(protocol, kernel=kernel, step_size=0.6)
+    found = []
+    for engine in engines(description):
+        with pytest.raises(DivergenceError) as caught:
+            engine.run(4000)
+        found.append(str(caught.value))
+    assert found[0] == found[1]
+    assert "diverged in round" in found[0]
+
+
+@dataclass(frozen=True)
+class Own(Gaussian):
+    """A kernel of the user's own."""
+
+
+@dataclass(frozen=True)
+class OwnConsensus(Consensus):
+    """A protocol of the user's own."""
+
+
+def test_parts_of_ones_own_are_lived_with_agent_by_agent():
+    learner = experiment(PROTOCOLS["isolated"]).learner
+    larger = experiment(PROTOCOLS["isolated"], batch=2).learner
+    own = experiment(PROTOCOLS["isolated"], kernel=Own(0.4)).learner
+    for rule in (Isolated(), Consensus(), Proximity()):
+        assert obstacle([learner, learner], rule) is None
+    assert obstacle([learner], Centralized()) == "the protocol Centralized"  # one learner, with samples of all nodes
+    assert obstacle([learner], OwnConsensus()) == "the protocol OwnConsensus"
+    assert obstacle([learner, own], Isolated()) == "the kernel Own"
+    assert obstacle([learner, larger], Isolated()) == "batch sizes that differ from node to node"
+    engine = next(iter(engines(experiment(PROTOCOLS["consensus"], kernel=Own(0.4)))))
+    engine.run(5)
+    assert in_arrays(engine) == [False]
+
+
+def test_samples_drawn_ahead_come_before_those_that_follow():
+    class Counting:
+        def __init__(self):
+            self.drawn = 0
+
+        def draw(self, count):
+            count = min(count, 9 - self.drawn)
+            numbers = np.arange(self.drawn, self.drawn + count, dtype=float)[:, None]
+            self.drawn += count
+            return numbers, -numbers
+
+    source = Counting()
+    points, targets = source.draw(4)
+    ahead = Ahead(points, targets, source)
+    found = [ahead.draw(count) for count in (3, 3, 3, 3)]
+    np.testing.assert_array_equal(np.concatenate([x for x, _ in found])[:, 0], np.arange(9))
+    assert [len(y) for _, y in found] == [3, 3, 3, 0]
