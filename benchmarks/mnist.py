@@ -4,9 +4,9 @@
 
 FOLDER holds the four files of MNIST (train-images-idx3-ubyte.gz, ...), compressed or not; they are not part of this
 project. LIBSVM (scikit-learn's SVC) is trained in the same run on the same images, so that the ratio of the times does
-not depend on the machine; times are CPU seconds of one thread. The full run takes about a quarter of an hour. --quick
+not depend on the machine; times are CPU seconds of one thread. Most of the full run is LIBSVM's, some ten minutes. --quick
 takes the first 10,000 images once: it shows that everything works, not what can be reached. --printed adds the constant
-step of the paper with a tenth of its parsimony constants, which takes half an hour more (see docs/mnist.md).
+step of the paper with a tenth of its parsimony constants, which takes several minutes more (see docs/mnist.md).
 """
 
 import argparse
@@ -196,7 +196,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Train on MNIST; beside POLK's published pairs and LIBSVM.")
     parser.add_argument("folder", nargs="?", type=Path, help="the folder with MNIST's four files")
     parser.add_argument("--quick", action="store_true", help="only 10,000 images, once: does it work?")
-    parser.add_argument("--printed", action="store_true", help="add the paper's constant step, half an hour more")
+    parser.add_argument("--printed", action="store_true", help="add the paper's constant step")
     parser.add_argument("--seed", type=int, default=0, help="seed of the order of the images")
     arguments = parser.parse_args()
     if arguments.folder is None:
