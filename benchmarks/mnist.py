@@ -4,9 +4,9 @@
 
 FOLDER holds the four files of MNIST (train-images-idx3-ubyte.gz, ...), compressed or not; they are not part of this
 project. LIBSVM (scikit-learn's SVC) is trained in the same run on the same images, so that the ratio of the times does
-not depend on the machine; times are CPU seconds of one thread. Most of the full run is LIBSVM's, some ten minutes. --quick
-takes the first 10,000 images once: it shows that everything works, not what can be reached. --printed adds the constant
-step of the paper with a tenth of its parsimony constants, which takes several minutes more (see docs/mnist.md).
+not depend on the machine; times are CPU seconds of one thread. Most of the full run is LIBSVM's, some ten minutes.
+--quick takes the first 10,000 images once: it shows that everything works, not what can be reached. --printed adds the
+constant step of the paper with a tenth of its parsimony constants, several minutes more (see docs/mnist.md).
 """
 
 import argparse
