@@ -143,8 +143,12 @@ class Proportional:
 
 @dataclass(frozen=True)
 class TargetOrder:
-    """A budget that steers the model order to a wanted value d: ``eps_t = alpha_t eta`` with (SPPPOT section V)
-    ``alpha_{t+1} = alpha_t (1 + max(min(0.001 (M_t - d), 0.1), -0.1))``.
+    """A budget that steers the model order to a wanted value d: ``eps_t = alpha_t eta_t`` with (SPPPOT section V)
+    ``alpha_{t+1} = alpha_t (1 + max(min(gain (M_t - d), 0.1), -0.1))``.
+
+    The published gain counts points, whatever d: one point too few changes alpha by 0.1% a step, which takes hundreds
+    of steps to show where d is small. A gain of about ``0.3 / d`` moves alpha alike for every d. M stops below a d that
+    is too large: where new points lie in the span of the dictionary to working precision, alpha falls to ``smallest``.
 
     Parameters
     ----------
@@ -152,12 +156,16 @@ class TargetOrder:
         d, at least 1.
     alpha : float
         alpha_0, positive.
+    gain : float
+        Relative change of alpha in a step for each point too many, positive; 0.001 as published.
     smallest, largest : float
-        The interval to which alpha is clipped, away from 0.
+        The interval to which alpha is clipped, away from 0. While the dictionary fills, alpha falls by up to 10% a
+        step; ``smallest = alpha`` prevents that, and with it most of the overshoot of M that follows.
     """
 
     target_order: int
     alpha: float = 1e-3
+    gain: float = 0.001
     smallest: float = 1e-12
     largest: float = 1e6
 
@@ -169,6 +177,8 @@ class TargetOrder:
                 f"alpha = {self.alpha!r} must lie between smallest = {self.smallest!r} and largest = {self.largest!r}, "
                 "all positive"
             )
+        if not self.gain > 0.0:
+            raise ValueError(f"gain = {self.gain!r} must be positive: more points than wanted must enlarge the budget")
 
     def start(self) -> float:
         """Return alpha_0."""
@@ -180,13 +190,13 @@ class TargetOrder:
 
     def next(self, state: float, order: int) -> float:
         """Return alpha_{t+1}."""
-        return float(adapted(state, order, self.target_order, self.smallest, self.largest))
+        return float(adapted(state, order, self.target_order, self.gain, self.smallest, self.largest))
 
 
 @numba.njit(cache=True)
-def adapted(alpha: float, order: float, target_order: float, smallest: float, largest: float) -> float:
+def adapted(alpha: float, order: float, target_order: float, gain: float, smallest: float, largest: float) -> float:
     """Compute alpha_{t+1} of :class:`TargetOrder`."""
-    change = max(min(0.001 * (order - target_order), 0.1), -0.1)
+    change = max(min(gain * (order - target_order), 0.1), -0.1)
     return min(max(alpha * (1.0 + change), smallest), largest)
 
 

@@ -89,7 +89,9 @@ def _compiled_steps(learner: Any, state: PolkState, points: Array, targets: Arra
     steps = -(-len(points) // size)
     rates = step_sizes(learner.step_size, state.steps, steps)
     adaptive = type(budget) is TargetOrder
-    rule = (float(budget.target_order), budget.smallest, budget.largest) if adaptive else (0.0, 0.0, 0.0)
+    rule = (0.0, 0.0, 0.0, 0.0)
+    if adaptive:
+        rule = (float(budget.target_order), float(budget.gain), float(budget.smallest), float(budget.largest))
     limits = bounds(budget, state.budget, rates)
     taken = 0
     reason = NO_ROOM
@@ -159,7 +161,7 @@ def _steps(
     bounds: Array,
     adaptive: bool,
     alpha: float,
-    rule: tuple[float, float, float],
+    rule: tuple[float, float, float, float],
     changes: int,
 ) -> tuple[int, int, float, int, int]:
     capacity = len(dictionary)
@@ -212,8 +214,7 @@ def _steps(
         taken += 1
         changes += changed
         if adaptive:
-            target, smallest, largest = rule
-            alpha = adapted(alpha, order, target, smallest, largest)
+            alpha = adapted(alpha, order, rule[0], rule[1], rule[2], rule[3])
         if changes >= inspection_due(order):
             return taken, order, alpha, changes, INSPECTION
     return taken, order, alpha, changes, DONE

@@ -33,7 +33,7 @@ def parts_of(learners: Sequence[Any]) -> Parts:
     budgets = [learner.budget for learner in learners]
     adaptive = [type(budget) is TargetOrder for budget in budgets]
     rules = [
-        (budget.target_order, budget.smallest, budget.largest) if adapts else (0.0, 0.0, 0.0)
+        (budget.target_order, budget.gain, budget.smallest, budget.largest) if adapts else (0.0,) * 4
         for budget, adapts in zip(budgets, adaptive, strict=True)
     ]
     return Parts(

@@ -56,7 +56,7 @@ class Parts(NamedTuple):
     gain: Array  # (V,) sup kappa(x, x); 0 where unbounded
     regularization: Array  # (V,)
     adaptive: Flags  # (V,)
-    rule: Array  # (V, 3) the adaptive budget's target order and interval
+    rule: Array  # (V, 4) the adaptive budget's target order, gain and interval
 
 
 class Links(NamedTuple):
@@ -288,7 +288,8 @@ def _step(
     errors[i] += error
     functions.changes[i] += changes
     if adaptive:
-        functions.alpha[i] = adapted(functions.alpha[i], order, parts.rule[i, 0], parts.rule[i, 1], parts.rule[i, 2])
+        target, gain, smallest, largest = parts.rule[i, 0], parts.rule[i, 1], parts.rule[i, 2], parts.rule[i, 3]
+        functions.alpha[i] = adapted(functions.alpha[i], order, target, gain, smallest, largest)
     if functions.changes[i] >= inspection_due(order):
         functions.inspect[i] = True
 

@@ -77,7 +77,7 @@ def test_compiled_pass_equals_single_steps(loss, kernel, size):
     ("step_size", "budget"),
     [
         (Diminishing(0.5, 40.0), Parsimony(0.05)),
-        (Constant(0.2), TargetOrder(25, alpha=0.01)),
+        (Constant(0.2), TargetOrder(25, alpha=0.01, gain=0.02)),
         (Diminishing(0.5, 40.0), TargetOrder(25, alpha=0.01)),
     ],
     ids=str,

@@ -142,7 +142,7 @@ def test_same_bits_for_every_loss_and_kernel(stream, loss, kernel):
 @pytest.mark.parametrize(
     "learner",
     [
-        {"budget": {"target_order": 8, "alpha": 0.1}},
+        {"budget": {"target_order": 8, "alpha": 0.1, "gain": 0.02}},
         {"step_size": {"name": "diminishing", "initial": 0.3, "offset": 20.0}, "budget": {"parsimony": 0.3}},
     ],
     ids=str,
