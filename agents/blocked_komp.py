@@ -69,7 +69,7 @@ def project(
         changes += left - order + 2 * int(np.count_nonzero(candidates.gone[:order]))
         order = left
         if finished:
-            row, norms, nothing = np.empty(order), np.empty(order), np.empty(0, np.int64)
+            row, norms, nothing = np.empty(order), np.empty(order), np.empty(0)
             left, squared = komp.drop_dependent(row, norms, points, weights, factor, precision, order, limit, nothing)
             return left, math.sqrt(spent + squared), changes + order - left
         # What is left of the batch are old elements from here on.

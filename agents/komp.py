@@ -17,10 +17,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.lanes import dot
+from kernelswarm.agents.lanes import LANES, dot
 
 Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 SPAN_THRESHOLD = 1e-10
 """A point whose Schur complement s is below this share of kappa(x, x) lies, to rounding, in the dictionary's span."""
@@ -43,9 +42,15 @@ def _square(weights: Array, order: int, norms: Array) -> None:
         for j in range(order):
             norms[j] = weights[j, 0] * weights[j, 0]
         return
-    flat = weights.reshape(-1)
+    if outputs > 2 * LANES:
+        for j in range(order):
+            norms[j] = dot(weights, j * outputs, weights[j], outputs)
+        return
     for j in range(order):
-        norms[j] = dot(weights, j * outputs, flat[j * outputs :], outputs)
+        total = 0.0
+        for c in range(outputs):
+            total += weights[j, c] * weights[j, c]
+        norms[j] = total
 
 
 @numba.njit(cache=True)
@@ -250,7 +255,7 @@ def project(
     changes : int
         Insertions and removals that the factor went through.
     """
-    scratch = np.empty((4, len(points)))
+    scratch = np.empty((5, len(points)))
     return project_in(
         scratch, points, weights, factor, precision, order, new_points, new_weights, cross, gram, shrink, epsilon, limit
     )
@@ -258,7 +263,7 @@ def project(
 
 @numba.njit(cache=True)
 def project_in(
-    scratch: Array,  # (4, capacity)
+    scratch: Array,  # (5, capacity)
     points: Array,
     weights: Array,
     factor: Array,
@@ -273,7 +278,7 @@ def project_in(
     limit: float,
 ) -> tuple[int, float, int]:
     """Do the same as :func:`project` in memory that the caller keeps."""
-    row, image, projection, norms = scratch[0], scratch[1], scratch[2], scratch[3]
+    row, image, projection, norms, origin = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     outputs = weights.shape[1]
     flat = weights.reshape(-1)
     for k in range(order * outputs):
@@ -283,7 +288,10 @@ def project_in(
     changes = 0
     before = order
     size = new_points.shape[0]
-    origin = np.arange(order + size if size > 1 else 0)  # where elements come from: the dictionary, then the batch
+    # Where elements come from, the dictionary or, beyond it, the batch: needed from its second point on.
+    if size > 1:
+        for j in range(order):
+            origin[j] = j
     for n in range(size):
         magnitude = 0.0
         for c in range(outputs):
@@ -295,7 +303,8 @@ def project_in(
                 row[j] = cross[0, j]
         else:
             for j in range(order):
-                row[j] = cross[n, origin[j]] if origin[j] < before else gram[n, origin[j] - before]
+                place = int(origin[j])
+                row[j] = cross[n, place] if place < before else gram[n, place - before]
         schur = _split(factor, order, row, gram[n, n], image, projection)
         added = magnitude * max(schur, 0.0)
         leaves = schur <= SPAN_THRESHOLD * gram[n, n]
@@ -349,7 +358,7 @@ def drop_dependent(
     precision: Array,
     order: int,
     limit: float,
-    origin: Integers,  # something for each element that moves with it, or nothing
+    origin: Array,  # something for each element that moves with it, or nothing
 ) -> tuple[int, float]:
     """Remove elements whose entry of diag(inv K) is beyond ``limit``, the cheapest first.
 
@@ -366,7 +375,7 @@ def drop_dependent(
         j = _cheapest_beyond(norms, precision, order, limit)
         squared += norms[j] / precision[j]
         _remove(points, weights, factor, precision, order, j, row)
-        for k in range(j, len(origin) - 1):
+        for k in range(j, min(order, len(origin)) - 1):
             origin[k] = origin[k + 1]
         order -= 1
     return order, squared

@@ -168,8 +168,9 @@ def _steps(
     number, first, second, third = kernel
     loss_number, threshold = loss
     limit = np.inf if number == kernel_formulas.POLYNOMIAL else komp.DEPENDENT
-    scratch = np.empty((4, capacity))
+    scratch = np.empty((5, capacity))
     outputs = weights.shape[1]
+    all_rows = np.empty((size, capacity))
     all_values = np.empty((size, outputs))
     all_gradients = np.empty((size, outputs))
     whole_gram = np.empty((size, size))
@@ -182,7 +183,7 @@ def _steps(
             return taken, order, alpha, changes, LARGE
         rate = rates[taken]
         count = len(batch)
-        rows = np.empty((count, order))
+        rows = all_rows[:count]
         kernel_formulas.cross(number, first, second, third, batch, dictionary[:order], rows)
         values, gradients = all_values[:count], all_gradients[:count]
         komp.combine(rows, weights, order, values)

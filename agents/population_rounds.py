@@ -129,7 +129,7 @@ def live(
     most = 0
     for i in range(nodes):
         most = max(most, points_taken(links, i, size, coupling.symmetric))
-    scratch = np.empty((4, capacity))
+    scratch = np.empty((5, capacity))
     losses = np.empty(size)
     joined_points = np.empty((most, inputs))
     joined_rows = np.empty((most, capacity))
