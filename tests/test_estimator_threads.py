@@ -1,0 +1,43 @@
+"""The estimators multiply matrices in as many threads as they are asked to, one unless asked."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from kernelswarm import PolkRegressor
+from kernelswarm.agents.kernels import Gaussian
+from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.parallel import cores
+
+
+@dataclass(frozen=True)
+class Watching(Gaussian):
+    """A kernel that notes how many threads the libraries of linear algebra may use while it is evaluated."""
+
+    seen: ClassVar[set[int]] = set()
+
+    def cross(self, points, centers):
+        self.seen.update(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+        return super().cross(points, centers)
+
+
+@pytest.mark.parametrize(("jobs", "threads"), [(None, 1), (1, 1), (2, 2), (-1, cores())])
+def test_threads_are_those_asked_for(jobs, threads):
+    x = np.linspace(0.0, 1.0, 20)[:, None]
+    before = [library["num_threads"] for library in threadpool_info()]
+    Watching.seen.clear()
+    model = PolkRegressor(kernel=Watching(0.3), epochs=1, n_jobs=jobs).fit(x, x[:, 0])
+    model.predict(x)
+    model.partial_fit(x, x[:, 0])
+    assert Watching.seen == {threads}
+    assert [library["num_threads"] for library in threadpool_info()] == before
+
+
+@pytest.mark.parametrize("jobs", [0, 1.5, True, "all"])
+def test_other_numbers_of_threads_are_refused(jobs):
+    x = np.linspace(0.0, 1.0, 20)[:, None]
+    with pytest.raises(InputError, match="n_jobs"):
+        PolkRegressor(n_jobs=jobs).fit(x, x[:, 0])
