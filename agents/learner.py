@@ -85,3 +85,11 @@ class Learner(Protocol):
     def function_from(self, arrays: Mapping[str, Array]) -> Function:
         """Rebuild a function from the arrays that it was saved as, for evaluation: the values have the same bits."""
         ...
+
+    def snapshot(self, state: Any) -> dict[str, Array]:
+        """Return copies of everything in the state that steps change: arrays of numbers, for a checkpoint."""
+        ...
+
+    def restore(self, state: Any, arrays: Mapping[str, Array]) -> None:
+        """Put a state fresh from ``init`` where :meth:`snapshot` was taken: all steps after it have the same bits."""
+        ...

@@ -4,7 +4,7 @@ What is the same for all of them is here: evaluation from the features, and grad
 adds its features.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -118,6 +118,15 @@ class LinearInFeatures:
     def function(self, state: FeatureState) -> FeatureFunction:
         """Return the current function."""
         return state.function
+
+    def snapshot(self, state: FeatureState) -> dict[str, Array]:
+        """Return the weights of all ``coefficients`` (L, C), and the number of ``steps``; features do not change."""
+        return {"coefficients": state.function.coefficients.copy(), "steps": np.array(float(state.steps))}
+
+    def restore(self, state: FeatureState, arrays: Mapping[str, Array]) -> None:
+        """Put the state where :meth:`snapshot` was taken."""
+        state.function.coefficients[:] = arrays["coefficients"]
+        state.steps = int(arrays["steps"])
 
 
 @njit(cache=True)

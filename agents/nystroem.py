@@ -45,6 +45,12 @@ class NystroemState:
         self.function.step(points, weights, rows, 1.0, 0.0)
         self._factor = None
 
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Become the state that was saved."""
+        self.function.restore(arrays)
+        self.steps = int(arrays["steps"])
+        self._factor = None
+
 
 @dataclass(frozen=True)
 class Nystroem:
@@ -193,6 +199,14 @@ class Nystroem:
         """Rebuild a function from its saved arrays, for evaluation."""
         points, weights = arrays["points"], arrays["weights"]
         return Expansion(self.kernel, points.shape[1], weights.shape[1]).assign(points, weights)
+
+    def snapshot(self, state: NystroemState) -> dict[str, Array]:
+        """Return the function with its factor, and the number of ``steps``."""
+        return {**state.function.snapshot(), "steps": np.array(float(state.steps))}
+
+    def restore(self, state: NystroemState, arrays: Mapping[str, Array]) -> None:
+        """Put the state where :meth:`snapshot` was taken."""
+        state.restore(arrays)
 
 
 @njit(cache=True)

@@ -158,6 +158,17 @@ class Polk:
         points, weights = arrays["points"], arrays["weights"]
         return Expansion(self.kernel, points.shape[1], weights.shape[1]).assign(points, weights)
 
+    def snapshot(self, state: PolkState) -> dict[str, Array]:
+        """Return the function with its factor, and ``progress``: steps, changes, rebuilds and the budget's state."""
+        progress = np.array([state.steps, state.changes, state.rebuilds, state.budget])
+        return {**state.function.snapshot(), "progress": progress}
+
+    def restore(self, state: PolkState, arrays: Mapping[str, Array]) -> None:
+        """Put the state where :meth:`snapshot` was taken."""
+        state.function.restore(arrays)
+        steps, changes, rebuilds, budget = arrays["progress"].tolist()
+        state.steps, state.changes, state.rebuilds, state.budget = int(steps), int(changes), int(rebuilds), budget
+
     def _joined(
         self,
         eta: float,

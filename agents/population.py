@@ -7,7 +7,7 @@ them.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -79,12 +79,30 @@ class Ahead:
         self.source = source
         self._points, self._targets = points, targets
 
+    @property
+    def left(self) -> tuple[Array, Array]:
+        """What is left of the early samples: points (n, p) and targets (n, q)."""
+        return self._points, self._targets
+
     def draw(self, count: int) -> tuple[Array, Array]:
         """Return the next points (b, p) with their targets (b, q); fewer when the data is used up."""
         points, targets = self._points[:count], self._targets[:count]
         self._points, self._targets = self._points[count:], self._targets[count:]
         more = self.source.draw(count - len(points))
         return np.concatenate([points, more[0]]), np.concatenate([targets, more[1]])
+
+
+class Flight(NamedTuple):
+    """What agents in arrays sent last and hear next: views of their arrays, as of now.
+
+    Nodes and directed edges are counted as in :mod:`~kernelswarm.agents.population_rounds`.
+    """
+
+    points: Array  # (V + outside, b, p)
+    values: Array  # (V + outside, b, C)
+    answers: Array  # (E + outside, b, C), those that node i gives at links.reverse of its edges
+    duals: Array  # (E,) as the agents send them
+    sent: Array  # (E + outside,) as they are heard
 
 
 class Population:
@@ -104,15 +122,17 @@ class Population:
         self._outside = _outside(agents)
         places = {agent.node: i for i, agent in enumerate(agents)}
         places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
-        self._places = places
+        self.places = places
         self._coupling = coupling_of(agents[0].rule)
+        self.symmetric = self._coupling.symmetric
+        self.sends_duals = self._coupling.symmetric and self._coupling.proximity
         self._parts = parts_of([agent.learner for agent in agents])
-        self._links = links_of(agents, places)
-        self._most = max(points_taken(self._links, i, self._size, self._coupling.symmetric) for i in range(len(agents)))
+        self.links = links_of(agents, places)
+        self._most = max(points_taken(self.links, i, self._size, self._coupling.symmetric) for i in range(len(agents)))
         capacity = self._wanted_capacity([agent.state.function.order for agent in agents], 0)
-        self._messages = messages_of(agents, self._links, places, capacity)
+        self._messages = messages_of(agents, self.links, places, capacity)
         self._functions = functions_of(agents, capacity)
-        self._sums = sums_of(agents, len(self._links.other))
+        self._sums = sums_of(agents, len(self.links.other))
         self._at = 0  # of the samples that are learned from next
         self._lived = agents[0].round
         self._settled = 0  # rounds since the agents were brought up to date are those beyond
@@ -125,22 +145,14 @@ class Population:
             for other, evaluation in zip(agent.neighbors, agent.theirs, strict=True):
                 self._points[places[other], 0] = evaluation.points
         for e, (_, message, slot) in enumerate(self._heard(messages)):
-            hear(self._messages, self._links, e, message, slot)
+            hear(self._messages, self.links, e, message, slot)
         for node in self._outside:
             self._points[places[node], 1] = messages[node].points
 
-    def hear(self, messages: Mapping[int, Outgoing]) -> bool:
-        """Take in what the outside nodes sent; False where a batch of theirs is not whole."""
-        for node in self._outside:
-            if len(messages[node].points) != self._size:
-                return False
-            self._points[self._places[node], self._at + 1] = messages[node].points
-        edges = ((e, *found) for e, found in enumerate(self._heard(messages)))
-        return all(
-            hear(self._messages, self._links, e, message, slot)
-            for e, place, message, slot in edges
-            if place >= len(self.agents)
-        )
+    def flight(self) -> Flight:
+        """Return what was sent last, with room for what is heard next."""
+        messages, links = self._messages, self.links
+        return Flight(self._points[:, self._at + 1], messages.values, messages.answers, links.strength, links.sent)
 
     def run(self, rounds: int) -> int:
         """Live through ``rounds`` rounds; returns how many could be lived, fewer where single agents must go on.
@@ -158,7 +170,7 @@ class Population:
             reason, lived, node, curvature = live(
                 self._functions,
                 self._parts,
-                self._links,
+                self.links,
                 self._messages,
                 self._sums,
                 self._coupling,
@@ -188,8 +200,9 @@ class Population:
 
     def settle(self) -> None:
         """Bring the agents up to date."""
+        self._inspect()  # as the agents' own steps do at their end
         rounds, self._settled = self._settled, 0
-        functions, links, sums = self._functions, self._links, self._sums
+        functions, links, sums = self._functions, self.links, self._sums
         for i, agent in enumerate(self.agents):
             state, tally = agent.state, agent.tally
             state.function.order = int(functions.order[i])
@@ -216,45 +229,42 @@ class Population:
 
     def restart_sums(self) -> None:
         """Begin new sums after a report."""
-        self._sums = sums_of(self.agents, len(self._links.other))
-
-    def outgoing(self, i: int) -> Outgoing:
-        """Return what agent i sent last, as views that the next round overwrites."""
-        edges = slice(self._links.start[i], self._links.start[i + 1])
-        symmetric = self._coupling.symmetric
-        return Outgoing(
-            self._points[i, self._at + 1],
-            self._messages.values[i] if symmetric else None,
-            [self._messages.answers[back] for back in self._links.reverse[edges]],
-            self._links.strength[edges] if symmetric and self._coupling.proximity else None,
-        )
+        self._sums = sums_of(self.agents, len(self.links.other))
 
     def dissolve(self) -> dict[int, Outgoing]:
         """Hand everything back to the agents; returns what they sent last, by label."""
         self.settle()
-        at = self._at
+        flight = self.flight()
         sent = {}
         for i, agent in enumerate(self.agents):
-            last = self.outgoing(i)
+            edges = slice(self.links.start[i], self.links.start[i + 1])
             sent[agent.node] = Outgoing(
-                last.points.copy(),
-                None if last.own is None else last.own.copy(),
-                [None if answer is None else answer.copy() for answer in last.answers],
-                None if last.duals is None else last.duals.copy(),
+                flight.points[i].copy(),
+                flight.values[i].copy() if self.symmetric else None,
+                [flight.answers[back].copy() for back in self.links.reverse[edges]],
+                flight.duals[edges].copy() if self.sends_duals else None,
             )
+        for agent, (points, targets) in zip(self.agents, self.hand_out(), strict=True):
+            if len(points):
+                agent.source = Ahead(points, targets, agent.source)
+        return sent
+
+    def hand_out(self) -> list[tuple[Array, Array]]:
+        """Give the agents, which are settled, what they learn from next; returns what was drawn ahead for each."""
+        at = self._at
+        width, columns = self._points.shape[3], self._targets.shape[3]
         for i, agent in enumerate(self.agents):
             agent.own = agent.learner.evaluate(agent.state, self._points[i, at].copy())
             agent.targets = self._targets[i, at].copy()
             agent.theirs = [
-                agent.learner.evaluate(agent.state, self._points[self._places[other], at].copy())
+                agent.learner.evaluate(agent.state, self._points[self.places[other], at].copy())
                 for other in agent.neighbors
             ]
-            agent.following = sent[agent.node].points, self._targets[i, at + 1].copy()
-            width, columns = self._points.shape[3], self._targets.shape[3]
-            points = self._points[i, at + 2 :].reshape(-1, width)
-            if len(points):
-                agent.source = Ahead(points, self._targets[i, at + 2 :].reshape(-1, columns), agent.source)
-        return sent
+            agent.following = self._points[i, at + 1].copy(), self._targets[i, at + 1].copy()
+        return [
+            (points[at + 2 :].reshape(-1, width), targets[at + 2 :].reshape(-1, columns))
+            for points, targets in zip(self._points[: len(self.agents)], self._targets, strict=True)
+        ]
 
     def _draw(self, rounds: int) -> bool:
         """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
@@ -287,13 +297,8 @@ class Population:
 
     def _attend(self) -> bool:
         """Look at factors and make room; False where a step must go in blocks or the arrays would be too wide."""
+        self._inspect()
         functions = self._functions
-        for i in np.flatnonzero(functions.inspect).tolist():
-            agent = self.agents[i]
-            agent.state.function.order = int(functions.order[i])
-            cast(Polk, agent.learner).inspect(agent.state)
-            functions.changes[i] = 0
-            functions.inspect[i] = False
         if self._most >= BLOCKED_FROM_SAMPLES and functions.order.max() >= BLOCKED_FROM_ORDER:
             return False
         capacity = functions.points.shape[1]
@@ -312,6 +317,16 @@ class Population:
         self._functions = functions_of(self.agents, capacity)
         return True
 
+    def _inspect(self) -> None:
+        """Look at the factors that are due."""
+        functions = self._functions
+        for i in np.flatnonzero(functions.inspect).tolist():
+            agent = self.agents[i]
+            agent.state.function.order = int(functions.order[i])
+            cast(Polk, agent.learner).inspect(agent.state)
+            functions.changes[i] = 0
+            functions.inspect[i] = False
+
     def _wanted_capacity(self, orders: Sequence[int], capacity: int) -> int:
         return max(max(orders) + self._most, 8 + self._most, capacity * 3 // 2)
 
@@ -326,7 +341,7 @@ class Population:
     def _heard(self, messages: Mapping[int, Outgoing]) -> list[tuple[int, Outgoing, int]]:
         """List, edge by edge, the place of the neighbour, its message, and the node's place among its neighbours."""
         return [
-            (self._places[other], messages[other], slot)
+            (self.places[other], messages[other], slot)
             for agent in self.agents
             for other, slot in zip(agent.neighbors, agent.slots, strict=True)
             if other in messages

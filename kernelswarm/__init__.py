@@ -20,7 +20,10 @@ Examples
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from kernelswarm.compiled_cache import drop_stale
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.comparison import Comparison, compare
@@ -36,7 +39,11 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.result import Result
     from kernelswarm.simulations.run_folder import read as read_run
     from kernelswarm.simulations.run_folder import write as write_run
+    from kernelswarm.simulations.running import resume, run
     from kernelswarm.simulations.simulation import Progress, simulate
+
+# The compiled functions of these two rooms call one another.
+drop_stale([Path(__file__).parent / room for room in ("agents", "protocols")])
 
 _PLACES = {
     "Comparison": "comparison:Comparison",
@@ -57,6 +64,8 @@ _PLACES = {
     "load_model": "model_files:load",
     "plot_model": "model_plot:plot_model",
     "read_run": "run_folder:read",
+    "resume": "running:resume",
+    "run": "running:run",
     "save_model": "model_files:save",
     "simulate": "simulation:simulate",
     "write_run": "run_folder:write",
@@ -81,6 +90,8 @@ __all__ = [
     "load_model",
     "plot_model",
     "read_run",
+    "resume",
+    "run",
     "save_model",
     "simulate",
     "write_run",

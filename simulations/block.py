@@ -1,6 +1,6 @@
 """The agents that one process hosts, with the messages between them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +9,9 @@ import numpy.typing as npt
 from kernelswarm.agents.agent import Agent, Outgoing
 from kernelswarm.agents.learner import Learner
 from kernelswarm.agents.population import Population, fits, obstacle
+from kernelswarm.agents.snapshot import Snapshot, outgoing, restore, take
 from kernelswarm.protocols.contract import Neighborhood, Rule
+from kernelswarm.simulations.crossing import Crossing
 from kernelswarm.simulations.measure import Report, report
 from kernelswarm.simulations.model_arrays import Functions, LearnedFunction
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
@@ -59,12 +61,13 @@ class Block:
         self._evaluated = [plan.evaluated for plan in plans]
         self.nodes = tuple(agent.node for agent in self._agents)
         inside = set(self.nodes)
-        wanted: dict[int, set[int]] = {}
-        for agent in self._agents:
-            for other, slot in zip(agent.neighbors, agent.slots, strict=True):
-                if other not in inside:
-                    wanted.setdefault(other, set()).add(slot)
-        self._reader = Reader(plans[0].inputs, plans[0].outputs, wanted)
+        # By the nodes of other blocks and the slots of their messages: the directed edge on which they are heard.
+        self._wanted: dict[int, dict[int, int]] = {}
+        heard = [pair for agent in self._agents for pair in zip(agent.neighbors, agent.slots, strict=True)]
+        for edge, (other, slot) in enumerate(heard):
+            if other not in inside:
+                self._wanted.setdefault(other, {})[slot] = edge
+        self._reader = Reader(plans[0].inputs, plans[0].outputs, self._wanted)
         # Which slots of a node's message leave the block, for each node that has such slots.
         self._boundary = [
             (place, tuple(k for k, other in enumerate(agent.neighbors) if other not in inside))
@@ -72,6 +75,7 @@ class Block:
         ]
         self._boundary = [(place, slots) for place, slots in self._boundary if slots]
         self._messages: dict[int, Outgoing] = {}
+        self._crossing: Crossing | None = None  # to and from the population
 
     @property
     def outside(self) -> tuple[int, ...]:
@@ -81,9 +85,8 @@ class Block:
 
     def send(self) -> bytes:
         """Pack what this block's nodes last sent to other blocks; before the first round there is nothing in it."""
-        population = self._population
-        if population is not None:
-            return pack([(self.nodes[place], population.outgoing(place), slots) for place, slots in self._boundary])
+        if self._crossing is not None:
+            return self._crossing.gather()
         if not self._messages:
             return b""
         return pack([(self.nodes[place], self._messages[self.nodes[place]], slots) for place, slots in self._boundary])
@@ -96,9 +99,7 @@ class Block:
         DivergenceError
             When a node's iteration grows without bound.
         """
-        for packed in incoming:
-            self._messages.update(self._reader.read(packed))
-        self._live(1)
+        self._live(1, incoming)
         return self.send()
 
     def run(self, rounds: int) -> None:
@@ -106,23 +107,31 @@ class Block:
         while rounds:
             rounds -= self._live(rounds)
 
-    def _live(self, rounds: int) -> int:
+    def _live(self, rounds: int, incoming: Sequence[bytes] = ()) -> int:
         """Live through up to so many rounds, and return how many."""
-        if self._compiled and self._population is None and fits(self._agents, self._messages):
-            self._population = Population(self._agents, self._messages)
+        if self._population is None:
+            self._read(incoming)
+            if self._compiled and fits(self._agents, self._messages):
+                self._population = Population(self._agents, self._messages)
+                self._crossing = Crossing(self._population, self._boundary, self._reader, self._wanted)
         population = self._population
-        if population is not None:
-            lived = population.run(rounds) if population.hear(self._messages) else 0
+        if population is not None and self._crossing is not None:
+            lived = population.run(rounds) if all(map(self._crossing.scatter, incoming)) else 0
             if lived:
                 return lived
+            self._read(incoming)
             self._messages.update(population.dissolve())
-            self._population, self._compiled = None, False
+            self._population, self._crossing, self._compiled = None, None, False
         messages = self._messages
         sent = [
             agent.advance([messages[other] for other in agent.neighbors] if messages else ()) for agent in self._agents
         ]
         self._messages |= zip(self.nodes, sent, strict=True)
         return 1
+
+    def _read(self, incoming: Sequence[bytes]) -> None:
+        for packed in incoming:
+            self._messages.update(self._reader.read(packed))
 
     @property
     def agents(self) -> list[Agent]:
@@ -141,6 +150,19 @@ class Block:
         if self._population is not None:
             self._population.restart_sums()
         return reports
+
+    def snapshot(self) -> dict[int, Snapshot]:
+        """Copy what the agents are, by their labels."""
+        if self._population is None:
+            return {agent.node: take(agent) for agent in self._agents}
+        agents, drawn = self.agents, self._population.hand_out()
+        return {agent.node: take(agent, ahead) for agent, ahead in zip(agents, drawn, strict=True)}
+
+    def restore(self, snapshots: Mapping[int, Snapshot]) -> None:
+        """Put new agents, which have not learned yet, where the snapshots were taken."""
+        for agent in self._agents:
+            restore(agent, snapshots[agent.node])
+        self._messages = {agent.node: outgoing(agent) for agent in self._agents}
 
     def functions(self) -> Functions:
         """Return the arrays of each learner's function, and its dual variables (deg,)."""

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kernelswarm.agents.population import obstacle
 from kernelswarm.graphs.cost import RoundCost, pooled_cost, round_cost
 from kernelswarm.graphs.diagnostics import diagnose
+from kernelswarm.simulations.block import AgentPlan
 from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.memory import free, require_memory
 from kernelswarm.simulations.network import Network, open_network
+from kernelswarm.simulations.parallel import cores
+from kernelswarm.simulations.partition import crossing, partition
 from kernelswarm.simulations.parts import describe
+from kernelswarm.simulations.ray_backend import Ray
 from kernelswarm.simulations.wording import shown
 
 
@@ -67,6 +73,11 @@ def _experiment(experiment: Experiment, network: Network) -> Section:
         rounds += f" of the {experiment.rounds:,} asked for: then the data is used up"
     evaluations = -(-network.rounds // experiment.evaluate_every)
     backend = describe(experiment.backend)
+    blocks = [network.plans]
+    lines = []
+    if isinstance(experiment.backend, Ray):
+        blocks, line = _blocks(experiment.backend, network)
+        lines.append(line)
     return Section(
         "experiment",
         [
@@ -74,8 +85,36 @@ def _experiment(experiment: Experiment, network: Network) -> Section:
             ("rounds", rounds),
             ("evaluations", f"{evaluations:,}, every {experiment.evaluate_every} rounds"),
             ("backend", " ".join([backend["name"], *(f"{k} = {shown(v)}" for k, v in backend.items() if k != "name")])),
+            *lines,
+            ("execution", _way(blocks)),
         ],
     )
+
+
+def _blocks(backend: Ray, network: Network) -> tuple[list[list[AgentPlan]], tuple[str, str]]:
+    """Cut the network as the backend will, and say what crosses."""
+    plans = network.plans
+    # The cores of a cluster are known when it is connected to: these are this machine's.
+    size = backend.size(len(plans), cores())
+    if backend.address is None:
+        require_memory(-(-len(plans) // size), len(plans), free())
+    blocks = partition(plans, size)
+    fewest, most = min(map(len, blocks)), max(map(len, blocks))
+    shown = f"{len(blocks):,} of {'' if fewest == most else 'up to '}{most:,} {'node' if most == 1 else 'nodes'}"
+    if most > 1 and len(blocks) > 1 and plans[0].rule.communicates:
+        cut, edges = crossing(blocks), network.graph.number_of_edges()
+        shown += f", {cut:,} of the {edges:,} edges between them"
+    return blocks, ("actors", shown)
+
+
+def _way(blocks: list[list[AgentPlan]]) -> str:
+    """Say whether rounds run in compiled code over arrays, or why not."""
+    found = [obstacle([plan.learner for plan in plans], plans[0].rule) for plans in blocks]
+    causes = [cause for cause in found if cause is not None]
+    if not causes:
+        return "compiled rounds"
+    where = "" if len(causes) == len(found) else f"in {len(causes):,} of {len(found):,} actors "
+    return f"{where}agent by agent: {causes[0]}"
 
 
 def _network(experiment: Experiment, network: Network) -> Section:

@@ -1,4 +1,4 @@
-"""The command line: kernelswarm run, compare, plot, list, init, check.
+"""The command line: kernelswarm run, resume, compare, plot, list, init, check.
 
 Results go to standard output, progress and errors to standard error. Exit codes: 0 done, 1 failed while running,
 2 refused input, 130 stopped by Ctrl-C. Everything heavy is imported inside the commands: --help must not wait for it.
@@ -6,6 +6,7 @@ Results go to standard output, progress and errors to standard error. Exit codes
 
 from __future__ import annotations
 
+import signal
 import sys
 import textwrap
 import warnings
@@ -17,12 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelswarm.simulations.errors import InputError, SimulationError
+from kernelswarm.simulations.errors import InputError, Interrupted, SimulationError
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.comparison import Plan
     from kernelswarm.simulations.experiment import Experiment
     from kernelswarm.simulations.result import Result
+    from kernelswarm.simulations.running import Finished
 
 DONE, FAILED, REFUSED, STOPPED = 0, 1, 2, 130
 
@@ -46,13 +48,16 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    said = False
     try:
         code = typer.main.get_command(app).main(words, prog_name="kernelswarm", standalone_mode=False)
     except (InputError, SimulationError) as error:
         if "--debug" in words:
             raise
         _complain(str(error))
-        code = REFUSED if isinstance(error, InputError) else FAILED
+        said = True
+        interrupted = isinstance(error, Interrupted) and error.number == signal.SIGINT
+        code = STOPPED if interrupted else REFUSED if isinstance(error, InputError) else FAILED
     except typer.TyperException as error:  # a wrong option or command
         context = getattr(error, "ctx", None)
         command = "kernelswarm" if context is None else context.command_path
@@ -60,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = REFUSED
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED
-    if code == STOPPED:
+    if code == STOPPED and not said:
         _complain("stopped by Ctrl-C")
     sys.exit(code)
 
@@ -94,25 +99,37 @@ def run(
     described = _read(experiment, changes, backend, address)
     folder = run_folder.default_folder(experiment.stem, described.to_dict()) if out is None else out
     run_folder.check_place(folder)
-    from kernelswarm.simulations.simulation import simulate
+    from kernelswarm.simulations import running
 
-    try:
-        with progress.watch_run(quiet) as observe:
-            result = simulate(described, observe)
-    except SimulationError as error:
-        if error.partial is None:
-            raise
-        written = run_folder.write(error.partial, folder)
-        raise SimulationError(f"{error}; what was measured until then is in {written}") from error
-    written = run_folder.write(result, folder)
-    print(_final(result))
-    print(f"\nrun folder  {written}")
-    if figures:
-        with _warnings_in_one_line():
-            from kernelswarm.simulations.plots import draw
+    with progress.watch_run(quiet) as observe, _warnings_in_one_line():
+        finished = running.run(described, folder, observe)
+    _show(finished, figures)
 
-            drawn = draw(result, written / "figures")
-        print(f"figures     {written / 'figures'}: {', '.join(path.name for path in drawn)}")
+
+@app.command()
+def resume(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
+    rounds: Annotated[int | None, typer.Option(help="Rounds in all; as many as before when left out.")] = None,
+    changes: Sets = None,
+    backend: Backend = None,
+    address: Address = None,
+    figures: Figures = True,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Go on with a run from its last checkpoint; it ends as if it had never been interrupted."""
+    from kernelswarm.simulations import progress, running
+
+    options = _options(changes, backend, address)
+    if rounds is not None:
+        options.append(f"rounds={rounds}")
+    with progress.watch_run(quiet) as observe, _warnings_in_one_line():
+        finished = running.resume(folder, options, observe)
+    if finished.before:
+        done = finished.result.summary["rounds"]
+        print(f"{folder} is complete: all {done:,} rounds are done; --rounds asks for more")
+    else:
+        _show(finished, figures)
 
 
 @app.command()
@@ -236,12 +253,16 @@ def _read(
 ) -> Experiment:
     from kernelswarm.simulations.experiment import Experiment
 
+    return Experiment.from_file(path, _options(changes, backend, address))
+
+
+def _options(changes: Sequence[str] | None, backend: str | None, address: str | None) -> list[str]:
     options = list(changes or ())
     if backend is not None or address is not None:
         options.append(f"backend.name={backend or 'ray'}")  # an address is one of a Ray cluster
     if address is not None:
         options.append(f"backend.address={address}")
-    return Experiment.from_file(path, options)
+    return options
 
 
 def _plan(path: Path, vary: Sequence[str] | None, seeds: int | None) -> Plan:
@@ -253,6 +274,19 @@ def _plan(path: Path, vary: Sequence[str] | None, seeds: int | None) -> Plan:
 def _run_folders(path: Path) -> list[Path]:
     """Return the run folders of a comparison's folder; any other folder itself."""
     return sorted(found.parent for found in path.glob("runs/*/*/summary.json")) or [path]
+
+
+def _show(finished: Finished, figures: bool) -> None:
+    """Print the final figures of a run and where it is, and draw it."""
+    result, folder, _ = finished
+    print(_final(result))
+    print(f"\nrun folder  {folder}")
+    if figures:
+        with _warnings_in_one_line():
+            from kernelswarm.simulations.plots import draw
+
+            drawn = draw(result, folder / "figures")
+        print(f"figures     {folder / 'figures'}: {', '.join(path.name for path in drawn)}")
 
 
 def _final(result: Result) -> str:

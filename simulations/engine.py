@@ -4,10 +4,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from kernelswarm.agents.snapshot import Snapshot
 from kernelswarm.simulations.block import AgentPlan
 from kernelswarm.simulations.measure import Report
 from kernelswarm.simulations.model_arrays import Functions
 from kernelswarm.simulations.streams.contract import HeldOut
+
+Snapshots = dict[int, Snapshot]
 
 
 class EngineError(RuntimeError):
@@ -45,6 +48,14 @@ class Engine(Protocol):
 
     def functions(self) -> Functions:
         """Return the arrays of every learner's function, and its dual variables."""
+        ...
+
+    def snapshot(self) -> Snapshots:
+        """Copy what all agents are, by their labels."""
+        ...
+
+    def restore(self, snapshots: Snapshots, round: int) -> None:
+        """Put the agents, before their first round, where the snapshots were taken, after so many rounds."""
         ...
 
     def describe(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The two ways a simulation ends badly: refused input, and a failure while it runs."""
+"""The ways a simulation ends badly: refused input, a failure while it runs, a signal."""
 
 from __future__ import annotations
 
@@ -37,3 +37,19 @@ class SimulationError(RuntimeError):
         self.node = node
         self.round = round
         self.partial = partial
+
+
+class Interrupted(SimulationError):
+    """A simulation that a signal has ended between two rounds; its checkpoint is written.
+
+    Parameters
+    ----------
+    message : str
+        One paragraph naming the cause, the round and how to go on.
+    number : int
+        The signal.
+    """
+
+    def __init__(self, message: str, number: int, round: int) -> None:
+        super().__init__(message, round=round)
+        self.number = number

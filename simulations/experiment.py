@@ -94,7 +94,7 @@ class Experiment:
     evaluate_every : int
         Rounds between two rows of the record, at least 1; the last round is always recorded.
     checkpoint_every : int
-        Only 0, no checkpoints, in this version.
+        Rounds between two checkpoints of a run that is written to a folder; 0 for none.
     evaluation : Evaluation
         How the network is measured.
     overrides : tuple of Override
@@ -125,10 +125,7 @@ class Experiment:
         _require(self, "seed", 0, "it seeds the generators")
         _require(self, "rounds", 1, "it counts the mini-batches that every node draws")
         _require(self, "evaluate_every", 1, "it counts the rounds between two rows of the record")
-        if self.checkpoint_every != 0:
-            raise InputError(
-                f"checkpoint_every = {shown(self.checkpoint_every)} must be 0: this version writes no checkpoints"
-            )
+        _require(self, "checkpoint_every", 0, "it counts the rounds between two checkpoints; 0 writes none")
         for place, override in enumerate(self.overrides):
             build("learner", _laid_over(describe(self.learner), override.learner), f"node[{place}].learner")
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb, walk_tb
@@ -11,6 +11,7 @@ from types import TracebackType
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.agent import Agent, DivergenceError
+from kernelswarm.agents.snapshot import Snapshot
 from kernelswarm.simulations.block import AgentPlan, Block
 from kernelswarm.simulations.measure import Report
 from kernelswarm.simulations.model_arrays import Functions
@@ -130,6 +131,20 @@ class Host:
         with self._work:
             return self.block.functions()
         raise HostError("the agents have no functions")
+
+    def snapshot(self) -> dict[int, Snapshot]:
+        """Copy what the agents are, by their labels."""
+        with self._work:
+            return self.block.snapshot()
+        raise HostError("the agents cannot be copied")
+
+    def restore(self, snapshots: Mapping[int, Snapshot], round: int) -> None:
+        """Put the agents, before their first round, where the snapshots were taken, after so many rounds."""
+        with self._work:
+            self.block.restore(snapshots)
+            self._lived = round + PRIMING
+            return
+        raise HostError("the agents cannot be restored")
 
     def whereabouts(self) -> Whereabouts:
         """Tell where the host is; works while a round is lived in another thread."""

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from kernelswarm.simulations.block import AgentPlan
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.host import Host, Whereabouts
+from kernelswarm.simulations.memory import free, require_memory
 from kernelswarm.simulations.parallel import cores
 from kernelswarm.simulations.remote_engine import IN_FLIGHT, RemoteEngine, Transport, Trouble
 from kernelswarm.simulations.rounds import advance
@@ -81,6 +82,10 @@ class Ray:
                 "compiled graphs do not work through a Ray Client"
             )
 
+    def size(self, nodes: int, cores: int) -> int:
+        """Return the most nodes of a network of so many that an actor hosts."""
+        return -(-nodes // cores) if self.nodes_per_actor == "auto" else self.nodes_per_actor
+
     @contextmanager
     def start(self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]) -> Iterator[RayEngine]:
         """Start the actors and prime the network; on leaving, the actors end, and a Ray that was started here too.
@@ -90,7 +95,7 @@ class Ray:
         Raises
         ------
         InputError
-            When there is no cluster at the address.
+            When there is no cluster at the address, or no memory on this machine for so many actors.
         SimulationError
             When Ray cannot be started.
         DivergenceError, EngineError
@@ -107,9 +112,10 @@ class Ray:
             session = own if kept is None else kept
             engine = None
             try:
+                if self.address is None:
+                    require_memory(-(-len(plans) // self.size(len(plans), cores())) - len(session), len(plans), free())
                 session.open(self.address, len(plans) if self.nodes_per_actor == 1 else cores())
-                size = -(-len(plans) // session.cores()) if self.nodes_per_actor == "auto" else self.nodes_per_actor
-                engine = RayEngine(partition(plans, size), session, self)
+                engine = RayEngine(partition(plans, self.size(len(plans), session.cores())), session, self)
                 engine.begin(tell)
                 yield engine
             finally:
@@ -215,6 +221,9 @@ class _Session:
             self.gather([host.find_modules.remote(sys.path) for host in self._hosts], ANSWER_SECONDS)
         except Trouble:
             self.discard()
+
+    def __len__(self) -> int:
+        return len(self._hosts)
 
     def cores(self) -> int:
         """Return the cores of all machines."""

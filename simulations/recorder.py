@@ -1,6 +1,6 @@
 """The three tables of a run, grown by one evaluation at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -88,6 +88,12 @@ class Recorder:
                 "seconds": seconds,
             }
         )
+
+    def restore(self, tables: Mapping[str, Columns]) -> None:
+        """Take up what :meth:`tables` returned."""
+        for name, columns in tables.items():
+            values = [column.tolist() for column in columns.values()]
+            self._tables[name] = [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
     def tables(self) -> dict[str, Columns]:
         """Return the tables as columns."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelswarm.agents.agent import DivergenceError
 from kernelswarm.simulations.block import AgentPlan
-from kernelswarm.simulations.engine import EngineError
+from kernelswarm.simulations.engine import EngineError, Snapshots
 from kernelswarm.simulations.host import Whereabouts
 from kernelswarm.simulations.measure import Report
 from kernelswarm.simulations.model_arrays import Functions
@@ -23,6 +23,13 @@ Tell = Callable[[str, int, int], None]
 
 IN_FLIGHT = 2
 """Executions handed out before the end of the first is waited for, so that no process waits for the driver."""
+
+ASLEEP = 0.9
+"""The share of an execution's time through which the driver sleeps: where it waits, it polls, and would take the actors
+a core."""
+
+NAP = 1.0
+"""Seconds, at most, that it sleeps at a time: then it hears of what has failed."""
 
 ALONE = 16
 """Where no messages cross, an execution holds this many times ``rounds_per_execution`` rounds."""
@@ -118,6 +125,7 @@ class RemoteEngine:
         self._patience = patience
         self._rounds_per_execution = rounds_per_execution
         self._pace: float | None = None  # seconds a round takes; a slow one is remembered for a while
+        self._quickest = 0.0  # seconds a round takes when nothing comes between; 0 where it is not known
         self._hosts: list[Any] = []
         self._transport: Transport | None = None
         self._shared: tuple[HeldOut, Any] | None = None
@@ -165,6 +173,24 @@ class RemoteEngine:
             found = self._processes.gather(answers, WARMING * self._patience)
         return {node: function for functions in found for node, function in functions.items()}
 
+    def snapshot(self) -> Snapshots:
+        """Copy what all agents are, by their labels."""
+        with self._watched():
+            answers = [host.snapshot.remote() for host in self._hosts]
+            found = self._processes.gather(answers, WARMING * self._patience)
+        return {node: taken for snapshots in found for node, taken in snapshots.items()}
+
+    def restore(self, snapshots: Snapshots, round: int) -> None:
+        """Put the agents, before their first round, where the snapshots were taken, after so many rounds."""
+        with self._watched():
+            answers = []
+            for host, block in zip(self._hosts, self.blocks, strict=True):
+                labels = [plan.neighborhood.node for plan in block]
+                answers.append(host.restore.remote({label: snapshots[label] for label in labels}, round))
+            self._processes.gather(answers, WARMING * self._patience)
+            self._lived = round + PRIMING
+            self.rounds = round
+
     def describe(self) -> dict[str, object]:
         """Return the number of processes and how they exchange messages."""
         return {
@@ -204,12 +230,14 @@ class RemoteEngine:
         transport = self._transport
         assert transport is not None
         submitted: deque[tuple[int, Any]] = deque()
+        ended = time.perf_counter()  # the execution before
         while rounds or submitted:
             while rounds and len(submitted) < IN_FLIGHT:
                 count = min(rounds, self._largest)
                 submitted.append((count, transport.submit(count)))
                 rounds -= count
             count, execution = submitted.popleft()
+            time.sleep(max(0.0, min(NAP, ended + ASLEEP * self._quickest * count - time.perf_counter())))
             clock = time.perf_counter()
             pace = self._pace
             limit = WARMING * self._patience if pace is None else self._patience + 50 * pace * self._largest
@@ -217,7 +245,13 @@ class RemoteEngine:
             self._lived += count
             if any(rounds_of_host != self._lived for rounds_of_host in lived):
                 raise Trouble("a process has not lived through all rounds", late=False)
-            self._pace = max(0.8 * (pace or 0.0), (time.perf_counter() - clock) / count)
+            now = time.perf_counter()
+            took, waited, ended = now - ended, now - clock, now
+            self._pace = max(0.8 * (pace or 0.0), took / count)
+            if pace is not None:  # the first execution compiles and tells nothing
+                # Where nothing was left to wait for, it slept too long; one slow execution is not to make it do so.
+                known = self._quickest or took / count
+                self._quickest = 0.5 * known if waited < 0.02 * took else min(took / count, 1.2 * known)
             self.rounds = max(0, self._lived - PRIMING)
 
     @contextmanager

@@ -11,7 +11,8 @@ import shutil
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -80,11 +81,59 @@ def write(result: Result, folder: str | Path) -> Path:
         The disk is full or the place may not be written; nothing is left behind.
     """
     folder = Path(folder)
-    unfinished = folder.parent / f".{folder.name}.{secrets.token_hex(4)}.part"
-    try:
-        unfinished.mkdir(parents=True)
+    with _unfinished(folder.parent, folder) as unfinished:
         _write_files(result, unfinished)
         return _rename(unfinished, folder)
+
+
+def begin(config: Mapping[str, Any], graph: Graph, folder: Path) -> Path:
+    """Make a run folder that holds the experiment and its network only, and return the folder.
+
+    Raises
+    ------
+    SimulationError
+        As :func:`write`.
+    """
+    with _unfinished(folder.parent, folder) as unfinished:
+        write_config(config, unfinished)
+        write_graph(graph, unfinished / "graph.graphml")
+        return _rename(unfinished, folder)
+
+
+def complete(result: Result, folder: Path) -> Path:
+    """Write the files of a result into a folder that :func:`begin` has made, over those of an earlier result.
+
+    The summary comes last: a folder without it is not complete.
+
+    Raises
+    ------
+    SimulationError
+        As :func:`write`.
+    """
+    with _unfinished(folder, folder) as unfinished:
+        _write_files(result, unfinished)
+        (folder / "summary.json").unlink(missing_ok=True)
+        for name in FILES:
+            (unfinished / name).replace(folder / name)
+    return folder
+
+
+def write_config(config: Mapping[str, Any], folder: Path) -> None:
+    """Write ``config.toml``, whole or not at all."""
+    import tomli_w
+
+    unfinished = folder / ".config.toml.part"
+    unfinished.write_text(tomli_w.dumps(config), encoding="utf-8")
+    unfinished.replace(folder / "config.toml")
+
+
+@contextmanager
+def _unfinished(place: Path, folder: Path) -> Iterator[Path]:
+    """Make a hidden folder in a place that disappears again, unless it is renamed; OSErrors are said of the folder."""
+    unfinished = place / f".{folder.name}.{secrets.token_hex(4)}.part"
+    try:
+        unfinished.mkdir(parents=True)
+        yield unfinished
     except OSError as error:
         raise SimulationError(f"the run folder {folder} could not be written: {error.strerror or error}") from error
     finally:
@@ -105,7 +154,8 @@ def read(folder: str | Path) -> Result:
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
         lacking = "holds none of a run's files" if len(missing) == len(FILES) else f"lacks {', '.join(missing)}"
-        raise InputError(f"{folder} is no complete run folder, as kernelswarm run writes them: it {lacking}")
+        hint = f"; kernelswarm resume {folder} goes on with it" if (folder / "checkpoints").is_dir() else ""
+        raise InputError(f"{folder} is no complete run folder, as kernelswarm run writes them: it {lacking}{hint}")
     result = Result(
         config=_read(folder / "config.toml", _read_config),
         graph=_read(folder / "graph.graphml", read_graph),
@@ -127,10 +177,9 @@ def read(folder: str | Path) -> Result:
 
 def _write_files(result: Result, folder: Path) -> None:
     import pyarrow
-    import tomli_w
     from pyarrow import parquet
 
-    (folder / "config.toml").write_text(tomli_w.dumps(result.config), encoding="utf-8")
+    write_config(result.config, folder)
     for name, columns in (("nodes", result.nodes), ("network", result.network), ("edges", result.edges)):
         parquet.write_table(pyarrow.table(columns), folder / f"{name}.parquet", compression="zstd")
     np.savez(folder / "models.npz", allow_pickle=False, **result.models)

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kernelswarm.simulations.block import AgentPlan, Block
+from kernelswarm.simulations.engine import Snapshots
 from kernelswarm.simulations.measure import Report
 from kernelswarm.simulations.model_arrays import Functions
 from kernelswarm.simulations.rounds import PRIMING, advance, block_neighbors
@@ -44,6 +45,16 @@ class SerialEngine:
     def functions(self) -> Functions:
         """Return every learner's dictionary, weights and dual variables."""
         return {node: function for block in self.blocks for node, function in block.functions().items()}
+
+    def snapshot(self) -> Snapshots:
+        """Copy what all agents are, by their labels."""
+        return {node: taken for block in self.blocks for node, taken in block.snapshot().items()}
+
+    def restore(self, snapshots: Snapshots, round: int) -> None:
+        """Put the agents, before their first round, where the snapshots were taken."""
+        for block in self.blocks:
+            block.restore(snapshots)
+        self._outgoing = [block.send() for block in self.blocks]
 
     def describe(self) -> dict[str, object]:
         """Return the backend's name."""

@@ -15,9 +15,12 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.agent import DivergenceError
+from kernelswarm.simulations.checkpoint import Checkpoint, refuse_unsaved
+from kernelswarm.simulations.checkpoints import Checkpoints
 from kernelswarm.simulations.engine import Engine, EngineError
-from kernelswarm.simulations.errors import SimulationError
+from kernelswarm.simulations.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.interruption import Asked, noted
 from kernelswarm.simulations.model_arrays import Functions, model_arrays
 from kernelswarm.simulations.network import Network, open_network
 from kernelswarm.simulations.pooled import pool
@@ -54,7 +57,11 @@ class Progress:
     rounds_per_second: float
 
 
-def simulate(experiment: Experiment, observe: Callable[[Progress], None] | None = None) -> Result:
+def simulate(
+    experiment: Experiment,
+    observe: Callable[[Progress], None] | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> Result:
     """Run an experiment and measure it.
 
     Parameters
@@ -63,11 +70,14 @@ def simulate(experiment: Experiment, observe: Callable[[Progress], None] | None 
         What to run.
     observe : callable, optional
         Hears of the progress, about twice a second.
+    checkpoints : Checkpoints, optional
+        Where checkpoints go, every ``checkpoint_every`` rounds and when SIGINT or SIGTERM comes, and the one to go on
+        from; without it none are written. :func:`~kernelswarm.simulations.running.run` makes one.
 
     Returns
     -------
     Result
-        Measurements, last models and summary. The models do not depend on the backend.
+        Measurements, last models and summary. The models depend neither on the backend nor on checkpoints.
 
     Raises
     ------
@@ -75,46 +85,83 @@ def simulate(experiment: Experiment, observe: Callable[[Progress], None] | None 
         When the experiment's parts do not fit one another; nothing has started.
     SimulationError
         When a node diverges, or a process dies, hangs or raises; its ``partial`` holds what was measured before.
+    Interrupted
+        When a signal came and a checkpoint is written; without checkpoints, signals do what they always do.
     """
     with threadpool_limits(1):
-        return _Simulation(experiment, observe or (lambda progress: None)).run()
+        return _Simulation(experiment, observe or (lambda progress: None), checkpoints).run()
 
 
 class _Simulation:
-    def __init__(self, experiment: Experiment, observe: Callable[[Progress], None]) -> None:
+    def __init__(
+        self, experiment: Experiment, observe: Callable[[Progress], None], checkpoints: Checkpoints | None
+    ) -> None:
         self.experiment = experiment
         self.observe = observe
+        self.checkpoints = checkpoints
         self.network: Network = open_network(experiment)
         self.recorder = Recorder(self.network, experiment.protocol)
         self.done = 0
-        self.started = 0.0  # of the first round
-        self.began = datetime.now(UTC)
+        self.clock = self.started = 0.0  # when the simulation began, and its first round
+        self.began = datetime.now(UTC).isoformat(timespec="seconds")
         self.backend: Mapping[str, object] = {}
+        self.edges = np.array(sorted(map(sorted, self.network.graph.edges)), dtype=np.int64).reshape(-1, 2)
+        self.every = 0 if checkpoints is None else experiment.checkpoint_every
+        if self.every:
+            refuse_unsaved(self.network.plans)
+        since = None if checkpoints is None else checkpoints.since
+        labels = {plan.neighborhood.node for plan in self.network.plans}
+        if since is not None and not (np.array_equal(self.edges, since.edges) and labels == set(since.snapshots)):
+            raise InputError("topology: the network is another one than when the run began")
 
     def run(self) -> Result:
-        clock = time.perf_counter()
+        self.clock = time.perf_counter()
         functions: Functions = {}
         try:
             with self.experiment.backend.start(self.network.plans, self._starting) as engine:
                 self.backend = engine.describe()
-                self.started = time.perf_counter()
-                while self.done < self.network.rounds:
-                    self._run_to_evaluation(engine)
-                    self._evaluate(engine)
+                self._begin(engine)
+                with noted(bool(self.every)) as asked:
+                    while True:
+                        if self.done and (self.done % self.experiment.evaluate_every == 0 or self._is_over()):
+                            self._evaluate(engine)
+                        if self._is_over():
+                            break
+                        self._run_to_next_stop(engine, asked)
                 functions = engine.functions()
         except (DivergenceError, EngineError) as failure:
-            wall = time.perf_counter() - clock
-            partial = self._result({}, wall, str(failure))
+            partial = self._result({}, str(failure))
             node = failure.node if isinstance(failure, DivergenceError) else failure.nodes[0]
             raise SimulationError(str(failure), node=node, round=failure.round, partial=partial) from failure
-        return self._result(functions, time.perf_counter() - clock, None)
+        return self._result(functions, None)
 
     def _starting(self, phase: str, done: int, total: int) -> None:
         self.observe(Progress(phase, done, total, None, 0.0))
 
-    def _run_to_evaluation(self, engine: Engine) -> None:
-        step = self.experiment.evaluate_every
-        target = min(self.network.rounds, (self.done // step + 1) * step)
+    def _begin(self, engine: Engine) -> None:
+        """Go on from a checkpoint, if there is one, and write one otherwise: the run can be resumed from here on."""
+        self.started = time.perf_counter()
+        if self.checkpoints is None:
+            return
+        since = self.checkpoints.since
+        if since is not None:
+            engine.restore(since.snapshots, since.round)
+            self.recorder.restore(since.tables)
+            self.done, self.began = since.round, since.started
+            self.started -= since.seconds
+            self.clock -= since.wall
+        self.checkpoints.begin(self.experiment.to_dict(), self.network.graph)
+        if since is None and self.every:
+            self._save(engine)
+
+    def _is_over(self) -> bool:
+        return self.done >= self.network.rounds
+
+    def _run_to_next_stop(self, engine: Engine, asked: Asked) -> None:
+        """Live through the rounds to the next evaluation or checkpoint, and write the latter."""
+        stops = [self.network.rounds]
+        stops += [(self.done // step + 1) * step for step in (self.experiment.evaluate_every, self.every) if step]
+        target = min(stops)
         slice_rounds = 1
         while self.done < target:
             rounds = min(slice_rounds, target - self.done)
@@ -123,7 +170,40 @@ class _Simulation:
             spent = time.perf_counter() - clock
             self.done += rounds
             slice_rounds = max(1, min(8 * slice_rounds, int(SHOW_EVERY * rounds / max(spent, 1e-9))))
+            # Before anything is measured, which starts new sums: more rounds may follow than were asked for now.
+            if self.every and (self.done % self.every == 0 or self._is_over() or asked.by is not None):
+                self._save(engine)
             self._tell("running")
+            if asked.by is not None and not self._is_over():
+                self._interrupt(asked)
+
+    def _save(self, engine: Engine) -> None:
+        assert self.checkpoints is not None
+        now = time.perf_counter()
+        folder = self.experiment.folder
+        self.checkpoints.write(
+            Checkpoint(
+                round=self.done,
+                seconds=now - self.started,
+                wall=now - self.clock,
+                started=self.began,
+                config=self.experiment.to_dict(),
+                folder=None if folder is None else str(folder.resolve()),
+                versions=versions(),
+                edges=self.edges,
+                tables=self.recorder.tables(),
+                snapshots=engine.snapshot(),
+            )
+        )
+
+    def _interrupt(self, asked: Asked) -> None:
+        assert self.checkpoints is not None and asked.by is not None
+        raise Interrupted(
+            f"stopped by {asked.cause} after round {self.done:,} of {self.network.rounds:,}; "
+            f"{self.checkpoints.command} goes on from round {self.checkpoints.last:,}",
+            asked.by,
+            self.done,
+        )
 
     def _evaluate(self, engine: Engine) -> None:
         reports = engine.report(self._pooled())
@@ -144,7 +224,7 @@ class _Simulation:
         rate = self.done / spent if spent > 0.0 else 0.0
         self.observe(Progress(phase, self.done, self.network.rounds, self.recorder.last, rate))
 
-    def _result(self, functions: Functions, wall: float, reason: str | None) -> Result:
+    def _result(self, functions: Functions, reason: str | None) -> Result:
         experiment, network = self.experiment, self.network
         models = model_arrays(functions, self._neighbors())
         final = dict(self.recorder.last or {})
@@ -166,12 +246,12 @@ class _Simulation:
             "seed": experiment.seed,
             "final": {name: value if math.isfinite(value) else None for name, value in final.items()},
             "facts": dict(network.source.facts),
-            "wall_seconds": wall,
+            "wall_seconds": time.perf_counter() - self.clock,
             "node_rounds_per_second": self.done * len(network.source.nodes) / spent if spent else None,
             "backend": dict(self.backend),
             "versions": versions(),
             "digest": digest(models),
-            "started": self.began.isoformat(timespec="seconds"),
+            "started": self.began,
         }
         tables = self.recorder.tables()
         return Result(config, network.graph, tables["nodes"], tables["network"], tables["edges"], models, summary)

@@ -10,6 +10,7 @@ TEMPLATE = """\
 seed = 0                # the same seed gives the same network, data and models, on every backend
 rounds = 500            # every node draws batch_size samples a round
 evaluate_every = 25     # rounds between two measurements
+checkpoint_every = 0    # rounds between two checkpoints, for kernelswarm resume; 0 writes none
 
 [topology]              # ring, path, star, complete, grid, random_geometric, small_world, scale_free, file, ...
 name = "erdos_renyi"    # or your own function: "module:function"

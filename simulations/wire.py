@@ -67,7 +67,13 @@ def _header(numbers: tuple[int, ...]) -> bytes:
     return np.array([1 + len(numbers), *numbers], dtype=np.float64).tobytes()
 
 
-class _Layout(NamedTuple):
+def split(packed: bytes) -> tuple[bytes, Array]:
+    """Return the header of packed messages, empty for none, and all their numbers, those of the header included."""
+    numbers = np.frombuffer(packed)
+    return packed[: _FLOAT.itemsize * int(numbers[0])] if len(numbers) else b"", numbers
+
+
+class Layout(NamedTuple):
     """Where among the numbers the parts of one message stand."""
 
     sender: int
@@ -93,19 +99,15 @@ class Reader:
         self._inputs = inputs
         self._outputs = outputs
         self._wanted = wanted
-        self._layouts: dict[bytes, list[_Layout]] = {}
+        self._layouts: dict[bytes, list[Layout]] = {}
 
     def read(self, message: bytes) -> dict[int, Outgoing]:
         """Return the messages by their senders, their arrays read-only; what is not wanted is left out."""
         if not message:
             return {}
-        array = np.frombuffer(message)
-        header = message[: _FLOAT.itemsize * int(array[0])]
-        layouts = self._layouts.get(header)
-        if layouts is None:
-            layouts = self._layouts[header] = self._parse(np.frombuffer(header))
+        header, array = split(message)
         messages: dict[int, Outgoing] = {}
-        for sender, degree, (where, shape), own, duals, answers in layouts:
+        for sender, degree, (where, shape), own, duals, answers in self.layouts(header):
             found: list[Array | None] = [None] * degree
             for place, there, size in answers:
                 found[place] = array[there].reshape(size)
@@ -118,7 +120,14 @@ class Reader:
             messages[sender] = outgoing
         return messages
 
-    def _parse(self, header: Array) -> list[_Layout]:
+    def layouts(self, header: bytes) -> list[Layout]:
+        """Return where the parts of each wanted message stand among the numbers."""
+        found = self._layouts.get(header)
+        if found is None:
+            found = self._layouts[header] = self._parse(np.frombuffer(header))
+        return found
+
+    def _parse(self, header: Array) -> list[Layout]:
         numbers = iter(int(number) for number in header)
         at = next(numbers)
         layouts = []
@@ -137,5 +146,5 @@ class Reader:
             answers = [(place, *take(length, self._outputs)) for place, length in lengths.items() if length != ABSENT]
             if sender in self._wanted:
                 answers = [answer for answer in answers if answer[0] in self._wanted[sender]]
-                layouts.append(_Layout(sender, degree, where, values, multipliers, answers))
+                layouts.append(Layout(sender, degree, where, values, multipliers, answers))
         return layouts

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kernelswarm.simulations import progress, simulation
+from kernelswarm.simulations import progress, running
 from kernelswarm.simulations.errors import SimulationError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.parts import PARTS
@@ -96,10 +96,10 @@ def test_debug_shows_the_traceback(call: Command, capsys: pytest.CaptureFixture[
 
 
 def test_interruption_is_one_line_and_writes_nothing(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(experiment: Experiment, observe: object = None) -> None:
+    def interrupt(experiment: Experiment, observe: object, checkpoints: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(simulation, "simulate", interrupt)
+    monkeypatch.setattr(running, "simulate", interrupt)
     answer = call("run", "small.toml")
     assert (answer.code, answer.out, answer.err) == (130, "", "kernelswarm: stopped by Ctrl-C\n")
     assert [path.name for path in Path().iterdir()] == ["small.toml"]

@@ -2,7 +2,7 @@
 
 import os
 
-from kernelswarm.agents.compiled_cache import drop_stale
+from kernelswarm.compiled_cache import drop_stale
 
 
 def written(path, age):

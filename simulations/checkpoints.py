@@ -1,0 +1,104 @@
+"""The checkpoints of one run: written to its folder as it goes on, and found there again."""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kernelswarm.graphs.topology import Graph
+from kernelswarm.simulations import checkpoint, run_folder
+from kernelswarm.simulations.checkpoint import Checkpoint, Damaged
+from kernelswarm.simulations.errors import InputError, SimulationError
+
+FOLDER = "checkpoints"
+"""The folder of checkpoints in a run folder."""
+
+
+class Checkpoints:
+    """Where a simulation writes its checkpoints, and the one that it goes on from.
+
+    Parameters
+    ----------
+    folder : Path
+        The run folder, which is made when the first round begins; a taken name gets a number. The folder of ``since``
+        is there already.
+    since : Checkpoint, optional
+        What to go on from; the first round when left out.
+
+    Attributes
+    ----------
+    last : int or None
+        Rounds of the newest checkpoint in the folder.
+    """
+
+    def __init__(self, folder: Path, since: Checkpoint | None = None) -> None:
+        self.folder = folder
+        self.since = since
+        self.last = None if since is None else since.round
+
+    @property
+    def command(self) -> str:
+        """What goes on with the run."""
+        return f"kernelswarm resume {shlex.quote(str(self.folder))}"
+
+    def begin(self, config: Mapping[str, Any], graph: Graph) -> None:
+        """Make the run folder, or say in it what the run has become; raises SimulationError where that cannot be."""
+        if self.since is None:
+            self.folder = run_folder.begin(config, graph, self.folder)
+            return
+        try:
+            run_folder.write_config(config, self.folder)
+            for path in checkpoint.paths(self.folder / FOLDER):
+                if checkpoint.round_of(path) > self.since.round:  # damaged, or it would be the one to go on from
+                    path.unlink()
+        except OSError as error:
+            raise SimulationError(f"{self.folder} may not be written: {error.strerror or error}") from error
+
+    def write(self, taken: Checkpoint) -> None:
+        """Write a checkpoint; where that fails, say so and let the run go on, unless it is the first.
+
+        Raises
+        ------
+        SimulationError
+            Not even the first checkpoint can be written.
+        """
+        try:
+            checkpoint.write(taken, self.folder / FOLDER)
+        except OSError as error:
+            cause = f"the checkpoint of round {taken.round} could not be written: {error.strerror or error}"
+            if self.last is None:
+                raise SimulationError(f"{self.folder}: {cause}") from error
+            warnings.warn(f"{cause}; the run goes on, and its last checkpoint is of round {self.last}", stacklevel=2)
+        else:
+            self.last = taken.round
+
+
+def newest(folder: Path) -> Checkpoint:
+    """Return the newest checkpoint of a run that is not damaged; a warning names those that are.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    found = checkpoint.paths(folder / FOLDER)[::-1]
+    again = f"kernelswarm run {folder / 'config.toml'} starts it anew"
+    if not found:
+        raise InputError(
+            f"{folder} holds no checkpoints: a run writes them with checkpoint_every = 100 or so in its experiment; "
+            f"{again}"
+        )
+    damages = []
+    for path in found:
+        try:
+            taken = checkpoint.read(path)
+        except Damaged as damage:
+            damages.append(f"{path} is damaged, {damage}")
+            continue
+        for text in damages:
+            warnings.warn(f"{text}: going on from round {taken.round} instead", stacklevel=2)
+        return taken
+    raise InputError(f"{folder} holds no sound checkpoint: {'; '.join(damages)}; {again}")

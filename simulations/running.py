@@ -1,0 +1,176 @@
+"""Runs that leave a run folder: started, interrupted, and gone on with."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kernelswarm.graphs.files import read_graph
+from kernelswarm.simulations import run_folder
+from kernelswarm.simulations.checkpoint import Checkpoint, paths
+from kernelswarm.simulations.checkpoints import FOLDER, Checkpoints, newest
+from kernelswarm.simulations.engine import EngineError
+from kernelswarm.simulations.errors import InputError, SimulationError
+from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.network import open_network
+from kernelswarm.simulations.result import Result
+from kernelswarm.simulations.simulation import Progress, simulate, versions
+from kernelswarm.simulations.wording import listed, plain, shown
+
+CHANGEABLE = ("rounds", "backend", "evaluate_every", "checkpoint_every")
+"""Keys that a run that is gone on with may change: they leave what was done as it is."""
+
+Observer = Callable[[Progress], None]
+
+
+class Finished(NamedTuple):
+    """A run that has come to its end, and whether it had before."""
+
+    result: Result
+    folder: Path
+    before: bool = False
+
+
+def run(experiment: Experiment, folder: str | Path, observe: Observer | None = None) -> Finished:
+    """Run an experiment and write its run folder, with checkpoints if the experiment asks for them.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What to run.
+    folder : str or Path
+        The run folder; a taken name gets a number.
+    observe : callable, optional
+        Hears of the progress, about twice a second.
+
+    Raises
+    ------
+    InputError, SimulationError
+        As :func:`~kernelswarm.simulations.simulation.simulate`; what was measured before a failure is in the folder.
+    """
+    folder = Path(folder)
+    return _lived(experiment, folder, observe, Checkpoints(folder) if experiment.checkpoint_every else None)
+
+
+def resume(folder: str | Path, changes: Sequence[str] = (), observe: Observer | None = None) -> Finished:
+    """Go on with a run from its newest checkpoint: the models become equal, bit for bit, to those of a run in one go.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The run folder; a run that is complete is returned as it is.
+    changes : sequence of str
+        Such as "rounds=1000" or "backend.name=ray": the number of rounds, the backend, and how often is measured and
+        saved may change.
+    observe : callable, optional
+        Hears of the progress, about twice a second.
+
+    Raises
+    ------
+    InputError
+        There is no sound checkpoint, or another key has changed.
+    SimulationError
+        As :func:`run`.
+    """
+    folder = Path(folder)
+    result = _result(folder)
+    if result is not None and not changes and result.summary["rounds"] >= result.config["rounds"]:
+        return Finished(result, folder, before=True)
+    since = newest(folder) if result is None or paths(folder / FOLDER) else None
+    if since is not None and since.folder is not None and since.folder not in sys.path:
+        sys.path.append(since.folder)  # the user's own modules may lie there
+    experiment = _described(folder, changes)
+    for known in (since, result):
+        if known is not None:
+            _refuse_changes(folder, known.config, experiment)
+    if result is not None:
+        done: int = result.summary["rounds"]
+        # More rounds may be asked for than there are data.
+        if experiment.rounds <= done or open_network(experiment).rounds <= done:
+            return Finished(result, folder, before=True)
+    since = newest(folder) if since is None else since
+    if experiment.rounds < since.round:
+        raise InputError(f"rounds = {experiment.rounds} must be at least {since.round}: so many rounds are done")
+    _compare_versions(since)
+    return _lived(experiment, folder, observe, Checkpoints(folder, since))
+
+
+def _result(folder: Path) -> Result | None:
+    """Return what a run folder holds of a complete run; None where rounds are left or the run has failed.
+
+    Raises
+    ------
+    InputError
+        The folder is no run folder or is damaged.
+    """
+    if not folder.is_dir():
+        raise InputError(f"there is no run folder {folder}" if not folder.exists() else f"{folder} is not a folder")
+    if not (folder / "config.toml").is_file():
+        raise InputError(f"{folder} is no run folder: it holds no config.toml")
+    if not (folder / "summary.json").is_file():
+        return None
+    result = run_folder.read(folder)
+    return None if result.failed else result
+
+
+def _lived(experiment: Experiment, folder: Path, observe: Observer | None, checkpoints: Checkpoints | None) -> Finished:
+    def written(result: Result) -> Path:
+        if checkpoints is None:
+            return run_folder.write(result, folder)
+        return run_folder.complete(result, checkpoints.folder)
+
+    try:
+        result = simulate(experiment, observe, checkpoints)
+    except SimulationError as error:
+        if error.partial is None:
+            raise
+        place = written(error.partial)
+        text = f"{error}; what was measured until then is in {place}"
+        if isinstance(error.__cause__, EngineError) and checkpoints is not None and checkpoints.last is not None:
+            text += f"; {checkpoints.command} goes on from round {checkpoints.last:,}"
+        raise SimulationError(text, node=error.node, round=error.round, partial=error.partial) from error
+    return Finished(result, written(result))
+
+
+def _described(folder: Path, changes: Sequence[str]) -> Experiment:
+    """Return the experiment of a run folder with some changes."""
+    experiment = Experiment.from_file(folder / "config.toml", changes)
+    with (folder / "config.toml").open("rb") as file:
+        topology = tomllib.load(file).get("topology")
+    if topology == {"name": "file", "path": "graph.graphml"}:  # it was given as a graph, and is described as one again
+        return replace(experiment, topology=read_graph(folder / "graph.graphml"))
+    return experiment
+
+
+def _refuse_changes(folder: Path, before: Mapping[str, Any], experiment: Experiment) -> None:
+    old, new = dict(_entries(plain(before))), dict(_entries(plain(experiment.to_dict())))
+    changed = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+    changed = [key for key in changed if key.split(".")[0] not in CHANGEABLE]
+    if changed:
+        key = changed[0]
+        given, was = (shown(table[key]) if key in table else "not set" for table in (new, old))
+        raise InputError(
+            f"{key} is {given} and was {was} when the run began: a run that is resumed may change only "
+            f"{listed(CHANGEABLE)}; kernelswarm run {folder / 'config.toml'} --set {key}=... runs another one"
+        )
+
+
+def _entries(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            yield from _entries(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
+
+
+def _compare_versions(since: Checkpoint) -> None:
+    now = versions()
+    others = [name for name in now if name not in ("kernelswarm", "ray") and since.versions.get(name) != now[name]]
+    if others:
+        differing = ", ".join(f"{name} {since.versions.get(name, '?')} then and {now[name]} now" for name in others)
+        warnings.warn(f"other versions than when the run began ({differing}): last digits may differ", stacklevel=3)

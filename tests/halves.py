@@ -1,0 +1,49 @@
+"""Backends for tests: agents in several blocks of this process, and a process that dies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kernelswarm.simulations.block import AgentPlan
+from kernelswarm.simulations.engine import EngineError
+from kernelswarm.simulations.partition import partition
+from kernelswarm.simulations.serial import SerialEngine
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Blocks of at most ``size`` agents in this process."""
+
+    size: int = 2
+    compiled: bool = True
+
+    @contextmanager
+    def start(self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]) -> Iterator[SerialEngine]:
+        yield SerialEngine(partition(plans, self.size), self.compiled)
+
+
+class Mortal(SerialEngine):
+    """Agents whose process dies."""
+
+    left = 1000
+
+    def run(self, rounds: int) -> None:
+        self.left -= rounds
+        if self.left < 0:
+            raise EngineError((2,), 31, "its process ended without a word")
+        super().run(rounds)
+
+
+@dataclass(frozen=True)
+class Dying:
+    """A process that dies when it has lived for ``rounds`` rounds."""
+
+    rounds: int = 30
+
+    @contextmanager
+    def start(self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]) -> Iterator[SerialEngine]:
+        engine = Mortal([plans])
+        engine.left = self.rounds
+        yield engine

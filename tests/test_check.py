@@ -1,0 +1,69 @@
+"""What ``kernelswarm check`` says of the actors and of how their rounds will be lived."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import networkx as nx
+import pytest
+
+from kernelswarm.agents.kernels import Gaussian
+from kernelswarm.agents.polk import Polk
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.isolated import Isolated
+from kernelswarm.simulations.check import examine
+from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.experiment import Experiment, Override
+from kernelswarm.simulations.ray_backend import Ray
+from kernelswarm.simulations.serial import Serial
+from kernelswarm.simulations.streams.sensor_field import SensorField
+
+
+@dataclass(frozen=True)
+class Own(Gaussian):
+    """A kernel of the user's own."""
+
+
+DESCRIBED = Experiment(
+    topology=nx.cycle_graph(12), stream=SensorField(), learner=Polk(kernel=Gaussian(0.3)), protocol=Consensus()
+)
+
+
+def said(**changes):
+    return dict(examine(replace(DESCRIBED, **changes))[0].lines)
+
+
+@pytest.mark.parametrize(
+    ("backend", "protocol", "expected"),
+    [
+        (Serial(), Consensus(), None),
+        (Ray(), Consensus(), "12 of 1 node"),
+        (Ray(nodes_per_actor=4), Consensus(), "3 of 4 nodes, 3 of the 12 edges between them"),
+        (Ray(nodes_per_actor=5), Isolated(), "3 of 4 nodes"),
+        (Ray(nodes_per_actor=11), Consensus(), "2 of 6 nodes, 2 of the 12 edges between them"),
+        (Ray(nodes_per_actor=12), Consensus(), "1 of 12 nodes"),
+    ],
+    ids=str,
+)
+def test_actors_and_the_edges_between_them(backend, protocol, expected):
+    assert said(backend=backend, protocol=protocol).get("actors") == expected
+
+
+def test_blocks_of_unequal_size():
+    assert said(topology=nx.path_graph(7), backend=Ray(nodes_per_actor=4))["actors"] == (
+        "2 of up to 4 nodes, 1 of the 6 edges between them"
+    )
+
+
+def test_the_way_in_which_rounds_are_lived():
+    assert said()["execution"] == "compiled rounds"
+    assert said(learner=Polk(kernel=Own(0.3)))["execution"] == "agent by agent: the kernel Own"
+    mixed = {"overrides": (Override((3,), {"batch_size": 2}),), "backend": Ray(nodes_per_actor=4)}
+    assert said(**mixed)["execution"] == "in 1 of 3 actors agent by agent: batch sizes that differ from node to node"
+
+
+def test_more_actors_than_memory_holds_are_refused(monkeypatch):
+    monkeypatch.setattr("kernelswarm.simulations.check.free", lambda: 0)
+    with pytest.raises(InputError, match=r"^backend.nodes_per_actor: 12 processes take about 1 GB of memory"):
+        said(backend=Ray())
+    said(backend=Ray(address="auto"))  # a cluster's memory is not this machine's

@@ -1,0 +1,333 @@
+"""A checkpoint holds all that an agent is, is written whole or not at all, and does not hide damage."""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.agents.snapshot import Snapshot, leaves
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.simulations import checkpoint
+from kernelswarm.simulations.checkpoint import Checkpoint, Damaged, paths, write
+from kernelswarm.simulations.checkpoints import newest
+from kernelswarm.simulations.errors import InputError, SimulationError
+from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.network import open_network
+from kernelswarm.simulations.partition import partition
+from kernelswarm.simulations.running import resume, run
+from kernelswarm.simulations.serial import SerialEngine
+from kernelswarm.simulations.simulation import Progress, simulate
+
+GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
+TABLES: dict[str, Any] = {
+    "rounds": 40,
+    "evaluate_every": 15,
+    "checkpoint_every": 10,
+    "topology": GRAPH,
+    "stream": {"name": "sensor_field", "noise": 0.3},
+    "learner": {"name": "polk", "step_size": 0.2, "kernel": {"name": "gaussian", "bandwidth": 0.2}, "batch_size": 2},
+    "protocol": {"name": "proximity", "gamma": {"name": "adaptive"}, "form": "symmetric", "step": "implicit"},
+    "evaluation": {"local_samples": 20, "global_samples": 30},
+}
+
+
+def experiment(**keys: Any) -> Experiment:
+    return Experiment.from_dict({**TABLES, **keys})
+
+
+def engine(size: int = 4, compiled: bool = True, **keys: Any) -> SerialEngine:
+    return SerialEngine(partition(open_network(experiment(**keys)).plans, size), compiled)
+
+
+def assert_same(found: dict[int, Snapshot], wanted: dict[int, Snapshot]) -> None:
+    assert list(found) == list(wanted)
+    for node, (arrays, source) in wanted.items():
+        assert source == found[node].source
+        assert sorted(arrays) == sorted(found[node].arrays)
+        for name, array in arrays.items():
+            assert array.dtype == found[node].arrays[name].dtype
+            np.testing.assert_array_equal(found[node].arrays[name], array, err_msg=f"{name} of node {node}")
+
+
+@pytest.fixture
+def taken() -> Checkpoint:
+    """A checkpoint of a few rounds, with all that one can hold."""
+    lived = engine(2)  # blocks that have drawn ahead
+    lived.run(30)
+    tables = {"network": {"round": np.array([15, 30]), "risk": np.array([0.25, np.nan])}, "nodes": {}, "edges": {}}
+    edges = np.array(sorted(GRAPH.edges), dtype=np.int64)
+    config = {**experiment().to_dict(), "protocol": {"name": "proximity", "dual_max": np.inf}}
+    return Checkpoint(
+        30, 1.5, 2.5, "2026-01-01T00:00:00+00:00", config, None, {"numpy": "2"}, edges, tables, lived.snapshot()
+    )
+
+
+def test_a_file_holds_everything(taken: Checkpoint, tmp_path: Path) -> None:
+    found = checkpoint.read(write(taken, tmp_path / "checkpoints"))
+    assert_same(found.snapshots, taken.snapshots)
+    assert "ahead_points" in found.snapshots[0].arrays
+    for name in ("round", "seconds", "wall", "started", "config", "folder", "versions"):
+        assert getattr(found, name) == getattr(taken, name)
+    np.testing.assert_array_equal(found.edges, taken.edges)
+    assert list(found.tables) == ["nodes", "network", "edges"]
+    for column, values in taken.tables["network"].items():
+        assert found.tables["network"][column].dtype == values.dtype
+        np.testing.assert_array_equal(found.tables["network"][column], values)
+
+
+def test_a_file_is_a_numpy_archive_without_pickles(taken: Checkpoint, tmp_path: Path) -> None:
+    path = write(taken, tmp_path)
+    assert path == tmp_path / "round_00000030.npz"
+    with np.load(path, allow_pickle=False) as archive:
+        assert all(archive[name].dtype != object for name in archive.files)
+        factor = archive["agents/learner.factor/float64-2/values"]
+    assert factor.size == sum(taken.snapshots[node].arrays["learner.factor"].size for node in GRAPH)
+    assert zipfile.ZipFile(path).testzip() is None
+
+
+def places() -> Iterator[Any]:
+    for name, share in [("header", 0.0), ("first entry", 0.001), ("middle", 0.5), ("directory", 0.99)]:
+        yield pytest.param(lambda size, share=share: int(share * size), id=name)
+    for name, back in [("end of the directory", 64 + 22), ("comment length", 64 + 1), ("checksum", 64), ("end", 1)]:
+        yield pytest.param(lambda size, back=back: size - back, id=name)
+
+
+@pytest.mark.parametrize("bit", [0, 7])
+@pytest.mark.parametrize("place", list(places()))
+def test_a_flipped_bit_is_noticed(place: Any, bit: int, taken: Checkpoint, tmp_path: Path) -> None:
+    path = write(taken, tmp_path)
+    content = bytearray(path.read_bytes())
+    content[place(len(content))] ^= 1 << bit
+    path.write_bytes(content)
+    with pytest.raises(Damaged, match="its checksum does not match its content"):
+        checkpoint.read(path)
+
+
+def test_flipped_bits_are_noticed_wherever_they_are(taken: Checkpoint, tmp_path: Path) -> None:
+    path = write(taken, tmp_path)
+    content = path.read_bytes()
+    for place in np.random.default_rng(0).integers(0, len(content), 100):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 16]) + content[place + 1 :])
+        with pytest.raises(Damaged):
+            checkpoint.read(path)
+
+
+@pytest.mark.parametrize("left", [0, 1, 64, 65, 0.5, -64, -1])
+def test_a_file_that_is_cut_off_is_noticed(left: float, taken: Checkpoint, tmp_path: Path) -> None:
+    path = write(taken, tmp_path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(left * len(content)) if 0 < left < 1 else int(left)])
+    with pytest.raises(Damaged, match=r"it ends after|its checksum does not match"):
+        checkpoint.read(path)
+
+
+def test_a_file_of_another_version_says_which(
+    taken: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(replace(taken, versions={"kernelswarm": "9.1"}), tmp_path)
+    monkeypatch.setattr(checkpoint, "FORMAT", 0)
+    with pytest.raises(InputError, match=r"has the format 1, and this .* reads 0: resume the run with kernelswarm 9.1"):
+        checkpoint.read(path)
+
+
+def test_the_last_two_stay(taken: Checkpoint, tmp_path: Path) -> None:
+    for round in (0, 5, 100_000_000, 99_999_999):
+        write(replace(taken, round=round), tmp_path)
+    assert [checkpoint.round_of(path) for path in paths(tmp_path)] == [99_999_999, 100_000_000]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["round_100000000.npz", "round_99999999.npz"]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_failure_before_the_file_has_its_name_leaves_nothing(
+    step: str, taken: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = write(taken, tmp_path)
+    with monkeypatch.context() as patch:
+
+        def full(*arguments: object) -> None:
+            assert len(list(tmp_path.iterdir())) == 2
+            raise OSError(28, "No space left on device")
+
+        patch.setattr(*((checkpoint.os, "fsync") if step == "fsync" else (Path, "replace")), full)
+        with pytest.raises(OSError, match="No space left"):
+            write(replace(taken, round=40), tmp_path)
+    assert list(tmp_path.iterdir()) == [first]
+    checkpoint.read(first)
+
+
+def test_what_a_killed_process_leaves_is_no_checkpoint_and_is_removed(taken: Checkpoint, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    first = write(taken, folder)
+    half = folder / ".round_00000040.npz.0123abcd.part"
+    half.write_bytes(first.read_bytes()[:1000])
+    assert paths(folder) == [first]
+    assert newest(tmp_path).round == 30
+    second = write(replace(taken, round=40), folder)
+    assert sorted(folder.iterdir()) == [first, second]
+
+
+def spoil(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path: Path) -> None:
+    folder = interrupted(tmp_path / "run", 33)
+    spoil(folder / "checkpoints" / "round_00000030.npz")
+    wanted = r"round_00000030.npz is damaged, its checksum does not match its content: going on from round 20 instead"
+    with pytest.warns(UserWarning, match=wanted):
+        result = resume(folder).result
+    assert result.summary["digest"] == simulate(experiment()).summary["digest"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert newest(folder).round == 40
+
+
+def test_damaged_checkpoints_without_a_sound_one_are_refused(tmp_path: Path) -> None:
+    folder = interrupted(tmp_path / "run", 33)
+    for path in paths(folder / "checkpoints"):
+        spoil(path)
+    wanted = (
+        r"holds no sound checkpoint: .*30.npz is damaged, .*20.npz is damaged, .*; kernelswarm run .* starts it anew"
+    )
+    with pytest.raises(InputError, match=wanted):
+        resume(folder)
+
+
+def interrupted(folder: Path, round: int) -> Path:
+    def observe(progress: Progress) -> None:
+        if progress.done >= round:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(experiment(), folder, observe)
+    return folder
+
+
+def test_a_run_can_be_resumed_from_its_first_round_on(tmp_path: Path) -> None:
+    folder = interrupted(tmp_path / "run", 1)
+    assert newest(folder).round == 0
+    assert resume(folder).result.summary["digest"] == simulate(experiment()).summary["digest"]
+
+
+def test_a_full_disk_ends_no_run_that_has_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = checkpoint.write
+
+    def full(taken: Checkpoint, folder: Path) -> Path:
+        if taken.round >= 20:
+            raise OSError(28, "No space left on device")
+        return saved(taken, folder)
+
+    monkeypatch.setattr(checkpoint, "write", full)
+    with pytest.warns(UserWarning, match="could not be written") as heard:
+        result = run(experiment(), tmp_path / "run").result
+    assert [str(warning.message) for warning in heard] == [
+        f"the checkpoint of round {round} could not be written: No space left on device; the run goes on, and its last "
+        "checkpoint is of round 10"
+        for round in (20, 30, 40)
+    ]
+    assert result.summary["digest"] == simulate(experiment()).summary["digest"]
+
+
+def test_a_disk_that_is_full_from_the_beginning_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(taken: Checkpoint, folder: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "write", full)
+    with pytest.raises(SimulationError, match="the checkpoint of round 0 could not be written: No space left"):
+        run(experiment(), tmp_path / "run")
+
+
+def test_other_versions_are_named(tmp_path: Path) -> None:
+    folder = interrupted(tmp_path / "run", 33)
+    since = newest(folder)
+    write(replace(since, versions={**since.versions, "numpy": "1.0"}), folder / "checkpoints")
+    with pytest.warns(UserWarning, match=r"other versions .* \(numpy 1.0 then and .* now\): last digits may differ"):
+        resume(folder)
+
+
+@pytest.mark.parametrize("learner", ["polk", "nystroem", "random_features", "linear"])
+def test_snapshots_are_copies_that_say_all(learner: str) -> None:
+    keys: dict[str, Any] = {"learner": {"name": learner, "step_size": 0.1, "batch_size": 2}}
+    lived, again = engine(**keys), engine(**keys)
+    lived.run(12)
+    then = lived.snapshot()
+    lived.run(9)
+    again.restore(then, 12)
+    assert_same(again.snapshot(), then)
+    again.run(9)
+    assert_same(again.snapshot(), lived.snapshot())
+
+
+def test_agents_in_arrays_are_saved_as_the_plain_ones() -> None:
+    # Long enough for dictionaries to change so often that factors are looked at.
+    keys = {"learner": {**TABLES["learner"], "batch_size": 6, "budget": {"epsilon": 0.05}}}
+    plain, arrays = engine(compiled=False, **keys), engine(**keys)
+    looked = 0
+    changes = np.zeros(4)
+    for _ in range(80):
+        plain.run(1)
+        arrays.run(1)
+        wanted = plain.snapshot()
+        assert_same(arrays.snapshot(), wanted)
+        now = np.array([taken.arrays["learner.progress"][1] for taken in wanted.values()])
+        looked += int((now < changes).sum())
+        changes = now
+    assert looked > 0
+
+
+@dataclass(frozen=True)
+class Remembering(Consensus):
+    """A rule whose links are nothing that can be saved."""
+
+    def init(self, neighborhood: Any) -> Any:
+        return {"strength": super().init(neighborhood)}
+
+
+def test_protocols_that_cannot_be_saved_are_refused() -> None:
+    plans = [replace(plan, rule=Remembering()) for plan in open_network(experiment()).plans]
+    wanted = r"protocols that can be saved, and of Remembering a link state holds dict, .*: see docs/contributing.md"
+    with pytest.raises(InputError, match=wanted):
+        checkpoint.refuse_unsaved(plans)
+
+
+@dataclass(frozen=True)
+class Forgetful:
+    """A learner with nothing but a batch size."""
+
+    batch_size: int = 1
+
+
+def test_learners_that_cannot_be_saved_are_refused() -> None:
+    plans = [replace(plan, learner=Forgetful()) for plan in open_network(experiment()).plans]
+    with pytest.raises(InputError, match="learners that can be saved, and Forgetful has no snapshot"):
+        checkpoint.refuse_unsaved(plans)
+
+
+class Endless:
+    """A source without a state."""
+
+    def state(self) -> dict[str, object]:
+        return {"generator": object()}
+
+
+def test_sources_that_cannot_be_saved_are_refused() -> None:
+    plans = [replace(plan, source=Endless()) for plan in open_network(experiment()).plans]
+    with pytest.raises(InputError, match="a state of plain numbers, and Endless has none"):
+        checkpoint.refuse_unsaved(plans)
+
+
+def test_link_states_are_taken_apart_in_their_order() -> None:
+    assert list(leaves(None)) == []
+    assert [float(leaf) for leaf in leaves((1.5, (np.array(2.0), None), 3))] == [1.5, 2.0, 3.0]
+    with pytest.raises(TypeError, match="a link state holds str, which is neither array nor number nor tuple"):
+        list(leaves(("a",)))

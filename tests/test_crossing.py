@@ -1,0 +1,96 @@
+"""Populations exchange the messages of single agents, byte for byte, and with them."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.simulations.block import Block
+from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.network import open_network
+from kernelswarm.simulations.rounds import advance, block_neighbors
+
+GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7), (7, 0)])
+BLOCKS = [[0, 3], [1, 2], [4]]  # places of the labels 0 5, 1 2 and 7
+PROTOCOLS = [
+    {"name": "consensus", "penalty": 0.3},
+    {"name": "consensus", "penalty": 0.3, "form": "symmetric"},
+    {"name": "proximity", "gamma": 0.05, "dual_max": 0.3, "form": "symmetric"},
+]
+
+
+def plans(protocol, batch):
+    return open_network(
+        Experiment.from_dict(
+            {
+                "topology": GRAPH,
+                "stream": {"name": "gaussian_mixture"},
+                "learner": {"name": "polk", "loss": "multiclass_logistic", "batch_size": batch},
+                "protocol": protocol,
+            }
+        )
+    ).plans
+
+
+class Halves:
+    """The network in blocks, some of them of single agents, with all that they said."""
+
+    def __init__(self, protocol, batch, compiled):
+        found = plans(protocol, batch)
+        parts = [[found[place] for place in places] for places in BLOCKS]
+        self.blocks = [Block(part, flag) for part, flag in zip(parts, compiled, strict=True)]
+        self._neighbors = block_neighbors(parts)
+        self.said = [[block.send() for block in self.blocks]]
+
+    def run(self, rounds):
+        for _ in range(rounds):
+            self.said.append(advance([block.advance for block in self.blocks], self._neighbors, self.said[-1]))
+
+    def weights(self):
+        return {agent.node: agent.function.weights for block in self.blocks for agent in block.agents}
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=str)
+@pytest.mark.parametrize("compiled", [(True, True, True), (True, False, True), (False, True, False)], ids=str)
+def test_what_crosses_are_the_bytes_of_single_agents(protocol, batch, compiled):
+    some, single = Halves(protocol, batch, compiled), Halves(protocol, batch, (False, False, False))
+    some.run(20)
+    single.run(20)
+    assert [block._population is not None for block in some.blocks] == list(compiled)
+    assert some.said == single.said
+    expected = single.weights()
+    for node, weights in some.weights().items():
+        np.testing.assert_array_equal(weights, expected[node])
+
+
+class Ending:
+    """A node's samples, of which there are only so many."""
+
+    def __init__(self, source, left):
+        self._source, self._left = source, left
+
+    def draw(self, count):
+        kept = min(self._left, count)
+        self._left -= kept
+        points, targets = self._source.draw(kept)
+        return points, targets
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=str)
+def test_populations_go_on_with_a_block_whose_data_ends_before_theirs(protocol):
+    networks = [Halves(protocol, 3, (flag,) * 3) for flag in (True, False)]
+    for network in networks:
+        for agent in network.blocks[2].agents:
+            agent.source = Ending(agent.source, 3 * 7 + 2)  # the last batch is not whole
+    held = []
+    for _ in range(16):
+        for network in networks:
+            network.run(1)
+        held.append([block._population is not None for block in networks[0].blocks])
+    assert held[2] == [True] * 3
+    assert held[-1] == [False, True, False]  # none of the second block's nodes hears the one whose data has ended
+    assert networks[0].said == networks[1].said
+    for node, weights in networks[0].weights().items():
+        np.testing.assert_array_equal(weights, networks[1].weights()[node])

@@ -1,0 +1,54 @@
+"""More processes than memory has room for are refused before any is started."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernelswarm.simulations import memory
+from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.memory import PROCESS_BYTES, RESERVE_BYTES, free, require_memory
+from kernelswarm.simulations.ray_backend import Ray
+from kernelswarm.simulations.simulation import simulate
+
+
+def test_the_message_names_the_block_size_that_fits():
+    room = RESERVE_BYTES + 30 * PROCESS_BYTES
+    require_memory(30, 1000, room)
+    with pytest.raises(InputError) as refused:
+        require_memory(1000, 1000, room)
+    assert str(refused.value) == (
+        "backend.nodes_per_actor: 1,000 processes take about 120 GB of memory, and 4.6 GB are free: take 34 or more, "
+        'or "auto" for one process a core'
+    )
+    require_memory(-(-1000 // 34), 1000, room)
+    with pytest.raises(InputError):
+        require_memory(-(-1000 // 33), 1000, room)
+    with pytest.raises(InputError, match="even one has no room"):
+        require_memory(2, 1000, RESERVE_BYTES)
+
+
+def test_where_nothing_is_known_nothing_is_refused():
+    require_memory(10**6, 10**6, None)
+    require_memory(0, 10, 0)  # actors that are there already
+
+
+def test_the_smallest_of_what_is_said_counts(tmp_path, monkeypatch):
+    info, limit, used = (tmp_path / name for name in ("meminfo", "memory.max", "memory.current"))
+    info.write_text("MemTotal:  9000 kB\nMemAvailable:  5000 kB\n")
+    limit.write_text("max\n")
+    used.write_text("1000\n")
+    monkeypatch.setattr(memory, "MEMINFO", info)
+    monkeypatch.setattr(memory, "GROUPS", ((limit, used), (tmp_path / "none", tmp_path / "none")))
+    assert free() == 5000 * 1024
+    limit.write_text("21000\n")
+    assert free() == 20000
+
+
+def test_a_run_is_refused_before_ray_is_started(monkeypatch):
+    monkeypatch.setattr("kernelswarm.simulations.ray_backend.free", lambda: RESERVE_BYTES + 5 * PROCESS_BYTES)
+    described = Experiment.from_dict(
+        {"topology": {"name": "ring", "nodes": 20}, "stream": "sensor_field", "learner": "polk", "protocol": "isolated"}
+    )
+    with pytest.raises(InputError, match=r"20 processes .*: take 4 or more"):
+        simulate(Experiment(**{**vars(described), "backend": Ray()}))

@@ -1,0 +1,88 @@
+"""Blocks are even, reproducible, and cut few edges."""
+
+from __future__ import annotations
+
+import math
+
+import networkx as nx
+import pytest
+
+from kernelswarm.simulations.bisection import bisect
+from kernelswarm.simulations.partition import blocks_of
+
+NETWORKS = {
+    "ring": nx.cycle_graph(400),
+    "grid": nx.convert_node_labels_to_integers(nx.grid_2d_graph(20, 24)),
+    "random geometric": nx.random_geometric_graph(500, math.sqrt(1.5 * math.log(500) / (500 * math.pi)), seed=3),
+    "star": nx.star_graph(299),
+    "unconnected": nx.disjoint_union_all([nx.complete_graph(9) for _ in range(30)]),
+    "edgeless": nx.empty_graph(200),
+}
+
+
+def neighbors(graph):
+    return {node: sorted(graph[node]) for node in graph}
+
+
+def cut(graph, blocks):
+    home = {node: place for place, block in enumerate(blocks) for node in block}
+    return sum(home[node] != home[other] for node, other in graph.edges)
+
+
+@pytest.mark.parametrize("size", [1, 7, 60, 1000])
+@pytest.mark.parametrize("graph", NETWORKS.values(), ids=list(NETWORKS))
+def test_blocks_are_even_and_the_same_every_time(graph, size):
+    blocks = blocks_of(neighbors(graph), size)
+    assert sorted(node for block in blocks for node in block) == sorted(graph)
+    assert blocks == sorted(sorted(block) for block in blocks)
+    assert len(blocks) == -(-len(graph) // size)
+    assert max(map(len, blocks)) - min(map(len, blocks)) <= 1
+    assert blocks == blocks_of(neighbors(graph), size)
+
+
+@pytest.mark.parametrize("count", [2, 4, 5])
+def test_a_ring_is_cut_into_arcs(count):
+    graph = NETWORKS["ring"]
+    assert cut(graph, blocks_of(neighbors(graph), -(-len(graph) // count))) == count
+
+
+def test_a_grid_is_cut_along_its_shorter_side():
+    graph = NETWORKS["grid"]
+    assert cut(graph, blocks_of(neighbors(graph), 240)) == 20
+
+
+def test_pieces_that_hang_together_are_not_cut():
+    graph = NETWORKS["unconnected"]
+    assert cut(graph, blocks_of(neighbors(graph), 9)) == 0
+
+
+def test_groups_with_few_edges_between_them_are_found():
+    planted = nx.planted_partition_graph(4, 50, 0.4, 0.01, seed=5)
+    blocks = blocks_of(neighbors(planted), 50)
+    assert blocks == [list(range(50 * group, 50 * group + 50)) for group in range(4)]
+
+
+def test_halves_in_space_are_cut_along_a_line():
+    graph = NETWORKS["random geometric"]
+    place = nx.get_node_attributes(graph, "pos")
+    halves = []
+    for axis in (0, 1):
+        order = sorted(graph, key=lambda node: place[node][axis])
+        halves.append(cut(graph, [order[:250], order[250:]]))
+    assert cut(graph, blocks_of(neighbors(graph), 250)) <= min(halves)
+
+
+def test_no_exchange_of_two_nodes_makes_the_cut_smaller():
+    graph = nx.gnp_random_graph(24, 0.25, seed=1)
+    inside = bisect([sorted(graph[node]) for node in range(24)], 12)
+    assert sum(inside) == 12
+
+    def edges(sides):
+        return sum(sides[node] != sides[other] for node, other in graph.edges)
+
+    for one in range(24):
+        for other in range(24):
+            if inside[one] and not inside[other]:
+                changed = list(inside)
+                changed[one], changed[other] = False, True
+                assert edges(changed) >= edges(inside)

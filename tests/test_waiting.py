@@ -1,0 +1,63 @@
+"""The driver of other processes sleeps while they work, and never so long that they wait for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernelswarm.simulations import remote_engine
+from kernelswarm.simulations.remote_engine import RemoteEngine
+
+ROUNDS_PER_EXECUTION = 8
+
+
+class Clock:
+    """A time of its own, in which nothing takes time but sleep and what the actors do."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def perf_counter(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+class Steady:
+    """Actors that take the same time for every round, but for some executions."""
+
+    def __init__(self, clock, pace, stalls):
+        self._clock, self._pace, self._stalls = clock, pace, stalls
+        self._free = clock.now
+        self._executions = self._lived = 0
+        self.polled = self.idle = 0.0
+
+    def submit(self, rounds):
+        self.idle += max(0.0, self._clock.now - self._free)
+        self._free = max(self._free, self._clock.now) + rounds * self._pace + self._stalls.get(self._executions, 0.0)
+        self._executions += 1
+        return rounds, self._free
+
+    def collect(self, execution, timeout):
+        rounds, end = execution
+        self.polled += max(0.0, end - self._clock.now)
+        self._clock.now = max(self._clock.now, end)
+        self._lived += rounds
+        return [self._lived]
+
+
+@pytest.mark.parametrize("pace", [1e-4, 1e-3, 0.05])
+@pytest.mark.parametrize("stalls", [{}, {0: 5.0}, {0: 5.0, 20: 0.5, 50: 2.0}], ids=str)
+def test_it_sleeps_through_most_of_the_work_and_wakes_in_time(pace, stalls, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(remote_engine, "time", clock)
+    engine = RemoteEngine([], None, "compiled", ROUNDS_PER_EXECUTION, 60.0)
+    engine._transport = transport = Steady(clock, pace, stalls)
+    engine._largest = ROUNDS_PER_EXECUTION
+    begun = clock.now
+    engine._live(100 * ROUNDS_PER_EXECUTION)
+    assert engine.rounds == 100 * ROUNDS_PER_EXECUTION - remote_engine.PRIMING
+    worked = 100 * ROUNDS_PER_EXECUTION * pace
+    assert transport.polled <= 0.2 * worked + sum(stalls.values())
+    assert transport.idle <= 0.02 * worked
+    assert clock.now - begun <= 1.05 * worked + sum(stalls.values())
