@@ -288,11 +288,15 @@ class Population:
         self._points, self._targets, self._at = points, targets, 0
         self._step_sizes = np.empty((nodes, whole))
         self._bounds = np.empty((nodes, whole))
+        known: dict[tuple[int, int], tuple[Array, Array]] = {}  # most nodes have the same learner
         for i, agent in enumerate(self.agents):
-            learner = cast(Polk, agent.learner)
-            steps = agent.state.steps + self._settled
-            self._step_sizes[i] = passes.step_sizes(learner.step_size, steps, whole)
-            self._bounds[i] = passes.bounds(learner.budget, agent.state.budget, self._step_sizes[i])
+            learner, steps = cast(Polk, agent.learner), agent.state.steps + self._settled
+            found = known.get((id(learner), steps))
+            if found is None:
+                sizes = passes.step_sizes(learner.step_size, steps, whole)
+                found = sizes, passes.bounds(learner.budget, agent.state.budget, sizes)
+                known[id(learner), steps] = found
+            self._step_sizes[i], self._bounds[i] = found
         return True
 
     def _attend(self) -> bool:
