@@ -1,14 +1,55 @@
-"""What learners by stochastic gradient descent have in common: the ranges of their keys, and the implicit step."""
+"""What learners by stochastic gradient descent have in common."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from kernelswarm.agents.expansion import Expansion
+from kernelswarm.agents.kernels import Kernel
+from kernelswarm.agents.learner import Evaluation
+from kernelswarm.agents.losses import Loss
 from kernelswarm.agents.schedules import Schedule
 
 Array = npt.NDArray[np.float64]
+
+
+class Descent:
+    """What every such learner is asked between its steps."""
+
+    loss: Loss
+    step_size: Schedule
+
+    def eta(self, state: Any) -> float:
+        """Return the step size of the step to come."""
+        return self.step_size.at(state.steps)
+
+    def gradient(self, state: Any, own: Evaluation, targets: Array) -> Array:
+        """Return the loss's derivatives at the samples, (n, C)."""
+        return self.loss.derivatives(own.values, targets)
+
+
+class DescentInSpace(Descent):
+    """The same of learners whose function is a kernel expansion."""
+
+    kernel: Kernel
+
+    @property
+    def gain(self) -> float | None:
+        """The supremum of kappa(x, x)."""
+        return self.kernel.supremum
+
+    def evaluate(self, state: Any, points: Array) -> Evaluation:
+        """Evaluate the current function at ``points`` (n, p), and keep the kernel rows for the step."""
+        rows, values = state.function.rows_and_values(points)
+        return Evaluation(points, rows, values)
+
+    def function_from(self, arrays: Mapping[str, Array]) -> Expansion:
+        """Rebuild a function from its saved arrays, for evaluation."""
+        points, weights = arrays["points"], arrays["weights"]
+        return Expansion(self.kernel, points.shape[1], weights.shape[1]).assign(points, weights)
 
 
 def check_step(step_size: Schedule, regularization: float, batch_size: int) -> None:

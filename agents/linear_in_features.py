@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from kernelswarm.agents.descent import check_step, implicit_weights
+from kernelswarm.agents.descent import Descent, check_step, implicit_weights
 from kernelswarm.agents.function import Function
 from kernelswarm.agents.learner import Evaluation, Info
 from kernelswarm.agents.losses import Loss, Squared
@@ -48,7 +48,7 @@ class FeatureState:
 
 
 @dataclass(frozen=True)
-class LinearInFeatures:
+class LinearInFeatures(Descent):
     """Stochastic gradient descent on the weights of fixed features, with Tikhonov regularization.
 
     One step on sets of b points each is
@@ -67,18 +67,10 @@ class LinearInFeatures:
     def __post_init__(self) -> None:
         check_step(self.step_size, self.regularization, self.batch_size)
 
-    def eta(self, state: FeatureState) -> float:
-        """Return the step size of the step to come."""
-        return self.step_size.at(state.steps)
-
     def evaluate(self, state: FeatureState, points: Array) -> Evaluation:
         """Evaluate the current function at ``points`` (n, p), and keep the features for the step."""
         features = state.function.features(points)
         return Evaluation(points, features, combine(features, state.function.coefficients))
-
-    def gradient(self, state: FeatureState, own: Evaluation, targets: Array) -> Array:
-        """Return the loss's derivatives at the samples, (n, C)."""
-        return self.loss.derivatives(own.values, targets)
 
     def step(
         self,

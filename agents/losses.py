@@ -9,6 +9,7 @@ Predictions have shape (n, C). Targets are always float64: (n, C) numbers for re
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar, Literal, Protocol
@@ -58,13 +59,13 @@ class ProbabilisticLoss(Loss, Protocol):
         """Return the probability of each class: (n, C) gives (n, classes)."""
 
 
-class _Compiled:
+class _Compiled(ABC):
     """A loss whose arithmetic is one of `loss_formulas`."""
 
     @property
+    @abstractmethod
     def formula(self) -> tuple[int, float]:
         """Return the number of the compiled formula, and its threshold."""
-        raise NotImplementedError
 
     def values(self, predictions: Array, targets: Array) -> Array:
         """Evaluate the loss: (n, C) and (n, q) give (n,)."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from kernelswarm.agents.descent import check_step, implicit_weights
+from kernelswarm.agents.descent import DescentInSpace, check_step, implicit_weights
 from kernelswarm.agents.expansion import Expansion
 from kernelswarm.agents.kernels import Gaussian, Kernel
 from kernelswarm.agents.learner import Evaluation, Info
@@ -53,7 +53,7 @@ class NystroemState:
 
 
 @dataclass(frozen=True)
-class Nystroem:
+class Nystroem(DescentInSpace):
     """Functional stochastic gradient descent in the span of the first points that come in.
 
     The first ``landmarks`` points that have a gradient and are not, nearly, in the span of those before them make the
@@ -93,27 +93,9 @@ class Nystroem:
         if self.landmarks < 1:
             raise ValueError(f"landmarks = {self.landmarks!r} must be at least 1: 20 to 500 are usual")
 
-    @property
-    def gain(self) -> float | None:
-        """The supremum of kappa(x, x)."""
-        return self.kernel.supremum
-
     def init(self, inputs: int, outputs: int) -> NystroemState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         return NystroemState(Expansion(self.kernel, inputs, outputs))
-
-    def eta(self, state: NystroemState) -> float:
-        """Return the step size of the step to come."""
-        return self.step_size.at(state.steps)
-
-    def evaluate(self, state: NystroemState, points: Array) -> Evaluation:
-        """Evaluate the current function at ``points`` (n, p), and keep the kernel rows for the step."""
-        rows, values = state.function.rows_and_values(points)
-        return Evaluation(points, rows, values)
-
-    def gradient(self, state: NystroemState, own: Evaluation, targets: Array) -> Array:
-        """Return the loss's derivatives at the samples, (n, C)."""
-        return self.loss.derivatives(own.values, targets)
 
     def step(
         self,
@@ -194,11 +176,6 @@ class Nystroem:
     def function(self, state: NystroemState) -> Expansion:
         """Return the current function."""
         return state.function
-
-    def function_from(self, arrays: Mapping[str, Array]) -> Expansion:
-        """Rebuild a function from its saved arrays, for evaluation."""
-        points, weights = arrays["points"], arrays["weights"]
-        return Expansion(self.kernel, points.shape[1], weights.shape[1]).assign(points, weights)
 
     def snapshot(self, state: NystroemState) -> dict[str, Array]:
         """Return the function with its factor, and the number of ``steps``."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.budgets import Budget, Parsimony
-from kernelswarm.agents.descent import check_step, implicit_weights
+from kernelswarm.agents.descent import DescentInSpace, check_step, implicit_weights
 from kernelswarm.agents.expansion import Expansion
 from kernelswarm.agents.kernels import Gaussian, Kernel
 from kernelswarm.agents.learner import Evaluation, Info
@@ -47,7 +47,7 @@ def inspection_due(order: int) -> int:
 
 
 @dataclass(frozen=True)
-class Polk:
+class Polk(DescentInSpace):
     """Functional stochastic gradient descent with destructive KOMP after every step (POLK algorithm 2).
 
     The step on a mini-batch of b samples (POLK eq. 17-18; SURVEY eq. 17 and 19 with a coupling) is
@@ -85,27 +85,9 @@ class Polk:
     def __post_init__(self) -> None:
         check_step(self.step_size, self.regularization, self.batch_size)
 
-    @property
-    def gain(self) -> float | None:
-        """The supremum of kappa(x, x)."""
-        return self.kernel.supremum
-
     def init(self, inputs: int, outputs: int) -> PolkState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         return PolkState(Expansion(self.kernel, inputs, outputs), self.budget.start())
-
-    def eta(self, state: PolkState) -> float:
-        """Return the step size of the step to come."""
-        return self.step_size.at(state.steps)
-
-    def evaluate(self, state: PolkState, points: Array) -> Evaluation:
-        """Evaluate the current function at ``points`` (n, p), and keep the kernel rows for the step."""
-        rows, values = state.function.rows_and_values(points)
-        return Evaluation(points, rows, values)
-
-    def gradient(self, state: PolkState, own: Evaluation, targets: Array) -> Array:
-        """Return the loss's derivatives at the samples, (n, C)."""
-        return self.loss.derivatives(own.values, targets)
 
     def step(
         self,
@@ -152,11 +134,6 @@ class Polk:
     def function(self, state: PolkState) -> Expansion:
         """Return the current function."""
         return state.function
-
-    def function_from(self, arrays: Mapping[str, Array]) -> Expansion:
-        """Rebuild a function from its saved arrays, for evaluation."""
-        points, weights = arrays["points"], arrays["weights"]
-        return Expansion(self.kernel, points.shape[1], weights.shape[1]).assign(points, weights)
 
     def snapshot(self, state: PolkState) -> dict[str, Array]:
         """Return the function with its factor, and ``progress``: steps, changes, rebuilds and the budget's state."""
