@@ -1,0 +1,1 @@
+"""The papers' tables and figures: one file each, published and measured side by side."""

@@ -1,0 +1,97 @@
+"""What a reproduction of a paper's experiment is asked for, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One row of a reproduction's table.
+
+    Attributes
+    ----------
+    quantity : str
+        What is measured, in the paper's words: "test error, COLK".
+    published : str
+        The paper's value, ordering or bound with its place: "4.36% (figure 2)"; empty where it prints none.
+    measured : str
+        The value here, with its spread where several sets were drawn.
+    settings : str
+        What distinguishes this row's run: learner, kernel, step size, budget, passes.
+    holds : bool or None
+        Whether what the paper claims is true here; None where it claims nothing that can be checked.
+    """
+
+    quantity: str
+    published: str
+    measured: str
+    settings: str
+    holds: bool | None = None
+
+
+@dataclass
+class Reproduction:
+    """What a reproduction found.
+
+    Attributes
+    ----------
+    claims : sequence of Claim
+        The rows of the table, the paper's claims among them.
+    notes : sequence of str
+        One paragraph each: what could not be had, what was chosen in its place, what was tried where a claim fails.
+    figures : mapping of str to Figure
+        By file name without ending; made with ``matplotlib.figure.Figure``.
+    arrays : mapping of str to array
+        The numbers behind the figures, (name) -> array, written to ``numbers.npz``.
+    """
+
+    claims: Sequence[Claim]
+    notes: Sequence[str] = ()
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    arrays: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asks of a reproduction.
+
+    Attributes
+    ----------
+    data : Path or None
+        The file or folder of the data, for those that need one; the reproduction refuses what is missing.
+    quick : bool
+        Fewer sets, samples and passes: a look in a minute, whose numbers are no reproduction; the table says so.
+    seed : int
+        Seed of everything that is drawn.
+    tell : callable
+        ``tell(what, share)``: hears what is being done and which share in [0, 1] of the whole is done.
+    """
+
+    data: Path | None = None
+    quick: bool = False
+    seed: int = 0
+    tell: Callable[[str, float], None] = lambda what, share: None
+
+
+class Reproduce(Protocol):
+    """A reproduction: the function ``reproduce`` of its file, whose docstring begins with what it shows."""
+
+    def __call__(self, request: Request) -> Reproduction:
+        """Run the paper's experiment.
+
+        Raises
+        ------
+        InputError
+            When the data is missing or is not what it should be: names the file and where it is published.
+        """
+        ...
