@@ -14,7 +14,7 @@ Snapshots = dict[int, Snapshot]
 
 
 class EngineError(RuntimeError):
-    """A process that hosts agents died, hung or raised; names the nodes it hosted, the round and the cause."""
+    """Agents failed, or their process did; names the nodes, the round and the cause."""
 
     def __init__(self, nodes: tuple[int, ...], round: int, cause: str) -> None:
         super().__init__(nodes, round, cause)
@@ -25,6 +25,10 @@ class EngineError(RuntimeError):
     def __str__(self) -> str:
         shown = ", ".join(map(str, self.nodes[:5])) + (", ..." if len(self.nodes) > 5 else "")
         return f"node{'s' if len(self.nodes) > 1 else ''} {shown} failed in round {self.round}: {self.cause}"
+
+
+class LostError(EngineError):
+    """A process that hosts agents died or hangs, through no fault of theirs that is known: another may do better."""
 
 
 class Engine(Protocol):
@@ -38,7 +42,9 @@ class Engine(Protocol):
         DivergenceError
             When a node's iteration grows without bound.
         EngineError
-            When a process that hosts agents dies, hangs or raises.
+            When an agent raises.
+        LostError
+            When a process that hosts agents dies or hangs.
         """
         ...
 
@@ -65,6 +71,15 @@ class Engine(Protocol):
 
 class Backend(Protocol):
     """A backend's configuration."""
+
+    @property
+    def restarts(self) -> int:
+        """How often, without a checkpoint in between, lost processes are replaced before the run ends."""
+        ...
+
+    def kept(self) -> AbstractContextManager[None]:
+        """Keep what :meth:`start` starts for the starts to come inside."""
+        ...
 
     def start(
         self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]

@@ -8,8 +8,9 @@ import logging
 import shutil
 import socket
 import sys
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -31,6 +32,9 @@ STORE_BYTES = 256 * 2**20
 
 ANSWER_SECONDS = 5.0
 """How long a process may take to say where it is, once something has gone wrong."""
+
+ENDING_SECONDS = 10.0
+"""How long the actors may take to leave a compiled graph."""
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 QUIET = {
@@ -60,14 +64,19 @@ class Ray:
     rounds_per_execution : int
         Rounds that the compiled graph holds, at least 1: more are faster in long runs and take longer to compile.
     patience : float
-        Seconds > 0 after which silent processes count as hung, beside 50 times what the rounds took so far.
+        Seconds > 0 after which silent processes count as hung, beside 50 times what the same took before; 15 times as
+        many where that is not known, since a user's own code may have to compile.
+    restarts : int
+        How often, without a checkpoint in between, processes that died or hang are replaced, all going on from the last
+        checkpoint, or from the first round where there is none; not negative, and 0 ends the run instead.
     """
 
     nodes_per_actor: int | Literal["auto"] = 1
     transport: Literal["compiled", "calls"] = "compiled"
     address: str | None = None
     rounds_per_execution: int = 8
-    patience: float = 60.0
+    patience: float = 20.0
+    restarts: int = 3
 
     def __post_init__(self) -> None:
         if self.nodes_per_actor != "auto" and self.nodes_per_actor < 1:
@@ -76,6 +85,8 @@ class Ray:
             raise ValueError(f"rounds_per_execution = {self.rounds_per_execution!r} must be at least 1")
         if not self.patience > 0.0:
             raise ValueError(f"patience = {self.patience!r} must be positive: it is in seconds")
+        if self.restarts < 0:
+            raise ValueError(f"restarts = {self.restarts!r} must not be negative: 0 ends a run when a process dies")
         if self.address is not None and (not self.address or "://" in self.address):
             raise ValueError(
                 f'address = {self.address!r} must be "auto" or "host:port" of a cluster that this machine belongs to: '
@@ -85,6 +96,10 @@ class Ray:
     def size(self, nodes: int, cores: int) -> int:
         """Return the most nodes of a network of so many that an actor hosts."""
         return -(-nodes // cores) if self.nodes_per_actor == "auto" else self.nodes_per_actor
+
+    def kept(self) -> AbstractContextManager[None]:
+        """Keep Ray, and its actors, for the starts to come inside."""
+        return keep_ray()
 
     @contextmanager
     def start(self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]) -> Iterator[RayEngine]:
@@ -119,15 +134,21 @@ class Ray:
                 engine.begin(tell)
                 yield engine
             finally:
-                if engine is None or not engine.sound:
+                if engine is None:
                     session.discard()
-                if engine is not None:
-                    engine.close()
+                else:
+                    if not engine.sound:
+                        session.discard(engine.lost or None)  # where some are lost, the others take up new agents
+                    if not engine.close():
+                        session.discard()
 
 
 @contextmanager
 def keep_ray() -> Iterator[None]:
     """Keep Ray and its actors between the simulations inside: processes start once and take up new agents in each."""
+    if _kept.get() is not None:
+        yield
+        return
     with closing(_Session()) as session:
         token = _kept.set(session)
         try:
@@ -281,14 +302,15 @@ class _Session:
                 dead.append(places[answer])
         return found, dead
 
-    def discard(self) -> None:
-        """End all actors at once."""
-        if self._hosts:
+    def discard(self, places: Collection[int] | None = None) -> None:
+        """End the actors at some places, or all of them, at once; those that stay move up."""
+        ended = range(len(self._hosts)) if places is None else places
+        if ended:
             import ray
 
-            for host in self._hosts:
-                ray.kill(host)
-            self._hosts = []
+            for place in ended:
+                ray.kill(self._hosts[place])
+            self._hosts = [host for place, host in enumerate(self._hosts) if place not in ended]
 
     def keep_logs(self) -> str:
         """Leave the logs of a Ray started here on the disk."""
@@ -338,7 +360,14 @@ class _Compiled:
         with _troubles():
             return list(ray.get(execution, timeout=timeout))
 
-    def close(self) -> None:
+    def close(self) -> bool:
+        # It waits without end for an actor that does not leave its part of the graph, until that actor has ended.
+        ending = threading.Thread(target=self._take_down, daemon=True)
+        ending.start()
+        ending.join(ENDING_SECONDS)
+        return not ending.is_alive()
+
+    def _take_down(self) -> None:
         self._graph.teardown()
         self._log.setLevel(logging.NOTSET)
 
@@ -360,8 +389,8 @@ class _Calls:
         with _troubles():
             return list(ray.get(execution, timeout=timeout))
 
-    def close(self) -> None:
-        pass
+    def close(self) -> bool:
+        return True
 
 
 def _unrolled(sent: Any, steps: Any, last: Any, neighbors: Sequence[Sequence[int]], levels: int) -> list[Any]:

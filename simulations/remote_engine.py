@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelswarm.agents.agent import DivergenceError
 from kernelswarm.simulations.block import AgentPlan
-from kernelswarm.simulations.engine import EngineError, Snapshots
+from kernelswarm.simulations.engine import EngineError, LostError, Snapshots
 from kernelswarm.simulations.host import Whereabouts
 from kernelswarm.simulations.measure import Report
 from kernelswarm.simulations.model_arrays import Functions
@@ -37,8 +37,14 @@ ALONE = 16
 STARTING = 60.0
 """Seconds, at least, that a process may take to start."""
 
-WARMING = 5
-"""How many times longer than usual the first execution may take: a user's own code may have to compile."""
+WARMING = 15
+"""How many times ``patience`` anything may take the first time: a user's own code may have to compile."""
+
+USUAL = 50
+"""How many times longer than what it took before anything may take, ``patience`` added."""
+
+ENDED = "killed, out of memory, or crashed"
+"""What may have happened to a process that is gone."""
 
 
 class Trouble(RuntimeError):
@@ -58,8 +64,8 @@ class Transport(Protocol):
     def collect(self, execution: Any, timeout: float) -> Sequence[int]:
         """Wait until an execution has ended, and return the rounds that each host has lived by then."""
 
-    def close(self) -> None:
-        """Free what it holds."""
+    def close(self) -> bool:
+        """Free what it holds, and return whether all processes have let go of it in time."""
 
 
 class Processes(Protocol):
@@ -104,7 +110,7 @@ class RemoteEngine:
     rounds_per_execution : int
         Rounds between two words from the processes.
     patience : float
-        Seconds after which silence counts as a failure, beside 50 times what the rounds took so far.
+        Seconds after which silence counts as a failure, beside ``USUAL`` times what the same took before.
     """
 
     def __init__(
@@ -118,6 +124,7 @@ class RemoteEngine:
         self.blocks = blocks
         self.rounds = 0
         self.sound = True
+        self.lost: list[int] = []  # the places of processes that died or hang
         self._lived = 0  # rounds, those included that primed the network
         self.pids: list[int] = []
         self._processes = processes
@@ -125,6 +132,7 @@ class RemoteEngine:
         self._patience = patience
         self._rounds_per_execution = rounds_per_execution
         self._pace: float | None = None  # seconds a round takes; a slow one is remembered for a while
+        self._answered: dict[str, float] = {}  # the most seconds that the answers to a question took
         self._quickest = 0.0  # seconds a round takes when nothing comes between; 0 where it is not known
         self._hosts: list[Any] = []
         self._transport: Transport | None = None
@@ -151,7 +159,9 @@ class RemoteEngine:
         DivergenceError
             When a node's iteration grows without bound.
         EngineError
-            When a process dies, hangs or raises.
+            When an agent raises.
+        LostError
+            When a process dies or hangs.
         """
         with self._watched():
             self._live(rounds)
@@ -162,32 +172,26 @@ class RemoteEngine:
             if self._shared is None or not _same(self._shared[0], pooled):
                 self._shared = pooled, self._processes.share(pooled)
             held_out = self._shared[1]
-            answers = [host.report.remote(held_out) for host in self._hosts]
-            entries = [entry for found in self._processes.gather(answers, WARMING * self._patience) for entry in found]
-        return sorted(entries, key=lambda entry: entry.node)
+            found = self._ask("report", [(held_out,)] * len(self._hosts))
+        return sorted((entry for entries in found for entry in entries), key=lambda entry: entry.node)
 
     def functions(self) -> Functions:
         """Return the arrays of every learner's function, and its dual variables."""
         with self._watched():
-            answers = [host.functions.remote() for host in self._hosts]
-            found = self._processes.gather(answers, WARMING * self._patience)
+            found = self._ask("functions", [()] * len(self._hosts))
         return {node: function for functions in found for node, function in functions.items()}
 
     def snapshot(self) -> Snapshots:
         """Copy what all agents are, by their labels."""
         with self._watched():
-            answers = [host.snapshot.remote() for host in self._hosts]
-            found = self._processes.gather(answers, WARMING * self._patience)
+            found = self._ask("snapshot", [()] * len(self._hosts))
         return {node: taken for snapshots in found for node, taken in snapshots.items()}
 
     def restore(self, snapshots: Snapshots, round: int) -> None:
         """Put the agents, before their first round, where the snapshots were taken, after so many rounds."""
+        blocks = [[plan.neighborhood.node for plan in block] for block in self.blocks]
         with self._watched():
-            answers = []
-            for host, block in zip(self._hosts, self.blocks, strict=True):
-                labels = [plan.neighborhood.node for plan in block]
-                answers.append(host.restore.remote({label: snapshots[label] for label in labels}, round))
-            self._processes.gather(answers, WARMING * self._patience)
+            self._ask("restore", [({label: snapshots[label] for label in labels}, round) for labels in blocks])
             self._lived = round + PRIMING
             self.rounds = round
 
@@ -199,10 +203,9 @@ class RemoteEngine:
             "rounds_per_execution": self._rounds_per_execution,
         }
 
-    def close(self) -> None:
-        """Free the transport; the processes go on."""
-        if self._transport is not None:
-            self._transport.close()
+    def close(self) -> bool:
+        """Free the transport, and return whether the processes have let go of it in time; they go on."""
+        return self._transport is None or self._transport.close()
 
     def _load(self, tell: Tell) -> list[int]:
         """Start the processes a few at a time, each of which takes a second of a core, and make their agents."""
@@ -220,11 +223,23 @@ class RemoteEngine:
             limit = max(STARTING, self._patience)
             ready = self._processes.ready(waiting, limit)
             if not ready:
-                raise EngineError(self._nodes(waiting.values()), 0, f"no process started within {limit:g} s")
+                raise Trouble(f"none was heard of within {limit:g} s", late=True)
             for answer, pid in zip(ready, self._processes.gather(ready, self._patience), strict=True):
                 pids[waiting.pop(answer)] = pid
             tell("starting", len(pids), total)
         return [pids[place] for place in range(total)]
+
+    def _ask(self, question: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Call a method of every host, and return the answers."""
+        clock = time.perf_counter()
+        asked = [getattr(host, question).remote(*given) for host, given in zip(self._hosts, arguments, strict=True)]
+        answers = self._processes.gather(asked, self._limit(self._answered.get(question)))
+        self._answered[question] = max(self._answered.get(question, 0.0), time.perf_counter() - clock)
+        return answers
+
+    def _limit(self, usual: float | None) -> float:
+        """Return the seconds after which silence is no work, where the work usually takes so many; None: not known."""
+        return WARMING * self._patience if usual is None else self._patience + USUAL * usual
 
     def _live(self, rounds: int) -> None:
         transport = self._transport
@@ -240,8 +255,7 @@ class RemoteEngine:
             time.sleep(max(0.0, min(NAP, ended + ASLEEP * self._quickest * count - time.perf_counter())))
             clock = time.perf_counter()
             pace = self._pace
-            limit = WARMING * self._patience if pace is None else self._patience + 50 * pace * self._largest
-            lived = transport.collect(execution, limit)
+            lived = transport.collect(execution, self._limit(None if pace is None else pace * self._largest))
             self._lived += count
             if any(rounds_of_host != self._lived for rounds_of_host in lived):
                 raise Trouble("a process has not lived through all rounds", late=False)
@@ -274,18 +288,22 @@ class RemoteEngine:
                 return failure.cause
             nodes = self._nodes([place]) if failure.node is None else (failure.node,)
             return EngineError(nodes, failure.round, failure.cause)
+        silent = [place for place in range(len(self._hosts)) if place not in found and place not in dead]
+        busy = [place for place, answer in found.items() if answer.busy] if trouble.late else []
+        self.lost = sorted({*dead, *silent, *busy}) or list(range(len(self._hosts)))
+        if not self.pids:
+            why = ENDED if dead else str(trouble)
+            return LostError(self._nodes(dead or self.lost), 0, f"their processes did not start: {why}")
         # A node that is missing is waited for by neighbours who have lived through the round that it does not complete.
         current = max(self.rounds + 1, min((answer.round for answer in found.values()), default=0))
-        if dead and not self.pids:
-            return EngineError(self._nodes(dead), 0, f"their processes did not start: {trouble}")
         if dead:
-            cause = f"{self._named(dead)} ended without a word: killed, out of memory, or crashed"
-            return EngineError(self._nodes(dead), current, cause + self._processes.keep_logs())
-        silent = [place for place in range(len(self._hosts)) if place not in found]
-        if trouble.late and self.pids:
-            slow = silent or [place for place, answer in found.items() if answer.busy] or list(found)
-            return EngineError(self._nodes(slow), current, f"no word from {self._named(slow)}")
-        return EngineError(self._nodes(silent or range(len(self._hosts))), current, str(trouble))
+            cause = f"{self._named(dead)} ended without a word: {ENDED}{self._processes.keep_logs()}"
+            return LostError(self._nodes(dead), current, cause)
+        if trouble.late:
+            # One at work keeps the others waiting; one that says nothing may only be slow to answer.
+            late = busy or self.lost
+            return LostError(self._nodes(late), current, f"no word from {self._named(late)}")
+        return LostError(self._nodes(self.lost), current, str(trouble))
 
     def _nodes(self, places: Collection[int]) -> tuple[int, ...]:
         return tuple(sorted(plan.neighborhood.node for place in places for plan in self.blocks[place]))

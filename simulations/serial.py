@@ -1,8 +1,9 @@
 """The serial backend: all agents in this process, one after the other."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import ClassVar
 
 from kernelswarm.simulations.block import AgentPlan, Block
 from kernelswarm.simulations.engine import Snapshots
@@ -64,6 +65,12 @@ class SerialEngine:
 @dataclass(frozen=True)
 class Serial:
     """All agents in one process, one after the other: the fastest for small networks, the reference for the others."""
+
+    restarts: ClassVar[int] = 0
+
+    def kept(self) -> AbstractContextManager[None]:
+        """Keep nothing: starting takes no time."""
+        return nullcontext()
 
     @contextmanager
     def start(self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]) -> Iterator[SerialEngine]:

@@ -5,6 +5,7 @@ import importlib.metadata
 import math
 import platform
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,8 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.agent import DivergenceError
 from kernelswarm.simulations.checkpoint import Checkpoint, refuse_unsaved
-from kernelswarm.simulations.checkpoints import Checkpoints
-from kernelswarm.simulations.engine import Engine, EngineError
+from kernelswarm.simulations.checkpoints import Checkpoints, newest
+from kernelswarm.simulations.engine import Backend, Engine, EngineError, LostError
 from kernelswarm.simulations.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.interruption import Asked, noted
@@ -105,6 +106,10 @@ class _Simulation:
         self.clock = self.started = 0.0  # when the simulation began, and its first round
         self.began = datetime.now(UTC).isoformat(timespec="seconds")
         self.backend: Mapping[str, object] = {}
+        self.begun = False
+        self.recoveries = 0
+        self.attempts = 0  # to replace lost processes, since the checkpoint of that round
+        self.attempted: int | None = None
         self.edges = np.array(sorted(map(sorted, self.network.graph.edges)), dtype=np.int64).reshape(-1, 2)
         self.every = 0 if checkpoints is None else experiment.checkpoint_every
         if self.every:
@@ -116,19 +121,14 @@ class _Simulation:
 
     def run(self) -> Result:
         self.clock = time.perf_counter()
-        functions: Functions = {}
+        since = None
+        if self.checkpoints is not None:
+            since = self.checkpoints.since
+            if since is not None:
+                self.began = since.started
+                self.clock -= since.wall
         try:
-            with self.experiment.backend.start(self.network.plans, self._starting) as engine:
-                self.backend = engine.describe()
-                self._begin(engine)
-                with noted(bool(self.every)) as asked:
-                    while True:
-                        if self.done and (self.done % self.experiment.evaluate_every == 0 or self._is_over()):
-                            self._evaluate(engine)
-                        if self._is_over():
-                            break
-                        self._run_to_next_stop(engine, asked)
-                functions = engine.functions()
+            functions = self._lived_through(since)
         except (DivergenceError, EngineError) as failure:
             partial = self._result({}, str(failure))
             node = failure.node if isinstance(failure, DivergenceError) else failure.nodes[0]
@@ -138,21 +138,65 @@ class _Simulation:
     def _starting(self, phase: str, done: int, total: int) -> None:
         self.observe(Progress(phase, done, total, None, 0.0))
 
-    def _begin(self, engine: Engine) -> None:
+    def _lived_through(self, since: Checkpoint | None) -> Functions:
+        """Live through all rounds, from a checkpoint on if there is one, and return what has been learned."""
+        backend: Backend = self.experiment.backend
+        with backend.kept():
+            while True:
+                try:
+                    with backend.start(self.network.plans, self._starting) as engine:
+                        self.backend = engine.describe()
+                        self._begin(engine, since)
+                        self._finish(engine)
+                        return engine.functions()
+                except LostError as lost:
+                    since = self._recovered(lost)
+
+    def _finish(self, engine: Engine) -> None:
+        """Live through the rounds that are left."""
+        with noted(bool(self.every)) as asked:
+            while True:
+                if self.done and (self.done % self.experiment.evaluate_every == 0 or self._is_over()):
+                    self._evaluate(engine)
+                if self._is_over():
+                    return
+                self._run_to_next_stop(engine, asked)
+
+    def _begin(self, engine: Engine, since: Checkpoint | None) -> None:
         """Go on from a checkpoint, if there is one, and write one otherwise: the run can be resumed from here on."""
         self.started = time.perf_counter()
-        if self.checkpoints is None:
-            return
-        since = self.checkpoints.since
+        self.recorder = Recorder(self.network, self.experiment.protocol)
+        self.done = 0
         if since is not None:
             engine.restore(since.snapshots, since.round)
             self.recorder.restore(since.tables)
-            self.done, self.began = since.round, since.started
+            self.done = since.round
             self.started -= since.seconds
-            self.clock -= since.wall
-        self.checkpoints.begin(self.experiment.to_dict(), self.network.graph)
+        if self.checkpoints is None:
+            return
+        if not self.begun:
+            self.checkpoints.begin(self.experiment.to_dict(), self.network.graph)
+            self.begun = True
         if since is None and self.every:
             self._save(engine)
+
+    def _recovered(self, lost: LostError) -> Checkpoint | None:
+        """Return what to go on from where processes are lost, unless that has been tried too often without progress.
+
+        Raises
+        ------
+        LostError
+            The same again: it is time to end.
+        """
+        last = None if self.checkpoints is None else self.checkpoints.last
+        self.attempts = self.attempts + 1 if last == self.attempted else 1
+        self.attempted = last
+        if self.attempts > self.experiment.backend.restarts:
+            raise lost
+        self.recoveries += 1
+        place = "the first round" if last is None else f"round {last:,}"
+        warnings.warn(f"{lost}: replaced, and going on from {place}", stacklevel=2)
+        return None if self.checkpoints is None or last is None else newest(self.checkpoints.folder)
 
     def _is_over(self) -> bool:
         return self.done >= self.network.rounds
@@ -249,6 +293,7 @@ class _Simulation:
             "wall_seconds": time.perf_counter() - self.clock,
             "node_rounds_per_second": self.done * len(network.source.nodes) / spent if spent else None,
             "backend": dict(self.backend),
+            "recoveries": self.recoveries,
             "versions": versions(),
             "digest": digest(models),
             "started": self.began,

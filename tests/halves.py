@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kernelswarm.simulations.block import AgentPlan
-from kernelswarm.simulations.engine import EngineError
+from kernelswarm.simulations.engine import LostError
 from kernelswarm.simulations.partition import partition
-from kernelswarm.simulations.serial import SerialEngine
+from kernelswarm.simulations.serial import Serial, SerialEngine
 
 
 @dataclass(frozen=True)
-class Halves:
+class Halves(Serial):
     """Blocks of at most ``size`` agents in this process."""
 
     size: int = 2
@@ -32,15 +32,20 @@ class Mortal(SerialEngine):
     def run(self, rounds: int) -> None:
         self.left -= rounds
         if self.left < 0:
-            raise EngineError((2,), 31, "its process ended without a word")
+            raise LostError((2,), 31, "its process ended without a word")
         super().run(rounds)
 
 
 @dataclass(frozen=True)
-class Dying:
-    """A process that dies when it has lived for ``rounds`` rounds."""
+class Dying(Serial):
+    """Processes that die when they have lived for ``rounds`` rounds; a new one may follow ``times`` times."""
 
     rounds: int = 30
+    times: int = 0
+
+    @property
+    def restarts(self) -> int:  # type: ignore[override]
+        return self.times
 
     @contextmanager
     def start(self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]) -> Iterator[SerialEngine]:
