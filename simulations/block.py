@@ -116,7 +116,7 @@ class Block:
                 self._crossing = Crossing(self._population, self._boundary, self._reader, self._wanted)
         population = self._population
         if population is not None and self._crossing is not None:
-            lived = population.run(rounds) if all(map(self._crossing.scatter, incoming)) else 0
+            lived = population.run(rounds) if self._crossing.scatter(incoming) else 0
             if lived:
                 return lived
             self._read(incoming)

@@ -1,12 +1,13 @@
 """Messages between blocks whose agents are held in arrays: gathered and scattered a whole block at a time.
 
 The format is that of :mod:`kernelswarm.simulations.wire`, so that either end may be a block of single agents. Where
-every batch is whole, the header of a block's messages is the same in every round, and with it the place of each number.
+every batch is whole, the headers of the messages are the same in every round, and with them the place of each number.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -21,8 +22,10 @@ POINTS, OWN, DUALS, ANSWERS = 1.0, 2.0, 3.0, 4.0
 
 
 class _Places(NamedTuple):
-    """Where the numbers of a message stand, and where in the arrays they go."""
+    """Where the numbers of messages stand, one message behind the other, and where in the arrays they go."""
 
+    heads: Integers
+    expected: Array  # what stands at the heads
     points: Integers
     nodes: Integers
     answers: Integers
@@ -57,7 +60,7 @@ class Crossing:
         self._population = population
         self._reader = reader
         self._wanted = wanted
-        self._known: dict[bytes, _Places | None] = {}
+        self._places: _Places | None = None
         flight, links = population.flight(), population.links
         self._nodes = np.array([place for place, _ in boundary], dtype=np.int64)
         edges = [int(links.start[place]) + slot for place, slots in boundary for slot in slots]
@@ -87,69 +90,141 @@ class Crossing:
         packed, flight = self._packed, self._population.flight()
         if not len(packed):
             return b""
-        packed[self._points] = flight.points[self._nodes].ravel()
-        packed[self._answers] = flight.answers[self._reverse].ravel()
-        if len(self._own):
-            packed[self._own] = flight.values[self._nodes].ravel()
-        if len(self._duals):
-            packed[self._duals] = flight.duals[self._edges]
+        _gather(
+            packed,
+            self._points,
+            self._nodes,
+            self._answers,
+            self._reverse,
+            self._own,
+            self._duals,
+            self._edges,
+            flight.points,
+            flight.values,
+            flight.answers,
+            flight.duals,
+        )
         return packed.tobytes()
 
-    def scatter(self, message: bytes) -> bool:
-        """Hand the agents what a block sent; False where some batch in it is not whole."""
-        header, numbers = split(message)
-        if header not in self._known:
-            self._known[header] = self._find(header)
-        places = self._known[header]
-        if places is None:
-            return False
-        flight = self._population.flight()
-        size, width = flight.points.shape[1:]
-        flight.points[places.nodes] = numbers[places.points].reshape(-1, size, width)
-        size, outputs = flight.answers.shape[1:]
-        flight.answers[places.edges] = numbers[places.answers].reshape(-1, size, outputs)
-        if len(places.own):
-            flight.values[places.nodes] = numbers[places.own].reshape(-1, size, outputs)
-        if len(places.duals):
-            flight.sent[places.reverse] = numbers[places.duals]
-        return True
+    def scatter(self, messages: Sequence[bytes]) -> bool:
+        """Hand the agents what the other blocks sent; False, and nothing, where some batch is not whole."""
+        if not messages:
+            return True
+        numbers = np.frombuffer(b"".join(messages))
+        if self._places is not None and self._scatter(numbers, self._places):
+            return True
+        self._places = self._find(messages)
+        return self._places is not None and self._scatter(numbers, self._places)
 
-    def _find(self, header: bytes) -> _Places | None:
+    def _scatter(self, numbers: Array, places: _Places) -> bool:
+        flight = self._population.flight()
+        whole: bool = _scatter(numbers, *places, flight.points, flight.values, flight.answers, flight.sent)
+        return whole
+
+    def _find(self, messages: Sequence[bytes]) -> _Places | None:
         population = self._population
         size = population.flight().points.shape[1]
-        points, nodes, answers, edges, own, duals, reverse = ([] for _ in range(7))
-        for layout in self._reader.layouts(header):
-            wanted = self._wanted[layout.sender]
-            found = {slot: where for slot, where, (length, _) in layout.answers if length == size}
-            if layout.points[1][0] != size or found.keys() != wanted.keys():
-                return None
-            nodes.append(population.places[layout.sender])
-            points.append(layout.points[0])
-            if layout.own is not None:
-                if layout.own[1][0] != size:
+        heads: list[int] = []
+        expected: list[float] = []
+        found: dict[str, list[int]] = {name: [] for name in _Places._fields[2:]}
+        begin = 0
+
+        def moved(where: slice) -> range:
+            return range(begin + where.start, begin + where.stop)
+
+        for message in messages:
+            header, numbers = split(message)
+            length = len(header) // numbers.itemsize
+            heads += moved(slice(0, length))
+            expected += numbers[:length].tolist()
+            for layout in self._reader.layouts(header):
+                wanted = self._wanted[layout.sender]
+                given = {slot: where for slot, where, (rows, _) in layout.answers if rows == size}
+                if layout.points[1][0] != size or given.keys() != wanted.keys():
                     return None
-                own.append(layout.own[0])
-            for slot, where in found.items():
-                answers.append(where)
-                edges.append(wanted[slot])
-                if layout.duals is not None:
-                    at = layout.duals[0].start + layout.duals[1].index(slot)
-                    duals.append(slice(at, at + 1))
-                    reverse.append(int(population.links.reverse[wanted[slot]]))
-        return _Places(
-            _expanded(points),
-            _numbers(nodes),
-            _expanded(answers),
-            _numbers(edges),
-            _expanded(own),
-            _expanded(duals),
-            _numbers(reverse),
-        )
+                found["nodes"].append(population.places[layout.sender])
+                found["points"] += moved(layout.points[0])
+                if layout.own is not None:
+                    if layout.own[1][0] != size:
+                        return None
+                    found["own"] += moved(layout.own[0])
+                for slot, where in given.items():
+                    found["answers"] += moved(where)
+                    found["edges"].append(wanted[slot])
+                    if layout.duals is not None:
+                        found["duals"].append(begin + layout.duals[0].start + layout.duals[1].index(slot))
+                        found["reverse"].append(int(population.links.reverse[wanted[slot]]))
+            begin += len(numbers)
+        numbered = {name: np.array(places, dtype=np.int64) for name, places in found.items()}
+        return _Places(np.array(heads, dtype=np.int64), np.array(expected, dtype=np.float64), **numbered)
 
 
-def _expanded(slices: Sequence[slice]) -> Integers:
-    return _numbers([place for where in slices for place in range(where.start, where.stop)])
+# A block of one node spends a few microseconds on its round: calls of numpy for each kind of number would double that.
 
 
-def _numbers(values: Sequence[int]) -> Integers:
-    return np.array(values, dtype=np.int64)
+@numba.njit(cache=True)
+def _gather(
+    packed: Array,
+    points_at: Integers,
+    nodes: Integers,
+    answers_at: Integers,
+    reverse: Integers,
+    own_at: Integers,
+    duals_at: Integers,
+    edges: Integers,
+    points: Array,
+    values: Array,
+    answers: Array,
+    duals: Array,
+) -> None:
+    _, size, width = points.shape
+    outputs = values.shape[2]
+    for i in range(len(nodes)):
+        for k in range(size):
+            for d in range(width):
+                packed[points_at[(i * size + k) * width + d]] = points[nodes[i], k, d]
+            for c in range(outputs if len(own_at) else 0):
+                packed[own_at[(i * size + k) * outputs + c]] = values[nodes[i], k, c]
+    for e in range(len(reverse)):
+        for k in range(size):
+            for c in range(outputs):
+                packed[answers_at[(e * size + k) * outputs + c]] = answers[reverse[e], k, c]
+    for e in range(len(duals_at)):
+        packed[duals_at[e]] = duals[edges[e]]
+
+
+@numba.njit(cache=True)
+def _scatter(
+    numbers: Array,
+    heads: Integers,
+    expected: Array,
+    points_at: Integers,
+    nodes: Integers,
+    answers_at: Integers,
+    edges: Integers,
+    own_at: Integers,
+    duals_at: Integers,
+    reverse: Integers,
+    points: Array,
+    values: Array,
+    answers: Array,
+    sent: Array,
+) -> bool:
+    for k in range(len(heads)):
+        if heads[k] >= len(numbers) or numbers[heads[k]] != expected[k]:
+            return False
+    _, size, width = points.shape
+    outputs = values.shape[2]
+    for i in range(len(nodes)):
+        for k in range(size):
+            for d in range(width):
+                points[nodes[i], k, d] = numbers[points_at[(i * size + k) * width + d]]
+            for c in range(outputs if len(own_at) else 0):
+                values[nodes[i], k, c] = numbers[own_at[(i * size + k) * outputs + c]]
+    for e in range(len(edges)):
+        for k in range(size):
+            for c in range(outputs):
+                answers[edges[e], k, c] = numbers[answers_at[(e * size + k) * outputs + c]]
+    for e in range(len(duals_at)):
+        sent[reverse[e]] = numbers[duals_at[e]]
+    return True
