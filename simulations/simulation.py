@@ -71,8 +71,9 @@ def simulate(
     observe : callable, optional
         Hears of the progress, about twice a second.
     checkpoints : Checkpoints, optional
-        Where checkpoints go, every ``checkpoint_every`` rounds and when SIGINT or SIGTERM comes, and the one to go on
-        from; without it none are written. :func:`~kernelswarm.simulations.running.run` makes one.
+        The run folder that measurements go to as they come, and checkpoints, every ``checkpoint_every`` rounds and when
+        SIGINT or SIGTERM comes, and the checkpoint to go on from; without it nothing is written and the result is in
+        memory. :func:`~kernelswarm.simulations.running.run` makes one.
 
     Returns
     -------
@@ -146,11 +147,10 @@ class _Simulation:
         since = self.checkpoints.since
         if since is not None:
             engine.restore(since.snapshots, since.round)
-            self.recorder.restore(since.tables)
             self.done, self.began = since.round, since.started
             self.started -= since.seconds
             self.clock -= since.wall
-        self.checkpoints.begin(self.experiment.to_dict(), self.network.graph)
+        self.recorder.resume(self.checkpoints.begin(self.experiment.to_dict(), self.network.graph))
         if since is None and self.every:
             self._save(engine)
 
@@ -191,7 +191,7 @@ class _Simulation:
                 folder=None if folder is None else str(folder.resolve()),
                 versions=versions(),
                 edges=self.edges,
-                tables=self.recorder.tables(),
+                evaluations=self.recorder.evaluations,
                 snapshots=engine.snapshot(),
             )
         )
