@@ -23,7 +23,7 @@ from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.interruption import Asked, noted
 from kernelswarm.simulations.model_arrays import Functions, model_arrays
 from kernelswarm.simulations.network import Network, open_network
-from kernelswarm.simulations.pooled import pool
+from kernelswarm.simulations.pooled import members, pool
 from kernelswarm.simulations.recorder import Recorder
 from kernelswarm.simulations.result import Result
 from kernelswarm.simulations.streams.contract import HeldOut
@@ -214,10 +214,12 @@ class _Simulation:
         size = self.experiment.learner.batch_size
         lengths = self.network.source.lengths
         sets = []
-        for place, source in enumerate(self.network.source.nodes):
+        limit = self.experiment.evaluation.global_samples
+        for place in members(len(self.network.source.nodes), limit):
             samples = self.done * size
-            sets.append(source.held_out(samples if lengths is None else min(samples, lengths[place])))
-        return pool(sets, self.experiment.evaluation.global_samples)
+            samples = samples if lengths is None else min(samples, lengths[place])
+            sets.append(self.network.source.nodes[place].held_out(samples))
+        return pool(sets, limit)
 
     def _tell(self, phase: str) -> None:
         spent = time.perf_counter() - self.started
