@@ -1,7 +1,7 @@
 """A million rounds of a small network, and the memory that its processes take meanwhile.
 
-A ring of ten nodes under consensus, measured every 100 rounds into a run folder, first on the serial backend and then on
-Ray with two nodes an actor; each goes on for half the time that is given, or to its last round. Once a second the
+A ring of ten nodes under consensus, measured every 100 rounds into a run folder, first on the serial backend and then
+on Ray with two nodes an actor; each goes on for half the time that is given, or to its last round. Once a second the
 memory of this process and of Ray's processes is read from /proc:
 
 - driver, actors: resident memory that is the process's own (RssAnon), of the actors all together;
@@ -72,7 +72,7 @@ def memory() -> tuple[float, ...]:
         mine |= {process for process, (parent, _, _) in parents.items() if parent in mine}
     for process in mine & set(parents):
         _, name, size = parents[process]
-        kind = "driver" if process == os.getpid() else "actors" if name.startswith("ray::Agents") else "Ray"
+        kind = "driver" if process == os.getpid() else "actors" if name.startswith("ray::_Actor") else "Ray"
         found[kind] += size
     found["shared"] = sum(entry.stat().st_blocks / 2048 for entry in Path("/dev/shm").glob("**/*") if entry.is_file())
     return tuple(found[kind] for kind in KINDS)

@@ -245,7 +245,7 @@ def test_large_fields_have_nearly_the_exact_correlations() -> None:
         exact = np.exp(-distances / length)
         root = conditioned(locations, length, np.eye(900))
         errors = root @ root.T - exact
-        assert np.abs(errors).max() < 0.02 and np.sqrt(np.mean(errors**2)) < 0.002
+        assert np.abs(errors).max() < 0.03 and np.sqrt(np.mean(errors**2)) < 0.002
         root = conditioned(locations[:20], length, np.eye(20))  # of few, each is given all before it
         np.testing.assert_allclose(root @ root.T, exact[:20, :20], atol=1e-8)
 

@@ -15,7 +15,7 @@ EXACT = 2000
 NEAREST, FIRST = 30, 15
 """Places that another one is conditioned on beyond that: those near it, and some that are the same for all.
 
-Correlations of places spread over a square are then off by 0.002 in the mean square, and by 0.02 at most.
+Correlations of places spread over a square are then off by 0.002 in the mean square, and by 0.03 at most.
 """
 
 JITTER = 1e-10
