@@ -1,7 +1,7 @@
 """Time and memory of a node against the size of its network: rings of 100 to 100,000 nodes on the serial backend.
 
-Each size runs in a process of its own. Classification of a mixture of Gaussians in the plane under consensus, one sample
-a round; the columns:
+Each size runs in a process of its own. Classification of a mixture of Gaussians in the plane under consensus, one
+sample a round; the columns:
 
 - start: microseconds of processor time until the first round, a node: graph, validation, stream, plans and agents;
 - node-round: microseconds of processor time that a node takes to live through a round, in the steady state;
