@@ -6,7 +6,7 @@ memory of this process and of Ray's processes is read from /proc:
 
 - driver, actors: resident memory that is the process's own (RssAnon), of the actors all together;
 - Ray: the same of Ray's other processes;
-- shared: what lies in /dev/shm, where the object store and the channels between actors are.
+- shared: the most shared memory that one of these processes has touched (RssShmem): the object store and the channels.
 
 The slope is fitted to what follows the first fifth of the run, in which caches fill. It is flat when a million rounds
 would add less than 20 MB.
@@ -59,22 +59,23 @@ class Watch:
 def memory() -> tuple[float, ...]:
     """Return the MB of each of ``KINDS``."""
     found = dict.fromkeys(KINDS, 0.0)
-    parents: dict[int, tuple[int, str, float]] = {}
+    parents: dict[int, tuple[int, str, float, float]] = {}
     for place in Path("/proc").glob("[0-9]*"):
         try:
             lines = dict(line.split(":", 1) for line in (place / "status").read_text().splitlines() if ":" in line)
             name = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except (OSError, ValueError):  # it has ended
             continue
-        parents[int(place.name)] = int(lines["PPid"]), name, float(lines.get("RssAnon", "0 kB").split()[0]) / 1024
+        own, shared = (float(lines.get(key, "0 kB").split()[0]) / 1024 for key in ("RssAnon", "RssShmem"))
+        parents[int(place.name)] = int(lines["PPid"]), name, own, shared
     mine = {os.getpid()}
     for _ in range(8):
-        mine |= {process for process, (parent, _, _) in parents.items() if parent in mine}
+        mine |= {process for process, (parent, *_) in parents.items() if parent in mine}
     for process in mine & set(parents):
-        _, name, size = parents[process]
+        _, name, own, shared = parents[process]
         kind = "driver" if process == os.getpid() else "actors" if name.startswith("ray::_Actor") else "Ray"
-        found[kind] += size
-    found["shared"] = sum(entry.stat().st_blocks / 2048 for entry in Path("/dev/shm").glob("**/*") if entry.is_file())
+        found[kind] += own
+        found["shared"] = max(found["shared"], shared)
     return tuple(found[kind] for kind in KINDS)
 
 
