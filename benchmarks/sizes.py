@@ -28,7 +28,7 @@ from kernelswarm.simulations.recorder import Recorder
 from kernelswarm.simulations.serial import SerialEngine
 
 SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
-WORK = 2_000_000  # node-rounds that are timed
+WORK = 500_000  # node-rounds that are timed
 WARM = 60  # rounds before that, in which dictionaries fill
 COLUMNS = ("start, us", "node-round, us", "evaluation, us", "kB")
 

@@ -9,7 +9,7 @@ memory of this process and of Ray's processes is read from /proc:
 - shared: the most shared memory that one of these processes has touched (RssShmem): the object store and the channels.
 
 The slope is fitted to what follows the first fifth of the run, in which caches fill. It is flat when a million rounds
-would add less than 20 MB.
+would add less than 20 MB; fewer than 50,000 rounds say nothing.
 
     python benchmarks/soak.py [--minutes 10] [--rounds 1000000] [--out soak.png]
 """
@@ -31,6 +31,7 @@ from kernelswarm.simulations.running import run
 from kernelswarm.simulations.simulation import Progress
 
 FLAT = 20.0  # MB a million rounds
+SHORTEST = 50_000  # rounds
 KINDS = ("driver", "actors", "Ray", "shared")
 BACKENDS: Mapping[str, dict[str, object]] = {
     "serial": {"name": "serial"},
@@ -106,6 +107,7 @@ def watch(backend: Mapping[str, object], rounds: int, seconds: float) -> npt.NDA
     def observe(progress: Progress) -> None:
         seen.rounds = progress.done
         if time.monotonic() - start > seconds:
+            seen.rounds = 0  # what the end of the run frees is not looked at
             raise Over
 
     with tempfile.TemporaryDirectory() as folder:
@@ -136,7 +138,7 @@ def main() -> None:
             if not seen[:, place].any():
                 continue
             slope = 1e6 * np.polyfit(late[:, 0], late[:, place], 1)[0]
-            verdict = "flat" if slope < FLAT else "GROWS"
+            verdict = "too short to say" if seen[-1, 0] < SHORTEST else "flat" if slope < FLAT else "GROWS"
             print(
                 f"{name:16}{int(seen[-1, 0]):>10,}{kind:>10}{late[0, place]:>10.1f}{late[-1, place]:>10.1f}"
                 f"{slope:>18.1f}  {verdict}",
