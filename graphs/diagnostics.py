@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isnan, nan
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from kernelswarm.graphs.spectrum import adjacency_matrix, laplacian_eigenpairs
+from kernelswarm.graphs.spectrum import adjacency_matrix, laplacian_eigenpairs, tractable
 from kernelswarm.graphs.topology import Graph
 
 SEARCH_WORK = 30_000_000  # nodes and edges visited before the diameter is left at its bounds, one to three seconds
@@ -28,7 +29,8 @@ class Diagnostics:
         Bounds on the greatest distance between two nodes, in edges. They are equal, and exact, up to about 1,000 nodes
         and for many larger networks.
     algebraic_connectivity : float
-        Second smallest eigenvalue of the graph Laplacian: the larger, the faster agreement spreads. 0 for one node.
+        Second smallest eigenvalue of the graph Laplacian: the larger, the faster agreement spreads. 0 for one node; NaN
+        where it would take minutes, of more than 10,000 nodes with many neighbors that mix slowly.
     """
 
     nodes: int
@@ -47,18 +49,19 @@ class Diagnostics:
 
     def describe(self) -> dict[str, str]:
         """Return each quantity's name and value as text, in the order to print them."""
+        connectivity = self.algebraic_connectivity
         between = f"between {self.diameter_lower} and {self.diameter_upper}"
         return {
             "nodes": f"{self.nodes:,}",
             "edges": f"{self.edges:,}",
             "degree": f"min {self.degree_min}, mean {self.degree_mean:.2f}, max {self.degree_max}",
             "diameter": str(self.diameter) if self.diameter is not None else between,
-            "algebraic connectivity": f"{self.algebraic_connectivity:.4g}",
+            "algebraic connectivity": "not computed" if isnan(connectivity) else f"{connectivity:.4g}",
         }
 
 
 def diagnose(graph: Graph) -> Diagnostics:
-    """Measure a validated network; 10,000 nodes take a few seconds.
+    """Measure a validated network; 10,000 nodes take a few seconds, 100,000 up to ten.
 
     Parameters
     ----------
@@ -73,6 +76,9 @@ def diagnose(graph: Graph) -> Diagnostics:
     degrees = np.diff(adjacency.indptr)
     lower, upper = diameter_bounds(adjacency)
     nodes = graph.number_of_nodes()
+    connectivity = 0.0 if nodes == 1 else nan
+    if nodes > 1 and tractable(adjacency):
+        connectivity = float(laplacian_eigenpairs(adjacency, 1)[0][0])
     return Diagnostics(
         nodes=nodes,
         edges=graph.number_of_edges(),
@@ -81,7 +87,7 @@ def diagnose(graph: Graph) -> Diagnostics:
         degree_max=int(degrees.max()),
         diameter_lower=lower,
         diameter_upper=upper,
-        algebraic_connectivity=float(laplacian_eigenpairs(adjacency, 1)[0][0]) if nodes > 1 else 0.0,
+        algebraic_connectivity=connectivity,
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import networkx as nx
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 
-from kernelswarm.graphs.spectrum import adjacency_matrix, laplacian_eigenpairs
+from kernelswarm.graphs.spectrum import adjacency_matrix, laplacian_eigenpairs, tractable
 from kernelswarm.graphs.topology import Array, Graph
 
 # Kamada-Kawai draws best and takes 0.6 s for 100 nodes, 3 s for 200; springs take up to 5 s.
@@ -54,8 +56,8 @@ def positions(graph: Graph, seed: int = 0) -> dict[int, tuple[float, float]]:
     """Return where to draw every node.
 
     The nodes' own ``pos`` where all have one and no two coincide, otherwise a layout in the unit square: Kamada-Kawai's
-    for up to 100 nodes, springs for up to 2,000, beyond that the two smoothest eigenvectors of the Laplacian. The same
-    graph and seed always give the same drawing.
+    for up to 100 nodes, springs for up to 2,000, beyond that the two smoothest eigenvectors of the Laplacian, or where
+    these would take minutes the distances from two nodes. The same graph and seed always give the same drawing.
 
     Parameters
     ----------
@@ -83,7 +85,8 @@ def _layout(graph: Graph, nodes: list[int], seed: int) -> Array:
     if len(nodes) <= 2:
         return np.column_stack([np.arange(float(len(nodes))), np.zeros(len(nodes))])
     if len(nodes) > SPRING_NODES:
-        smooth = fit(laplacian_eigenpairs(adjacency_matrix(graph), 2, seed)[1])
+        adjacency = adjacency_matrix(graph)
+        smooth = fit(laplacian_eigenpairs(adjacency, 2, seed)[1] if tractable(adjacency) else _landmarks(adjacency))
         shift: Array = np.random.default_rng(seed).normal(scale=0.01, size=smooth.shape)
         return smooth + shift  # leaves of the same node would cover one another
     drawn: Graph = nx.Graph()  # a layout may depend on the order of nodes and edges: give it the sorted one
@@ -94,3 +97,14 @@ def _layout(graph: Graph, nodes: list[int], seed: int) -> Array:
     else:
         placed = nx.spring_layout(drawn, seed=seed, iterations=50 if len(nodes) <= 500 else 25)
     return np.array([placed[node] for node in nodes], dtype=np.float64)
+
+
+def _landmarks(adjacency: csr_array) -> Array:
+    """Return every node's distances from one end of the network and from a node far from both ends, (V, 2)."""
+
+    def distances(start: int) -> Array:
+        return np.asarray(dijkstra(adjacency, indices=[start], unweighted=True)[0], dtype=np.float64)
+
+    first = distances(int(distances(0).argmax()))
+    second = distances(int(first.argmax()))
+    return np.column_stack([first, distances(int(np.minimum(first, second).argmax()))])

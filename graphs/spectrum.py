@@ -13,6 +13,8 @@ from scipy.sparse.linalg import LinearOperator, cg, eigsh, splu
 from kernelswarm.graphs.topology import Array, Graph
 
 DENSE_NODES = 500  # 0.1 s; the dense solver's time grows with the cube
+FACTORED_NODES = 10_000  # with many neighbors each; sparse factors of 30,000 such nodes take minutes
+FACTORED_DEGREE = 4.5  # mean of rings, trees and grids, whose factors stay small
 ITERATIONS = 300  # of conjugate gradients; ring of 10,000 would need 5,000, a random graph of degree 10 needs 60
 
 
@@ -58,20 +60,36 @@ def laplacian_eigenpairs(adjacency: csr_array, count: int, seed: int = 0) -> tup
     return 1 / values[order], vectors[:, order]
 
 
+def tractable(adjacency: csr_array) -> bool:
+    """Tell whether :func:`laplacian_eigenpairs` takes seconds: not of large networks that are dense and mix slowly."""
+    nodes = adjacency.shape[0]
+    if nodes <= FACTORED_NODES or adjacency.nnz <= FACTORED_DEGREE * nodes:
+        return True
+    degrees = np.asarray(adjacency.sum(axis=1), dtype=np.float64)
+    return _mixes_fast(csr_array(diags_array(degrees) - adjacency), degrees)
+
+
+def _mixes_fast(laplacian: csr_array, degrees: Array) -> bool:
+    trial = np.random.default_rng(0).standard_normal(len(degrees))
+    return _iterate(laplacian, degrees, trial - trial.mean())[1] == 0
+
+
+def _iterate(laplacian: csr_array, degrees: Array, centered: Array) -> tuple[Array, int]:
+    return cg(laplacian, centered, rtol=1e-11, maxiter=ITERATIONS, M=diags_array(1 / degrees))
+
+
 def _pseudoinverse(laplacian: csr_array, degrees: Array) -> Callable[[Array], Array]:
     """Return the map from b to the solution x of mean zero of ``L x = b - mean(b)``."""
-
-    def iterate(centered: Array) -> tuple[Array, int]:
-        return cg(laplacian, centered, rtol=1e-11, maxiter=ITERATIONS, M=diags_array(1 / degrees))
-
-    trial = np.random.default_rng(0).standard_normal(len(degrees))
-    quick = iterate(trial - trial.mean())[1] == 0
+    quick = _mixes_fast(laplacian, degrees)
     # With node 0 held at zero, L is positive definite.
     factors = None if quick else splu(laplacian[1:, 1:].tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0)
 
     def solve(vector: Array) -> Array:
         centered = vector.ravel() - vector.mean()
-        solution = iterate(centered)[0] if factors is None else np.append(0.0, factors.solve(centered[1:]))
+        if factors is None:
+            solution = _iterate(laplacian, degrees, centered)[0]
+        else:
+            solution = np.append(0.0, factors.solve(centered[1:]))
         return np.asarray(solution - solution.mean(), dtype=np.float64)
 
     return solve

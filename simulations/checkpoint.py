@@ -1,4 +1,4 @@
-"""A simulation between two rounds as one file: its agents, what was measured, and the experiment it belongs to.
+"""A simulation between two rounds as one file: its agents, and the experiment it belongs to.
 
 A file is a numpy archive, without pickles, whose zip comment is the SHA-256 of all bytes before it.
 """
@@ -23,10 +23,9 @@ from kernelswarm.agents.snapshot import Snapshot, leaves
 from kernelswarm.simulations.block import AgentPlan
 from kernelswarm.simulations.engine import Snapshots
 from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.result import Columns
 from kernelswarm.simulations.wording import plain
 
-FORMAT = 1
+FORMAT = 2
 """The arrangement of a file; it changes whenever older files could be misread."""
 
 DIGEST = 64
@@ -62,8 +61,8 @@ class Checkpoint:
         The libraries whose arithmetic feeds the models.
     edges : array
         The network, (E, 2) labels, sorted.
-    tables : dict of str to columns
-        What was measured up to then.
+    evaluations : int
+        Rows of the network's table up to then; the tables themselves are not in the file.
     snapshots : dict of int to Snapshot
         The agents, by their labels.
     """
@@ -76,7 +75,7 @@ class Checkpoint:
     folder: str | None
     versions: dict[str, str]
     edges: npt.NDArray[np.int64]
-    tables: dict[str, Columns]
+    evaluations: int
     snapshots: Snapshots
 
 
@@ -192,12 +191,11 @@ def _arrays(checkpoint: Checkpoint) -> dict[str, npt.NDArray[Any]]:
         "config": checkpoint.config,
         "folder": checkpoint.folder,
         "versions": checkpoint.versions,
+        "evaluations": checkpoint.evaluations,
         "sources": {str(node): plain(taken.source) for node, taken in checkpoint.snapshots.items()},
     }
     text = np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)
     arrays: dict[str, npt.NDArray[Any]] = {"facts": text, "edges": checkpoint.edges}
-    for table, columns in checkpoint.tables.items():
-        arrays |= {f"{table}/{column}": values for column, values in columns.items()}
     arrays.update(_joined({node: taken.arrays for node, taken in checkpoint.snapshots.items()}))
     return arrays
 
@@ -209,11 +207,6 @@ def _checkpoint(arrays: Mapping[str, npt.NDArray[Any]], path: Path) -> Checkpoin
             f"{path} has the format {facts['format']}, and this version of kernelswarm reads {FORMAT}: resume the run "
             f"with kernelswarm {facts['versions'].get('kernelswarm', 'as it was')}"
         )
-    tables: dict[str, Columns] = {"nodes": {}, "network": {}, "edges": {}}
-    for name, values in arrays.items():
-        table, _, column = name.partition("/")
-        if table in tables and column:
-            tables[table][column] = values
     agents = _parted(arrays)
     return Checkpoint(
         facts["round"],
@@ -224,7 +217,7 @@ def _checkpoint(arrays: Mapping[str, npt.NDArray[Any]], path: Path) -> Checkpoin
         facts["folder"],
         facts["versions"],
         arrays["edges"],
-        tables,
+        facts["evaluations"],
         {int(node): Snapshot(agents[int(node)], source) for node, source in facts["sources"].items()},
     )
 

@@ -1,4 +1,4 @@
-"""The checkpoints of one run: written to its folder as it goes on, and found there again."""
+"""What a run writes to its folder as it goes on, measurements and checkpoints, and finds there again."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from kernelswarm.graphs.topology import Graph
 from kernelswarm.simulations import checkpoint, run_folder
 from kernelswarm.simulations.checkpoint import Checkpoint, Damaged
 from kernelswarm.simulations.errors import InputError, SimulationError
+from kernelswarm.simulations.measurements import FOLDER as MEASURED
+from kernelswarm.simulations.measurements import OnDisk
 
 FOLDER = "checkpoints"
 """The folder of checkpoints in a run folder."""
 
 
 class Checkpoints:
-    """Where a simulation writes its checkpoints, and the one that it goes on from.
+    """Where a simulation writes what it measures and its checkpoints, and the one that it goes on from.
 
     Parameters
     ----------
@@ -32,30 +34,69 @@ class Checkpoints:
     ----------
     last : int or None
         Rounds of the newest checkpoint in the folder.
+    measured : OnDisk or None
+        The measurements in the folder; None before the folder is made.
     """
 
     def __init__(self, folder: Path, since: Checkpoint | None = None) -> None:
         self.folder = folder
         self.since = since
         self.last = None if since is None else since.round
+        self.measured: OnDisk | None = None
 
     @property
     def command(self) -> str:
         """What goes on with the run."""
         return f"kernelswarm resume {shlex.quote(str(self.folder))}"
 
-    def begin(self, config: Mapping[str, Any], graph: Graph) -> None:
-        """Make the run folder, or say in it what the run has become; raises SimulationError where that cannot be."""
+    def begin(self, config: Mapping[str, Any], graph: Graph) -> OnDisk:
+        """Make the run folder, or say in it what the run has become, and return where its measurements go.
+
+        Raises
+        ------
+        SimulationError
+            The folder cannot be made or written.
+        InputError
+            It lacks what was measured before the checkpoint.
+        """
         if self.since is None:
             self.folder = run_folder.begin(config, graph, self.folder)
-            return
         try:
+            self.measured = OnDisk(self.folder, 0 if self.since is None else self.since.round)
+            if self.since is None:
+                return self.measured
+            self._require_measured(self.since)
             run_folder.write_config(config, self.folder)
             for path in checkpoint.paths(self.folder / FOLDER):
                 if checkpoint.round_of(path) > self.since.round:  # damaged, or it would be the one to go on from
                     path.unlink()
         except OSError as error:
             raise SimulationError(f"{self.folder} may not be written: {error.strerror or error}") from error
+        return self.measured
+
+    def rewind(self, since: Checkpoint | None) -> OnDisk:
+        """Forget what was measured after a checkpoint, or all where there is none, and return where the rest stands.
+
+        Raises
+        ------
+        SimulationError
+            The folder cannot be written.
+        """
+        try:
+            self.measured = OnDisk(self.folder, 0 if since is None else since.round)
+        except OSError as error:
+            raise SimulationError(f"{self.folder} may not be written: {error.strerror or error}") from error
+        return self.measured
+
+    def _require_measured(self, since: Checkpoint) -> None:
+        assert self.measured is not None
+        wanted = since.evaluations
+        found = len(self.measured.tables()["network"].get("round", ()))
+        if found < wanted:
+            raise InputError(
+                f"{self.folder / MEASURED} lacks {wanted - found:,} of the {wanted:,} evaluations "
+                f"before round {since.round:,}: kernelswarm run {self.folder / 'config.toml'} starts it anew"
+            )
 
     def write(self, taken: Checkpoint) -> None:
         """Write a checkpoint; where that fails, say so and let the run go on, unless it is the first.
@@ -65,7 +106,9 @@ class Checkpoints:
         SimulationError
             Not even the first checkpoint can be written.
         """
+        assert self.measured is not None
         try:
+            self.measured.sync()
             checkpoint.write(taken, self.folder / FOLDER)
         except OSError as error:
             cause = f"the checkpoint of round {taken.round} could not be written: {error.strerror or error}"

@@ -175,12 +175,12 @@ def plot(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Draw the figures of a run, or of several runs on the same axes."""
+    """Draw the figures of a run, also of one that goes on, or of several runs on the same axes."""
     from kernelswarm.simulations import run_folder
     from kernelswarm.simulations.plots import draw_many
 
     folders = [folder for run in runs for folder in _run_folders(run)]
-    results = [run_folder.read(folder) for folder in folders]
+    results = [run_folder.read(folder, partial=True) for folder in folders]
     target = (folders[0] / "figures" if len(folders) == 1 else Path("figures")) if out is None else out
     run_folder.check_place(target)
     with _warnings_in_one_line():

@@ -36,7 +36,7 @@ class Evaluation:
     local_samples : int
         Held-out samples of each node's own distribution, at least 1.
     global_samples : int
-        Held-out samples pooled over all nodes, at least 1.
+        Held-out samples pooled over all nodes, or over as many evenly spaced ones when there are more; at least 1.
     rkhs_distance : bool
         Whether the last row also holds the mean Hilbert distance of neighbours' functions.
     """

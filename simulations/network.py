@@ -73,13 +73,14 @@ def open_network(experiment: Experiment) -> Network:
     count = next(iter(outputs.values()))
     evaluated = list(zip(labels, source.nodes, strict=True))
     plans: list[AgentPlan] = []
-    for place, label in enumerate(labels):
+    places = {label: place for place, label in enumerate(labels)}
+    for label, place in places.items():
         if label not in learners:
             continue
         pooled = rule.pooled
         plans.append(
             AgentPlan(
-                neighborhood=_neighborhood(graph, source, place, labels, learners[label], alone=pooled),
+                neighborhood=_neighborhood(graph, source, label, places, learners[label], alone=pooled),
                 slots=() if pooled else _slots(graph, label),
                 learner=learners[label],
                 rule=rule,
@@ -138,16 +139,16 @@ def _slots(graph: "nx.Graph[int]", label: int) -> tuple[int, ...]:
 
 
 def _neighborhood(
-    graph: "nx.Graph[int]", source: Source, place: int, labels: list[int], learner: Learner, alone: bool
+    graph: "nx.Graph[int]", source: Source, label: int, places: dict[int, int], learner: Learner, alone: bool
 ) -> Neighborhood:
-    label = labels[place]
+    place = places[label]
     neighbors = () if alone else tuple(sorted(graph.neighbors(label)))
-    places = [labels.index(other) for other in neighbors]
+    others = [places[other] for other in neighbors]
     distances = differences = None
     if source.locations is not None:
-        distances = np.linalg.norm(source.locations[places] - source.locations[place], axis=1)
+        distances = np.linalg.norm(source.locations[others] - source.locations[place], axis=1)
     if source.differences is not None:
-        differences = source.differences[place, places]
+        differences = source.differences(place, others)
     return Neighborhood(label, neighbors, distances, differences, learner.loss.curvature)
 
 

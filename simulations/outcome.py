@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from kernelswarm.simulations.figures.series import Series
-from kernelswarm.simulations.result import Columns, Result
+from kernelswarm.simulations.result import Result, Table
 from kernelswarm.simulations.variation import Cell, differing
 
 METRICS = (
@@ -54,7 +54,7 @@ class Run:
 
     cell: int
     seed: int
-    network: Columns = field(default_factory=dict, repr=False)
+    network: Table = field(default_factory=dict, repr=False)
     final: Mapping[str, float] = field(default_factory=dict)
     failure: str = ""
     refused: bool = False

@@ -335,6 +335,8 @@ def _title(result: Result) -> str:
         f"seed {config.get('seed', 0)}",
     ]
     failed = "\nstopped before its last round" if result.failed else ""
+    if result.summary.get("status") == "unfinished":
+        failed = f"\nunfinished, measured until round {result.summary['rounds']:,}"
     return " · ".join(part for part in about if part) + failed
 
 

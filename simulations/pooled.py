@@ -42,6 +42,11 @@ class PooledSource:
             source.restore(state[str(place)])
 
 
+def members(nodes: int, limit: int) -> list[int]:
+    """Return the places of the nodes whose held-out data is pooled: all, or ``limit`` evenly spaced ones."""
+    return list(range(nodes)) if nodes <= limit else [nodes * place // limit for place in range(limit)]
+
+
 def pool(sets: Sequence[HeldOut], limit: int | None) -> HeldOut:
     """Join held-out sets into one; over ``limit`` rows, an even and evenly spaced share of each."""
     total = sum(len(held_out.points) for held_out in sets)

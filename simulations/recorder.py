@@ -1,14 +1,16 @@
-"""The three tables of a run, grown by one evaluation at a time."""
+"""The reports of an evaluation as rows of the three tables of a run."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.contract import Rule
 from kernelswarm.simulations.measure import Report
+from kernelswarm.simulations.measurements import InMemory, Measurements
 from kernelswarm.simulations.network import Network
-from kernelswarm.simulations.result import Columns
+from kernelswarm.simulations.result import Columns, Table
 
 Array = npt.NDArray[np.float64]
 
@@ -24,7 +26,7 @@ BYTES = 8
 
 
 class Recorder:
-    """Collects reports and turns them into the columns of ``nodes``, ``network`` and ``edges``.
+    """Turns reports into the columns of ``nodes``, ``network`` and ``edges``.
 
     Parameters
     ----------
@@ -32,42 +34,29 @@ class Recorder:
         The network that is measured.
     rule : Rule
         Its protocol.
+
+    Attributes
+    ----------
+    measurements : Measurements
+        Where the rows go; at first into memory.
+    evaluations : int
+        Rows of the network's table.
+    last : dict of str to float or None
+        The last of them.
     """
 
     def __init__(self, network: Network, rule: Rule) -> None:
         self._network = network
         self._rule = rule
         self._edges = sorted(network.graph.edges)
-        self._tables: dict[str, list[dict[str, float]]] = {"nodes": [], "network": [], "edges": []}
-
-    @property
-    def last(self) -> dict[str, float] | None:
-        """The last row of the network's table."""
-        rows = self._tables["network"]
-        return rows[-1] if rows else None
+        self.measurements: Measurements = InMemory()
+        self.evaluations = 0
+        self.last: dict[str, float] | None = None
 
     def add(self, round: int, reports: Sequence[Report], seconds: float) -> None:
         """Record one evaluation after ``round`` rounds, ``seconds`` after the first began."""
-        self._tables["nodes"] += [{"round": round, "node": report.node, **report.figures} for report in reports]
-        constrained = []
-        if self._rule.communicates:
-            for report in reports:
-                columns = zip(
-                    report.neighbors, report.gaps, report.tolerances, report.duals, report.violation, strict=True
-                )
-                for target, gap, tolerance, dual, violation in columns:
-                    constrained.append(violation)
-                    self._tables["edges"].append(
-                        {
-                            "round": round,
-                            "source": report.node,
-                            "target": target,
-                            "constraint": gap,
-                            "tolerance": tolerance,
-                            "dual": dual,
-                            "violation": violation,
-                        }
-                    )
+        edges = self._edge_columns(round, reports) if self._rule.communicates else {}
+        constrained = edges.get("violation", np.empty(0))
         means = {
             name: float(np.nanmean([report.figures[name] for report in reports]))
             if any(np.isfinite(report.figures[name]) for report in reports)
@@ -75,36 +64,52 @@ class Recorder:
             for name in ("samples", "risk", "error", "global_risk", "global_error", "progressive_risk", "model_order")
         }
         scalars, messages = self._traffic(round, reports)
-        self._tables["network"].append(
-            {
-                "round": round,
-                **means,
-                "disagreement": self._disagreement(reports),
-                # SURVEY eq. 21 clips the sum over time of each edge, not its terms.
-                "violation": float(np.sum(np.maximum(constrained, 0.0))) if constrained else float("nan"),
-                "messages": messages,
-                "scalars_sent": scalars,
-                "bytes_sent": BYTES * scalars,
-                "seconds": seconds,
-            }
-        )
+        self.last = {
+            "round": round,
+            **means,
+            "disagreement": self._disagreement(reports),
+            # SURVEY eq. 21 clips the sum over time of each edge, not its terms.
+            "violation": float(np.sum(np.maximum(constrained, 0.0))) if len(constrained) else float("nan"),
+            "messages": messages,
+            "scalars_sent": scalars,
+            "bytes_sent": BYTES * scalars,
+            "seconds": seconds,
+        }
+        nodes: dict[str, list[float]] = {
+            "round": [round] * len(reports),
+            "node": [report.node for report in reports],
+            **{name: [report.figures[name] for report in reports] for name in reports[0].figures},
+        }
+        network = {name: [value] for name, value in self.last.items()}
+        self.evaluations += 1
+        self.measurements.add({"nodes": _typed("nodes", nodes), "edges": edges, "network": _typed("network", network)})
 
-    def restore(self, tables: Mapping[str, Columns]) -> None:
-        """Take up what :meth:`tables` returned."""
-        for name, columns in tables.items():
-            values = [column.tolist() for column in columns.values()]
-            self._tables[name] = [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+    def resume(self, measurements: Measurements) -> None:
+        """Go on after what has been measured before."""
+        self.measurements = measurements
+        rows = measurements.tables()["network"]
+        self.evaluations = len(rows["round"]) if rows else 0
+        self.last = {name: values[-1].item() for name, values in rows.items()} or None
 
-    def tables(self) -> dict[str, Columns]:
+    @staticmethod
+    def _edge_columns(round: int, reports: Sequence[Report]) -> Columns:
+        degrees = [len(report.neighbors) for report in reports]
+        if not sum(degrees):
+            return {}
+        columns: dict[str, npt.NDArray[Any]] = {
+            "round": np.full(sum(degrees), round),
+            "source": np.repeat([report.node for report in reports], degrees),
+            "target": np.concatenate([report.neighbors for report in reports]),
+            "constraint": np.concatenate([report.gaps for report in reports]),
+            "tolerance": np.concatenate([report.tolerances for report in reports]),
+            "dual": np.concatenate([report.duals for report in reports]),
+            "violation": np.concatenate([report.violation for report in reports]),
+        }
+        return _typed("edges", columns)
+
+    def tables(self) -> dict[str, Table]:
         """Return the tables as columns."""
-        tables: dict[str, Columns] = {}
-        for name, rows in self._tables.items():
-            columns: Columns = {}
-            for column in rows[0] if rows else ():
-                kind = np.int64 if column in WHOLE[name] else np.float64
-                columns[column] = np.array([row[column] for row in rows], dtype=kind)
-            tables[name] = columns
-        return tables
+        return self.measurements.tables()
 
     def _disagreement(self, reports: Sequence[Report]) -> float:
         """Average ``||f_i(x) - f_j(x)||^2`` over the edges and the pooled held-out points."""
@@ -122,3 +127,10 @@ class Recorder:
         scalars = sum(report.figures["scalars_sent"] for report in reports)
         directed = 2.0 * len(self._edges) if self._rule.communicates else 0.0
         return scalars, round * directed
+
+
+def _typed(table: str, columns: Mapping[str, Sequence[float] | npt.NDArray[Any]]) -> Columns:
+    return {
+        name: np.asarray(values, dtype=np.int64 if name in WHOLE[table] else np.float64)
+        for name, values in columns.items()
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,14 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 Columns = dict[str, npt.NDArray[Any]]
+Table = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(eq=False, repr=False)
 class Result:
-    """Everything one simulation measured, in memory; a run folder holds the same on disk.
+    """Everything one simulation measured; a run folder holds the same on disk.
+
+    The tables are in memory, or in files from which each column is read when it is asked for.
 
     Parameters
     ----------
@@ -25,13 +29,13 @@ class Result:
         The resolved experiment, defaults included, as it is written to ``config.toml``.
     graph : networkx.Graph
         The network, with integer labels.
-    nodes : dict of str to array
+    nodes : mapping of str to array
         Columns of equal length, one row per (evaluated round, node): ``round``, ``node``, ``samples``, ``risk``,
         ``error``, ``global_risk``, ``global_error``, ``model_order``, ...
-    network : dict of str to array
+    network : mapping of str to array
         Columns of equal length, one row per evaluated round: ``round``, ``samples``, ``risk``, ``error``,
         ``disagreement``, ``violation``, ``model_order``, ``scalars_sent``, ``seconds``, ...
-    edges : dict of str to array
+    edges : mapping of str to array
         Columns of equal length, one row per (evaluated round, source, target): ``constraint``, ``tolerance``, ``dual``,
         ``violation``; NaN where the protocol has none.
     models : dict of str to array
@@ -42,9 +46,9 @@ class Result:
 
     config: dict[str, Any]
     graph: nx.Graph[int]
-    nodes: Columns = field(default_factory=dict)
-    network: Columns = field(default_factory=dict)
-    edges: Columns = field(default_factory=dict)
+    nodes: Table = field(default_factory=dict)
+    network: Table = field(default_factory=dict)
+    edges: Table = field(default_factory=dict)
     models: dict[str, Array] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
 

@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,8 +22,10 @@ import numpy.typing as npt
 
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.graphs.topology import Graph
+from kernelswarm.simulations import measurements
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.result import Columns, Result
+from kernelswarm.simulations.stored_table import StoredTable, write_table
 from kernelswarm.simulations.wording import plain
 
 FILES = (
@@ -100,10 +103,11 @@ def begin(config: Mapping[str, Any], graph: Graph, folder: Path) -> Path:
         return _rename(unfinished, folder)
 
 
-def complete(result: Result, folder: Path) -> Path:
+def complete(result: Result, folder: Path) -> Result:
     """Write the files of a result into a folder that :func:`begin` has made, over those of an earlier result.
 
-    The summary comes last: a folder without it is not complete.
+    The summary comes last: a folder without it is not complete. Then what was measured is no longer kept apart, and
+    the tables of the result that is returned are those in the files.
 
     Raises
     ------
@@ -115,7 +119,9 @@ def complete(result: Result, folder: Path) -> Path:
         (folder / "summary.json").unlink(missing_ok=True)
         for name in FILES:
             (unfinished / name).replace(folder / name)
-    return folder
+        shutil.rmtree(folder / measurements.FOLDER, ignore_errors=True)
+    nodes, network, edges = (StoredTable(folder / f"{name}.parquet") for name in ("nodes", "network", "edges"))
+    return replace(result, nodes=nodes, network=network, edges=edges)
 
 
 def write_config(config: Mapping[str, Any], folder: Path) -> None:
@@ -140,8 +146,16 @@ def _unfinished(place: Path, folder: Path) -> Iterator[Path]:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def read(folder: str | Path) -> Result:
+def read(folder: str | Path, partial: bool = False) -> Result:
     """Read a run folder.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The run folder.
+    partial : bool
+        Whether a run that goes on, or was killed, is read too: what has been measured so far, without models. The
+        ``status`` in its summary is "unfinished".
 
     Raises
     ------
@@ -152,9 +166,13 @@ def read(folder: str | Path) -> Result:
     if not folder.is_dir():
         raise InputError(f"there is no run folder {folder}" if not folder.exists() else f"{folder} is not a folder")
     missing = [name for name in FILES if not (folder / name).is_file()]
+    if missing and partial and (folder / measurements.FOLDER).is_dir():
+        return _read_unfinished(folder)
     if missing:
         lacking = "holds none of a run's files" if len(missing) == len(FILES) else f"lacks {', '.join(missing)}"
         hint = f"; kernelswarm resume {folder} goes on with it" if (folder / "checkpoints").is_dir() else ""
+        if (folder / measurements.FOLDER).is_dir():
+            hint += f"; kernelswarm plot {folder} draws what was measured until then"
         raise InputError(f"{folder} is no complete run folder, as kernelswarm run writes them: it {lacking}{hint}")
     result = Result(
         config=_read(folder / "config.toml", _read_config),
@@ -175,13 +193,32 @@ def read(folder: str | Path) -> Result:
     return result
 
 
-def _write_files(result: Result, folder: Path) -> None:
-    import pyarrow
-    from pyarrow import parquet
+def _read_unfinished(folder: Path) -> Result:
+    config = _read(folder / "config.toml", _read_config)
+    graph = _read(folder / "graph.graphml", read_graph)
+    nodes, network, edges = (
+        dict(StoredTable(measurements.stream(folder, name))) for name in ("nodes", "network", "edges")
+    )
+    final = {name: column[-1].item() for name, column in network.items()}
+    summary = {
+        "status": "unfinished",
+        "reason": None,
+        "protocol": config["protocol"]["name"],
+        "topology": config["topology"]["name"],
+        "stream": config["stream"]["name"],
+        "nodes": graph.number_of_nodes(),
+        "edges": graph.number_of_edges(),
+        "rounds": final.get("round", 0),
+        "seed": config["seed"],
+        "final": _finite(final),
+    }
+    return Result(config, graph, nodes, network, edges, summary=summary)
 
+
+def _write_files(result: Result, folder: Path) -> None:
     write_config(result.config, folder)
-    for name, columns in (("nodes", result.nodes), ("network", result.network), ("edges", result.edges)):
-        parquet.write_table(pyarrow.table(columns), folder / f"{name}.parquet", compression="zstd")
+    for name, table in (("nodes", result.nodes), ("network", result.network), ("edges", result.edges)):
+        write_table(table, folder / f"{name}.parquet")
     np.savez(folder / "models.npz", allow_pickle=False, **result.models)
     write_graph(result.graph, folder / "graph.graphml")
     summary = json.dumps(_finite(plain(result.summary)), indent=2, ensure_ascii=False, allow_nan=False)

@@ -39,6 +39,9 @@ class Finished(NamedTuple):
 def run(experiment: Experiment, folder: str | Path, observe: Observer | None = None) -> Finished:
     """Run an experiment and write its run folder, with checkpoints if the experiment asks for them.
 
+    The folder is made when the first round begins, and measurements go to it as they come. The tables of the result
+    are read from it, a column at a time, when they are asked for.
+
     Parameters
     ----------
     experiment : Experiment
@@ -54,7 +57,7 @@ def run(experiment: Experiment, folder: str | Path, observe: Observer | None = N
         As :func:`~kernelswarm.simulations.simulation.simulate`; what was measured before a failure is in the folder.
     """
     folder = Path(folder)
-    return _lived(experiment, folder, observe, Checkpoints(folder) if experiment.checkpoint_every else None)
+    return _lived(experiment, observe, Checkpoints(folder))
 
 
 def resume(folder: str | Path, changes: Sequence[str] = (), observe: Observer | None = None) -> Finished:
@@ -97,7 +100,7 @@ def resume(folder: str | Path, changes: Sequence[str] = (), observe: Observer | 
     if experiment.rounds < since.round:
         raise InputError(f"rounds = {experiment.rounds} must be at least {since.round}: so many rounds are done")
     _compare_versions(since)
-    return _lived(experiment, folder, observe, Checkpoints(folder, since))
+    return _lived(experiment, observe, Checkpoints(folder, since))
 
 
 def _result(folder: Path) -> Result | None:
@@ -118,23 +121,23 @@ def _result(folder: Path) -> Result | None:
     return None if result.failed else result
 
 
-def _lived(experiment: Experiment, folder: Path, observe: Observer | None, checkpoints: Checkpoints | None) -> Finished:
-    def written(result: Result) -> Path:
-        if checkpoints is None:
-            return run_folder.write(result, folder)
-        return run_folder.complete(result, checkpoints.folder)
+def _lived(experiment: Experiment, observe: Observer | None, checkpoints: Checkpoints) -> Finished:
+    def written(result: Result) -> Finished:
+        if checkpoints.measured is None:
+            return Finished(result, run_folder.write(result, checkpoints.folder))
+        return Finished(run_folder.complete(result, checkpoints.folder), checkpoints.folder)
 
     try:
         result = simulate(experiment, observe, checkpoints)
     except SimulationError as error:
         if error.partial is None:
             raise
-        place = written(error.partial)
+        partial, place, _ = written(error.partial)
         text = f"{error}; what was measured until then is in {place}"
-        if isinstance(error.__cause__, EngineError) and checkpoints is not None and checkpoints.last is not None:
+        if isinstance(error.__cause__, EngineError) and checkpoints.last is not None:
             text += f"; {checkpoints.command} goes on from round {checkpoints.last:,}"
-        raise SimulationError(text, node=error.node, round=error.round, partial=error.partial) from error
-    return Finished(result, written(result))
+        raise SimulationError(text, node=error.node, round=error.round, partial=partial) from error
+    return written(result)
 
 
 def _described(folder: Path, changes: Sequence[str]) -> Experiment:

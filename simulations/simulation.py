@@ -24,7 +24,7 @@ from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.interruption import Asked, noted
 from kernelswarm.simulations.model_arrays import Functions, model_arrays
 from kernelswarm.simulations.network import Network, open_network
-from kernelswarm.simulations.pooled import pool
+from kernelswarm.simulations.pooled import members, pool
 from kernelswarm.simulations.recorder import Recorder
 from kernelswarm.simulations.result import Result
 from kernelswarm.simulations.streams.contract import HeldOut
@@ -72,8 +72,9 @@ def simulate(
     observe : callable, optional
         Hears of the progress, about twice a second.
     checkpoints : Checkpoints, optional
-        Where checkpoints go, every ``checkpoint_every`` rounds and when SIGINT or SIGTERM comes, and the one to go on
-        from; without it none are written. :func:`~kernelswarm.simulations.running.run` makes one.
+        The run folder that measurements go to as they come, and checkpoints, every ``checkpoint_every`` rounds and when
+        SIGINT or SIGTERM comes, and the checkpoint to go on from; without it nothing is written and the result is in
+        memory. :func:`~kernelswarm.simulations.running.run` makes one.
 
     Returns
     -------
@@ -106,7 +107,6 @@ class _Simulation:
         self.clock = self.started = 0.0  # when the simulation began, and its first round
         self.began = datetime.now(UTC).isoformat(timespec="seconds")
         self.backend: Mapping[str, object] = {}
-        self.begun = False
         self.recoveries = 0
         self.attempts = 0  # to replace lost processes, since the checkpoint of that round
         self.attempted: int | None = None
@@ -169,14 +169,14 @@ class _Simulation:
         self.done = 0
         if since is not None:
             engine.restore(since.snapshots, since.round)
-            self.recorder.restore(since.tables)
             self.done = since.round
             self.started -= since.seconds
         if self.checkpoints is None:
             return
-        if not self.begun:
-            self.checkpoints.begin(self.experiment.to_dict(), self.network.graph)
-            self.begun = True
+        if self.checkpoints.measured is None:
+            self.recorder.resume(self.checkpoints.begin(self.experiment.to_dict(), self.network.graph))
+        else:
+            self.recorder.resume(self.checkpoints.rewind(since))
         if since is None and self.every:
             self._save(engine)
 
@@ -235,7 +235,7 @@ class _Simulation:
                 folder=None if folder is None else str(folder.resolve()),
                 versions=versions(),
                 edges=self.edges,
-                tables=self.recorder.tables(),
+                evaluations=self.recorder.evaluations,
                 snapshots=engine.snapshot(),
             )
         )
@@ -258,10 +258,12 @@ class _Simulation:
         size = self.experiment.learner.batch_size
         lengths = self.network.source.lengths
         sets = []
-        for place, source in enumerate(self.network.source.nodes):
+        limit = self.experiment.evaluation.global_samples
+        for place in members(len(self.network.source.nodes), limit):
             samples = self.done * size
-            sets.append(source.held_out(samples if lengths is None else min(samples, lengths[place])))
-        return pool(sets, self.experiment.evaluation.global_samples)
+            samples = samples if lengths is None else min(samples, lengths[place])
+            sets.append(self.network.source.nodes[place].held_out(samples))
+        return pool(sets, limit)
 
     def _tell(self, phase: str) -> None:
         spent = time.perf_counter() - self.started

@@ -62,11 +62,10 @@ def taken() -> Checkpoint:
     """A checkpoint of a few rounds, with all that one can hold."""
     lived = engine(2)  # blocks that have drawn ahead
     lived.run(30)
-    tables = {"network": {"round": np.array([15, 30]), "risk": np.array([0.25, np.nan])}, "nodes": {}, "edges": {}}
     edges = np.array(sorted(GRAPH.edges), dtype=np.int64)
     config = {**experiment().to_dict(), "protocol": {"name": "proximity", "dual_max": np.inf}}
     return Checkpoint(
-        30, 1.5, 2.5, "2026-01-01T00:00:00+00:00", config, None, {"numpy": "2"}, edges, tables, lived.snapshot()
+        30, 1.5, 2.5, "2026-01-01T00:00:00+00:00", config, None, {"numpy": "2"}, edges, 2, lived.snapshot()
     )
 
 
@@ -74,13 +73,9 @@ def test_a_file_holds_everything(taken: Checkpoint, tmp_path: Path) -> None:
     found = checkpoint.read(write(taken, tmp_path / "checkpoints"))
     assert_same(found.snapshots, taken.snapshots)
     assert "ahead_points" in found.snapshots[0].arrays
-    for name in ("round", "seconds", "wall", "started", "config", "folder", "versions"):
+    for name in ("round", "seconds", "wall", "started", "config", "folder", "versions", "evaluations"):
         assert getattr(found, name) == getattr(taken, name)
     np.testing.assert_array_equal(found.edges, taken.edges)
-    assert list(found.tables) == ["nodes", "network", "edges"]
-    for column, values in taken.tables["network"].items():
-        assert found.tables["network"][column].dtype == values.dtype
-        np.testing.assert_array_equal(found.tables["network"][column], values)
 
 
 def test_a_file_is_a_numpy_archive_without_pickles(taken: Checkpoint, tmp_path: Path) -> None:
@@ -134,7 +129,7 @@ def test_a_file_of_another_version_says_which(
 ) -> None:
     path = write(replace(taken, versions={"kernelswarm": "9.1"}), tmp_path)
     monkeypatch.setattr(checkpoint, "FORMAT", 0)
-    with pytest.raises(InputError, match=r"has the format 1, and this .* reads 0: resume the run with kernelswarm 9.1"):
+    with pytest.raises(InputError, match=r"has the format 2, and this .* reads 0: resume the run with kernelswarm 9.1"):
         checkpoint.read(path)
 
 

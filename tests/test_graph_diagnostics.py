@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernelswarm.graphs import spectrum
 from kernelswarm.graphs.cost import RoundCost, pooled_cost, round_cost
 from kernelswarm.graphs.diagnostics import Diagnostics, diagnose, diameter_bounds
 from kernelswarm.graphs.layout import KAMADA_KAWAI_NODES, SPRING_NODES, circle, fit, locations, positions
+from kernelswarm.graphs.random_families import RandomGeometric
 from kernelswarm.graphs.spectrum import DENSE_NODES, adjacency_matrix, laplacian_eigenpairs
 from kernelswarm.graphs.topology import Graph
 from kernelswarm.graphs.validation import validate
@@ -108,6 +110,22 @@ def test_the_diameter_lies_between_its_bounds_however_few_searches(
 def test_two_searches_find_the_diameter_of_a_tree(nodes: int, seed: int) -> None:
     tree: Graph = nx.random_labeled_tree(nodes, seed=seed)
     assert diameter_bounds(adjacency_matrix(tree), work=0) == (nx.diameter(tree),) * 2
+
+
+def test_networks_whose_spectrum_would_take_minutes_are_measured_and_drawn_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph = validate(RandomGeometric(2100, 0.07).build(np.random.default_rng(0)))  # mixes slowly, 30 neighbors each
+    monkeypatch.setattr(spectrum, "ITERATIONS", 20)
+    assert spectrum.tractable(spectrum.adjacency_matrix(graph))
+    monkeypatch.setattr(spectrum, "FACTORED_NODES", 600)
+    found = diagnose(graph)
+    assert np.isnan(found.algebraic_connectivity) and found.describe()["algebraic connectivity"] == "not computed"
+    assert np.isfinite(diagnose(validate(nx.cycle_graph(700))).algebraic_connectivity)
+    own = np.array([graph.nodes[node].pop("pos") for node in sorted(graph)])
+    drawn = np.array([places for _, places in sorted(positions(graph).items())])
+    near = np.array([np.linalg.norm(drawn[i] - drawn[j]) for i, j in graph.edges])
+    assert len(own) == len(np.unique(drawn, axis=0)) and near.mean() < 0.2 * 0.5  # of the mean distance of any two
 
 
 def test_bounds_that_differ_are_told_apart_from_a_diameter() -> None:

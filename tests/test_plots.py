@@ -19,7 +19,7 @@ from kernelswarm.simulations import plots
 from kernelswarm.simulations.comparison import gather
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.figures import cells, network, regions, series, style
+from kernelswarm.simulations.figures import cells, functions, network, regions, series, style
 from kernelswarm.simulations.figures.learned import rebuild
 from kernelswarm.simulations.figures.series import Series
 from kernelswarm.simulations.network import build_graph
@@ -302,10 +302,36 @@ def test_nodes_do_not_cover_one_another(spread: float) -> None:
     network.draw(axes, result, network.final_risks(result), {}, {})
     figure.draw_without_rendering()
     dots = [dot for dot in axes.collections if isinstance(dot, PathCollection)]
-    centres = np.array([axes.transData.transform(np.asarray(dot.get_offsets())[0]) for dot in dots])  # pixels
+    centres = axes.transData.transform(np.asarray(dots[0].get_offsets()))  # pixels
     width = np.sqrt(dots[0].get_sizes()[0]) * figure.dpi / 72
-    apart = np.linalg.norm(centres[:, None] - centres, axis=2) + 1e9 * np.eye(len(dots))
+    apart = np.linalg.norm(centres[:, None] - centres, axis=2) + 1e9 * np.eye(len(centres))
     assert apart.min() > 0.9 * width
+
+
+def test_many_nodes_are_smaller_dots_of_the_same_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = believable(nodes=9)
+    risks = {node: 0.1 * node for node in range(8)}  # and one without
+
+    def drawn() -> PathCollection:
+        axes = Figure().subplots()
+        network.draw(axes, result, risks, {(0, 1): 0.5}, {})
+        return next(dots for dots in axes.collections if isinstance(dots, PathCollection))
+
+    few = drawn()
+    monkeypatch.setattr(network, "CROWD", 3)
+    many = drawn()
+    assert np.array_equal(many.get_facecolors(), few.get_facecolors())
+    assert len(np.unique(np.asarray(few.get_facecolors()), axis=0)) == 9
+    assert many.get_sizes()[0] < few.get_sizes()[0]
+
+
+def test_of_many_functions_some_are_drawn(
+    tmp_path: Path, figures: list[Figure], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(functions, "CURVES", 4)
+    assert "functions.png" in pictures(plots.draw(believable("consensus", SINE), tmp_path))
+    labels = [text.get_text() for figure in figures for legend in figure.legends for text in legend.get_texts()]
+    assert "4 of 6 nodes" in labels
 
 
 def test_one_folder_is_drawn_as_a_single_run(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from kernelswarm.simulations.seeding import Role, generator
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.curves import CurveTruth
 from kernelswarm.simulations.streams.drifting import Drifting
+from kernelswarm.simulations.streams.field import conditioned, draw_field
 from kernelswarm.simulations.streams.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.streams.mixtures import BayesDecision, truncated_normal
 from kernelswarm.simulations.streams.regions import cut_regions
@@ -153,7 +154,7 @@ def test_four_overlapping_quarters() -> None:
     stream = SineRegression(split="patches", overlap=0.2, slope=0.0, amplitude=1.0, frequency=2 * np.pi)
     source = stream.open(4, 0, 50, None)
     ends = intervals(0.0, 1.0, 4, 0.2)
-    assert source.differences is not None and not source.differences.any()  # one target for all
+    assert source.differences is not None and not source.differences(1, range(4)).any()  # one target for all
     for node, (low, high) in zip(source.nodes, ends, strict=True):
         points, targets = node.draw(SAMPLES)
         assert stats.kstest(points[:, 0], stats.uniform(low, high - low).cdf).pvalue > 1e-3
@@ -189,7 +190,7 @@ def test_shifted_targets_differ_by_constants(stream: SineRegression | Drifting) 
     values = np.hstack([source.truth(node, grid, 10) for node in range(5)])
     gaps = values[:, :, None] - values[:, None, :]
     assert np.allclose(gaps, gaps[0]) and len(np.unique(values[0])) == 5
-    assert np.allclose(source.differences, gaps[0] ** 2)
+    assert np.allclose([source.differences(node, range(5)) for node in range(5)], gaps[0] ** 2)
 
 
 def test_offsets_have_the_stated_deviation() -> None:
@@ -224,16 +225,37 @@ def test_differences_of_the_field_are_the_mean_squares(split: Any) -> None:
         values = np.hstack([source.truth(other, points, 0) for other in range(5)])
         squares = (values - values[:, [node]]) ** 2
         error = squares.std(axis=0) / np.sqrt(SAMPLES)
-        assert np.all(np.abs(squares.mean(axis=0) - source.differences[node]) <= 4.5 * error)
+        assert np.all(np.abs(squares.mean(axis=0) - source.differences(node, range(5))) <= 4.5 * error)
 
 
 def test_near_sensors_measure_similar_functions() -> None:
     locations = np.array([[0.0, 0.0], [0.0, 0.0], [0.0, 0.5], [3.0, 0.0]])
     sources = [SensorField(terms=40, length=1.5).open(4, seed, 5, locations) for seed in range(40)]
-    draws = [source.differences for source in sources if source.differences is not None]
+    found = [source.differences for source in sources if source.differences is not None]
+    draws = [[differences(node, range(4)) for node in range(4)] for differences in found]
     # E (f_i - f_j)^2 = terms (1 - exp(-distance / length)) for unit amplitude
     distances = np.linalg.norm(locations[:, None] - locations, axis=2)
     assert np.allclose(np.mean(draws, axis=0), 40 * (1 - np.exp(-distances / 1.5)), atol=1.5)
+
+
+def test_large_fields_have_nearly_the_exact_correlations() -> None:
+    locations = np.random.default_rng(2).random((900, 2))
+    distances = np.linalg.norm(locations[:, None] - locations, axis=2)
+    for length in (0.3, 2.0):
+        exact = np.exp(-distances / length)
+        root = conditioned(locations, length, np.eye(900))
+        errors = root @ root.T - exact
+        assert np.abs(errors).max() < 0.03 and np.sqrt(np.mean(errors**2)) < 0.002
+        root = conditioned(locations[:20], length, np.eye(20))  # of few, each is given all before it
+        np.testing.assert_allclose(root @ root.T, exact[:20, :20], atol=1e-8)
+
+
+def test_large_fields_agree_at_one_place() -> None:
+    locations = np.repeat(np.random.default_rng(2).random((2000, 2)), 2, axis=0)
+    field = draw_field(locations, 2.0, np.random.default_rng(0), 3)
+    assert np.abs(field[::2] - field[1::2]).max() < 1e-3
+    near = np.linalg.norm(locations[:1] - locations, axis=1) < 0.1
+    assert np.abs(field[near] - field[0]).max() < 1.2  # the standard deviation at this distance is 0.31
 
 
 def test_the_field_lives_on_the_given_or_drawn_locations() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +17,20 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 GRID = 400
+CURVES = 200  # of nodes; more would only cover one another
+
+T = TypeVar("T")
+
+
+def some(items: Sequence[T]) -> Sequence[T]:
+    """Return the items, or as many evenly spaced ones as can be drawn."""
+    return items if len(items) <= CURVES else [items[len(items) * place // CURVES] for place in range(CURVES)]
 
 
 def interval(learned: Learned, stream: Reopened) -> Array:
     """Return a grid (n, 1) over the inputs the nodes have seen: the held-out samples, or else the dictionaries."""
     seen: list[Array] = []
-    for position, node in enumerate(sorted(learned.result.graph.nodes)):
+    for position, node in some(list(enumerate(sorted(learned.result.graph.nodes)))):
         held_out = stream.held_out(position)
         if held_out is not None:
             seen.append(held_out.points[:, 0])
@@ -35,9 +44,12 @@ def interval(learned: Learned, stream: Reopened) -> Array:
 
 
 def truths(learned: Learned, stream: Reopened, grid: Array) -> list[Array] | None:
-    """Return the truth of each node on the grid, (n, q) each; None where it is not known."""
+    """Return the truth of each node on the grid, (n, q) each; None where it is not known.
+
+    Of more nodes than can be drawn there are the first ones only.
+    """
     found = []
-    for position in range(learned.result.graph.number_of_nodes()):
+    for position in range(min(CURVES, learned.result.graph.number_of_nodes())):
         truth = stream.truth(position, grid)
         if truth is None:
             return None
@@ -62,15 +74,17 @@ def all_nodes(
     axes: Axes, learned: Learned, stream: Reopened, grid: Array, truth: Array | None, output: int, color: Any
 ) -> None:
     """Draw one output of every node's function, the one truth over them, and some held-out samples under them."""
-    curves = [learned.evaluate(node, grid)[:, output] for node in learned.nodes]
-    every = range(learned.result.graph.number_of_nodes())
+    shown = some(learned.nodes)
+    curves = [learned.evaluate(node, grid)[:, output] for node in shown]
+    every = some(range(learned.result.graph.number_of_nodes()))
     held_out = [found for position in every if (found := stream.held_out(position)) is not None]
     if held_out and truth is not None:
         x = np.concatenate([found.points[:20, 0] for found in held_out])
         y = np.concatenate([found.targets[:20, output] for found in held_out])
         axes.plot(x, y, ".", color=style.GREY, alpha=0.35, markersize=3, zorder=1, label="held-out samples")
     for place, curve in enumerate(curves):
-        label = None if place else f"{len(curves)} nodes" if len(curves) > 1 else "learned"
+        among = f" of {len(learned.nodes):,}" if len(shown) < len(learned.nodes) else ""
+        label = None if place else f"{len(curves)}{among} nodes" if len(curves) > 1 else "learned"
         axes.plot(grid[:, 0], curve, color=color, alpha=0.55, linewidth=1.1, zorder=2, label=label)
     if truth is not None:
         axes.plot(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ Array = npt.NDArray[np.float64]
 Edge = tuple[int, int]
 SIDE = 270.0  # points, of the square that the network is drawn into
 LABELLED = 60  # nodes; more labels than these would cover one another
+CROWD = 2000  # nodes; more of them are small dots, or they would cover the page
 
 
 def final_risks(result: Result) -> dict[int, float]:
@@ -70,26 +72,35 @@ def draw(
     from matplotlib.collections import LineCollection
 
     size = 320 if len(result.graph) <= 30 else max(30, 5000 // len(result.graph))
-    places = _apart(positions(result.graph), size)
+    crowded = len(result.graph) > CROWD
+    area, thin = (max(0.2, 30.0 * CROWD / len(result.graph)), 0.3) if crowded else (float(size), 1.0)
+    places = _apart(positions(result.graph), area)
     edges = sorted((min(e), max(e)) for e in result.graph.edges)
     strongest = max(duals.values(), default=0.0)
-    widths = [1.5 + (3.0 * duals.get(edge, 0.0) / strongest if strongest > 0 else 0.0) for edge in edges]
+    widths = [thin * (1.5 + (3.0 * duals.get(edge, 0.0) / strongest if strongest > 0 else 0.0)) for edge in edges]
     # From light to dark, but not so light that a small value vanishes into the page.
     edge_map, node_map = (
         _middle(matplotlib.colormaps["YlOrBr"], 0.25, 0.95),
         _middle(matplotlib.colormaps["viridis"], 0.0, 1.0),
     )
     edge_scale, node_scale = _norm(differences), _norm(risks)
-    edge_colors = [
-        edge_map(edge_scale(differences[e])) if edge_scale and e in differences else style.GREY for e in edges
-    ]
-    axes.add_collection(
-        LineCollection([[places[i], places[j]] for i, j in edges], colors=edge_colors, linewidths=widths, zorder=1)
+    lines = np.array([(places[i], places[j]) for i, j in edges]).reshape(-1, 2, 2)
+    edge_colors = _colors(edge_map, edge_scale, differences, edges, style.GREY)
+    axes.add_collection(LineCollection(list(lines), colors=edge_colors, linewidths=widths, zorder=1))
+    nodes = sorted(places)
+    faces = _colors(node_map, node_scale, risks, nodes, style.lighter(style.GREY, 0.5))
+    spots = np.array([places[node] for node in nodes])
+    axes.scatter(
+        spots[:, 0],
+        spots[:, 1],
+        s=area,
+        c=faces,
+        edgecolors="none" if crowded else style.BLACK,
+        linewidths=0.0 if crowded else 0.8,
+        zorder=2,
     )
-    for node, place in places.items():
-        face = node_map(node_scale(risks[node])) if node_scale and node in risks else style.lighter(style.GREY, 0.5)
-        axes.scatter(place[0], place[1], s=size, color=[face], edgecolors=style.BLACK, linewidths=0.8, zorder=2)
-        if len(places) <= LABELLED:
+    if len(nodes) <= LABELLED:
+        for node, place, face in zip(nodes, spots, faces, strict=True):
             luminance = float(np.dot([0.299, 0.587, 0.114], face[:3]))
             ink = "white" if luminance < 0.55 else "black"
             axes.text(
@@ -110,6 +121,19 @@ def draw(
         for norm, colors in ((node_scale, node_map), (edge_scale, edge_map))
     ]
     return bars[0], bars[1]
+
+
+def _colors(
+    colors: Colormap, scale: Normalize | None, values: Mapping[Any, float], order: Sequence[Any], missing: Any
+) -> Array:
+    """Return the colour (n, 4) of each of some nodes or edges."""
+    from matplotlib.colors import to_rgba
+
+    known = np.array([scale is not None and one in values for one in order], dtype=bool)
+    found = np.tile(to_rgba(missing), (len(order), 1))
+    if scale is not None and known.any():
+        found[known] = colors(scale([values[one] for one in order if one in values]))
+    return found
 
 
 def _apart(places: dict[int, tuple[float, float]], size: float) -> dict[int, Array]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.figures import style
+from kernelswarm.simulations.figures.functions import some
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +24,7 @@ GRID = 200  # points along each side
 def window(learned: Learned, stream: Reopened) -> tuple[float, float, float, float]:
     """Return (left, right, bottom, top) that holds what the nodes have seen, the outermost half percent aside."""
     seen: list[Array] = []
-    for position, node in enumerate(sorted(learned.result.graph.nodes)):
+    for position, node in some(list(enumerate(sorted(learned.result.graph.nodes)))):
         held_out = stream.held_out(position)
         if held_out is not None:
             seen.append(held_out.points)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from kernelswarm.simulations.result import Columns, Result
+    from kernelswarm.simulations.result import Result, Table
 
 Array = npt.NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class Series:
         return np.minimum(low, mean), np.maximum(high, mean)  # rounding must not lift the band off the mean
 
 
-def _table(columns: Columns, column: str, keys: tuple[str, ...]) -> tuple[Array, Array] | None:
+def _table(columns: Table, column: str, keys: tuple[str, ...]) -> tuple[Array, Array] | None:
     """Arrange a long column as (rounds, one column per key); None where it is missing or has no number at all."""
     if column not in columns or len(columns["round"]) == 0:
         return None
@@ -97,9 +97,10 @@ def _complete(series: Series) -> Series | None:
     return Series(series.samples[kept], series.values[kept]) if kept.sum() >= 2 else None
 
 
-def last_rows(columns: Columns) -> Columns:
+def last_rows(columns: Table) -> Table:
     """Return the rows of the last evaluated round, in their order."""
-    if not columns or len(columns["round"]) == 0:
+    rounds = columns.get("round", np.empty(0))
+    if not len(rounds):
         return columns
-    last = columns["round"] == np.max(columns["round"])
+    last = rounds == np.max(rounds)
     return {name: values[last] for name, values in columns.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -29,6 +29,13 @@ class HeldOut:
     points: Array
     targets: Array
     truth: Array | None = None
+
+
+class Differences(Protocol):
+    """How far the true targets of some nodes are from one's own; not a matrix, of which networks need few entries."""
+
+    def __call__(self, position: int, others: Sequence[int]) -> Array:
+        """Return the mean squared differences, (len(others),)."""
 
 
 class NodeSource(Protocol):
@@ -78,8 +85,8 @@ class Source:
     locations
         Where the nodes are, (V, 2); None where they are nowhere.
     differences
-        (V, V), entry (i, j) the mean over i's inputs of the squared difference of the true targets of i and j; None
-        where unknown or where the targets are classes.
+        ``differences(i, others)``: the mean over the inputs of the node at position i of the squared difference of its
+        true targets and those of each of the others; None where unknown or where the targets are classes.
     """
 
     inputs: int
@@ -90,7 +97,7 @@ class Source:
     facts: dict[str, float | int | str] = field(default_factory=dict)
     truth: Callable[[int, Array, int], Array] | None = None
     locations: Array | None = None
-    differences: Array | None = None
+    differences: Differences | None = None
 
 
 class Stream(Protocol):

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from kernelswarm.simulations.streams.contract import Array, NodeSource, Source
+from kernelswarm.simulations.streams.contract import Array, Differences, NodeSource, Source
 from kernelswarm.simulations.streams.splits import intervals
 from kernelswarm.simulations.streams.synthetic import Ages, SyntheticSource
 
@@ -79,7 +78,7 @@ def node_intervals(split: str, low: float, high: float, nodes: int, overlap: flo
 
 
 def open_curves(
-    laws: Sequence[NoisyCurve], seed: int, held_out: int, locations: Array | None, differences: npt.NDArray[np.float64]
+    laws: Sequence[NoisyCurve], seed: int, held_out: int, locations: Array | None, differences: Differences
 ) -> Source:
     """Open one endless source for each law."""
     sources: list[NodeSource] = [SyntheticSource(law, seed, node, held_out) for node, law in enumerate(laws)]

@@ -15,7 +15,7 @@ from kernelswarm.simulations.streams.ranges import (
     check_positive,
     check_share,
 )
-from kernelswarm.simulations.streams.splits import Split, check_split, offsets
+from kernelswarm.simulations.streams.splits import ShiftDifferences, Split, check_split, offsets
 from kernelswarm.simulations.streams.synthetic import Ages
 
 
@@ -79,4 +79,4 @@ class Drifting:
             NoisyCurve(self, float(low), float(high), self.noise, float(offset))
             for (low, high), offset in zip(ends, shifts, strict=True)
         ]
-        return open_curves(laws, seed, held_out, locations, np.subtract.outer(shifts, shifts) ** 2)
+        return open_curves(laws, seed, held_out, locations, ShiftDifferences(shifts))

@@ -11,7 +11,7 @@ from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource,
 from kernelswarm.simulations.streams.dealing import Dealing, Hand, deal
 from kernelswarm.simulations.streams.regions import Indices
 from kernelswarm.simulations.streams.rows import Rows, Task, check_rows, class_indices, resolve_task
-from kernelswarm.simulations.streams.splits import Split, check_split, offsets
+from kernelswarm.simulations.streams.splits import ShiftDifferences, Split, check_split, offsets
 from kernelswarm.simulations.streams.synthetic import freeze
 from kernelswarm.simulations.wording import shown
 
@@ -120,7 +120,7 @@ def open_rows(
         for shift, (_, values), (_, test_values) in zip(shifts, training, testing, strict=True):
             values += shift
             test_values += shift
-        differences = np.subtract.outer(shifts, shifts) ** 2
+        differences = ShiftDifferences(shifts)
     sources: list[NodeSource] = [
         FiniteSource(*own, HeldOut(freeze(points), freeze(values)), dealing.epochs)
         for own, (points, values) in zip(training, testing, strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from kernelswarm.simulations.seeding import Role, generator
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.curves import NoisyCurve, node_intervals, open_curves
+from kernelswarm.simulations.streams.field import draw_field
 from kernelswarm.simulations.streams.ranges import check_at_least, check_not_negative, check_positive, check_share
 from kernelswarm.simulations.streams.splits import Split, check_split
 from kernelswarm.simulations.streams.synthetic import Ages
@@ -38,7 +40,8 @@ class SensorField:
     is a Gaussian field over the locations with mean 0, standard deviation ``amplitude`` and correlation exp(-distance
     / length), so that near nodes measure similar functions and far ones different ones. The phases are uniform and
     common to all nodes. Locations are those of the graph; where it has none they are drawn uniformly from the unit
-    square.
+    square. The fields of more than 2,000 nodes are drawn node by node, each given 45 others: their correlations are off
+    by 0.002 in the mean square.
 
     Parameters
     ----------
@@ -75,52 +78,33 @@ class SensorField:
             locations = generator(seed, Role.LOCATIONS).random((nodes, 2))
         random = generator(seed, Role.STREAM)
         phases = random.uniform(0.0, 2.0 * np.pi, self.terms)
-        coefficients = self.amplitude * (
-            correlation_root(locations, self.length) @ random.standard_normal((nodes, self.terms))
-        )
+        coefficients = self.amplitude * draw_field(locations, self.length, random, self.terms)
         ends = node_intervals(self.split, 0.0, 1.0, nodes, self.overlap)
         laws = [
             NoisyCurve(FourierCurve(coefficients[node], phases), float(low), float(high), self.noise)
             for node, (low, high) in enumerate(ends)
         ]
-        return open_curves(laws, seed, held_out, locations, mean_square_differences(coefficients, phases, ends))
+        return open_curves(laws, seed, held_out, locations, CurveDifferences(coefficients, phases, ends))
 
 
-def correlation_root(locations: Array, length: float) -> Array:
-    """Symmetric square root (V, V) of the matrix exp(-||loc_i - loc_j|| / length).
-
-    It exists for nodes at one place too, where a Cholesky factor does not, and it is unique, unlike other factors.
-    """
-    distances = np.linalg.norm(locations[:, None, :] - locations[None, :, :], axis=2)
-    values, vectors = np.linalg.eigh(np.exp(-distances / length))
-    root: Array = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return root
-
-
-def mean_square_differences(coefficients: Array, phases: Array, ends: Array) -> Array:
+@dataclass(frozen=True, eq=False)
+class CurveDifferences:
     """Mean over x uniform on node i's interval of (f_i(x) - f_j(x))^2, in closed form.
 
     With d = coefficients[i] - coefficients[j] it is d' G d, G the means of products of two sines on the interval; on
     [0, 1] that is half the squared distance of the coefficients.
-
-    Parameters
-    ----------
-    coefficients
-        (V, terms).
-    phases
-        (terms,).
-    ends
-        Intervals (V, 2).
-
-    Returns
-    -------
-    Array
-        (V, V).
     """
-    differences = coefficients[:, None, :] - coefficients[None, :, :]
-    products = np.stack([sine_products(phases, float(low), float(high)) for low, high in ends])
-    squares: Array = np.einsum("ijm,imn,ijn->ij", differences, products, differences)
-    return np.maximum(squares, 0.0)
+
+    coefficients: Array  # (V, terms)
+    phases: Array  # (terms,)
+    ends: Array  # (V, 2), intervals
+
+    def __call__(self, position: int, others: Sequence[int]) -> Array:
+        low, high = self.ends[position]
+        differences = self.coefficients[position] - self.coefficients[list(others)]
+        products = sine_products(self.phases, float(low), float(high))
+        squares: Array = np.einsum("jm,mn,jn->j", differences, products, differences)
+        return np.maximum(squares, 0.0)
 
 
 def sine_products(phases: Array, low: float, high: float) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.curves import NoisyCurve, node_intervals, open_curves
 from kernelswarm.simulations.streams.ranges import check_finite, check_interval, check_not_negative, check_share
-from kernelswarm.simulations.streams.splits import Split, check_split, offsets
+from kernelswarm.simulations.streams.splits import ShiftDifferences, Split, check_split, offsets
 from kernelswarm.simulations.streams.synthetic import Ages
 
 
@@ -76,4 +76,4 @@ class SineRegression:
             )
             for (low, high), offset in zip(ends, shifts, strict=True)
         ]
-        return open_curves(laws, seed, held_out, locations, np.subtract.outer(shifts, shifts) ** 2)
+        return open_curves(laws, seed, held_out, locations, ShiftDifferences(shifts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -64,6 +65,17 @@ def intervals(low: float, high: float, nodes: int, overlap: float) -> Array:
 def offsets(shift: float, nodes: int, seed: int) -> Array:
     """Offset of each node's target, independent N(0, shift^2), shape (V,)."""
     return shift * generator(seed, Role.SPLIT).standard_normal(nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftDifferences:
+    """Squared differences of targets that are alike but for their offsets, as `Source.differences` gives them."""
+
+    shifts: Array  # (V,)
+
+    def __call__(self, position: int, others: Sequence[int]) -> Array:
+        squares: Array = (self.shifts[position] - self.shifts[list(others)]) ** 2
+        return squares
 
 
 def class_probabilities(concentration: float, classes: int, nodes: int, seed: int) -> Array:
