@@ -17,6 +17,7 @@ from kernelswarm.simulations.checkpoints import FOLDER, Checkpoints, newest
 from kernelswarm.simulations.engine import EngineError
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.naming import listed_parts_only, may_import
 from kernelswarm.simulations.network import open_network
 from kernelswarm.simulations.result import Result
 from kernelswarm.simulations.simulation import Progress, simulate, versions
@@ -57,7 +58,9 @@ def run(experiment: Experiment, folder: str | Path, observe: Observer | None = N
     return _lived(experiment, folder, observe, Checkpoints(folder) if experiment.checkpoint_every else None)
 
 
-def resume(folder: str | Path, changes: Sequence[str] = (), observe: Observer | None = None) -> Finished:
+def resume(
+    folder: str | Path, changes: Sequence[str] = (), observe: Observer | None = None, safe: bool = False
+) -> Finished:
     """Go on with a run from its newest checkpoint: the models become equal, bit for bit, to those of a run in one go.
 
     Parameters
@@ -69,6 +72,9 @@ def resume(folder: str | Path, changes: Sequence[str] = (), observe: Observer | 
         saved may change.
     observe : callable, optional
         Hears of the progress, about twice a second.
+    safe : bool
+        Whether parts that the run folder names as "package.module:Class" are refused, so that none of its choice of
+        code is run.
 
     Raises
     ------
@@ -77,12 +83,16 @@ def resume(folder: str | Path, changes: Sequence[str] = (), observe: Observer | 
     SimulationError
         As :func:`run`.
     """
-    folder = Path(folder)
+    with listed_parts_only(safe):
+        return _resumed(Path(folder), changes, observe)
+
+
+def _resumed(folder: Path, changes: Sequence[str], observe: Observer | None) -> Finished:
     result = _result(folder)
     if result is not None and not changes and result.summary["rounds"] >= result.config["rounds"]:
         return Finished(result, folder, before=True)
     since = newest(folder) if result is None or paths(folder / FOLDER) else None
-    if since is not None and since.folder is not None and since.folder not in sys.path:
+    if since is not None and since.folder is not None and since.folder not in sys.path and may_import():
         sys.path.append(since.folder)  # the user's own modules may lie there
     experiment = _described(folder, changes)
     for known in (since, result):
