@@ -12,7 +12,7 @@ import re
 import secrets
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -66,6 +66,8 @@ class Checkpoint:
         What was measured up to then.
     snapshots : dict of int to Snapshot
         The agents, by their labels.
+    data : dict of str to str
+        The SHA-256 of the files that the data came from, by their keys.
     """
 
     round: int
@@ -78,6 +80,7 @@ class Checkpoint:
     edges: npt.NDArray[np.int64]
     tables: dict[str, Columns]
     snapshots: Snapshots
+    data: dict[str, str] = field(default_factory=dict)
 
 
 def refuse_unsaved(plans: Sequence[AgentPlan]) -> None:
@@ -192,6 +195,7 @@ def _arrays(checkpoint: Checkpoint) -> dict[str, npt.NDArray[Any]]:
         "config": checkpoint.config,
         "folder": checkpoint.folder,
         "versions": checkpoint.versions,
+        "data": checkpoint.data,
         "sources": {str(node): plain(taken.source) for node, taken in checkpoint.snapshots.items()},
     }
     text = np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)
@@ -226,6 +230,7 @@ def _checkpoint(arrays: Mapping[str, npt.NDArray[Any]], path: Path) -> Checkpoin
         arrays["edges"],
         tables,
         {int(node): Snapshot(agents[int(node)], source) for node, source in facts["sources"].items()},
+        facts.get("data", {}),  # which earlier checkpoints do not have
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 import warnings
 from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from kernelswarm.graphs.topology import Graph
 from kernelswarm.simulations import checkpoint, run_folder
 from kernelswarm.simulations.checkpoint import Checkpoint, Damaged
 from kernelswarm.simulations.errors import InputError, SimulationError
+from kernelswarm.simulations.lock import held
 
 FOLDER = "checkpoints"
 """The folder of checkpoints in a run folder."""
@@ -24,7 +27,9 @@ class Checkpoints:
     ----------
     folder : Path
         The run folder, which is made when the first round begins; a taken name gets a number. The folder of ``since``
-        is there already.
+        is there already, and its lock is held.
+    data : mapping of str to str
+        The digests of the files that the data come from, to be kept in every checkpoint.
     since : Checkpoint, optional
         What to go on from; the first round when left out.
 
@@ -34,9 +39,11 @@ class Checkpoints:
         Rounds of the newest checkpoint in the folder.
     """
 
-    def __init__(self, folder: Path, since: Checkpoint | None = None) -> None:
+    def __init__(self, folder: Path, data: Mapping[str, str], since: Checkpoint | None = None) -> None:
         self.folder = folder
         self.since = since
+        self._data = dict(data)
+        self._held = ExitStack()
         self.last = None if since is None else since.round
 
     @property
@@ -48,6 +55,7 @@ class Checkpoints:
         """Make the run folder, or say in it what the run has become; raises SimulationError where that cannot be."""
         if self.since is None:
             self.folder = run_folder.begin(config, graph, self.folder)
+            self._hold()
             return
         try:
             run_folder.write_config(config, self.folder)
@@ -56,6 +64,10 @@ class Checkpoints:
                     path.unlink()
         except OSError as error:
             raise SimulationError(f"{self.folder} may not be written: {error.strerror or error}") from error
+
+    def close(self) -> None:
+        """Let other processes write here."""
+        self._held.close()
 
     def write(self, taken: Checkpoint) -> None:
         """Write a checkpoint; where that fails, say so and let the run go on, unless it is the first.
@@ -66,7 +78,7 @@ class Checkpoints:
             Not even the first checkpoint can be written.
         """
         try:
-            checkpoint.write(taken, self.folder / FOLDER)
+            checkpoint.write(replace(taken, data=self._data), self.folder / FOLDER)
         except OSError as error:
             cause = f"the checkpoint of round {taken.round} could not be written: {error.strerror or error}"
             if self.last is None:
@@ -74,6 +86,14 @@ class Checkpoints:
             warnings.warn(f"{cause}; the run goes on, and its last checkpoint is of round {self.last}", stacklevel=2)
         else:
             self.last = taken.round
+
+    def _hold(self) -> None:
+        folder = self.folder / FOLDER
+        try:
+            folder.mkdir()
+        except OSError as error:
+            raise SimulationError(f"{folder} could not be made: {error.strerror or error}") from error
+        self._held.enter_context(held(folder))
 
 
 def newest(folder: Path) -> Checkpoint:

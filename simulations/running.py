@@ -6,6 +6,7 @@ import sys
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +15,11 @@ from kernelswarm.graphs.files import read_graph
 from kernelswarm.simulations import run_folder
 from kernelswarm.simulations.checkpoint import Checkpoint, paths
 from kernelswarm.simulations.checkpoints import FOLDER, Checkpoints, newest
+from kernelswarm.simulations.data_files import digests, refuse_changed
 from kernelswarm.simulations.engine import EngineError
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.lock import held
 from kernelswarm.simulations.naming import listed_parts_only, may_import
 from kernelswarm.simulations.network import open_network
 from kernelswarm.simulations.result import Result
@@ -55,7 +58,10 @@ def run(experiment: Experiment, folder: str | Path, observe: Observer | None = N
         As :func:`~kernelswarm.simulations.simulation.simulate`; what was measured before a failure is in the folder.
     """
     folder = Path(folder)
-    return _lived(experiment, folder, observe, Checkpoints(folder) if experiment.checkpoint_every else None)
+    if not experiment.checkpoint_every:
+        return _lived(experiment, folder, observe, None)
+    with closing(Checkpoints(folder, digests(experiment))) as checkpoints:
+        return _lived(experiment, folder, observe, checkpoints)
 
 
 def resume(
@@ -79,12 +85,15 @@ def resume(
     Raises
     ------
     InputError
-        There is no sound checkpoint, or another key has changed.
+        There is no sound checkpoint, another key or a data file has changed, or another process writes the run.
     SimulationError
         As :func:`run`.
     """
-    with listed_parts_only(safe):
-        return _resumed(Path(folder), changes, observe)
+    folder = Path(folder)
+    with listed_parts_only(safe), ExitStack() as stack:
+        if (folder / FOLDER).is_dir():
+            stack.enter_context(held(folder / FOLDER))
+        return _resumed(folder, changes, observe)
 
 
 def _resumed(folder: Path, changes: Sequence[str], observe: Observer | None) -> Finished:
@@ -106,8 +115,10 @@ def _resumed(folder: Path, changes: Sequence[str], observe: Observer | None) -> 
     since = newest(folder) if since is None else since
     if experiment.rounds < since.round:
         raise InputError(f"rounds = {experiment.rounds} must be at least {since.round}: so many rounds are done")
+    data = digests(experiment)
+    refuse_changed(experiment, since.data, data, f"kernelswarm run {folder / 'config.toml'}")
     _compare_versions(since)
-    return _lived(experiment, folder, observe, Checkpoints(folder, since))
+    return _lived(experiment, folder, observe, Checkpoints(folder, data, since))
 
 
 def _result(folder: Path) -> Result | None:
