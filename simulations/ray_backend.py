@@ -20,8 +20,10 @@ from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.host import Host, Whereabouts
 from kernelswarm.simulations.memory import free, require_memory
 from kernelswarm.simulations.parallel import cores
+from kernelswarm.simulations.placement import placed
 from kernelswarm.simulations.remote_engine import IN_FLIGHT, RemoteEngine, Transport, Trouble
 from kernelswarm.simulations.rounds import advance
+from kernelswarm.simulations.shipping import surroundings
 from kernelswarm.simulations.temporarily import attribute, environment
 
 CHANNEL_BYTES = 16_384
@@ -61,6 +63,9 @@ class Ray:
         platforms where Ray has no compiled graphs.
     address : str, optional
         "auto" or "host:port" of a running cluster; left out, a Ray for this machine alone is started and ended again.
+    ship : bool
+        Whether kernelswarm and the user's own modules travel to the machines of a cluster; where the same kernelswarm
+        is installed, that one is used.
     rounds_per_execution : int
         Rounds that the compiled graph holds, at least 1: more are faster in long runs and take longer to compile.
     patience : float
@@ -74,6 +79,7 @@ class Ray:
     nodes_per_actor: int | Literal["auto"] = 1
     transport: Literal["compiled", "calls"] = "compiled"
     address: str | None = None
+    ship: bool = True
     rounds_per_execution: int = 8
     patience: float = 20.0
     restarts: int = 3
@@ -129,7 +135,7 @@ class Ray:
             try:
                 if self.address is None:
                     require_memory(-(-len(plans) // self.size(len(plans), cores())) - len(session), len(plans), free())
-                session.open(self.address, len(plans) if self.nodes_per_actor == 1 else cores())
+                session.open(self.address, len(plans) if self.nodes_per_actor == 1 else cores(), self.ship)
                 engine = RayEngine(partition(plans, self.size(len(plans), session.cores())), session, self)
                 engine.begin(tell)
                 yield engine
@@ -163,6 +169,7 @@ class RayEngine(RemoteEngine):
     def __init__(self, blocks: Sequence[Sequence[AgentPlan]], session: _Session, backend: Ray) -> None:
         super().__init__(blocks, session, backend.transport, backend.rounds_per_execution, backend.patience)
         self._nodes_per_actor = backend.nodes_per_actor
+        session.actors = len(blocks)
 
     def describe(self) -> dict[str, object]:
         """Return the settings and the number of processes."""
@@ -190,8 +197,9 @@ class _Session:
         self._open = self._started = False
         self._folder: str | None = None  # of the logs of a Ray started here
         self._hosts: list[Any] = []
+        self.actors = 0  # of the simulation at hand
 
-    def open(self, address: str | None, processes: int) -> None:
+    def open(self, address: str | None, processes: int, ship: bool) -> None:
         """Connect to the cluster at an address, or start a Ray for some processes; keep what is there already."""
         if self._open and address == self._address:
             self._renew()
@@ -208,22 +216,23 @@ class _Session:
         self._started = True
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
         if address is not None:
-            try:
-                if address != "auto":  # Ray itself would wait for minutes
-                    host, _, port = address.rpartition(":")
-                    socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS).close()
-                ray.init(address=address, runtime_env={"env_vars": ONE_THREAD}, **quiet)
-            except (OSError, RuntimeError, ValueError) as error:
-                raise InputError(
-                    f"backend.address = {address!r}: no Ray cluster answers there ({_last_line(error)}): start one "
-                    "with ray start --head, or leave the address out"
-                ) from error
+            with surroundings(ONE_THREAD, ship) as runtime_env:
+                try:
+                    if address != "auto":  # Ray itself would wait for minutes
+                        host, _, port = address.rpartition(":")
+                        socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS).close()
+                    ray.init(address=address, runtime_env=runtime_env, **quiet)
+                except (OSError, RuntimeError, ValueError) as error:
+                    raise InputError(
+                        f"backend.address = {address!r}: no Ray cluster answers there ({_last_line(error)}): start one "
+                        "with ray start --head, or leave the address out"
+                    ) from error
             return
         constants: Any = importlib.import_module("ray._private.ray_constants")
         try:
             # The constant was read from the environment when ray was imported, here or elsewhere.
-            surroundings = environment(QUIET | LOOPBACK | ONE_THREAD)
-            with surroundings, attribute(constants, "ENABLE_RAY_CLUSTER", False):
+            variables = environment(QUIET | LOOPBACK | ONE_THREAD)
+            with variables, attribute(constants, "ENABLE_RAY_CLUSTER", False):
                 context: Any = ray.init(
                     address="local",
                     num_cpus=min(cores(), processes),
@@ -256,10 +265,13 @@ class _Session:
     def host(self, place: int) -> Any:
         """Return the actor at a place, a new one if need be."""
         import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         if place == len(self._hosts):
-            # No core is reserved, since waiting takes none; spread, or a cluster would fill one machine first.
-            kind: Any = ray.remote(_Actor).options(num_cpus=0, scheduling_strategy="SPREAD")
+            # No core is reserved, since waiting takes none; of such actors Ray spreads only those that must be there.
+            machines: Any = ray.nodes()  # type: ignore[no-untyped-call]
+            machine = NodeAffinitySchedulingStrategy(placed(machines, self.actors)[place], soft=False)
+            kind: Any = ray.remote(_Actor).options(num_cpus=0, scheduling_strategy=machine)
             self._hosts.append(kind.remote(sys.path))
         return self._hosts[place]
 
