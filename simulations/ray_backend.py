@@ -225,7 +225,7 @@ class _Session:
                 except (OSError, RuntimeError, ValueError) as error:
                     raise InputError(
                         f"backend.address = {address!r}: no Ray cluster answers there ({_last_line(error)}): start one "
-                        "with ray start --head, or leave the address out"
+                        "with ray start --head, set RAY_AUTH_MODE=token if it has tokens, or leave the address out"
                     ) from error
             return
         constants: Any = importlib.import_module("ray._private.ray_constants")
