@@ -20,7 +20,8 @@ import numpy as np
 from kernelswarm.simulations.block import AgentPlan
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.ray_backend import CHANNEL_BYTES, Ray, keep_ray
+from kernelswarm.simulations.ray_backend import Ray, keep_ray
+from kernelswarm.simulations.ray_session import CHANNEL_BYTES
 from kernelswarm.simulations.remote_engine import IN_FLIGHT
 
 TURNS = 5

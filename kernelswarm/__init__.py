@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.model_files import load as load_model
     from kernelswarm.simulations.model_files import save as save_model
     from kernelswarm.simulations.model_plot import plot_model
+    from kernelswarm.simulations.naming import listed_parts_only
     from kernelswarm.simulations.parts import build as build_part
     from kernelswarm.simulations.plots import draw, draw_comparison
     from kernelswarm.simulations.result import Result
@@ -61,6 +62,7 @@ _PLACES = {
     "compare": "comparison:compare",
     "draw": "plots:draw",
     "draw_comparison": "plots:draw_comparison",
+    "listed_parts_only": "naming:listed_parts_only",
     "load_model": "model_files:load",
     "plot_model": "model_plot:plot_model",
     "read_run": "run_folder:read",
@@ -87,6 +89,7 @@ __all__ = [
     "compare",
     "draw",
     "draw_comparison",
+    "listed_parts_only",
     "load_model",
     "plot_model",
     "read_run",

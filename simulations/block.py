@@ -76,6 +76,8 @@ class Block:
         self._boundary = [(place, slots) for place, slots in self._boundary if slots]
         self._messages: dict[int, Outgoing] = {}
         self._crossing: Crossing | None = None  # to and from the population
+        self.lived = 0
+        """The rounds that this block has lived through, those included that primed the network."""
 
     @property
     def outside(self) -> tuple[int, ...]:
@@ -109,6 +111,11 @@ class Block:
 
     def _live(self, rounds: int, incoming: Sequence[bytes] = ()) -> int:
         """Live through up to so many rounds, and return how many."""
+        lived = self._advanced(rounds, incoming)
+        self.lived += lived
+        return lived
+
+    def _advanced(self, rounds: int, incoming: Sequence[bytes]) -> int:
         if self._population is None:
             self._read(incoming)
             if self._compiled and fits(self._agents, self._messages):

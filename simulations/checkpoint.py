@@ -12,7 +12,7 @@ import re
 import secrets
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -65,6 +65,8 @@ class Checkpoint:
         Rows of the network's table up to then; the tables themselves are not in the file.
     snapshots : dict of int to Snapshot
         The agents, by their labels.
+    data : dict of str to str
+        The SHA-256 of the files that the data came from, by their keys.
     """
 
     round: int
@@ -77,6 +79,7 @@ class Checkpoint:
     edges: npt.NDArray[np.int64]
     evaluations: int
     snapshots: Snapshots
+    data: dict[str, str] = field(default_factory=dict)
 
 
 def refuse_unsaved(plans: Sequence[AgentPlan]) -> None:
@@ -192,6 +195,7 @@ def _arrays(checkpoint: Checkpoint) -> dict[str, npt.NDArray[Any]]:
         "folder": checkpoint.folder,
         "versions": checkpoint.versions,
         "evaluations": checkpoint.evaluations,
+        "data": checkpoint.data,
         "sources": {str(node): plain(taken.source) for node, taken in checkpoint.snapshots.items()},
     }
     text = np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)
@@ -219,6 +223,7 @@ def _checkpoint(arrays: Mapping[str, npt.NDArray[Any]], path: Path) -> Checkpoin
         arrays["edges"],
         facts["evaluations"],
         {int(node): Snapshot(agents[int(node)], source) for node, source in facts["sources"].items()},
+        facts.get("data", {}),  # which earlier checkpoints do not have
     )
 
 

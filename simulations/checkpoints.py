@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 import warnings
 from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from kernelswarm.graphs.topology import Graph
 from kernelswarm.simulations import checkpoint, run_folder
 from kernelswarm.simulations.checkpoint import Checkpoint, Damaged
 from kernelswarm.simulations.errors import InputError, SimulationError
+from kernelswarm.simulations.lock import held
 from kernelswarm.simulations.measurements import FOLDER as MEASURED
 from kernelswarm.simulations.measurements import OnDisk
 
@@ -26,7 +29,9 @@ class Checkpoints:
     ----------
     folder : Path
         The run folder, which is made when the first round begins; a taken name gets a number. The folder of ``since``
-        is there already.
+        is there already, and its lock is held.
+    data : mapping of str to str
+        The digests of the files that the data come from, to be kept in every checkpoint.
     since : Checkpoint, optional
         What to go on from; the first round when left out.
 
@@ -38,9 +43,11 @@ class Checkpoints:
         The measurements in the folder; None before the folder is made.
     """
 
-    def __init__(self, folder: Path, since: Checkpoint | None = None) -> None:
+    def __init__(self, folder: Path, data: Mapping[str, str], since: Checkpoint | None = None) -> None:
         self.folder = folder
         self.since = since
+        self._data = dict(data)
+        self._held = ExitStack()
         self.last = None if since is None else since.round
         self.measured: OnDisk | None = None
 
@@ -61,6 +68,8 @@ class Checkpoints:
         """
         if self.since is None:
             self.folder = run_folder.begin(config, graph, self.folder)
+            if config["checkpoint_every"]:
+                self._hold()
         try:
             self.measured = OnDisk(self.folder, 0 if self.since is None else self.since.round)
             if self.since is None:
@@ -98,6 +107,10 @@ class Checkpoints:
                 f"before round {since.round:,}: kernelswarm run {self.folder / 'config.toml'} starts it anew"
             )
 
+    def close(self) -> None:
+        """Let other processes write here."""
+        self._held.close()
+
     def write(self, taken: Checkpoint) -> None:
         """Write a checkpoint; where that fails, say so and let the run go on, unless it is the first.
 
@@ -109,7 +122,7 @@ class Checkpoints:
         assert self.measured is not None
         try:
             self.measured.sync()
-            checkpoint.write(taken, self.folder / FOLDER)
+            checkpoint.write(replace(taken, data=self._data), self.folder / FOLDER)
         except OSError as error:
             cause = f"the checkpoint of round {taken.round} could not be written: {error.strerror or error}"
             if self.last is None:
@@ -117,6 +130,14 @@ class Checkpoints:
             warnings.warn(f"{cause}; the run goes on, and its last checkpoint is of round {self.last}", stacklevel=2)
         else:
             self.last = taken.round
+
+    def _hold(self) -> None:
+        folder = self.folder / FOLDER
+        try:
+            folder.mkdir()
+        except OSError as error:
+            raise SimulationError(f"{folder} could not be made: {error.strerror or error}") from error
+        self._held.enter_context(held(folder))
 
 
 def newest(folder: Path) -> Checkpoint:

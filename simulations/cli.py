@@ -36,12 +36,25 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
+
+def _refuse_modules(context: typer.Context, asked: bool) -> bool:
+    if asked:
+        from kernelswarm.simulations.naming import listed_parts_only
+
+        context.with_resource(listed_parts_only())
+    return asked
+
+
 ExperimentFile = Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment file.")]
 Sets = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated.")]
 Backend = Annotated[str | None, typer.Option(help="Where the nodes run: serial or ray.")]
 Address = Annotated[str | None, typer.Option(help='Ray cluster: "auto" or a head address.')]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Figures = Annotated[bool, typer.Option(help="Draw figures.")]
+Safe = Annotated[
+    bool,
+    typer.Option("--safe", callback=_refuse_modules, help='Refuse parts named as "module:Class": run no such code.'),
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
@@ -91,6 +104,7 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Folder for the run; runs/... when left out.")] = None,
     figures: Figures = True,
     quiet: Quiet = False,
+    safe: Safe = False,
     debug: Debug = False,
 ) -> None:
     """Run an experiment: writes a run folder with figures, prints the final figures."""
@@ -115,6 +129,7 @@ def resume(
     address: Address = None,
     figures: Figures = True,
     quiet: Quiet = False,
+    safe: Safe = False,
     debug: Debug = False,
 ) -> None:
     """Go on with a run from its last checkpoint; it ends as if it had never been interrupted."""
@@ -145,6 +160,7 @@ def compare(
     address: Address = None,
     out: Annotated[Path | None, typer.Option(help="Folder for all runs, tables and figures.")] = None,
     quiet: Quiet = False,
+    safe: Safe = False,
     debug: Debug = False,
 ) -> None:
     """Run every combination of the varied keys over several seeds, print the table of final figures."""
@@ -173,6 +189,7 @@ def plot(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the figures; RUN/figures for one run, ./figures for several.")
     ] = None,
+    safe: Safe = False,
     debug: Debug = False,
 ) -> None:
     """Draw the figures of a run, also of one that goes on, or of several runs on the same axes."""
@@ -234,7 +251,7 @@ def init(
 
 
 @app.command()
-def check(experiment: ExperimentFile, changes: Sets = None, debug: Debug = False) -> None:
+def check(experiment: ExperimentFile, changes: Sets = None, safe: Safe = False, debug: Debug = False) -> None:
     """Validate an experiment, show its network, its data and what its rounds will cost; run nothing."""
     described = _read(experiment, changes)
     plan = _plan(experiment, None, None)

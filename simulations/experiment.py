@@ -16,6 +16,7 @@ from kernelswarm.graphs.topology import Graph, Topology
 from kernelswarm.protocols.contract import Rule
 from kernelswarm.simulations.changes import changed, parse_assignment, parse_value
 from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.naming import listed_parts_only
 from kernelswarm.simulations.parts import build, describe, described, fill, merge, written
 from kernelswarm.simulations.streams.contract import Stream
 from kernelswarm.simulations.wording import shown
@@ -161,7 +162,7 @@ class Experiment:
         return replace(experiment, folder=folder)
 
     @classmethod
-    def from_file(cls, path: str | Path, changes: Sequence[str] = ()) -> Experiment:
+    def from_file(cls, path: str | Path, changes: Sequence[str] = (), safe: bool = False) -> Experiment:
         """Read an experiment file (TOML).
 
         Parameters
@@ -170,6 +171,8 @@ class Experiment:
             The file; relative paths in it start at its folder.
         changes : sequence of str
             Such as "learner.step_size=1", made in their order before anything is checked.
+        safe : bool
+            Whether parts named as "package.module:Class" are refused, so that no code of the file's choice is run.
 
         Raises
         ------
@@ -178,13 +181,14 @@ class Experiment:
         """
         path = Path(path)
         table = _read(path)
-        for change in changes:
-            key, value = parse_assignment(change)
-            table = changed(table, key, parse_value(value), explicit=True)
-        try:
-            return cls.from_dict(table, path.resolve().parent)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
+        with listed_parts_only(safe):
+            for change in changes:
+                key, value = parse_assignment(change)
+                table = changed(table, key, parse_value(value), explicit=True)
+            try:
+                return cls.from_dict(table, path.resolve().parent)
+            except InputError as error:
+                raise InputError(f"{path}: {error}") from error
 
     def to_dict(self) -> dict[str, Any]:
         """Return the resolved tables, defaults included, as an experiment file holds them.

@@ -4,15 +4,14 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from traceback import extract_tb, walk_tb
 from types import TracebackType
 
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents.agent import Agent, DivergenceError
+from kernelswarm.agents.agent import DivergenceError
 from kernelswarm.agents.snapshot import Snapshot
 from kernelswarm.simulations.block import AgentPlan, Block
+from kernelswarm.simulations.failures import describe, node_at_work
 from kernelswarm.simulations.measure import Report
 from kernelswarm.simulations.model_arrays import Functions
 from kernelswarm.simulations.rounds import PRIMING
@@ -168,10 +167,8 @@ class Host:
 
     def _fail(self, error: BaseException, trace: TracebackType | None) -> None:
         self._left = 0
-        # The agent at work is found on the stack: no round has to keep account of it.
-        at_work = [frame.f_locals.get("self") for frame, _ in walk_tb(trace)]
-        node = next((found.node for found in at_work if isinstance(found, Agent)), None)
-        self._failure = Failure(node, self._round(), error if isinstance(error, DivergenceError) else describe(error))
+        cause = error if isinstance(error, DivergenceError) else describe(error)
+        self._failure = Failure(node_at_work(trace), self._round(), cause)
 
 
 class _Work:
@@ -195,10 +192,3 @@ class _Work:
             return False
         self._fail(error, trace)
         return True
-
-
-def describe(error: BaseException) -> str:
-    """Write an exception on one line: its type, its text and the place that raised it."""
-    place = extract_tb(error.__traceback__)[-1:]
-    where = f" ({Path(place[0].filename).name}, line {place[0].lineno})" if place else ""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}{where}"

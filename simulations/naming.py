@@ -6,6 +6,9 @@ import dataclasses
 import importlib
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -93,12 +96,41 @@ PARTS: dict[str, dict[str, str]] = {
     },
 }
 
+_safe: ContextVar[bool] = ContextVar("safe", default=False)
+
 _OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 def names(kind: str) -> list[str]:
     """Return the names of a kind's parts, in the order of the table."""
     return list(PARTS[kind])
+
+
+@contextmanager
+def listed_parts_only(only: bool = True) -> Iterator[None]:
+    """Refuse, inside this context, every part that is named by a module: no code is imported but kernelswarm's own.
+
+    Parameters
+    ----------
+    only : bool
+        False changes nothing: what is refused around this context stays refused in it.
+
+    Examples
+    --------
+    >>> with listed_parts_only():
+    ...     may_import()
+    False
+    """
+    token = _safe.set(only or _safe.get())
+    try:
+        yield
+    finally:
+        _safe.reset(token)
+
+
+def may_import() -> bool:
+    """Return whether parts may be named by a module here."""
+    return not _safe.get()
 
 
 def part_name(part: Any) -> str:
@@ -131,7 +163,7 @@ def find(kind: str, name: str, path: str, folder: Path | None = None) -> Any:
     Raises
     ------
     InputError
-        The name is not in the table, the module is missing, or what it names is not a part.
+        The name is not in the table, the module is missing or must not be imported, or what it names is not a part.
     """
     if ":" not in name:
         if name not in PARTS[kind]:
@@ -142,6 +174,11 @@ def find(kind: str, name: str, path: str, folder: Path | None = None) -> Any:
         return _load(PARTS[kind][name])
     if not _OWN.fullmatch(name):
         raise InputError(f'{path} = {shown(name)} must look like "package.module:Class"')
+    if not may_import():
+        raise InputError(
+            f"{path} = {shown(name)} names code in a module, which is not imported in safe mode: leave --safe "
+            f"(in Python safe = True) out if you trust it, or use one of {', '.join(names(kind))}"
+        )
     part = _import(name, path, folder)
     if kind == "topology" and callable(part) and not isinstance(part, type):
         return part

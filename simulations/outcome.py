@@ -118,12 +118,17 @@ class Comparison:
 
     @property
     def inner(self) -> tuple[int, ...]:
-        """The places of the keys whose values are held against one another: the protocol's, or else the last key.
+        """The places of the keys whose values are held against one another.
 
-        The other keys say under which circumstances.
+        The protocol's, or else the learner's, or else the last one, of the keys with several values; all others say
+        under which circumstances.
         """
-        protocols = [place for place, key in enumerate(self.keys) if key.split(".")[0] == "protocol"]
-        return tuple(protocols) or tuple(range(len(self.keys)))[-1:]
+        several = [place for place in range(len(self.keys)) if len({cell.labels[place] for cell in self.cells}) > 1]
+        for part in ("protocol", "learner"):
+            found = tuple(place for place in several if self.keys[place].split(".")[0] == part)
+            if found:
+                return found
+        return tuple(several[-1:])
 
     def reference(self, cell: int) -> int:
         """Return the cell to hold another one against: isolated nodes under the same circumstances, or the first cell.

@@ -321,9 +321,9 @@ def _legend(figure: Figure, entries: dict[str, Any]) -> None:
 
 
 def _title(result: Result) -> str:
-    """Name the run: protocol, network, stream and seed, with the round where it stopped if it failed."""
+    """Name the run: protocol, network, stream, learner and seed, and whether it stopped before its end."""
     config, count = result.config, result.graph.number_of_nodes()
-    protocol, stream = config.get("protocol", {}), config.get("stream", {}).get("name", "")
+    protocol, stream, learner = (config.get(part, {}) for part in ("protocol", "stream", "learner"))
     form = protocol.get("form", "")
     topology = str(result.summary.get("topology") or config.get("topology", {}).get("name", "network")).replace(
         "_", " "
@@ -331,7 +331,7 @@ def _title(result: Result) -> str:
     about = [
         str(protocol.get("name", "")) + (f" ({form.replace('_', '-')})" if form else ""),
         f"{topology}, {count} node{'s' if count != 1 else ''}",
-        str(stream).replace("_", " "),
+        *(str(part.get("name", "")).replace("_", " ") for part in (stream, learner)),
         f"seed {config.get('seed', 0)}",
     ]
     failed = "\nstopped before its last round" if result.failed else ""

@@ -6,6 +6,7 @@ import sys
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +15,12 @@ from kernelswarm.graphs.files import read_graph
 from kernelswarm.simulations import run_folder
 from kernelswarm.simulations.checkpoint import Checkpoint, paths
 from kernelswarm.simulations.checkpoints import FOLDER, Checkpoints, newest
+from kernelswarm.simulations.data_files import digests, refuse_changed
 from kernelswarm.simulations.engine import EngineError
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.lock import held
+from kernelswarm.simulations.naming import listed_parts_only, may_import
 from kernelswarm.simulations.network import open_network
 from kernelswarm.simulations.result import Result
 from kernelswarm.simulations.simulation import Progress, simulate, versions
@@ -57,10 +61,14 @@ def run(experiment: Experiment, folder: str | Path, observe: Observer | None = N
         As :func:`~kernelswarm.simulations.simulation.simulate`; what was measured before a failure is in the folder.
     """
     folder = Path(folder)
-    return _lived(experiment, observe, Checkpoints(folder))
+    data = digests(experiment) if experiment.checkpoint_every else {}
+    with closing(Checkpoints(folder, data)) as checkpoints:
+        return _lived(experiment, observe, checkpoints)
 
 
-def resume(folder: str | Path, changes: Sequence[str] = (), observe: Observer | None = None) -> Finished:
+def resume(
+    folder: str | Path, changes: Sequence[str] = (), observe: Observer | None = None, safe: bool = False
+) -> Finished:
     """Go on with a run from its newest checkpoint: the models become equal, bit for bit, to those of a run in one go.
 
     Parameters
@@ -72,20 +80,30 @@ def resume(folder: str | Path, changes: Sequence[str] = (), observe: Observer | 
         saved may change.
     observe : callable, optional
         Hears of the progress, about twice a second.
+    safe : bool
+        Whether parts that the run folder names as "package.module:Class" are refused, so that none of its choice of
+        code is run.
 
     Raises
     ------
     InputError
-        There is no sound checkpoint, or another key has changed.
+        There is no sound checkpoint, another key or a data file has changed, or another process writes the run.
     SimulationError
         As :func:`run`.
     """
     folder = Path(folder)
+    with listed_parts_only(safe), ExitStack() as stack:
+        if (folder / FOLDER).is_dir():
+            stack.enter_context(held(folder / FOLDER))
+        return _resumed(folder, changes, observe)
+
+
+def _resumed(folder: Path, changes: Sequence[str], observe: Observer | None) -> Finished:
     result = _result(folder)
     if result is not None and not changes and result.summary["rounds"] >= result.config["rounds"]:
         return Finished(result, folder, before=True)
     since = newest(folder) if result is None or paths(folder / FOLDER) else None
-    if since is not None and since.folder is not None and since.folder not in sys.path:
+    if since is not None and since.folder is not None and since.folder not in sys.path and may_import():
         sys.path.append(since.folder)  # the user's own modules may lie there
     experiment = _described(folder, changes)
     for known in (since, result):
@@ -99,8 +117,10 @@ def resume(folder: str | Path, changes: Sequence[str] = (), observe: Observer | 
     since = newest(folder) if since is None else since
     if experiment.rounds < since.round:
         raise InputError(f"rounds = {experiment.rounds} must be at least {since.round}: so many rounds are done")
+    data = digests(experiment)
+    refuse_changed(experiment, since.data, data, f"kernelswarm run {folder / 'config.toml'}")
     _compare_versions(since)
-    return _lived(experiment, observe, Checkpoints(folder, since))
+    return _lived(experiment, observe, Checkpoints(folder, data, since))
 
 
 def _result(folder: Path) -> Result | None:

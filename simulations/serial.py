@@ -3,10 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from types import TracebackType
 from typing import ClassVar
 
+from kernelswarm.agents.agent import DivergenceError
 from kernelswarm.simulations.block import AgentPlan, Block
-from kernelswarm.simulations.engine import Snapshots
+from kernelswarm.simulations.engine import EngineError, Snapshots
+from kernelswarm.simulations.failures import describe, node_at_work
 from kernelswarm.simulations.measure import Report
 from kernelswarm.simulations.model_arrays import Functions
 from kernelswarm.simulations.rounds import PRIMING, advance, block_neighbors
@@ -15,6 +18,9 @@ from kernelswarm.simulations.streams.contract import HeldOut
 
 class SerialEngine:
     """Agents that live in this process.
+
+    An exception of theirs, which can only come from a user's own part, is raised as EngineError: it names the node and
+    the round.
 
     Parameters
     ----------
@@ -25,41 +31,76 @@ class SerialEngine:
     """
 
     def __init__(self, blocks: Sequence[Sequence[AgentPlan]], compiled: bool = True) -> None:
-        self.blocks = [Block(plans, compiled) for plans in blocks]
-        self._neighbors = block_neighbors(blocks)
-        self._steps = [block.advance for block in self.blocks]
-        self._outgoing = [block.send() for block in self.blocks]
+        self.blocks: list[Block] = []
+        self._labels = tuple(sorted(plan.neighborhood.node for plans in blocks for plan in plans))
+        self._earlier = 0  # rounds before those that the agents have lived through here
+        with _Named(self, working=False):
+            self.blocks += [Block(plans, compiled) for plans in blocks]
+            self._neighbors = block_neighbors(blocks)
+            self._steps = [block.advance for block in self.blocks]
+            self._outgoing = [block.send() for block in self.blocks]
         self.run(PRIMING)
 
     def run(self, rounds: int) -> None:
-        """Take every agent through ``rounds`` rounds; raises DivergenceError when one grows without bound."""
-        if len(self.blocks) == 1:
-            self.blocks[0].run(rounds)
-            return
-        for _ in range(rounds):
-            self._outgoing = advance(self._steps, self._neighbors, self._outgoing)
+        """Take every agent through ``rounds`` rounds; raises DivergenceError or EngineError when one fails."""
+        with _Named(self, working=True):
+            if len(self.blocks) == 1:
+                self.blocks[0].run(rounds)
+                return
+            for _ in range(rounds):
+                self._outgoing = advance(self._steps, self._neighbors, self._outgoing)
 
     def report(self, pooled: HeldOut) -> list[Report]:
         """Measure every node, in sorted order of the labels."""
-        return sorted((entry for block in self.blocks for entry in block.report(pooled)), key=lambda entry: entry.node)
+        with _Named(self, working=False):
+            reports = [entry for block in self.blocks for entry in block.report(pooled)]
+        return sorted(reports, key=lambda entry: entry.node)
 
     def functions(self) -> Functions:
         """Return every learner's dictionary, weights and dual variables."""
-        return {node: function for block in self.blocks for node, function in block.functions().items()}
+        with _Named(self, working=False):
+            return {node: function for block in self.blocks for node, function in block.functions().items()}
 
     def snapshot(self) -> Snapshots:
         """Copy what all agents are, by their labels."""
-        return {node: taken for block in self.blocks for node, taken in block.snapshot().items()}
+        with _Named(self, working=False):
+            return {node: taken for block in self.blocks for node, taken in block.snapshot().items()}
 
     def restore(self, snapshots: Snapshots, round: int) -> None:
         """Put the agents, before their first round, where the snapshots were taken."""
-        for block in self.blocks:
-            block.restore(snapshots)
-        self._outgoing = [block.send() for block in self.blocks]
+        with _Named(self, working=False):
+            for block in self.blocks:
+                block.restore(snapshots)
+            self._outgoing = [block.send() for block in self.blocks]
+        self._earlier = round
+
+    def failed(self, error: Exception, working: bool) -> EngineError:
+        """Return what to raise for an exception of an agent, in the round after the last whole one if at work."""
+        node = node_at_work(error.__traceback__)
+        lived = min((block.lived for block in self.blocks), default=0) + working
+        round = self._earlier + max(0, lived - PRIMING)
+        return EngineError(self._labels if node is None else (node,), round, describe(error))
 
     def describe(self) -> dict[str, object]:
         """Return the backend's name."""
         return {"name": "serial", "processes": 1}
+
+
+class _Named:
+    """The border to code that may be a user's own: an exception from there leaves as EngineError."""
+
+    def __init__(self, engine: SerialEngine, working: bool) -> None:
+        self._engine = engine
+        self._working = working
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, DivergenceError):
+            raise self._engine.failed(error, self._working) from error
 
 
 @dataclass(frozen=True)

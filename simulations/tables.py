@@ -268,7 +268,8 @@ def _explanation(rows: Sequence[Row]) -> list[str]:
     )
     if any(math.isfinite(row.mean[CHANGE]) for row in rows):
         lines.append(
-            "risk change: against the isolated nodes, or else the first row, with the same seed; negative is better"
+            "risk change: against the isolated nodes, or else the first row, under the same circumstances and with the "
+            "same seed; negative is better"
         )
     return lines
 

@@ -150,6 +150,31 @@ def test_nothing_is_pickled() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
+def test_no_text_is_run_as_code(path: Path) -> None:
+    wrong = [
+        f"line {call.lineno}: {function}"
+        for call, function in calls(path)
+        if function in {"eval", "exec", "compile", "__import__"}
+        or function in {"os.system", "os.popen", "builtins.eval", "builtins.exec", "runpy.run_path", "runpy.run_module"}
+    ]
+    wrong += [f"line {line}: {full}" for line, full in imported(path) if full.split(".")[0] in {"subprocess", "runpy"}]
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_only_the_table_of_names_imports_what_a_text_names(path: Path) -> None:
+    """It asks first whether it may; the others import modules whose names they hold themselves."""
+    found = {function for _, function in calls(path) if function.startswith("importlib.") or function == "__import__"}
+    allowed = {
+        "simulations/naming.py": {"importlib.import_module", "importlib.invalidate_caches"},
+        "simulations/polk_estimator.py": {"importlib.import_module"},
+        "simulations/ray_session.py": {"importlib.import_module"},
+    }
+    modules = {"importlib.metadata.version", "importlib.util.find_spec"}  # which see what is installed and run nothing
+    assert found - modules <= allowed.get(name(path), set())
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
 def test_no_except_is_broad(path: Path) -> None:
     broad = [
         node.lineno

@@ -353,3 +353,29 @@ def test_paths_among_the_varied_values_start_at_the_experiments_folder(tmp_path,
     vary = {"stream": [{"name": "file", "path": "data.npz", "task": "regression"}]}
     (row,) = compare(Experiment.from_file(file), vary, jobs=1).rows()
     assert row.failed == 0
+
+
+def test_learners_are_held_against_the_first_where_there_is_one_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(tried: Experiment, observe: Any) -> Result:
+        result = invented(tried)
+        worse = 7.0 if tried.to_dict()["learner"]["name"] == "linear" else 0.0
+        result.summary["final"]["risk"] += worse
+        return result
+
+    monkeypatch.setattr(module, "simulate", slow)
+    learners = {"learner.name": ["polk", "linear"]}
+    for vary, references in (
+        (learners, [0, 0]),
+        ({**learners, "protocol.name": ["consensus"]}, [0, 0]),
+        ({"protocol.name": ["consensus"], **learners}, [0, 0]),
+        ({**learners, "topology.name": ["ring", "star"]}, [0, 1, 0, 1]),
+        ({**learners, "protocol.name": ["centralized", "consensus"]}, [0, 0, 2, 2]),
+    ):
+        found = compare(experiment(seed=2), vary, seeds=2, jobs=1)
+        assert [found.reference(cell) for cell in range(len(found.cells))] == references
+        for cell, row in enumerate(found.rows()):
+            one, other = (found.cells[place].config["learner"]["name"] for place in (cell, references[cell]))
+            change = row.mean["risk_change"]
+            if one != other:
+                assert change == pytest.approx(7.0)
+            assert np.isnan(change) == (references[cell] == cell)

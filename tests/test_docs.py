@@ -48,3 +48,35 @@ def test_contributed_kernel_runs_from_beside_the_experiment(tmp_path: Path) -> N
     assert result.network["risk"][-1] < result.network["risk"][0]
     with pytest.raises(InputError, match=re.escape("learner.kernel.bandwidth = -1.0 must be positive")):
         Experiment.from_file(file, changes=["learner.kernel.bandwidth=-1.0"])
+
+
+def test_the_kubernetes_manifest_runs_a_command_that_there_is() -> None:
+    import shlex
+
+    import typer
+    import yaml
+
+    from kernelswarm.simulations.changes import changed, parse_assignment, parse_value
+    from kernelswarm.simulations.cli import app
+    from kernelswarm.simulations.parts import build
+
+    (manifest,) = yaml.safe_load_all((ROOT / "docs/kuberay.yaml").read_text("utf-8"))
+    assert (manifest["apiVersion"], manifest["kind"]) == ("ray.io/v1", "RayJob")
+    cluster = manifest["spec"]["rayClusterSpec"]
+    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    containers = [group["template"]["spec"]["containers"][0] for group in groups]
+    assert len({container["image"] for container in containers}) == 1  # the same code and libraries everywhere
+    head = groups[0]["template"]["spec"]
+    volumes = {volume["name"] for volume in head["volumes"]}
+    mounts = {mount["mountPath"]: mount["name"] for mount in containers[0]["volumeMounts"]}
+    assert set(mounts.values()) == volumes
+    program, name, *words = shlex.split(manifest["spec"]["entrypoint"])
+    command = typer.main.get_command(app).get_command(None, name)  # type: ignore[attr-defined]
+    given = command.make_context(name, words, resilient_parsing=True).params
+    assert program == "kernelswarm"
+    assert str(given["experiment"]).startswith("/experiment/") and str(given["out"]).startswith("/results/")
+    table: dict[str, object] = {"backend": {"name": "ray", "address": given["address"]}}
+    for change in given["changes"]:
+        key, value = parse_assignment(change)
+        table = changed(table, key, parse_value(value), explicit=True)
+    assert build("backend", table["backend"]).nodes_per_actor == "auto"

@@ -344,3 +344,25 @@ def test_networks_get_panels_and_protocols_share_them() -> None:
     assert len(found) == 2
     assert [[curve.label for curve in panel.curves] for panel in found] == [["isolated", "consensus"]] * 2
     assert found[0].curves[0].stroke == found[1].curves[0].stroke
+
+
+def test_titles_name_the_learner_of_a_run_and_the_one_that_all_share(tmp_path: Path, figures: list[Figure]) -> None:
+    def title(figure: Figure) -> str:
+        return figure.get_suptitle().partition("\n")[0]
+
+    linear = {**SINE, "learner": {"name": "linear"}}
+    polk, other = believable("consensus", SINE), believable("consensus", linear)
+    plots.draw(polk, tmp_path / "a")
+    assert {title(figure) for figure in figures} == {
+        "consensus (one-sided) · ring, 6 nodes · sine regression · polk · seed 0"
+    }
+    shared = "consensus · ring, 6 nodes · sine regression"
+    slow = believable("consensus", {**SINE, "learner": {**SINE["learner"], "step_size": 0.1}})
+    for results, wanted in (([polk, other], shared), ([polk, slow], f"{shared} · polk")):
+        comparison = gather(results)
+        assert cells.caption(comparison) == wanted
+        figures.clear()
+        plots.draw_comparison(comparison, tmp_path / "b")
+        assert {title(figure) for figure in figures} == {wanted}
+    labels = {curve.label for curve in cells.panels(gather([polk, other]), "risk")[0].curves}
+    assert len(labels) == 2 and any("linear" in label for label in labels)

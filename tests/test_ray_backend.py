@@ -29,7 +29,8 @@ from kernelswarm.simulations.network import open_network
 from kernelswarm.simulations.partition import partition
 from kernelswarm.simulations.parts import build
 from kernelswarm.simulations.pooled import pool
-from kernelswarm.simulations.ray_backend import CHANNEL_BYTES, Ray, RayEngine, keep_ray
+from kernelswarm.simulations.ray_backend import Ray, RayEngine, keep_ray
+from kernelswarm.simulations.ray_session import CHANNEL_BYTES
 from kernelswarm.simulations.rehearsal import rehearse
 from kernelswarm.simulations.rounds import PRIMING, block_neighbors
 from kernelswarm.simulations.serial import SerialEngine
@@ -237,6 +238,7 @@ def test_a_node_that_diverges_is_reported_as_on_the_serial_backend():
         ({"nodes_per_actor": "all"}, "backend.nodes_per_actor = "),
         ({"rounds_per_execution": 0}, "backend.rounds_per_execution = 0 must be at least 1"),
         ({"patience": 0.0}, "backend.patience = 0.0 must be positive"),
+        ({"restarts": -1}, "backend.restarts = -1 must not be negative"),
         ({"transport": "carrier pigeons"}, "backend.transport = "),
         ({"address": "ray://head:10001"}, "Ray Client"),
     ],

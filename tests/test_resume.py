@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import os
 import re
 import shutil
 import signal
@@ -16,8 +19,10 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.checkpoints import newest
+from kernelswarm.simulations.data_files import digests
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.lock import held
 from kernelswarm.simulations.ray_backend import keep_ray
 from kernelswarm.simulations.result import Result
 from kernelswarm.simulations.run_folder import FILES, read
@@ -269,6 +274,76 @@ def test_command_refuses(call: Command, words: list[str], wanted: str) -> None:
     assert re.fullmatch(f"kernelswarm: {wanted}\n", answer.err)
 
 
+def test_a_run_that_is_being_resumed_is_not_resumed_a_second_time(call: Command) -> None:
+    killed(Experiment.from_file("small.toml"), Path("here"), 25)
+    before = sorted((path.name, path.read_bytes()) for path in Path("here/checkpoints").glob("*.npz"))
+    with held(Path("here/checkpoints")):
+        answer = call("resume", "here")
+        assert (answer.code, answer.out) == (2, "")
+        assert re.fullmatch(
+            f"kernelswarm: here is being written by process {os.getpid()} on .*: wait until it ends or stop it; two at "
+            "once would spoil the run\n",
+            answer.err,
+        )
+        assert sorted((path.name, path.read_bytes()) for path in Path("here/checkpoints").glob("*.npz")) == before
+    assert call("resume", "here", "--no-figures").code == 0
+    assert_equal(read("here"), simulate(Experiment.from_file("small.toml")))
+
+
+def test_a_run_holds_its_lock_until_it_ends_and_no_longer(tmp_path: Path) -> None:
+    experiment = described(tmp_path, "consensus")
+    refused = []
+
+    def observe(progress: Progress) -> None:
+        if progress.phase == "running":
+            with pytest.raises(InputError, match=f"is being written by process {os.getpid()} on "):
+                resume(tmp_path / "run")
+            refused.append(progress.done)
+
+    run(experiment, tmp_path / "run", observe)
+    assert refused
+    assert resume(tmp_path / "run", ["rounds=50"], None).result.summary["rounds"] == 50
+
+
+def test_locks_that_a_file_system_does_not_have_refuse_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(*arguments: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    folder = killed(described(tmp_path, "consensus"), tmp_path / "run", 25)
+    monkeypatch.setattr("fcntl.flock", lacking)
+    assert resume(folder).result.summary["rounds"] == ROUNDS
+
+
+def test_data_that_has_changed_is_refused(tmp_path: Path) -> None:
+    folder = killed(described(tmp_path, "finite data"), tmp_path / "run", 25)
+    whole = (tmp_path / "data.npz").read_bytes()
+    with np.load(tmp_path / "data.npz") as archive:
+        arrays = dict(archive)
+    arrays["y"] = arrays["y"] + 1e-9
+    np.savez(tmp_path / "data.npz", **arrays)
+    message = r'stream.path = ".*data.npz" has changed since the run began \(its SHA-256 is .*\): put the former'
+    with pytest.raises(InputError, match=message):
+        resume(folder)
+    (tmp_path / "data.npz").write_bytes(whole)
+    os.utime(tmp_path / "data.npz", (0, 0))  # a copy of the same content is the same data
+    assert_equal(resume(folder).result, simulate(described(tmp_path, "finite data")))
+    np.savez(tmp_path / "data.npz", **arrays)
+    with pytest.raises(InputError, match=message):
+        resume(folder, ["rounds=2000"])
+
+
+def test_every_file_of_a_stream_is_watched(tmp_path: Path) -> None:
+    for name in ("images", "labels"):
+        (tmp_path / name).write_bytes(name.encode())
+    tables = {"name": "idx", "images": "images", "labels": "labels", "test_images": "labels", "test_labels": "missing"}
+    learner = {"name": "polk", "loss": "multiclass_logistic"}
+    experiment = described(tmp_path, "consensus", stream=tables, learner=learner)
+    found = digests(experiment)
+    assert list(found) == ["stream.images", "stream.labels", "stream.test_images"]
+    assert found["stream.labels"] == hashlib.sha256(b"labels").hexdigest()
+    assert digests(described(tmp_path, "consensus")) == {}
+
+
 def test_another_network_is_refused(tmp_path: Path) -> None:
     folder = killed(described(tmp_path, "consensus"), tmp_path / "run", 25)
     nx.write_graphml(nx.path_graph(4), folder / "graph.graphml")
@@ -329,6 +404,8 @@ def test_signals_write_a_checkpoint(call: Command, number: signal.Signals, code:
         while not (folder / "checkpoints/round_00000010.npz").exists() and driver.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 driver.wait(0.02)
+        with pytest.raises(InputError, match=f"'?out folder'? is being written by process {driver.pid} on .*: wait"):
+            resume(folder)
         driver.send_signal(number)
         _, err = driver.communicate(timeout=60)
     finally:

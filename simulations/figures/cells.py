@@ -89,18 +89,21 @@ def panels(comparison: Comparison, column: str) -> list[Panel]:
 
 def caption(comparison: Comparison, also: str = "") -> str:
     """Name what all cells have in common, and say what is drawn of the seeds."""
-    config = comparison.cells[0].config
-    varied = {key.split(".")[0] for key in comparison.keys}
     about = []
-    for part in ("protocol", "topology", "stream"):
-        described = config.get(part, "")
-        name = str(described.get("name", "")) if isinstance(described, Mapping) else str(described)
-        nodes = described.get("nodes") if part == "topology" and isinstance(described, Mapping) else None
-        if part not in varied and name:
-            about.append(name.replace("_", " ") + (f", {nodes} nodes" if nodes else ""))
+    for part in ("protocol", "topology", "stream", "learner"):
+        names, nodes = _shared(comparison, part, "name"), _shared(comparison, part, "nodes")
+        if names is not None:
+            about.append(names.replace("_", " ") + (f", {nodes} nodes" if nodes and part == "topology" else ""))
     seeds = len({run.seed for run in comparison.runs})
     spread = [f"mean ± one standard deviation of {seeds} seeds", also] if seeds > 1 else []
     return "\n".join(line for line in (" · ".join(about), ", ".join(filter(None, spread))) if line)
+
+
+def _shared(comparison: Comparison, part: str, key: str) -> str | None:
+    """Return the value of a part's key in all cells; None where they differ, or have none."""
+    tables = [cell.config.get(part, {}) for cell in comparison.cells]
+    values = {str((table if isinstance(table, Mapping) else {"name": table}).get(key, "")) for table in tables}
+    return values.pop() or None if len(values) == 1 else None
 
 
 def curves(axes: Axes, panel: Panel, column: str) -> list[Array]:

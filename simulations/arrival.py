@@ -1,0 +1,48 @@
+"""What a process on another machine does first with the code that was sent to it.
+
+A copy of this file is the ``__init__.py`` of what is sent: it imports nothing that the machine may not have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+PARCEL = "kernelswarm_parcel"
+"""The name under which the code travels: a package that holds this file and two folders of modules."""
+
+LIBRARY, OWN, DIGEST = "library", "own", "digest"
+"""The folder of kernelswarm, the folder of the user's own modules, the file with the digest of the former."""
+
+
+def arrive() -> None:
+    """Let this process find what was sent: the user's modules, and kernelswarm unless the same one is installed here.
+
+    An installed one is preferred, since its compiled functions are on the disk already.
+    """
+    here = Path(__file__).parent
+    # First: a name means here what it means where it was sent from, whatever else is installed under it.
+    sys.path.insert(0, str(here / OWN))
+    found = importlib.util.find_spec("kernelswarm")
+    if found is None or found.origin is None or digest(Path(found.origin).parent) != (here / DIGEST).read_text():
+        sys.path.insert(0, str(here / LIBRARY))
+
+
+def digest(folder: Path) -> str:
+    """Return the SHA-256 of the names and contents of all Python files under a folder, links followed."""
+    files = {}
+    for place, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for name in names:
+            if name.endswith(".py"):
+                path = Path(place, name)
+                files[path.relative_to(folder).as_posix()] = path
+    total = hashlib.sha256()
+    for name in sorted(files):
+        content = files[name].read_bytes()
+        total.update(f"{name} {len(content)}\n".encode())
+        total.update(content)
+    return total.hexdigest()
