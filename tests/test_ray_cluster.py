@@ -6,14 +6,17 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from kernelswarm import Experiment, read_run, simulate
 from kernelswarm.simulations.arrival import OWN, PARCEL
+from kernelswarm.simulations.checkpoint import paths, round_of
 from tests.raylets import Raylets, raylets
 
 ROOT = Path(__file__).parent.parent
@@ -73,32 +76,55 @@ def kernelswarm(*words: str | Path, folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def undisturbed(cluster: Raylets, folder: Path) -> None:
-    """Let the run in a folder go on."""
-
-
-@pytest.mark.parametrize("meanwhile", [undisturbed])
-def test_a_cluster_has_the_serial_backends_bits_and_uses_all_its_nodes(
-    meanwhile: Callable[[Raylets, Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(tmp_path)  # and put back afterwards: the experiment's own modules are found there
-    (tmp_path / "x.toml").write_text(EXPERIMENT)
-    (tmp_path / "own_of_cluster.py").write_text(MODULE)
-    (tmp_path / "own_of_cluster_too.py").write_text(f"PLACE = {str(tmp_path)!r}\n")
+@contextmanager
+def running(folder: Path, *words: str) -> Iterator[tuple[Raylets, subprocess.Popen[str]]]:
+    """Write the experiment, and run it on a cluster of two Ray nodes; on leaving, both have ended."""
+    (folder / "x.toml").write_text(EXPERIMENT)
+    (folder / "own_of_cluster.py").write_text(MODULE)
+    (folder / "own_of_cluster_too.py").write_text(f"PLACE = {str(folder)!r}\n")
     with raylets(2) as cluster:
-        words = ["run", "../x.toml", "--address", cluster.address, "--out", "../out", "--no-figures"]
-        words += ["--set", "backend.nodes_per_actor=2"]
-        run = kernelswarm(*words, folder=tmp_path)
+        address = ["--address", cluster.address, "--set", "backend.nodes_per_actor=2"]
+        run = kernelswarm("run", "../x.toml", *address, "--out", "../out", "--no-figures", *words, folder=folder)
         try:
-            meanwhile(cluster, tmp_path / "out")
-            _, errors = run.communicate(timeout=200)
+            yield cluster, run
         finally:
             run.kill()
+
+
+def seen(folder: Path) -> list[tuple[str, str]]:
+    """Return where the experiment's own protocol was made: each time the machine, and the file of its module."""
+    return [tuple(json.loads(path.read_text())) for path in folder.glob("seen_*")]
+
+
+def test_a_cluster_has_the_serial_backends_bits_and_uses_all_its_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)  # and put back afterwards: the experiment's own modules are found there
+    with running(tmp_path) as (_, run):
+        _, errors = run.communicate(timeout=200)
     assert (run.returncode, errors) == (0, "")
     result = read_run(tmp_path / "out")
     assert result.summary["backend"]["processes"] == 2
     assert result.summary["digest"] == simulate(Experiment.from_file(tmp_path / "x.toml")).summary["digest"]
-    seen = [json.loads(path.read_text()) for path in tmp_path.glob("seen_*")]
-    assert len(seen) == 4
-    assert sorted(Counter(machine for machine, _ in seen).values()) == [2, 2]
-    assert {Path(file).parts[-3:] for _, file in seen} == {(PARCEL, OWN, "own_of_cluster.py")}
+    assert len(seen(tmp_path)) == 4
+    assert sorted(Counter(machine for machine, _ in seen(tmp_path)).values()) == [2, 2]
+    assert {Path(file).parts[-3:] for _, file in seen(tmp_path)} == {(PARCEL, OWN, "own_of_cluster.py")}
+
+
+def test_a_machine_that_fails_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    rounds = ["rounds=1500", "evaluate_every=500", "checkpoint_every=50"]
+    with running(tmp_path, *(word for change in rounds for word in ("--set", change))) as (cluster, run):
+        deadline = time.monotonic() + 200.0
+        while not any(round_of(path) >= 100 for path in paths(tmp_path / "out" / "checkpoints")):
+            assert run.poll() is None and time.monotonic() < deadline, run.communicate()[1]
+            time.sleep(0.02)
+        before = {machine for machine, _ in seen(tmp_path)}
+        cluster.remove(1)
+        _, errors = run.communicate(timeout=200)
+    assert run.returncode == 0, errors
+    assert "replaced, and going on from round " in errors
+    summary = read_run(tmp_path / "out").summary
+    assert summary["recoveries"] >= 1
+    assert summary["digest"] == simulate(Experiment.from_file(tmp_path / "x.toml", rounds)).summary["digest"]
+    assert len(before) == 2
