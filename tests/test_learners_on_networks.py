@@ -31,6 +31,8 @@ SIZES: dict[str, dict[str, object]] = {
     "nystroem": {"kernel": KERNEL, "landmarks": 25},
     "random_features": {"kernel": KERNEL, "features": 60},
     "linear": {},
+    "okfe": {"kernel": KERNEL, "rank": 8},
+    "okfeb": {"kernel": KERNEL, "rank": 8, "capacity": 20},
 }
 PROTOCOLS = [
     {"name": name, "form": form, "step": step}
@@ -100,7 +102,7 @@ def test_blocks_do_not_change_a_bit(name: str, form: str, blocks: list[list[int]
 
 
 @pytest.mark.usefixtures("ray_session")
-@pytest.mark.parametrize("name", ["nystroem", "random_features", "linear"])
+@pytest.mark.parametrize("name", ["nystroem", "random_features", "linear", "okfeb"])
 def test_ray_has_the_serial_backends_bits(name: str) -> None:
     description = experiment(
         name, {"name": "proximity", "form": "symmetric", "step": "implicit"}, {"name": "sensor_field", "noise": 0.2}
@@ -150,6 +152,8 @@ def test_the_saved_arrays_are_those_the_page_lists(name: str) -> None:
         "nystroem": {"points", "weights"},
         "random_features": {"frequencies", "phases", "weights"},
         "linear": {"weights", "intercept"},
+        "okfe": {"points", "basis", "mixing", "coefficients"},
+        "okfeb": {"points", "basis", "mixing", "coefficients"},
     }
     assert {name: set(arrays) for name, arrays in function_arrays(result.models).items()} == dict.fromkeys(
         sorted(GRAPH), listed[name]

@@ -1,0 +1,61 @@
+"""Online kernel feature extraction on a budget: the subspace is written in a bounded number of points."""
+
+from dataclasses import dataclass, field
+
+from kernelswarm.agents.subspace import Tracking
+from kernelswarm.agents.subspace_descent import SubspaceDescent
+from kernelswarm.agents.subspace_rules import Censoring, MovingAverage
+
+
+@dataclass(frozen=True)
+class Okfeb(SubspaceDescent):
+    """A linear model on features that follow the samples, on a budget (OKFEB algorithms 4 and 5).
+
+    As `okfe`, with at most ``capacity`` points: a sample whose fit is below the threshold is left out of the subspace,
+    and where there is a point too many the one with the least ``beta^age ||a_i||`` goes, a_i its row of A.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss of a sample.
+    step_size : Schedule
+        eta of the weights, a number or a schedule; below 1 / regularization.
+    regularization : float
+        The Tikhonov coefficient of the weights, not negative.
+    batch_size : int
+        b, the samples that a node draws in a round.
+    kernel : Kernel
+        The reproducing kernel.
+    rank : int
+        r, the number of features, at least 1 and at most the capacity.
+    subspace_regularization : float
+        lambda, positive.
+    subspace_step : SubspaceStep
+        mu of the subspace: "normalized" tracks, ``{ name = "power", initial = m, offset = n, exponent = p }`` settles.
+    subspace_update : str
+        "nonparametric" (algorithm 3) or "parametric" (algorithm 2).
+    follow : bool
+        Whether the weights are refitted as the subspace changes, so that the function stays.
+    capacity : int
+        B, the points stored at most: 1.5 to 5 times the rank.
+    recency : float
+        beta in (0, 1]: 1 drops the point that matters least, small ones the oldest; below 1 the subspace tracks faster.
+    censoring : Censoring
+        Which samples make no update: ``{ threshold = e }`` or "moving_average".
+    """
+
+    capacity: int = 30
+    recency: float = 1.0
+    censoring: Censoring = field(default=MovingAverage(), metadata={"part": "censoring"})
+
+    def tracking(self) -> Tracking:
+        """Return how the subspace follows its samples."""
+        return Tracking(
+            self.rank,
+            self.subspace_regularization,
+            self.subspace_step,
+            self.censoring,
+            self.subspace_update,
+            self.capacity,
+            self.recency,
+        )
