@@ -44,7 +44,7 @@ class Okfe(SubspaceDescent):
         Which samples make no update: ``{ threshold = e }`` or "moving_average".
     """
 
-    censoring: Censoring = field(default=Threshold(), metadata={"part": "censoring"})
+    censoring: Censoring = field(default=Threshold(), metadata={"part": "censoring", "scalar": "threshold"})
 
     def tracking(self) -> Tracking:
         """Return how the subspace follows its samples."""

@@ -46,7 +46,7 @@ class Okfeb(SubspaceDescent):
 
     capacity: int = 30
     recency: float = 1.0
-    censoring: Censoring = field(default=MovingAverage(), metadata={"part": "censoring"})
+    censoring: Censoring = field(default=MovingAverage(), metadata={"part": "censoring", "scalar": "threshold"})
 
     def tracking(self) -> Tracking:
         """Return how the subspace follows its samples."""

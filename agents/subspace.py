@@ -43,7 +43,7 @@ class Tracking:
     rank: int = 10
     regularization: float = 1e-3
     step: SubspaceStep = field(default=Normalized(), metadata={"part": "subspace_step"})
-    censoring: Censoring = field(default=Threshold(), metadata={"part": "censoring"})
+    censoring: Censoring = field(default=Threshold(), metadata={"part": "censoring", "scalar": "threshold"})
     update: Literal["nonparametric", "parametric"] = "nonparametric"
     capacity: int | None = None
     recency: float = 1.0
