@@ -1,5 +1,6 @@
 """Batch kernel feature extraction: the subspace of all samples at once, by alternating least squares."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ class BatchSubspace(NamedTuple):
 def objective(gram: Array, factor: Array, projections: Array, regularization: float) -> float:
     """Compute what is minimised (OKFEB eq. 5) for A (N, r), the rows q_n (N, r) and the Gram matrix (N, N).
 
-        1/(2N) sum_n ||phi(x_n) - L q_n||^2 + lambda/(2N) (||L||^2 + sum_n ||q_n||^2)         L = Phi A
+    1/(2N) sum_n ||phi(x_n) - L q_n||^2 + lambda/(2N) (||L||^2 + sum_n ||q_n||^2)         L = Phi A
     """
     image = gram @ factor
     inner = factor.T @ image
@@ -52,14 +53,14 @@ def extract(
     iterations : int
         The most iterations.
     """
-    factor = generator.normal(size=(len(gram), rank)) / np.sqrt(len(gram))
+    factor: Array = generator.normal(size=(len(gram), rank)) / math.sqrt(len(gram))
     identity = regularization * np.eye(rank)
     objectives: list[float] = []
     projections = np.zeros((len(gram), rank))
     for _ in range(iterations):
         image = gram @ factor
-        projections = np.linalg.solve(factor.T @ image + identity, image.T).T
-        factor = np.linalg.solve(projections.T @ projections + identity, projections.T).T
+        projections = np.asarray(np.linalg.solve(factor.T @ image + identity, image.T).T, np.float64)
+        factor = np.asarray(np.linalg.solve(projections.T @ projections + identity, projections.T).T, np.float64)
         objectives.append(objective(gram, factor, projections, regularization))
         if len(objectives) > 1 and objectives[-2] - objectives[-1] <= FEWEST_DIGITS * objectives[-1]:
             break
@@ -70,8 +71,8 @@ def minimum(gram: Array, rank: int, regularization: float) -> float:
     """Compute the least value of the objective, in closed form.
 
     With the singular values s_i of Phi, the roots of the eigenvalues of K in falling order, the best L Q keeps
-    ``(s_i - lambda)_+`` of the first r (Mazumder, Hastie and Tibshirani, JMLR 2010, lemma 1; the two squared norms have
-    the nuclear norm as their least sum). The sum of squares left and lambda times twice what is kept give the value.
+    ``(s_i - lambda)_+`` of the first r, as half the two squared norms have the nuclear norm as their least sum
+    (Mazumder, Hastie and Tibshirani, JMLR 2010, lemmas 1 and 6).
     """
     values = np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0))
     kept = np.maximum(values[:rank] - regularization, 0.0)

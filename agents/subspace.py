@@ -60,7 +60,7 @@ class Tracking:
             )
         if not 0.0 < self.recency <= 1.0:
             raise ValueError(
-                f"recency = {self.recency!r} must be in (0, 1]: 1 keeps the points that matter most, 0.9 favours new ones"
+                f"recency = {self.recency!r} must be in (0, 1]: 1 keeps what matters most, 0.9 favours new points"
             )
 
 
@@ -158,8 +158,8 @@ class Subspace:
     def visit(self, point: Array) -> Visit:
         """Follow one sample, (1, p).
 
-        The first r distinct points are the first basis, A = I. Published algorithms begin with one point and a row of
-        ones or of random numbers; but q and all updates lie in the span of the rows of A, so the rank would stay 1.
+        The first r distinct points are the first basis, A = I. The published start is one point and one row of A; as q
+        and all updates lie in the span of A's rows, only rounding errors, which grow, then lead to a rank above 1.
 
         Where a point is dropped, it is the one with the least ``eta_i ||a_i||``, the oldest of equals.
         """

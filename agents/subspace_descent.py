@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +78,7 @@ class SubspaceDescent(LinearInFeatures, ABC):
 
     def step(
         self,
-        state: SubspaceState,
+        state: Any,
         evaluations: Sequence[Evaluation],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None = None,
@@ -122,11 +122,11 @@ class SubspaceDescent(LinearInFeatures, ABC):
         names = ("points", "basis", "mixing", "coefficients")
         return SubspaceFunction(self.kernel, *(arrays[name] for name in names))
 
-    def snapshot(self, state: SubspaceState) -> dict[str, Array]:
+    def snapshot(self, state: Any) -> dict[str, Array]:
         """Return all that the subspace's visits change, the ``coefficients`` (r, C), and the number of ``steps``."""
         return {**state.subspace.snapshot(), **super().snapshot(state)}
 
-    def restore(self, state: SubspaceState, arrays: Mapping[str, Array]) -> None:
+    def restore(self, state: Any, arrays: Mapping[str, Array]) -> None:
         """Put the state where :meth:`snapshot` was taken."""
         super().restore(state, arrays)
         state.subspace.restore(arrays)

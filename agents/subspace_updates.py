@@ -241,7 +241,6 @@ def advance(
     All buffers are zero beyond the ``order`` rows in use. Returns the new number of points, and the inner products
     ``L_new' L_old`` of the new basis with the old one, (r, r).
     """
-    rank = factor.shape[1]
     for i in range(order):
         gram[order, i] = gram[i, order] = row[i]
     gram[order, order] = diagonal

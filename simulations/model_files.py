@@ -39,7 +39,12 @@ FORMAT = "kernelswarm model"
 VERSION = 1
 
 #: What a file calls a function that is no kernel expansion; one with a kernel needs no name.
-KINDS: dict[type, str] = {Expansion: "", CosineFunction: "cosines", AffineFunction: "affine", SubspaceFunction: "subspace"}
+KINDS: dict[type, str] = {
+    Expansion: "",
+    CosineFunction: "cosines",
+    AffineFunction: "affine",
+    SubspaceFunction: "subspace",
+}
 
 #: The arrays of a function in a kernel, with their shapes: of an expansion, and of one on a subspace's features.
 EXPANSION: dict[str, tuple[str, ...]] = {"points": ("M", "p"), "weights": ("M", "C")}
