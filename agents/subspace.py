@@ -179,7 +179,7 @@ class Subspace:
         if censored:
             return Visit(fit, False, None)
         self._reserve()
-        self.order, cross = subspace_updates.advance(
+        self.order, cross, self.inner, self._triangle, self.mixing = subspace_updates.advance(
             self._points,
             self._gram,
             self._factor,
@@ -192,13 +192,13 @@ class Subspace:
             diagonal,
             projection,
             tracking.step.at(self.samples, math.sqrt(np.dot(projection, projection))),
-            tracking.regularization / self.samples,
+            tracking.regularization,
+            self.samples,
             filling,
             tracking.update == "parametric",
             len(self._points) if tracking.capacity is None else tracking.capacity,
             tracking.recency,
         )
-        self._prepare()
         return Visit(fit, True, cross)
 
     def arrays(self) -> dict[str, Array]:
@@ -240,7 +240,7 @@ class Subspace:
 
     def _prepare(self) -> None:
         self.inner, self._triangle, self.mixing = subspace_updates.prepare(
-            self._factor, self._image, self.order, self.tracking.regularization
+            self._factor, self._image, self.tracking.regularization
         )
 
     def _reserve(self) -> None:

@@ -87,13 +87,13 @@ def solve(triangle: Array, right: Array) -> None:
 
 
 @njit(cache=True)
-def prepare(factor: Array, image: Array, order: int, regularization: float) -> tuple[Array, Array, Array]:
+def prepare(factor: Array, image: Array, regularization: float) -> tuple[Array, Array, Array]:
     """Return ``M = A' K A``, the Cholesky factor of ``M + lambda I``, and ``G = inv(M + lambda I) C`` with C C' = M.
 
     ``image`` is K A, (m, r).
     """
     rank = factor.shape[1]
-    inner = products(factor, image, order)
+    inner = np.dot(factor.T, image)
     for a in range(rank):
         for b in range(a):
             inner[a, b] = inner[b, a] = 0.5 * (inner[a, b] + inner[b, a])
@@ -104,19 +104,6 @@ def prepare(factor: Array, image: Array, order: int, regularization: float) -> t
     mixing = root(inner)
     solve(triangle, mixing)
     return inner, triangle, mixing
-
-
-@njit(cache=True)
-def products(left: Array, right: Array, order: int) -> Array:
-    """Compute ``left' right`` over the first ``order`` rows, (r, r)."""
-    rank = left.shape[1]
-    found = np.zeros((rank, rank))
-    for i in range(order):
-        for a in range(rank):
-            entry = left[i, a]
-            for b in range(rank):
-                found[a, b] += entry * right[i, b]
-    return found
 
 
 @njit(cache=True)
@@ -227,20 +214,23 @@ def advance(
     diagonal: float,
     projection: Array,
     step: float,
-    decay: float,
+    regularization: float,
+    sample: int,
     filling: bool,
     parametric: bool,
     capacity: int,
     beta: float,
-) -> tuple[int, Array]:
+) -> tuple[int, Array, Array, Array, Array]:
     """Store a point, update A, and drop a point where there are more than ``capacity``.
 
     The step is cut to where the shrinkage ``I - mu decay K`` could overshoot, ``mu = 1 / (decay tr K)``, or without K
     where the update is parametric: a point nearly at right angles to the subspace would have a step without bound.
 
-    All buffers are zero beyond the ``order`` rows in use. Returns the new number of points, and the inner products
-    ``L_new' L_old`` of the new basis with the old one, (r, r).
+    All buffers are zero beyond the ``order`` rows in use, so that products with whole buffers need no copies. Returns
+    the new number of points, the inner products ``L_new' L_old`` of the new basis with the old one, (r, r), and what
+    `prepare` gives.
     """
+    decay = regularization / sample
     for i in range(order):
         gram[order, i] = gram[i, order] = row[i]
     gram[order, order] = diagonal
@@ -248,7 +238,7 @@ def advance(
     image[order] = product
     recency[order] = 1.0
     order += 1
-    before = image[:order].copy()
+    before = image.copy()
     spread = 1.0
     if not parametric:
         spread = 0.0
@@ -271,8 +261,9 @@ def advance(
         for i in range(j, order):
             before[i] = before[i + 1]
     if filling or not parametric:
-        np.dot(gram, factor, image)  # whole buffers need no copies
-    return order, products(factor, before, order)
+        np.dot(gram, factor, image)
+    inner, triangle, mixing = prepare(factor, image, regularization)
+    return order, np.dot(factor.T, before), inner, triangle, mixing  # the last row of `factor` is zero after a removal
 
 
 @njit(cache=True)
