@@ -11,8 +11,8 @@ from kernelswarm.agents.subspace_rules import Censoring, MovingAverage
 class Okfeb(SubspaceDescent):
     """A linear model on features that follow the samples, on a budget (OKFEB algorithms 4 and 5).
 
-    As `okfe`, with at most ``capacity`` points: a sample whose fit is below the threshold is left out of the subspace,
-    and where there is a point too many the one with the least ``beta^age ||a_i||`` goes, a_i its row of A.
+    As `okfe`, with at most ``budget_size`` points: a sample whose fit is below the threshold makes no update, and where
+    there is a point too many the one with the least ``beta^age ||a_i||`` goes, a_i its row of A.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Okfeb(SubspaceDescent):
     kernel : Kernel
         The reproducing kernel.
     rank : int
-        r, the number of features, at least 1 and at most the capacity.
+        r, the number of features, at least 1 and at most the budget size.
     subspace_regularization : float
         lambda, positive.
     subspace_step : SubspaceStep
@@ -36,7 +36,7 @@ class Okfeb(SubspaceDescent):
         "nonparametric" (algorithm 3) or "parametric" (algorithm 2).
     follow : bool
         Whether the weights are refitted as the subspace changes, so that the function stays.
-    capacity : int
+    budget_size : int
         B, the points stored at most: 1.5 to 5 times the rank.
     recency : float
         beta in (0, 1]: 1 drops the point that matters least, small ones the oldest; below 1 the subspace tracks faster.
@@ -44,7 +44,7 @@ class Okfeb(SubspaceDescent):
         Which samples make no update: ``{ threshold = e }`` or "moving_average".
     """
 
-    capacity: int = 30
+    budget_size: int = 30
     recency: float = 1.0
     censoring: Censoring = field(default=MovingAverage(), metadata={"part": "censoring", "scalar": "threshold"})
 
@@ -56,6 +56,6 @@ class Okfeb(SubspaceDescent):
             self.subspace_step,
             self.censoring,
             self.subspace_update,
-            self.capacity,
+            self.budget_size,
             self.recency,
         )

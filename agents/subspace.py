@@ -34,7 +34,7 @@ class Tracking:
         Which samples make no update.
     update : str
         "nonparametric" (OKFEB algorithm 3) or "parametric" (algorithm 2).
-    capacity : int or None
+    budget_size : int or None
         B, the points stored at most, at least the rank; None for all.
     recency : float
         beta in (0, 1]: 1 drops the point with the least row of A, small ones the oldest point.
@@ -45,7 +45,7 @@ class Tracking:
     step: SubspaceStep = field(default=Normalized(), metadata={"part": "subspace_step"})
     censoring: Censoring = field(default=Threshold(), metadata={"part": "censoring", "scalar": "threshold"})
     update: Literal["nonparametric", "parametric"] = "nonparametric"
-    capacity: int | None = None
+    budget_size: int | None = None
     recency: float = 1.0
 
     def __post_init__(self) -> None:
@@ -53,10 +53,10 @@ class Tracking:
             raise ValueError(f"rank = {self.rank!r} must be at least 1: 5 to 50 are usual")
         if not self.regularization > 0.0:
             raise ValueError(f"regularization = {self.regularization!r} must be positive: 1e-3 is usual")
-        if self.capacity is not None and self.capacity < self.rank:
+        if self.budget_size is not None and self.budget_size < self.rank:
             raise ValueError(
-                f"rank = {self.rank!r} must not be above capacity = {self.capacity!r}: a usual capacity is 1.5 to 5 "
-                "times the rank"
+                f"rank = {self.rank!r} must not be above budget_size = {self.budget_size!r}: budgets of 1.5 to 5 "
+                "times the rank are usual"
             )
         if not 0.0 < self.recency <= 1.0:
             raise ValueError(
@@ -102,7 +102,7 @@ class Subspace:
         self.inputs = inputs
         self.order = 0
         self.samples = 0
-        self._allocate(SMALLEST_CAPACITY if tracking.capacity is None else tracking.capacity + 1)
+        self._allocate(SMALLEST_CAPACITY if tracking.budget_size is None else tracking.budget_size + 1)
         self._fits: Array = np.zeros(tracking.censoring.window)
         self._heard = 0
         self._prepare()
@@ -196,7 +196,7 @@ class Subspace:
             self.samples,
             filling,
             tracking.update == "parametric",
-            len(self._points) if tracking.capacity is None else tracking.capacity,
+            len(self._points) if tracking.budget_size is None else tracking.budget_size,
             tracking.recency,
         )
         return Visit(fit, True, cross)

@@ -47,8 +47,8 @@ def contestants(order: int) -> Iterator[tuple[str, Learner, int]]:
     for update in ("nonparametric", "parametric"):
         keys = {**common, "rank": rank, "subspace_update": update}
         yield f"okfe, {update}", Okfe(**keys), max(order // 2, rank)
-        yield f"okfeb, {update}, every sample", Okfeb(capacity=order, censoring=Threshold(), **keys), WARM
-        yield f"okfeb, {update}", Okfeb(capacity=order, **keys), WARM
+        yield f"okfeb, {update}, every sample", Okfeb(budget_size=order, censoring=Threshold(), **keys), WARM
+        yield f"okfeb, {update}", Okfeb(budget_size=order, **keys), WARM
 
 
 def feed(learner: Learner, state: Any, points: Array, targets: Array) -> None:

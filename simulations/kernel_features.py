@@ -144,14 +144,14 @@ class OnlineKernelFeatures(SubspaceTransformer):
 class BudgetedKernelFeatures(SubspaceTransformer):
     """Features of a subspace of the Hilbert space that follows the samples, written in few of them (OK-FEB).
 
-    As `OnlineKernelFeatures`; where there are more than ``capacity`` points, the one with the least
+    As `OnlineKernelFeatures`; where there are more than ``budget_size`` points, the one with the least
     ``recency^age ||a_i||`` is dropped, a_i its row of A (OKFEB algorithms 4 and 5).
 
     Parameters
     ----------
     rank : int
-        r, the number of features, at most ``capacity``.
-    capacity : int
+        r, the number of features, at most ``budget_size``.
+    budget_size : int
         B, the points stored at most; 1.5 to 5 times the rank is usual.
     recency : float
         beta in (0, 1]: 1 drops the point that matters least, small ones the oldest.
@@ -167,7 +167,7 @@ class BudgetedKernelFeatures(SubspaceTransformer):
     --------
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(300, 2))
-    >>> features = BudgetedKernelFeatures(rank=12, capacity=24, bandwidth=2.0).fit(x)
+    >>> features = BudgetedKernelFeatures(rank=12, budget_size=24, bandwidth=2.0).fit(x)
     >>> features.points_.shape, bool(features.residuals(x).mean() < 0.01)
     ((24, 2), True)
     """
@@ -175,7 +175,7 @@ class BudgetedKernelFeatures(SubspaceTransformer):
     def __init__(
         self,
         rank: int = 10,
-        capacity: int = 30,
+        budget_size: int = 30,
         *,
         recency: float = 1.0,
         kernel: Any = "gaussian",
@@ -186,7 +186,7 @@ class BudgetedKernelFeatures(SubspaceTransformer):
         censoring: Any = "moving_average",
     ) -> None:
         self.rank = rank
-        self.capacity = capacity
+        self.budget_size = budget_size
         self.recency = recency
         self.kernel = kernel
         self.bandwidth = bandwidth
@@ -196,4 +196,4 @@ class BudgetedKernelFeatures(SubspaceTransformer):
         self.censoring = censoring
 
     def _keys(self) -> dict[str, Any]:
-        return super()._keys() | {"capacity": self.capacity, "recency": self.recency}
+        return super()._keys() | {"budget_size": self.budget_size, "recency": self.recency}

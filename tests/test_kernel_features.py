@@ -47,7 +47,7 @@ def test_the_transformer_follows_as_the_learner_does() -> None:
     x = plane(150)
     features = BudgetedKernelFeatures(5, 9, bandwidth=0.8, recency=0.9).fit(x)
     learner = build_part(
-        "learner", {"name": "okfeb", "rank": 5, "capacity": 9, "recency": 0.9, "kernel": Gaussian(0.8)}
+        "learner", {"name": "okfeb", "rank": 5, "budget_size": 9, "recency": 0.9, "kernel": Gaussian(0.8)}
     )
     state = learner.init(2, 1)
     for point in x:
@@ -90,9 +90,9 @@ def test_regularised_lms_is_scikit_learns_descent_with_a_constant_step() -> None
 @pytest.mark.parametrize(
     ("estimator", "words"),
     [
-        (BudgetedKernelFeatures(10, 5), "rank = 10 must not be above capacity = 5"),
+        (BudgetedKernelFeatures(10, 5), "rank = 10 must not be above budget_size = 5"),
         (BudgetedKernelFeatures(recency=0.0), r"recency = 0.0 must be in \(0, 1\]"),
-        (BudgetedKernelFeatures(capacity=2.5), "capacity = 2.5 must be"),
+        (BudgetedKernelFeatures(budget_size=2.5), "budget_size = 2.5 must be"),
         (OnlineKernelFeatures(0), "rank = 0 must be at least 1"),
         (OnlineKernelFeatures(regularization=0.0), "regularization = 0.0 must be positive"),
         (OnlineKernelFeatures(update="both"), 'update = "both" must be'),

@@ -100,10 +100,10 @@ def test_parametric_step_is_the_gradient_in_the_basis_itself(kernel, phi):
 @UPDATES
 @pytest.mark.parametrize("recency", [1.0, 0.7, 1e-12])
 def test_what_is_carried_along_is_what_it_stands_for(update, recency):
-    for capacity in (None, 7):
-        subspace, _ = followed(plane(300), update=update, capacity=capacity, recency=recency)
+    for budget_size in (None, 7):
+        subspace, _ = followed(plane(300), update=update, budget_size=budget_size, recency=recency)
         gram = subspace.kernel.cross(subspace.points, subspace.points)
-        assert subspace.order == (7 if capacity else 300)
+        assert subspace.order == (7 if budget_size else 300)
         np.testing.assert_allclose(subspace.gram, gram, atol=1e-14)
         np.testing.assert_allclose(subspace.inner, subspace.factor.T @ gram @ subspace.factor, rtol=1e-8, atol=1e-8)
 
@@ -111,10 +111,10 @@ def test_what_is_carried_along_is_what_it_stands_for(update, recency):
 @UPDATES
 @pytest.mark.parametrize("recency", [1.0, 0.8, 1e-12])
 def test_the_point_that_goes_is_the_one_with_the_least_aged_row(update, recency):
-    ages, capacity = [0] * 6, 6
+    ages, budget_size = [0] * 6, 6
     points = plane(60)
-    for n in range(capacity, len(points)):
-        short, _ = followed(points[:n], update=update, capacity=capacity, recency=recency)
+    for n in range(budget_size, len(points)):
+        short, _ = followed(points[:n], update=update, budget_size=budget_size, recency=recency)
         kept = [tuple(point) for point in short.points]
         rows = naive_update(short, points[n], update)
         ages = [age + 1 for age in [*ages, 0]]  # OKFEB algorithm 5: all of them, the new one too
@@ -140,7 +140,7 @@ def naive_update(subspace, point, update):
 
 def test_tiny_recency_drops_the_oldest_point():
     points = plane(80)
-    subspace, _ = followed(points, capacity=9, recency=1e-12)
+    subspace, _ = followed(points, budget_size=9, recency=1e-12)
     np.testing.assert_array_equal(subspace.points, points[-9:])
 
 
@@ -189,7 +189,7 @@ def test_equal_points_do_not_make_the_first_basis():
 
 
 def test_a_far_point_does_not_upset_the_subspace():
-    subspace, _ = followed(plane(50), capacity=12)
+    subspace, _ = followed(plane(50), budget_size=12)
     before = subspace.fits(plane(40, 1)).mean()
     subspace.visit(np.array([[6.0, 6.0]]))  # kappa is 1e-16 there: 1 / ||q|| has no bound
     subspace.visit(np.array([[60.0, 60.0]]))  # and here it is 1 / 0
@@ -234,17 +234,17 @@ def test_online_fit_reaches_the_batch_fit(update):
 
 def test_kernel_mismatch_is_that_of_the_matrices():
     points = plane(30)
-    subspace, _ = followed(points, capacity=8)
+    subspace, _ = followed(points, budget_size=8)
     gram, z = subspace.kernel.cross(points, points), subspace.features(points)
     wanted = np.sqrt(sum((gram[i, j] - z[i] @ z[j]) ** 2 for i in range(30) for j in range(30))) / 30
     assert batch_subspace.mismatch(gram, z) == pytest.approx(wanted)
 
 
 @UPDATES
-@pytest.mark.parametrize("capacity", [None, 40])
-def test_a_restored_subspace_goes_on_with_the_same_bits(update, capacity):
+@pytest.mark.parametrize("budget_size", [None, 40])
+def test_a_restored_subspace_goes_on_with_the_same_bits(update, budget_size):
     points, later = plane(130), plane(60, 1)
-    keys = {"update": update, "capacity": capacity, "censoring": MovingAverage(20, 0.8)}
+    keys = {"update": update, "budget_size": budget_size, "censoring": MovingAverage(20, 0.8)}
     subspace, _ = followed(points, **keys)
     again = Subspace(subspace.kernel, subspace.tracking, 2)
     again.restore(subspace.snapshot())
@@ -260,7 +260,7 @@ def test_a_restored_subspace_goes_on_with_the_same_bits(update, capacity):
     ("make", "words"),
     [
         (lambda: Tracking(rank=0), "rank = 0 must be at least 1"),
-        (lambda: Tracking(rank=8, capacity=7), "rank = 8 must not be above capacity = 7"),
+        (lambda: Tracking(rank=8, budget_size=7), "rank = 8 must not be above budget_size = 7"),
         (lambda: Tracking(regularization=0.0), "regularization = 0.0 must be positive"),
         (lambda: Tracking(recency=1.1), r"recency = 1.1 must be in \(0, 1\]"),
         (lambda: Threshold(-0.1), "threshold = -0.1 must not be negative"),
