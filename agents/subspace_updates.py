@@ -133,12 +133,10 @@ def update_nonparametric(
 
     k is the last column of K, ``image`` is K A, and ``decay`` is lambda / n.
     """
-    rank = factor.shape[1]
+    residuals = np.dot(image, projection)
     for i in range(order):
-        residual = -gram[order - 1, i]
-        for c in range(rank):
-            residual += image[i, c] * projection[c]
-        for c in range(rank):
+        residual = residuals[i] - gram[order - 1, i]
+        for c in range(factor.shape[1]):
             factor[i, c] -= step * (residual * projection[c] + decay * image[i, c])
 
 
@@ -148,12 +146,9 @@ def update_parametric(
 ) -> None:
     """Overwrite A with ``[A - mu A (q q' + decay I); mu q']`` and K A with its image (OKFEB eq. 16)."""
     rank = factor.shape[1]
+    fitted, images = np.dot(factor, projection), np.dot(image, projection)
     for i in range(order):
-        inner = outer = 0.0
-        for c in range(rank):
-            inner += factor[i, c] * projection[c]
-            outer += image[i, c] * projection[c]
-        outer -= gram[order - 1, i]
+        inner, outer = fitted[i], images[i] - gram[order - 1, i]
         for c in range(rank):
             factor[i, c] -= step * (inner * projection[c] + decay * factor[i, c])
             image[i, c] -= step * (outer * projection[c] + decay * image[i, c])
@@ -190,10 +185,13 @@ def discard(
         factor[i] = factor[i + 1]
         image[i] = image[i + 1]
         recency[i] = recency[i + 1]
-        gram[i, :order] = gram[i + 1, :order]
     for i in range(last):
+        source = i + (i >= j)
+        if source > i:
+            for k in range(j):
+                gram[i, k] = gram[source, k]
         for k in range(j, last):
-            gram[i, k] = gram[i, k + 1]
+            gram[i, k] = gram[source, k + 1]
     gram[last, :order] = 0.0
     gram[:order, last] = 0.0
     factor[last] = 0.0
