@@ -105,7 +105,7 @@ class Subspace:
         self._allocate(SMALLEST_CAPACITY if tracking.budget_size is None else tracking.budget_size + 1)
         self._fits: Array = np.zeros(tracking.censoring.window)
         self._heard = 0
-        self._prepare()
+        self.inner, self._triangle, self.mixing = self._prepared()
 
     @property
     def points(self) -> Array:
@@ -230,7 +230,7 @@ class Subspace:
         self._recency[:order] = arrays["recency"]
         self._fits[:] = arrays["fits"]
         self.samples, self._heard = (int(count) for count in arrays["visits"].tolist())
-        self._prepare()
+        self.inner, self._triangle, self.mixing = self._prepared()
 
     def _hear(self, fit: float) -> None:
         window = len(self._fits)
@@ -238,10 +238,11 @@ class Subspace:
             self._fits[self._heard % window] = fit
             self._heard += 1
 
-    def _prepare(self) -> None:
-        self.inner, self._triangle, self.mixing = subspace_updates.prepare(
+    def _prepared(self) -> tuple[Array, Array, Array]:
+        found: tuple[Array, Array, Array] = subspace_updates.prepare(
             self._factor, self._image, self.tracking.regularization
         )
+        return found
 
     def _reserve(self) -> None:
         """Make room for one more point."""

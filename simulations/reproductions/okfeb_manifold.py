@@ -31,7 +31,7 @@ RANKS = (5, 10, 15, 20, 30)
 def reproduce(request: Request) -> Reproduction:
     """Feature extraction on a budget from a spheroid that turns at sample 1,000 (OKFEB figures 5 and 6)."""
     draws = 2 if request.quick else 10
-    every, ranks = (50, RANKS[:2]) if request.quick else (10, RANKS)
+    every, ranks = (50, RANKS[1:2]) if request.quick else (10, RANKS)
     errors: dict[str, list[Array]] = {}
     mismatches: dict[str, list[list[float]]] = {}
     for draw in range(draws):
@@ -54,11 +54,13 @@ def reproduce(request: Request) -> Reproduction:
     return Reproduction(
         claims(errors, matrices, ranks),
         [
-            f"Means over {draws} draws of the points; the paper shows one. Fits are those before the sample's own update.",
+            f"Means over {draws} draws of the points; the paper shows one. A fit is that before the sample's own update.",
             "λ is not printed for this test: 1e-3, as in the test before it. FIFO is β = 1e-12.",
             f"The kernel matrix of a window is approximated in the subspace at the window's end, windows end every {every} "
             "samples, and Nystroem and KPCA have the same rank and see all 2,000 points beforehand. The paper's SS-Nystroem "
             "and MEKA are not here; its improved Nystroem (landmarks by k-means) is, beside uniformly drawn landmarks.",
+            "Where OK-FEB is not below KPCA: all of β = 1, 0.9 and FIFO were tried; KPCA of all points is the best matrix of "
+            "its rank for both halves together.",
         ],
         {"fit": draw_fits(means), "mismatch": draw_mismatch(matrices, ranks)},
         arrays,
@@ -186,19 +188,21 @@ def claims(errors: Mapping[str, Sequence[Array]], matrices: Mapping[str, Array],
             "1200-2000, the better β; similar: within a quarter",
             best < batch if times == 5 else abs(best / batch - 1.0) < 0.25,
         )
-    rivals = [name for name in matrices if not name.startswith("OK-FEB")]
     ours = [name for name in matrices if name.startswith("OK-FEB, β")]
     for place, rank in enumerate(ranks):
         values = {name: float(found[place].mean()) for name, found in matrices.items()}
-        rows.append(
-            Claim(
-                f"mismatch of the kernel matrix, r = {rank}, B = {2 * rank}",
-                "OK-FEB below KPCA and all Nystroem (figure 6)",
-                ", ".join(f"{name} {value:.3f}" for name, value in values.items()),
-                "windows of 100 samples",
-                min(values[name] for name in ours) < min(values[name] for name in rivals),
+        least = min(ours, key=values.__getitem__)
+        for family in ("KPCA", "Nystroem"):
+            rivals = [name for name in matrices if name.startswith(family)]
+            rows.append(
+                Claim(
+                    f"mismatch of the kernel matrix, r = {rank}, against {family}",
+                    "OK-FEB below KPCA and all Nystroem (figure 6)",
+                    f"{least} {values[least]:.4f}; " + ", ".join(f"{name} {values[name]:.4f}" for name in rivals),
+                    f"B = {2 * rank}, windows of 100 samples",
+                    values[least] < min(values[name] for name in rivals),
+                )
             )
-        )
     return rows
 
 

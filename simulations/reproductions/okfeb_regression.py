@@ -121,7 +121,7 @@ def reproduce(request: Request) -> Reproduction:
 
 def load(folder: Path | None) -> dict[str, tuple[Array, Array]]:
     """Read both data sets: points (n, p) and targets (n, 1)."""
-    from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError, loadmat
 
     if folder is None:
         raise InputError(f"--data is missing: it must name {DATA}")
@@ -133,7 +133,7 @@ def load(folder: Path | None) -> dict[str, tuple[Array, Array]]:
         rows = np.loadtxt(housing, delimiter=",", skiprows=1, dtype=np.float64)
         arrays = loadmat(air)
         inputs, targets = (np.asarray(arrays[name], dtype=np.float64) for name in ("X", "Y"))
-    except (ValueError, KeyError, OSError) as error:
+    except (ValueError, KeyError, OSError, MatReadError) as error:
         raise InputError(f"--data {folder}: not the data that was published: {error}") from error
     known = targets[:, 0] > MISSING
     inputs, targets = inputs[known], targets[known]
@@ -253,7 +253,7 @@ def draw(courses: Mapping[str, Mapping[str, Course]]) -> Figure:
                 )
                 below.barh(place, 1e6 * course.seconds / len(course.squares), color=color)
             above.set(xscale="log", xlabel="samples", ylabel="progressive error / variance", title=name)
-            above.set_ylim(0.0, 1.2)
+            above.set_ylim(0.0, 1.1 * max(min(float(curve(course.squares)[100]), 1.1) for course in found.values()))
             below.set_yticks(range(len(labels)), labels)
             below.invert_yaxis()
             below.set_xlabel("µs a sample")
