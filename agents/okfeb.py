@@ -16,26 +16,10 @@ class Okfeb(SubspaceDescent):
 
     Parameters
     ----------
-    loss : Loss
-        The loss of a sample.
-    step_size : Schedule
-        eta of the weights, a number or a schedule; below 1 / regularization.
-    regularization : float
-        The Tikhonov coefficient of the weights, not negative.
-    batch_size : int
-        b, the samples that a node draws in a round.
-    kernel : Kernel
-        The reproducing kernel.
-    rank : int
-        r, the number of features, at least 1 and at most the budget size.
-    subspace_regularization : float
-        lambda, positive.
-    subspace_step : SubspaceStep
-        mu of the subspace: "normalized" tracks, ``{ name = "power", initial = m, offset = n, exponent = p }`` settles.
-    subspace_update : str
-        "nonparametric" (algorithm 3) or "parametric" (algorithm 2).
-    follow : bool
-        Whether the weights are refitted as the subspace changes, so that the function stays.
+    loss, step_size, regularization, batch_size, kernel, rank
+        As of `Okfe`; the rank is at most the budget size.
+    subspace_regularization, subspace_step, subspace_update, follow
+        As of `Okfe`.
     budget_size : int
         B, the points stored at most: 1.5 to 5 times the rank.
     recency : float

@@ -54,7 +54,7 @@ def reproduce(request: Request) -> Reproduction:
     return Reproduction(
         claims(errors, matrices, ranks),
         [
-            f"Means over {draws} draws of the points; the paper shows one. A fit is that before the sample's own update.",
+            f"Means over {draws} draws of points; the paper shows one. A fit is that before the sample's own update.",
             "λ is not printed for this test: 1e-3, as in the test before it. FIFO is β = 1e-12.",
             f"The kernel matrix of a window is approximated in the subspace at the window's end, windows end every {every} "
             "samples, and Nystroem and KPCA have the same rank and see all 2,000 points beforehand. The paper's SS-Nystroem "
