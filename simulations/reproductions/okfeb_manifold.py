@@ -56,11 +56,13 @@ def reproduce(request: Request) -> Reproduction:
         [
             f"Means over {draws} draws of points; the paper shows one. A fit is that before the sample's own update.",
             "λ is not printed for this test: 1e-3, as in the test before it. FIFO is β = 1e-12.",
-            f"The kernel matrix of a window is approximated in the subspace at the window's end, windows end every {every} "
-            "samples, and Nystroem and KPCA have the same rank and see all 2,000 points beforehand. The paper's SS-Nystroem "
-            "and MEKA are not here; its improved Nystroem (landmarks by k-means) is, beside uniformly drawn landmarks.",
-            "Where OK-FEB is not below KPCA: all of β = 1, 0.9 and FIFO were tried; KPCA of all points is the best matrix of "
-            "its rank for both halves together.",
+            "The kernel matrix of a window is approximated in the subspace at the window's end, windows end every "
+            f"{every} samples, and Nystroem and KPCA have the same rank and see all 2,000 points before. The "
+            "paper's SS-Nystroem and MEKA are missing; its improved Nystroem (landmarks by k-means) is, "
+            "beside uniformly drawn "
+            "landmarks.",
+            "Where OK-FEB is not below KPCA: all of β = 1, 0.9 and FIFO were tried; KPCA of all points is the best "
+            "matrix of its rank for both halves together.",
         ],
         {"fit": draw_fits(means), "mismatch": draw_mismatch(matrices, ranks)},
         arrays,

@@ -103,15 +103,18 @@ def reproduce(request: Request) -> Reproduction:
         "Errors are those of each sample before it is learned, as a share of the target's variance. Inputs and targets "
         f"are standardised by their first {TUNING:,} rows, kernels are Gaussian, and each learner's step size, of "
         f"{STEP_SIZES}, and bandwidth, of {WIDTHS} times √(p/2), are those with the least error on its first rows. All "
-        f"budgets are {BUDGET} points or features, OK-FEB's rank {RANK} (B = 1.5 r). The paper's γ is for inputs as they "
+        f"budgets are {BUDGET} points or features, OK-FEB's rank {RANK} (B = 1.5 r). The paper's γ is for inputs as "
+        "they "
         "are, and its r for CADATA is 5.",
-        "Slice and Year, the paper's other regression sets, are larger; air quality stands in their place: rows without a "
+        "Slice and Year, the paper's other regression sets, are larger; air quality stands in their place: rows "
+        "without a "
         "target and the input that is missing in nine rows of ten are left out, other missing entries take the last "
         "value before them.",
         "Regularised LMS on the features is the learner okfeb with the squared loss and a constant step; as published "
         "the weights do not follow the subspace.",
         "Where OK-FEB is not first: tried were other ranks, lambda a tenth and ten times as large, all samples stored, "
-        "shorter and settling steps of the subspace, and beta 0.99; docs/okfeb.md has the errors. More rank at the same "
+        "shorter and settling steps of the subspace, and beta 0.99; docs/okfeb.md has the errors. More rank at the "
+        "same "
         "budget helps most, as in the table.",
     ]
     if absent:
