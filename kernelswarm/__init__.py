@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.errors import InputError, SimulationError
     from kernelswarm.simulations.estimators import PolkClassifier, PolkRegressor
     from kernelswarm.simulations.experiment import Evaluation, Experiment, Override
+    from kernelswarm.simulations.kernel_features import BudgetedKernelFeatures, OnlineKernelFeatures
     from kernelswarm.simulations.model_files import Model
     from kernelswarm.simulations.model_files import load as load_model
     from kernelswarm.simulations.model_files import save as save_model
@@ -47,11 +48,13 @@ if TYPE_CHECKING:
 drop_stale([Path(__file__).parent / room for room in ("agents", "protocols")])
 
 _PLACES = {
+    "BudgetedKernelFeatures": "kernel_features:BudgetedKernelFeatures",
     "Comparison": "comparison:Comparison",
     "Evaluation": "experiment:Evaluation",
     "Experiment": "experiment:Experiment",
     "InputError": "errors:InputError",
     "Model": "model_files:Model",
+    "OnlineKernelFeatures": "kernel_features:OnlineKernelFeatures",
     "Override": "experiment:Override",
     "PolkClassifier": "estimators:PolkClassifier",
     "PolkRegressor": "estimators:PolkRegressor",
@@ -74,11 +77,13 @@ _PLACES = {
 }
 
 __all__ = [
+    "BudgetedKernelFeatures",
     "Comparison",
     "Evaluation",
     "Experiment",
     "InputError",
     "Model",
+    "OnlineKernelFeatures",
     "Override",
     "PolkClassifier",
     "PolkRegressor",

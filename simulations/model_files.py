@@ -26,6 +26,7 @@ from kernelswarm.agents.kernels import Kernel
 from kernelswarm.agents.linear import AffineFunction
 from kernelswarm.agents.losses import Loss, ProbabilisticLoss
 from kernelswarm.agents.random_features import CosineFunction
+from kernelswarm.agents.subspace_function import SubspaceFunction
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.model_arrays import function_arrays
 from kernelswarm.simulations.naming import PARTS
@@ -38,7 +39,21 @@ FORMAT = "kernelswarm model"
 VERSION = 1
 
 #: What a file calls a function that is no kernel expansion; one with a kernel needs no name.
-KINDS: dict[type, str] = {Expansion: "", CosineFunction: "cosines", AffineFunction: "affine"}
+KINDS: dict[type, str] = {
+    Expansion: "",
+    CosineFunction: "cosines",
+    AffineFunction: "affine",
+    SubspaceFunction: "subspace",
+}
+
+#: The arrays of a function in a kernel, with their shapes: of an expansion, and of one on a subspace's features.
+EXPANSION: dict[str, tuple[str, ...]] = {"points": ("M", "p"), "weights": ("M", "C")}
+SUBSPACE: dict[str, tuple[str, ...]] = {
+    "points": ("M", "p"),
+    "basis": ("M", "r"),
+    "mixing": ("r", "r"),
+    "coefficients": ("r", "C"),
+}
 
 #: Rows evaluated at a time: the kernel between 60,000 points and a dictionary of 2,000 would take a gigabyte.
 ROWS = 4096
@@ -51,7 +66,7 @@ class Model:
     Parameters
     ----------
     function : Function
-        f: an `Expansion` in a kernel, a `CosineFunction`, an `AffineFunction`, or one of your own.
+        f: an `Expansion` in a kernel, a `SubspaceFunction`, `CosineFunction` or `AffineFunction`, or one of your own.
     loss : Loss
         The loss it was trained with.
     classes : array, optional
@@ -83,8 +98,8 @@ class Model:
 
     @property
     def kernel(self) -> Kernel | None:
-        """The kernel of a kernel expansion; None for other functions."""
-        return self.function.kernel if isinstance(self.function, Expansion) else None
+        """The kernel of a kernel expansion, or of a subspace's function; None for other functions."""
+        return self.function.kernel if isinstance(self.function, Expansion | SubspaceFunction) else None
 
     @property
     def points(self) -> Array:
@@ -160,7 +175,7 @@ def save(model: Model, path: str | Path) -> None:
     description = {"format": FORMAT, "version": VERSION, "loss": describe(model.loss), "flat": model.flat}
     if model.kernel is not None:
         description["kernel"] = describe(model.kernel)
-    else:
+    if KINDS[kind]:
         description["function"] = KINDS[kind]
     arrays: dict[str, npt.NDArray[Any]] = {"description": np.array(json.dumps(description)), **model.function.arrays()}
     if model.classes is not None:
@@ -229,10 +244,9 @@ def _function(
     path: Path, description: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], kernel: Kernel | None
 ) -> Function:
     kind = description.get("function", "")
-    if kind == "":
-        found = _checked(path, arrays, {"points": ("M", "p"), "weights": ("M", "C")})
-        kernel = kernel if kernel is not None else _part(path, "kernel", description.get("kernel"))
-        return _expansion(kernel, found)
+    if kind in ("", "subspace"):
+        found = _checked(path, arrays, SUBSPACE if kind else EXPANSION)
+        return _in_kernel(kernel if kernel is not None else _part(path, "kernel", description.get("kernel")), found)
     if kernel is not None:
         raise InputError(f"{path} holds no kernel expansion: leave out kernel = {kernel}")
     if kind == "cosines":
@@ -266,7 +280,7 @@ def _from_run(folder: Path, node: int | None, kernel: Kernel | None, loss: Loss 
         loss = loss if loss is not None else learner.loss
     assert loss is not None
     try:
-        function = learner.function_from(arrays) if kernel is None else _expansion(kernel, arrays)
+        function = learner.function_from(arrays) if kernel is None else _in_kernel(kernel, arrays)
     except KeyError as error:
         raise InputError(f"{file} has no array {error.args[0]}_{node}: it is not complete") from error
     except ValueError as error:
@@ -308,7 +322,9 @@ def _description(path: Path, entry: npt.NDArray[Any]) -> dict[str, Any]:
     return description
 
 
-def _expansion(kernel: Kernel, arrays: Mapping[str, Array]) -> Expansion:
+def _in_kernel(kernel: Kernel, arrays: Mapping[str, Array]) -> Function:
+    if "basis" in arrays:
+        return SubspaceFunction(kernel, *(arrays[name] for name in SUBSPACE))
     points, weights = arrays["points"], arrays["weights"]
     return Expansion(kernel, points.shape[1], weights.shape[1]).assign(points, weights)
 

@@ -22,6 +22,8 @@ PARTS: dict[str, dict[str, str]] = {
         "nystroem": "kernelswarm.agents.nystroem:Nystroem",
         "random_features": "kernelswarm.agents.random_features:RandomFeatures",
         "linear": "kernelswarm.agents.linear:Linear",
+        "okfe": "kernelswarm.agents.okfe:Okfe",
+        "okfeb": "kernelswarm.agents.okfeb:Okfeb",
     },
     "kernel": {
         "gaussian": "kernelswarm.agents.kernels:Gaussian",
@@ -50,6 +52,14 @@ PARTS: dict[str, dict[str, str]] = {
         "quadratic": "kernelswarm.agents.budgets:Quadratic",
         "proportional": "kernelswarm.agents.budgets:Proportional",
         "target_order": "kernelswarm.agents.budgets:TargetOrder",
+    },
+    "subspace_step": {
+        "normalized": "kernelswarm.agents.subspace_rules:Normalized",
+        "power": "kernelswarm.agents.subspace_rules:Power",
+    },
+    "censoring": {
+        "threshold": "kernelswarm.agents.subspace_rules:Threshold",
+        "moving_average": "kernelswarm.agents.subspace_rules:MovingAverage",
     },
     "protocol": {
         "isolated": "kernelswarm.protocols.isolated:Isolated",

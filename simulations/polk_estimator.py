@@ -90,7 +90,7 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             Polk,
             {
                 "loss": loss,
-                "kernel": _kernel(self.kernel, self.bandwidth, points),
+                "kernel": kernel_for(self.kernel, self.bandwidth, points),
                 "step_size": self.step_size,
                 "regularization": self.regularization,
                 "batch_size": self.batch_size,
@@ -119,7 +119,7 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         if isinstance(jobs, bool) or not (jobs is None or isinstance(jobs, int | np.integer)) or jobs == 0:
             raise InputError(f"n_jobs = {shown(jobs)} must be a number of threads, -1 for all cores, or None for one")
         threads = 1 if jobs is None else int(jobs) if jobs > 0 else max(1, cores() + 1 + int(jobs))
-        limits: AbstractContextManager[Any] = _blas().limit(limits=threads, user_api="blas")
+        limits: AbstractContextManager[Any] = blas().limit(limits=threads, user_api="blas")
         return limits
 
     def _passes(self, points: Array, targets: Array) -> None:
@@ -138,7 +138,7 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
 
 
 @functools.cache
-def _blas() -> ThreadpoolController:
+def blas() -> ThreadpoolController:
     importlib.import_module("scipy.linalg.cython_blas")  # what compiled code multiplies with; it must be loaded by now
     return ThreadpoolController()
 
@@ -154,7 +154,7 @@ def array(values: Any) -> Array:
     return np.require(np.asarray(values), np.float64, ["C", "W", "A"])
 
 
-def _kernel(kernel: Any, bandwidth: Any, points: Array) -> Kernel:
+def kernel_for(kernel: Any, bandwidth: Any, points: Array) -> Kernel:
     """Make the kernel, with the estimator's bandwidth where it takes one that its table does not give."""
     if isinstance(kernel, str | Mapping):
         table = {"name": kernel} if isinstance(kernel, str) else {"name": "gaussian", **kernel}

@@ -31,6 +31,8 @@ SIZES: dict[str, dict[str, object]] = {
     "nystroem": {"kernel": KERNEL, "landmarks": 25},
     "random_features": {"kernel": KERNEL, "features": 60},
     "linear": {},
+    "okfe": {"kernel": KERNEL, "rank": 8},
+    "okfeb": {"kernel": KERNEL, "rank": 8, "budget_size": 20},
 }
 PROTOCOLS = [
     {"name": name, "form": form, "step": step}
@@ -100,7 +102,7 @@ def test_blocks_do_not_change_a_bit(name: str, form: str, blocks: list[list[int]
 
 
 @pytest.mark.usefixtures("ray_session")
-@pytest.mark.parametrize("name", ["nystroem", "random_features", "linear"])
+@pytest.mark.parametrize("name", ["nystroem", "random_features", "linear", "okfeb"])
 def test_ray_has_the_serial_backends_bits(name: str) -> None:
     description = experiment(
         name, {"name": "proximity", "form": "symmetric", "step": "implicit"}, {"name": "sensor_field", "noise": 0.2}
@@ -150,6 +152,8 @@ def test_the_saved_arrays_are_those_the_page_lists(name: str) -> None:
         "nystroem": {"points", "weights"},
         "random_features": {"frequencies", "phases", "weights"},
         "linear": {"weights", "intercept"},
+        "okfe": {"points", "basis", "mixing", "coefficients"},
+        "okfeb": {"points", "basis", "mixing", "coefficients"},
     }
     assert {name: set(arrays) for name, arrays in function_arrays(result.models).items()} == dict.fromkeys(
         sorted(GRAPH), listed[name]
@@ -177,6 +181,22 @@ def test_nodes_may_have_different_learners() -> None:
         ({"learner.name": "linear", "learner.intercept": 1}, r"^learner.intercept = 1 must be true or false"),
         ({"learner.name": "linear", "learner.kernel": "linear"}, r"^learner.kernel = .* is not a key of linear"),
         ({"learner.name": "nystrom"}, r'^learner.name = "nystrom" .*did you mean "nystroem"\?'),
+        ({"learner.name": "okfeb", "learner.rank": 31}, r"^learner.rank = 31 must not be above budget_size = 30: "),
+        ({"learner.name": "okfeb", "learner.recency": 0.0}, r"^learner.recency = 0.0 must be in \(0, 1\]: "),
+        ({"learner.name": "okfeb", "learner.censoring": -0.1}, r"^learner.censoring = -0.1 must not be negative: "),
+        ({"learner.name": "okfe", "learner.rank": 0}, r"^learner.rank = 0 must be at least 1: "),
+        (
+            {"learner.name": "okfe", "learner.subspace_regularization": 0},
+            r"^learner.subspace_regularization = 0.0 must be positive: ",
+        ),
+        (
+            {"learner.name": "okfe", "learner.subspace_step": {"name": "power", "exponent": -1.0}},
+            r"^learner.subspace_step.exponent = -1.0 must not be negative: ",
+        ),
+        (
+            {"learner.name": "okfe", "learner.subspace_update": "parametrc"},
+            r'^learner.subspace_update = "parametrc" must be .*did you mean "parametric"',
+        ),
         ({"learner.step_size": 1.5}, r"^learner.step_size = 1.5 is unstable at node 0"),
         ({"learner.name": "random_features", "learner.step_size": 2.0}, "^learner.step_size = 2 is unstable"),
     ],

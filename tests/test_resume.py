@@ -50,6 +50,8 @@ CASES: dict[str, dict[str, Any]] = {
     "finite data": {"protocol": {"name": "consensus", "form": "symmetric"}, "stream": FINITE},
     "random features": {"protocol": ADAPTIVE, "learner": {"name": "random_features", "features": 40}},
     "nystroem": {"protocol": {"name": "consensus"}, "learner": {"name": "nystroem", "landmarks": 15}},
+    "okfe": {"protocol": ADAPTIVE, "learner": {"name": "okfe", "rank": 5, "censoring": 0.05}},
+    "okfeb": {"protocol": {"name": "consensus"}, "learner": {"name": "okfeb", "rank": 5, "budget_size": 12}},
 }
 EVERY_CASE = pytest.mark.parametrize("case", CASES)
 

@@ -1,0 +1,137 @@
+"""Rules of an online kernel subspace: how far an update goes, and which samples are left out of it."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+class SubspaceStep(Protocol):
+    """The step size mu_n of a subspace's update."""
+
+    def at(self, sample: int, length: float) -> float:
+        """Return mu of the sample of number n = 1, 2, ..., whose projection has the length ``||q||``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Normalized:
+    """The tracking step ``mu = scale / ||q||``, which never dies out (OKFEB section VII-B).
+
+    Parameters
+    ----------
+    scale : float
+        Positive; the paper takes 1.
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.scale > 0.0:
+            raise ValueError(f"scale = {self.scale!r} must be positive: the paper takes 1")
+
+    def at(self, sample: int, length: float) -> float:
+        """Return ``scale / ||q||``, and 0 for a sample at right angles to the subspace."""
+        return self.scale / length if length > 0.0 else 0.0
+
+
+@dataclass(frozen=True)
+class Power:
+    """A step that falls as a power of the number of samples, ``mu_n = initial / (1 + n / offset)^exponent``.
+
+    For a subspace that does not change the paper takes exponent 1 with the parametric update and 2 with the
+    nonparametric one (OKFEB propositions 2 and 3, section VII-A).
+
+    Parameters
+    ----------
+    initial : float
+        mu_0, positive.
+    offset : float
+        The number of samples at which the step has fallen to ``initial / 2^exponent``, positive.
+    exponent : float
+        Not negative; 0 keeps the step constant.
+    """
+
+    initial: float = 1.0
+    offset: float = 10.0
+    exponent: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.initial > 0.0:
+            raise ValueError(f"initial = {self.initial!r} must be positive")
+        if not self.offset > 0.0:
+            raise ValueError(f"offset = {self.offset!r} must be positive: it counts samples")
+        if not self.exponent >= 0.0:
+            raise ValueError(f"exponent = {self.exponent!r} must not be negative: steps would grow without end")
+
+    def at(self, sample: int, length: float) -> float:
+        """Return ``initial / (1 + sample / offset)^exponent``, whatever the length."""
+        return float(self.initial / (1.0 + sample / self.offset) ** self.exponent)
+
+
+class Censoring(Protocol):
+    """A threshold on the fit of a sample, below which it is not used to update the subspace."""
+
+    @property
+    def window(self) -> int:
+        """The number of past fits that the threshold depends on."""
+        ...
+
+    def bound(self, fits: Array) -> float:
+        """Return the threshold, given the last fits, at most ``window``, in any order."""
+        ...
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A fixed threshold: a sample whose fit is below it is left out (OKFEB algorithm 4).
+
+    Parameters
+    ----------
+    threshold : float
+        epsilon, in the unit of kappa(x, x), not negative; 0 leaves no sample out.
+    """
+
+    threshold: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.threshold >= 0.0:
+            raise ValueError(f"threshold = {self.threshold!r} must not be negative: 0 leaves no sample out")
+
+    @property
+    def window(self) -> int:
+        """No past fit."""
+        return 0
+
+    def bound(self, fits: Array) -> float:
+        """Return the threshold, whatever the fits."""
+        return self.threshold
+
+
+@dataclass(frozen=True)
+class MovingAverage:
+    """The mean fit of the last samples, times a factor: about half of the samples are left out (OKFEB section VII-D).
+
+    Parameters
+    ----------
+    window : int
+        The samples that the mean is taken over, at least 1; the paper takes 100.
+    factor : float
+        Not negative; more leaves out more.
+    """
+
+    window: int = 100
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.window < 1:
+            raise ValueError(f"window = {self.window!r} must be at least 1: the paper takes 100")
+        if not self.factor >= 0.0:
+            raise ValueError(f"factor = {self.factor!r} must not be negative: 1 is the mean itself")
+
+    def bound(self, fits: Array) -> float:
+        """Return ``factor`` times the mean of the fits, 0 before the first."""
+        return self.factor * float(fits.sum()) / len(fits) if len(fits) else 0.0
