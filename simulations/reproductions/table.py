@@ -1,4 +1,7 @@
 """The names of the reproductions: the one table."""
 
 # name -> "module:function". A new reproduction is one file and one line here; nothing is imported until it is named.
-REPRODUCTIONS: dict[str, str] = {}
+# A module whose reproduction needs data says which in its constant DATA: the file, and where it is published.
+REPRODUCTIONS: dict[str, str] = {
+    "polk-multidist": "kernelswarm.simulations.reproductions.polk_multidist:reproduce",
+}
