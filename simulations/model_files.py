@@ -20,8 +20,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.expansion import Expansion
 from kernelswarm.agents.function import Function, dictionary
+from kernelswarm.agents.kernel_sum import KernelSum
 from kernelswarm.agents.kernels import Kernel
 from kernelswarm.agents.linear import AffineFunction
 from kernelswarm.agents.losses import Loss, ProbabilisticLoss
@@ -38,7 +38,7 @@ FORMAT = "kernelswarm model"
 VERSION = 1
 
 #: What a file calls a function that is no kernel expansion; one with a kernel needs no name.
-KINDS: dict[type, str] = {Expansion: "", CosineFunction: "cosines", AffineFunction: "affine"}
+KINDS: dict[type, str] = {KernelSum: "", CosineFunction: "cosines", AffineFunction: "affine"}
 
 #: Rows evaluated at a time: the kernel between 60,000 points and a dictionary of 2,000 would take a gigabyte.
 ROWS = 4096
@@ -51,7 +51,7 @@ class Model:
     Parameters
     ----------
     function : Function
-        f: an `Expansion` in a kernel, a `CosineFunction`, an `AffineFunction`, or one of your own.
+        f: a `KernelSum`, a `CosineFunction`, an `AffineFunction`, or one of your own.
     loss : Loss
         The loss it was trained with.
     classes : array, optional
@@ -62,10 +62,10 @@ class Model:
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelswarm.agents.expansion import Expansion
+    >>> from kernelswarm.agents.kernel_sum import KernelSum
     >>> from kernelswarm.agents.kernels import Gaussian
     >>> from kernelswarm.agents.losses import Squared
-    >>> function = Expansion(Gaussian(), 1, 1).assign(points=np.array([[0.0]]), weights=np.array([[2.0]]))
+    >>> function = KernelSum(Gaussian(), 1, 1).assign(points=np.array([[0.0]]), weights=np.array([[2.0]]))
     >>> model = Model(function, Squared())
     >>> model.predict(np.array([[0.0], [9.0]])).round(6)
     array([2., 0.])
@@ -84,7 +84,7 @@ class Model:
     @property
     def kernel(self) -> Kernel | None:
         """The kernel of a kernel expansion; None for other functions."""
-        return self.function.kernel if isinstance(self.function, Expansion) else None
+        return self.function.kernel if isinstance(self.function, KernelSum) else None
 
     @property
     def points(self) -> Array:
@@ -308,9 +308,9 @@ def _description(path: Path, entry: npt.NDArray[Any]) -> dict[str, Any]:
     return description
 
 
-def _expansion(kernel: Kernel, arrays: Mapping[str, Array]) -> Expansion:
+def _expansion(kernel: Kernel, arrays: Mapping[str, Array]) -> KernelSum:
     points, weights = arrays["points"], arrays["weights"]
-    return Expansion(kernel, points.shape[1], weights.shape[1]).assign(points, weights)
+    return KernelSum(kernel, points.shape[1], weights.shape[1]).assign(points, weights)
 
 
 def _checked(

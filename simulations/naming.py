@@ -19,6 +19,10 @@ PARTS: dict[str, dict[str, str]] = {
         "nystroem": "kernelswarm.agents.nystroem:Nystroem",
         "random_features": "kernelswarm.agents.random_features:RandomFeatures",
         "linear": "kernelswarm.agents.linear:Linear",
+        "ogd": "kernelswarm.agents.ogd:Ogd",
+        "norma": "kernelswarm.agents.norma:Norma",
+        "bsgd": "kernelswarm.agents.bsgd:Bsgd",
+        "npbsgd": "kernelswarm.agents.npbsgd:Npbsgd",
     },
     "kernel": {
         "gaussian": "kernelswarm.agents.kernels:Gaussian",
