@@ -23,6 +23,11 @@ PARTS: dict[str, dict[str, str]] = {
         "norma": "kernelswarm.agents.norma:Norma",
         "bsgd": "kernelswarm.agents.bsgd:Bsgd",
         "npbsgd": "kernelswarm.agents.npbsgd:Npbsgd",
+        "bogd": "kernelswarm.agents.bogd:Bogd",
+        "perceptron": "kernelswarm.agents.perceptron:Perceptron",
+        "forgetron": "kernelswarm.agents.forgetron:Forgetron",
+        "projectron": "kernelswarm.agents.projectron:Projectron",
+        "bpa": "kernelswarm.agents.bpa:Bpa",
     },
     "kernel": {
         "gaussian": "kernelswarm.agents.kernels:Gaussian",

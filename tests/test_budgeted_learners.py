@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kernelswarm.agents.bogd import Bogd
 from kernelswarm.agents.bsgd import Bsgd
 from kernelswarm.agents.budgets import Epsilon
 from kernelswarm.agents.chance import BLOCK, uniform
@@ -28,6 +29,7 @@ BUDGETED = {
     "projection": Bsgd(kernel=KERNEL, budget_size=8, maintenance="projection", **STEP),
     "merging": Bsgd(kernel=KERNEL, budget_size=8, maintenance="merging", **STEP),
     "npbsgd": Npbsgd(kernel=KERNEL, budget_size=8, growth=0.2, **STEP),
+    "bogd": Bogd(kernel=KERNEL, budget_size=8, weight_bound=2.0, **STEP),
 }
 EVERY = pytest.mark.parametrize("learner", BUDGETED.values(), ids=BUDGETED)
 
@@ -96,6 +98,7 @@ def test_a_budget_that_is_never_reached_leaves_gradient_descent(learner, size):
     points, targets = data(np.random.default_rng(2), learner.loss, 30)
     points[17] = points[3]  # a point that comes again adds to its weight
     learner = altered(learner, batch_size=size, **({} if isinstance(learner, Ogd) else {"budget_size": 40}))
+    learner = altered(learner, weight_bound=np.inf) if isinstance(learner, Bogd) else learner
     without = altered(BUDGETED["ogd"], batch_size=size)
     exact = Polk(kernel=KERNEL, batch_size=size, budget=Epsilon(0.0), **STEP)
     state, _ = learn(learner, points, targets)
@@ -110,7 +113,7 @@ def test_a_budget_that_is_never_reached_leaves_gradient_descent(learner, size):
 
 
 @pytest.mark.parametrize("size", [1, 4, 20])
-@pytest.mark.parametrize("name", ["norma", "removal", "projection", "merging"])
+@pytest.mark.parametrize("name", ["norma", "removal", "projection", "merging", "bogd"])
 def test_the_budget_is_exact(name, size):
     learner = altered(BUDGETED[name], batch_size=size)
     points, targets = data(np.random.default_rng(4), learner.loss, 200)
@@ -160,6 +163,38 @@ def test_npbsgd_grows_by_its_probability(growth):
     state, _ = learn(altered(BUDGETED["npbsgd"], growth=growth), points, targets)
     expected = 8 + 1000 * growth
     assert abs(state.function.order - expected) <= 4.0 * np.sqrt(1000 * growth * (1.0 - growth))
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "nonuniform"])
+def test_bogd_is_right_in_the_mean(sampling):
+    # Over the draws of many seeds, the function after a removal is in the mean what it would be without one.
+    points, targets = data(np.random.default_rng(12), Squared(), 9)
+    probes = np.random.default_rng(13).normal(size=(5, 2))
+    found = []
+    for seed in range(600):
+        learner = altered(BUDGETED["bogd"], sampling=sampling, weight_bound=np.inf, seed=seed)
+        learner = altered(learner, step_size=Constant(0.1))
+        state, _ = learn(learner, points, targets)
+        found.append(state.function.values(probes)[:, 0])
+    wanted, _ = learn(altered(BUDGETED["ogd"], step_size=Constant(0.1)), points, targets)
+    error = np.std(found, axis=0) / np.sqrt(len(found))
+    assert np.all(np.abs(np.mean(found, axis=0) - wanted.function.values(probes)[:, 0]) < 4.0 * error)
+
+
+def test_bogd_draws_by_its_probabilities():
+    norms = np.array([0.2, 0.3, 0.25, 0.25])
+    learner = altered(BUDGETED["bogd"], budget_size=4)
+    np.testing.assert_allclose(learner.probabilities(norms), 1.0 - 3.0 * norms, atol=1e-15)
+    large = np.array([0.0, 1.0, 1.0, 9.0])  # 1 - 3 a / 11 is 1, 8/11, 8/11 and less than 0
+    np.testing.assert_allclose(learner.probabilities(large), np.array([11.0, 8.0, 8.0, 0.0]) / 27.0, atol=1e-15)
+    assert altered(learner, sampling="uniform").probabilities(norms).tolist() == [0.25] * 4
+
+
+def test_bogd_bounds_its_weights():
+    learner = altered(BUDGETED["bogd"], loss=Hinge())
+    points, targets = data(np.random.default_rng(14), learner.loss, 200)
+    state, _ = learn(learner, points, targets)
+    assert np.abs(state.function.weights).max() <= 2.0 * 0.3 * (1.0 + 1e-15)
 
 
 def test_chance_is_uniform_and_depends_on_seed_and_place_only():
@@ -216,6 +251,9 @@ def test_merging_stands_between_two_equal_weights():
         (lambda: Npbsgd(growth=1.5), "growth = 1.5 must be a probability"),
         (lambda: Npbsgd(seed=-1), "seed = -1 must not be negative"),
         (lambda: Ogd(step_size=Constant(2.0), regularization=0.5), "step_size = 2.0 must be below 1 / regularization"),
+        (lambda: Bogd(budget_size=1), "budget_size = 1 must be at least 2"),
+        (lambda: Bogd(weight_bound=0.0), "weight_bound = 0.0 must be positive"),
+        (lambda: Bogd(seed=-2), "seed = -2 must not be negative"),
         (lambda: Norma(batch_size=0), "batch_size = 0 must be at least 1"),
     ],
 )
@@ -224,7 +262,7 @@ def test_values_out_of_range_are_refused(make, words):
         make()
 
 
-@pytest.mark.parametrize("name", ["ogd", "norma", "removal", "projection", "npbsgd"])
+@pytest.mark.parametrize("name", ["ogd", "norma", "removal", "projection", "npbsgd", "bogd"])
 def test_other_kernels_work(name):
     learner = altered(BUDGETED[name], kernel=Polynomial(degree=2, offset=1.0, scale=0.5), step_size=Constant(0.02))
     points, targets = data(np.random.default_rng(11), learner.loss, 100)

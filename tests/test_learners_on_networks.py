@@ -38,6 +38,11 @@ SIZES: dict[str, dict[str, object]] = {
     "norma": {"kernel": KERNEL, "regularization": 0.01, "budget_size": 150},
     "bsgd": {"kernel": KERNEL, "budget_size": 25, "maintenance": "merging"},
     "npbsgd": {"kernel": KERNEL, "budget_size": 40},
+    "bogd": {"kernel": KERNEL, "budget_size": 100},
+    "perceptron": {"kernel": KERNEL},
+    "forgetron": {"kernel": KERNEL, "budget_size": 300},
+    "projectron": {"kernel": KERNEL, "budget_size": 25},
+    "bpa": {"kernel": KERNEL, "budget_size": 25, "maintenance": "nearest"},
 }
 PROTOCOLS = [
     {"name": name, "form": form, "step": step}
@@ -45,7 +50,7 @@ PROTOCOLS = [
     for form in ("one_sided", "symmetric")
     for step in ("explicit", "implicit")
 ]
-BUDGETED = [["ogd", "norma", "bsgd", "npbsgd"]]
+BUDGETED = [["ogd", "norma", "bsgd", "npbsgd"], ["bogd", "forgetron", "projectron", "bpa"]]
 EVERY = pytest.mark.parametrize("name", SIZES)
 
 
