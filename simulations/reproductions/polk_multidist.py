@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.bsgd import Bsgd
 from kernelswarm.agents.budgets import Parsimony
 from kernelswarm.agents.kernels import Gaussian
 from kernelswarm.agents.learner import Learner
@@ -33,6 +34,8 @@ SAMPLES, TEST, BATCH = 5000, 2500, 32
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
 """The values of LIBSVM's C, of which a fifth of the training samples chooses one."""
 
+RIVALS: tuple[Literal["removal", "projection", "merging"], ...] = ("removal", "projection", "merging")
+
 NEAR = 0.005
 """An error this far above LIBSVM's is taken for "approximately the same"."""
 
@@ -46,6 +49,7 @@ class Setting:
     words: str
     error: str
     order: int
+    rival: bool = False
 
     @property
     def key(self) -> str:
@@ -76,7 +80,7 @@ class Draws:
 
 
 def reproduce(request: Request) -> Reproduction:
-    """POLK, table 2 and figures 2 and 4: errors and model orders on multidist, beside batch LIBSVM."""
+    """POLK, table 2 and figures 2 and 4: errors and model orders on multidist, beside batch LIBSVM and BSGD."""
     draws, samples = (2, 1500) if request.quick else (5, SAMPLES)
     settings = _settings()
     groups = [Draws(1.0, "as printed, radius 1"), Draws(3.0, "radius 3")]
@@ -85,7 +89,7 @@ def reproduce(request: Request) -> Reproduction:
             request.tell(f"{group.words}, draw {draw + 1} of {draws}", (place * draws + draw) / (len(groups) * draws))
             _measure(group, settings, request.seed * draws + draw, samples)
     claims = [claim for group in groups for claim in _errors(group, settings)]
-    claims += [_order(setting, groups) for setting in settings]
+    claims += [_order(setting, groups) for setting in settings if not setting.rival]
     arrays = {f"samples_{setting.key}": _places(setting, samples) for setting in settings}
     for group in groups:
         prefix = f"radius{group.radius:g}"
@@ -105,7 +109,22 @@ def _settings() -> list[Setting]:
         (MulticlassLogistic(), 0.03, "4.36% (table 2)", 16),
         (MulticlassLogistic(), 0.001, "between 4 and 5% (figure 4)", 75),
     ]
-    return [_polk(loss, constant, error, order) for loss, constant, error, order in rows]
+    rival = Bsgd(MulticlassHinge(), KERNEL, Constant(1.0), 1e-6, budget_size=16)
+    words = "s² = 0.6, η = 1, λ = 1e-6, b = 1, M = 16, one pass"
+    return [
+        *(_polk(loss, constant, error, order) for loss, constant, error, order in rows),
+        *(
+            Setting(
+                f"BSGD, hinge loss, {maintenance}",
+                replace(rival, maintenance=maintenance),
+                words,
+                "21.8% (table 2, which does not say how BSGD kept its budget)",
+                16,
+                rival=True,
+            )
+            for maintenance in RIVALS
+        ),
+    ]
 
 
 def _polk(loss: Loss, constant: float, error: str, order: int) -> Setting:
@@ -179,11 +198,14 @@ def _errors(group: Draws, settings: Sequence[Setting]) -> list[Claim]:
             "one against one, the same kernel, C from a validation set",
         ),
     ]
+    best = group.courses[settings[0].label].errors  # POLK at the order that the rivals are given
     for setting in settings:
         found = group.courses[setting.label].errors
-        near = float(np.mean(np.subtract(found, group.libsvm))) <= NEAR
+        holds = float(np.mean(np.subtract(found, group.libsvm))) <= NEAR
+        if setting.rival:
+            holds = float(np.mean(found)) > float(np.mean(best))
         claims.append(
-            Claim(f"test error, {setting.label}, {group.words}", setting.error, _percent(found), setting.words, near)
+            Claim(f"test error, {setting.label}, {group.words}", setting.error, _percent(found), setting.words, holds)
         )
     return claims
 
@@ -213,9 +235,10 @@ def _notes(groups: Sequence[Draws]) -> list[str]:
         "LIBSVM's on the same draw, and a second set of draws has its classes on a circle of radius "
         f"{spread.radius:g}, where the Bayes errors are like the published errors.",
         f'An error claim holds where POLK errs at most {100 * NEAR:.1f} points more than LIBSVM in the mean: "'
-        'approximately the same error rate with significantly fewer model points". An order claim holds where the '
-        "mean over the draws as printed is within a quarter of the published one. Errors and orders are means over "
-        "the last 5% of the samples, as in table 2, on 2,500 test samples.",
+        'approximately the same error rate with significantly fewer model points". A claim of BSGD holds where it errs '
+        "more than POLK with K = 0.04; the paper says that BSGD does not converge at 16 points. An order claim holds "
+        "where the mean over the draws as printed is within a quarter of the published one. Errors and orders are "
+        "means over the last 5% of the samples, as in table 2, on 2,500 test samples.",
     ]
 
 
@@ -225,7 +248,8 @@ def _figure(groups: Sequence[Draws], settings: Sequence[Setting], samples: int) 
 
     figure = Figure(figsize=(8.4, 5.6), layout="constrained")
     axes = figure.subplots(2, 2, sharex=True, sharey="row")
-    looks = zip(settings, (style.BLUE, style.SKY, style.VERMILLION, style.ORANGE), ("-", "--", "-", "--"), strict=False)
+    colors = (style.BLUE, style.SKY, style.VERMILLION, style.ORANGE, style.GREEN, style.PURPLE, style.GREY)
+    looks = zip(settings, colors, ("-", "--", "-", "--", "-.", "-.", "-."), strict=True)
     for setting, color, dash in looks:
         places = _places(setting, samples)
         for column, group in enumerate(groups):
