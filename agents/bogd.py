@@ -6,10 +6,11 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from kernelswarm.agents.chance import uniform
 from kernelswarm.agents.kernel_descent import KernelDescent, SumState, check_budget_size
-from kernelswarm.agents.kernel_sum import add, drop, place_of
+from kernelswarm.agents.kernel_sum import add, drop, place_of, squared_norms
 
 Array = npt.NDArray[np.float64]
 
@@ -86,16 +87,12 @@ class Bogd(KernelDescent):
     def _make_room(self, state: SumState) -> float:
         """Draw a point and drop it, the others' weights divided by the probability that they stay."""
         function = state.function
-        norms = np.sqrt(np.sum(function.weights**2, axis=1) * function.kernel.diagonal(function.points))
+        norms = np.sqrt(squared_norms(function))
         go = self.probabilities(norms)
-        drawn = uniform(self.seed, int(state.numbers[0]))
+        place = _drawn(go, uniform(self.seed, int(state.numbers[0])))
         state.numbers[0] += 1.0
-        sums = np.cumsum(go)
-        place = int(np.searchsorted(sums, drawn * sums[-1], side="right"))
-        norms, go = np.delete(norms, place), np.delete(go, place)
-        error = drop(function, place)
-        function.weights[:] /= (1.0 - go)[:, None]
-        return error + float(np.sum(norms * go / (1.0 - go)))
+        error = _scale_up(function.weights, go, norms, place)
+        return error + drop(function, place)
 
     def probabilities(self, norms: Array) -> Array:
         """Return the probability of each element to go, from their Hilbert norms: (B,) and (B,)."""
@@ -105,6 +102,29 @@ class Bogd(KernelDescent):
         shares: Array = np.maximum(1.0 - (size - 1) * norms / norms.sum(), 0.0)
         shares /= shares.sum()
         return shares
+
+
+@njit(cache=True)
+def _drawn(probabilities: Array, uniform: float) -> int:
+    """Return the place that a number in [0, 1) draws."""
+    rest = uniform * probabilities.sum()
+    for m in range(len(probabilities)):
+        rest -= probabilities[m]
+        if rest < 0.0:
+            return m
+    return int(probabilities.argmax())
+
+
+@njit(cache=True)
+def _scale_up(weights: Array, go: Array, norms: Array, place: int) -> float:
+    """Divide all weights but one by 1 - p; returns the sum of the Hilbert norms of what that adds."""
+    added = 0.0
+    for m in range(len(weights)):
+        if m != place:
+            added += norms[m] * go[m] / (1.0 - go[m])
+            for c in range(weights.shape[1]):
+                weights[m, c] /= 1.0 - go[m]
+    return added
 
 
 def _bound(weights: Array, most: float) -> None:

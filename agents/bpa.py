@@ -1,5 +1,6 @@
 """Budgeted passive-aggressive learning: a point that leaves is projected on what stays."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -22,13 +23,14 @@ DEPENDENT = 1e-10
 
 
 class NearestState(SumState):
-    """The state with the Gram matrix of the dictionary, from which nearest neighbours are read."""
+    """The state with the Gram matrix of the dictionary, and each element's nearest neighbour."""
 
-    __slots__ = ("gram",)
+    __slots__ = ("gram", "near")
 
     def __init__(self, function: KernelSum, most: int) -> None:
         super().__init__(function)
         self.gram: Array = np.zeros((most, most))
+        self.near = np.full(most, -1)
 
 
 @dataclass(frozen=True)
@@ -123,8 +125,7 @@ class Bpa(MistakeDriven):
                 error += lost
                 place -= 1
             if isinstance(state, NearestState) and place == function.order:
-                state.gram[place, :place] = state.gram[:place, place] = row[0]
-                state.gram[place, place] = self.kernel.diagonal(points[one])[0]
+                _come(state.gram, state.near, place, row[0], float(self.kernel.diagonal(points[one])[0]))
             add(function, points[one], weight, 1.0)
         return error
 
@@ -141,38 +142,42 @@ class Bpa(MistakeDriven):
     def _replace(self, state: SumState, point: Array, weight: Array, row: Array) -> tuple[float, Array, Array]:
         """Drop the best point to drop; returns what is lost, x's weight (1, C) and its kernel row (1, M - 1)."""
         function = state.function
-        diagonal = self.kernel.diagonal(function.points)
         itself = float(self.kernel.diagonal(point)[0])
-        norms = np.sum(function.weights**2, axis=1)
         if isinstance(state, NearestState):
-            place, partner, share, others, squared = _with_nearest(state.gram, norms, row[0], itself, function.order)
+            norms = np.sum(function.weights**2, axis=1)
+            place, partner, share, others, squared = _with_nearest(
+                state.gram, state.near, norms, row[0], itself, function.order
+            )
             if partner >= 0:
                 function.weights[partner] += others * function.weights[place]
-            close_up(state.gram, function.order, place, 1)
-            close_up(state.gram.T, function.order, place, 1)
+            _leave(state.gram, state.near, function.order, place)
         else:
-            squares = norms * np.maximum(diagonal - row[0] ** 2 / itself, 0.0)
-            place = int(squares.argmin())
-            share, squared = row[0, place] / itself, squares[place]
+            diagonal = self.kernel.diagonal(function.points)
+            place, share, squared = _on_the_new(function.weights, diagonal, row[0], itself)
         weight = weight + share * function.weights[place]
         drop(function, place)
-        return float(np.sqrt(squared)), weight, np.delete(row, place, axis=1)
+        return math.sqrt(squared), weight, np.delete(row, place, axis=1)
 
     def snapshot(self, state: SumState) -> dict[str, Array]:
-        """Return the function, the number of ``steps``, the rule's own ``numbers`` and, for nearest, the ``gram``."""
+        """Return the function, the number of ``steps``, ``numbers`` and, for nearest, ``gram`` and ``near``."""
         found = super().snapshot(state)
-        return {**found, "gram": state.gram.copy()} if isinstance(state, NearestState) else found
+        return (
+            {**found, "gram": state.gram.copy(), "near": state.near.astype(np.float64)}
+            if isinstance(state, NearestState)
+            else found
+        )
 
     def restore(self, state: SumState, arrays: Mapping[str, Array]) -> None:
         """Put the state where :meth:`snapshot` was taken."""
         super().restore(state, arrays)
         if isinstance(state, NearestState):
             state.gram[:] = arrays["gram"]
+            state.near[:] = arrays["near"]
 
 
 @njit(cache=True)
 def _with_nearest(
-    gram: Array, norms: Array, row: Array, itself: float, order: int
+    gram: Array, neighbors: npt.NDArray[np.int64], norms: Array, row: Array, itself: float, order: int
 ) -> tuple[int, int, float, float, float]:
     """Find the element r that loses least when projected on kappa(x, .) and its own nearest neighbour n.
 
@@ -180,11 +185,7 @@ def _with_nearest(
     """
     best, partner, mine, theirs, least = 0, -1, 0.0, 0.0, np.inf
     for r in range(order):
-        near, distance = -1, np.inf
-        for j in range(order):
-            between = gram[j, j] - 2.0 * gram[r, j]
-            if j != r and between < distance:
-                near, distance = j, between
+        near = neighbors[r]
         a, b = row[r], gram[r, near]
         determinant = itself * gram[near, near] - row[near] * row[near]
         if determinant > DEPENDENT * itself * gram[near, near]:
@@ -197,3 +198,56 @@ def _with_nearest(
         if squared < least:
             best, partner, mine, theirs, least = r, found, first, second, squared
     return best, partner, mine, theirs, least
+
+
+@njit(cache=True)
+def _nearest(gram: Array, order: int, r: int) -> int:
+    """Find the element nearest to r in the Hilbert norm, the oldest of equal ones; -1 without another."""
+    near, least = -1, np.inf
+    for j in range(order):
+        distance = gram[j, j] - 2.0 * gram[r, j]
+        if j != r and distance < least:
+            near, least = j, distance
+    return near
+
+
+@njit(cache=True)
+def _come(gram: Array, near: npt.NDArray[np.int64], order: int, row: Array, itself: float) -> None:
+    """Append an element with its kernel row (M,)."""
+    for r in range(order):
+        gram[order, r] = row[r]
+        gram[r, order] = row[r]
+    gram[order, order] = itself
+    near[order] = _nearest(gram, order, order)
+    for r in range(order):
+        j = near[r]
+        if j < 0 or itself - 2.0 * row[r] < gram[j, j] - 2.0 * gram[r, j]:
+            near[r] = order
+
+
+@njit(cache=True)
+def _leave(gram: Array, near: npt.NDArray[np.int64], order: int, place: int) -> None:
+    """Take the element at ``place`` out."""
+    close_up(gram, order, place, 1)
+    close_up(gram.T, order, place, 1)
+    for r in range(place, order - 1):
+        near[r] = near[r + 1]
+    for r in range(order - 1):
+        if near[r] == place:
+            near[r] = _nearest(gram, order - 1, r)
+        elif near[r] > place:
+            near[r] -= 1
+
+
+@njit(cache=True)
+def _on_the_new(weights: Array, diagonal: Array, row: Array, itself: float) -> tuple[int, float, float]:
+    """Find the element r that loses least when projected on kappa(x, .); returns r, its share and the squared loss."""
+    best, least = 0, np.inf
+    for r in range(len(weights)):
+        squared = 0.0
+        for c in range(weights.shape[1]):
+            squared += weights[r, c] * weights[r, c]
+        squared *= max(diagonal[r] - row[r] * row[r] / itself, 0.0)
+        if squared < least:
+            best, least = r, squared
+    return best, row[best] / itself, least

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.expansion import Expansion
 from kernelswarm.agents.kernel_descent import KernelDescent, SumState, check_budget_size
-from kernelswarm.agents.kernel_sum import KernelSum, add, close_up, drop
+from kernelswarm.agents.kernel_sum import KernelSum, add, close_up, drop, squared_norms
 from kernelswarm.agents.kernels import Gaussian
 from kernelswarm.agents.merging import best_partner, merge
 from kernelswarm.agents.polk import DEFECT_LIMIT, inspection_due
@@ -81,8 +81,7 @@ class Bsgd(KernelDescent):
 
 def smallest(function: KernelSum) -> int:
     """Return the place of the element of least Hilbert norm, the oldest of equal ones."""
-    squares = np.sum(function.weights**2, axis=1) * function.kernel.diagonal(function.points)
-    return int(squares.argmin())
+    return int(squared_norms(function).argmin())
 
 
 def project(

@@ -144,12 +144,16 @@ def drop(function: KernelSum, place: int, count: int = 1) -> float:
     float
         The sum of the elements' Hilbert norms, which bounds that of the change.
     """
-    gone = slice(place, place + count)
-    squares = np.sum(function.weights[gone] ** 2, axis=1) * function.kernel.diagonal(function.points[gone])
-    close_up(function.points_buffer, function.order, place, count)
-    close_up(function.weights_buffer, function.order, place, count)
+    diagonal = function.kernel.diagonal(function.points[place : place + count])
+    lost = _drop(function.points_buffer, function.weights_buffer, function.order, place, count, diagonal)
     function.order -= count
-    return float(np.sum(np.sqrt(squares)))
+    return float(lost)
+
+
+def squared_norms(function: KernelSum) -> Array:
+    """Return ``||W_m||^2 kappa(d_m, d_m)``, the squared Hilbert norms of the elements, (M,)."""
+    squares: Array = _squared_norms(function.weights_buffer, function.order, function.kernel.diagonal(function.points))
+    return squares
 
 
 def place_of(function: KernelSum, point: Array) -> int:
@@ -198,3 +202,27 @@ def close_up(rows: Array, order: int, place: int, count: int) -> None:
     """Move rows up over ``count`` of them that leave, so that the oldest stays first."""
     for m in range(place, order - count):
         rows[m] = rows[m + count]
+
+
+@njit(cache=True)
+def _drop(points: Array, weights: Array, order: int, place: int, count: int, diagonal: Array) -> float:
+    lost = 0.0
+    for m in range(count):
+        squared = 0.0
+        for c in range(weights.shape[1]):
+            squared += weights[place + m, c] * weights[place + m, c]
+        lost += math.sqrt(squared * diagonal[m])
+    close_up(points, order, place, count)
+    close_up(weights, order, place, count)
+    return lost
+
+
+@njit(cache=True)
+def _squared_norms(weights: Array, order: int, diagonal: Array) -> Array:
+    squares = np.empty(order)
+    for m in range(order):
+        total = 0.0
+        for c in range(weights.shape[1]):
+            total += weights[m, c] * weights[m, c]
+        squares[m] = total * diagonal[m]
+    return squares
