@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from kernelswarm.agents.expansion import Expansion
+from kernelswarm.agents.kernel_sum import KernelSum
 from kernelswarm.agents.kernels import Kernel
 from kernelswarm.agents.learner import Evaluation
 from kernelswarm.agents.losses import Loss
@@ -46,10 +46,31 @@ class DescentInSpace(Descent):
         rows, values = state.function.rows_and_values(points)
         return Evaluation(points, rows, values)
 
-    def function_from(self, arrays: Mapping[str, Array]) -> Expansion:
+    def function_from(self, arrays: Mapping[str, Array]) -> KernelSum:
         """Rebuild a function from its saved arrays, for evaluation."""
         points, weights = arrays["points"], arrays["weights"]
-        return Expansion(self.kernel, points.shape[1], weights.shape[1]).assign(points, weights)
+        return KernelSum(self.kernel, points.shape[1], weights.shape[1]).assign(points, weights)
+
+
+def explicit_or_implicit(
+    kernel: Kernel,
+    eta: float,
+    evaluations: Sequence[Evaluation],
+    gradients: Sequence[Array],
+    curvatures: Sequence[float] | None,
+) -> tuple[Array, Array, Array]:
+    """Put all points of a step together; returns the points (N, p), their kernel rows (N, M) and weights (N, C)."""
+    if len(evaluations) == 1:
+        points, rows, _ = evaluations[0]
+        if curvatures is None:
+            return points, rows, gradients[0] * (-eta / len(points))
+    else:
+        points = np.concatenate([evaluation.points for evaluation in evaluations])
+        rows = np.concatenate([evaluation.rows for evaluation in evaluations])
+    if curvatures is not None:
+        return points, rows, implicit_weights(eta, gradients, curvatures, kernel.cross(points, points))
+    weights = [gradient * (-eta / max(len(gradient), 1)) for gradient in gradients]
+    return points, rows, np.concatenate(weights)
 
 
 def check_step(step_size: Schedule, regularization: float, batch_size: int) -> None:

@@ -1,4 +1,4 @@
-"""A function in a reproducing kernel Hilbert space, held as a kernel expansion over a dictionary."""
+"""A function in a reproducing kernel Hilbert space, held as a kernel expansion with what compresses it."""
 
 import math
 from collections.abc import Mapping
@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
 
-from kernelswarm.agents import blocked_komp, komp
+from kernelswarm.agents import blocked_komp, inverse_factor, komp
+from kernelswarm.agents.kernel_sum import KernelSum
 from kernelswarm.agents.kernels import Kernel
 
 Array = npt.NDArray[np.float64]
@@ -17,44 +18,19 @@ BLOCKED_FROM_SAMPLES = 8
 """A step of so many points on so large a dictionary is faster with matrix-matrix products, and decides the same."""
 
 
-class Expansion:
+class Expansion(KernelSum):
     """The function ``f(x) = sum_m W[m] kappa(D[m], x)``, with the factor that compresses it.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel kappa.
-    inputs : int
-        p, the dimension of a point.
-    outputs : int
-        C, the number of functions that share the dictionary.
 
     Attributes
     ----------
-    order : int
-        M, the number of dictionary points.
-    points_buffer, weights_buffer, factor_buffer, precision_buffer : Array
-        The storage of which the first ``order`` rows (and columns) are in use; written only by :meth:`step`.
+    factor_buffer, precision_buffer : Array
+        The storage of the factor and of the diagonal of ``inv(K_DD)``; all buffers are written only by :meth:`step`.
     """
 
-    __slots__ = (
-        "factor_buffer",
-        "inputs",
-        "kernel",
-        "order",
-        "outputs",
-        "points_buffer",
-        "precision_buffer",
-        "weights_buffer",
-    )
+    __slots__ = ("factor_buffer", "precision_buffer")
 
     def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
-        self.kernel = kernel
-        self.inputs = inputs
-        self.outputs = outputs
-        self.order = 0
-        self.points_buffer: Array = np.zeros((0, inputs))
-        self.weights_buffer: Array = np.zeros((0, outputs))
+        super().__init__(kernel, inputs, outputs)
         self.factor_buffer: Array = np.zeros((0, 0))
         self.precision_buffer: Array = np.zeros(0)
 
@@ -65,54 +41,10 @@ class Expansion:
         expansion.rebuild()
         return expansion
 
-    def assign(self, points: Array, weights: Array) -> "Expansion":
-        """Take ``points`` (M, p) and ``weights`` (M, C) for evaluation; :meth:`rebuild` must precede a step."""
-        if len(points) > len(self.points_buffer):
-            self._grow(len(points))
-        self.order = len(points)
-        self.points_buffer[: self.order] = points
-        self.weights_buffer[: self.order] = weights
-        return self
-
-    @property
-    def points(self) -> Array:
-        """The dictionary D, (M, p), oldest point first."""
-        return self.points_buffer[: self.order]
-
-    @property
-    def weights(self) -> Array:
-        """The weights W, (M, C)."""
-        return self.weights_buffer[: self.order]
-
     @property
     def factor(self) -> Array:
         """The inverse Cholesky factor U of the Gram matrix, (M, M) lower triangular, ``U.T @ U = inv(K_DD)``."""
         return self.factor_buffer[: self.order, : self.order]
-
-    def rows(self, points: Array) -> Array:
-        """Compute the kernel between ``points`` (n, p) and the dictionary, (n, M)."""
-        return self.kernel.cross(points, self.points_buffer[: self.order])
-
-    def values(self, points: Array) -> Array:
-        """Evaluate f at ``points`` (n, p): (n, C)."""
-        return self.rows_and_values(points)[1]
-
-    def rows_and_values(self, points: Array) -> tuple[Array, Array]:
-        """Compute the kernel rows (n, M) of ``points`` (n, p) and from them the values of f, (n, C)."""
-        rows = self.kernel.cross(points, self.points_buffer[: self.order])
-        values = np.empty((len(points), self.outputs))
-        komp.combine(rows, self.weights_buffer, self.order, values)
-        return rows, values
-
-    def inner(self, other: "Expansion") -> float:
-        """Compute the Hilbert inner product ``<f, g>``, summed over the outputs; both must have the same kernel."""
-        if self.kernel != other.kernel:
-            raise ValueError(f"the functions live in different spaces: {self.kernel} and {other.kernel}")
-        return float(np.sum((self.weights.T @ self.rows(other.points).T) * other.weights.T))
-
-    def arrays(self) -> dict[str, Array]:
-        """Return the dictionary ``points`` (M, p) and the ``weights`` (M, C), copied."""
-        return {"points": self.points.copy(), "weights": self.weights.copy()}
 
     def snapshot(self) -> dict[str, Array]:
         """Return ``points`` (M, p), ``weights`` (M, C), ``factor`` (M, M) and ``precision`` (M,), copied.
@@ -127,13 +59,6 @@ class Expansion:
         self.assign(arrays["points"], arrays["weights"])
         self.factor_buffer[: self.order, : self.order] = arrays["factor"]
         self.precision_buffer[: self.order] = arrays["precision"]
-
-    def distance(self, other: object) -> float:
-        """Compute the Hilbert distance ``||f - g||``; NaN unless the other function has the same kernel."""
-        if not isinstance(other, Expansion) or self.kernel != other.kernel:
-            return math.nan
-        squared = self.inner(self) - 2.0 * self.inner(other) + other.inner(other)
-        return math.sqrt(max(squared, 0.0))
 
     def step(self, points: Array, weights: Array, rows: Array, shrink: float, epsilon: float) -> tuple[float, int]:
         """Add ``sum_n weights[n] kappa(points[n], .)`` to ``shrink * f`` and compress within ``epsilon``.
@@ -172,6 +97,21 @@ class Expansion:
             math.inf if self.kernel.supremum is None else komp.DEPENDENT / self.kernel.supremum,
         )
         return error, changes
+
+    def remove(self, place: int) -> float:
+        """Take out the element at ``place`` and refit the others to f; returns the Hilbert norm of what is lost."""
+        squared = float(np.sum(self.weights[place] ** 2)) / float(self.precision_buffer[place])
+        inverse_factor.remove(
+            self.points_buffer,
+            self.weights_buffer,
+            self.factor_buffer,
+            self.precision_buffer,
+            self.order,
+            place,
+            np.empty(self.order),
+        )
+        self.order -= 1
+        return math.sqrt(squared)
 
     def defect(self) -> float:
         """Estimate ``max |U K_DD U' - I|`` from two fixed probe vectors, in O(M^2) beyond the Gram matrix."""
@@ -220,24 +160,13 @@ class Expansion:
         self.factor_buffer[: self.order, : self.order] = factor
         self.precision_buffer[: self.order] = np.sum(factor * factor, axis=0)
 
-    def reserve(self, points: int) -> None:
-        """Make room for so many more points."""
-        needed = self.order + points
-        if needed > len(self.points_buffer):
-            self._grow(needed)
-
     def _grow(self, needed: int) -> None:
-        capacity = max(needed, 16, len(self.points_buffer) * 3 // 2)
-        points = np.zeros((capacity, self.inputs))
-        weights = np.zeros((capacity, self.outputs))
+        super()._grow(needed)
+        capacity = len(self.points_buffer)
         factor = np.zeros((capacity, capacity))
         precision = np.zeros(capacity)
-        m = self.order
-        points[:m] = self.points
-        weights[:m] = self.weights
-        factor[:m, :m] = self.factor
-        precision[:m] = self.precision_buffer[:m]
-        self.points_buffer, self.weights_buffer = points, weights
+        factor[: self.order, : self.order] = self.factor
+        precision[: self.order] = self.precision_buffer[: self.order]
         self.factor_buffer, self.precision_buffer = factor, precision
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.budgets import Budget, Parsimony
-from kernelswarm.agents.descent import DescentInSpace, check_step, implicit_weights
+from kernelswarm.agents.descent import DescentInSpace, check_step, explicit_or_implicit
 from kernelswarm.agents.expansion import Expansion
 from kernelswarm.agents.kernels import Gaussian, Kernel
 from kernelswarm.agents.learner import Evaluation, Info
@@ -111,11 +111,7 @@ class Polk(DescentInSpace):
         """
         eta = self.step_size.at(state.steps)
         function = state.function
-        if len(evaluations) == 1 and curvatures is None:
-            points, rows = evaluations[0].points, evaluations[0].rows
-            weights = gradients[0] * (-eta / len(points))
-        else:
-            points, rows, weights = self._joined(eta, evaluations, gradients, curvatures)
+        points, rows, weights = explicit_or_implicit(self.kernel, eta, evaluations, gradients, curvatures)
         epsilon = self.budget.bound(eta, state.budget)
         error, changes = function.step(points, weights, rows, 1.0 - eta * self.regularization, epsilon)
         state.budget = self.budget.next(state.budget, function.order)
@@ -145,21 +141,3 @@ class Polk(DescentInSpace):
         state.function.restore(arrays)
         steps, changes, rebuilds, budget = arrays["progress"].tolist()
         state.steps, state.changes, state.rebuilds, state.budget = int(steps), int(changes), int(rebuilds), budget
-
-    def _joined(
-        self,
-        eta: float,
-        evaluations: Sequence[Evaluation],
-        gradients: Sequence[Array],
-        curvatures: Sequence[float] | None,
-    ) -> tuple[Array, Array, Array]:
-        """Put all points of the step together; returns the points, their kernel rows and their weights."""
-        if len(evaluations) == 1:
-            points, rows, _ = evaluations[0]
-        else:
-            points = np.concatenate([evaluation.points for evaluation in evaluations])
-            rows = np.concatenate([evaluation.rows for evaluation in evaluations])
-        if curvatures is not None:
-            return points, rows, implicit_weights(eta, gradients, curvatures, self.kernel.cross(points, points))
-        weights = [gradient * (-eta / max(len(gradient), 1)) for gradient in gradients]
-        return points, rows, np.concatenate(weights)

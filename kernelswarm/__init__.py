@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.naming import listed_parts_only
     from kernelswarm.simulations.parts import build as build_part
     from kernelswarm.simulations.plots import draw, draw_comparison
+    from kernelswarm.simulations.reproductions.running import reproduce
     from kernelswarm.simulations.result import Result
     from kernelswarm.simulations.run_folder import read as read_run
     from kernelswarm.simulations.run_folder import write as write_run
@@ -69,6 +70,7 @@ _PLACES = {
     "load_model": "model_files:load",
     "plot_model": "model_plot:plot_model",
     "read_run": "run_folder:read",
+    "reproduce": "reproductions.running:reproduce",
     "resume": "running:resume",
     "run": "running:run",
     "save_model": "model_files:save",
@@ -98,6 +100,7 @@ __all__ = [
     "load_model",
     "plot_model",
     "read_run",
+    "reproduce",
     "resume",
     "run",
     "save_model",

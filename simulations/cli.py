@@ -1,4 +1,4 @@
-"""The command line: kernelswarm run, resume, compare, plot, list, init, check.
+"""The command line: kernelswarm run, resume, compare, reproduce, plot, list, init, check.
 
 Results go to standard output, progress and errors to standard error. Exit codes: 0 done, 1 failed while running,
 2 refused input, 130 stopped by Ctrl-C. Everything heavy is imported inside the commands: --help must not wait for it.
@@ -184,6 +184,39 @@ def compare(
 
 
 @app.command()
+def reproduce(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which; all are listed when left out.")] = None,
+    data: Annotated[Path | None, typer.Option(help="File or folder of the data, where one is needed.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for table, numbers and figures; reproductions/NAME when left out.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer sets, samples and passes: a look.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.")] = 0,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Repeat a paper's experiment: prints what was published and what is measured, side by side."""
+    width = get_terminal_size((100, 24)).columns
+    if name is None:
+        from kernelswarm.simulations.reproductions.catalogue import catalogue
+
+        for entry in catalogue():
+            _print_entry(entry.name, entry.sentence, width)
+            if entry.data:
+                print(_indented(f"needs --data: {entry.data}", width))
+        return
+    from kernelswarm.simulations import progress
+    from kernelswarm.simulations.reproductions import report, running
+
+    place = Path("reproductions") / name if out is None else out
+    with progress.watch_reproduction(quiet) as observe, _warnings_in_one_line():
+        finding = running.reproduce(name, data, place, quick, seed, observe)
+    folder = finding.folder or place
+    print(report.as_text(finding, width))
+    print(f"folder  {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
+
+
+@app.command()
 def plot(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, or the folder of a comparison.")],
     out: Annotated[
@@ -225,8 +258,7 @@ def list_parts(
             continue
         print(plural)
         for name, sentence, keys in catalogue(singular):
-            print(f"  {name}")
-            print(textwrap.fill(sentence, width, initial_indent="      ", subsequent_indent="      "))
+            _print_entry(name, sentence, width)
             for key, default in keys.items():
                 print(f"      {key} = {default}" if not default.startswith("required") else f"      {key}  ({default})")
         print()
@@ -286,6 +318,15 @@ def _plan(path: Path, vary: Sequence[str] | None, seeds: int | None) -> Plan:
     from kernelswarm.simulations.comparison import parse_vary, read_compare
 
     return read_compare(path).with_options(parse_vary(vary or ()), seeds)
+
+
+def _print_entry(name: str, sentence: str, width: int) -> None:
+    print(f"  {name}")
+    print(_indented(sentence, width))
+
+
+def _indented(text: str, width: int) -> str:
+    return textwrap.fill(text, width, initial_indent="      ", subsequent_indent="      ")
 
 
 def _run_folders(path: Path) -> list[Path]:

@@ -20,8 +20,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.expansion import Expansion
 from kernelswarm.agents.function import Function, dictionary
+from kernelswarm.agents.kernel_sum import KernelSum
 from kernelswarm.agents.kernels import Kernel
 from kernelswarm.agents.linear import AffineFunction
 from kernelswarm.agents.losses import Loss, ProbabilisticLoss
@@ -40,7 +40,7 @@ VERSION = 1
 
 #: What a file calls a function that is no kernel expansion; one with a kernel needs no name.
 KINDS: dict[type, str] = {
-    Expansion: "",
+    KernelSum: "",
     CosineFunction: "cosines",
     AffineFunction: "affine",
     SubspaceFunction: "subspace",
@@ -66,7 +66,7 @@ class Model:
     Parameters
     ----------
     function : Function
-        f: an `Expansion` in a kernel, a `SubspaceFunction`, `CosineFunction` or `AffineFunction`, or one of your own.
+        f: a `KernelSum` or a `SubspaceFunction`, a `CosineFunction`, an `AffineFunction`, or one of your own.
     loss : Loss
         The loss it was trained with.
     classes : array, optional
@@ -77,10 +77,10 @@ class Model:
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelswarm.agents.expansion import Expansion
+    >>> from kernelswarm.agents.kernel_sum import KernelSum
     >>> from kernelswarm.agents.kernels import Gaussian
     >>> from kernelswarm.agents.losses import Squared
-    >>> function = Expansion(Gaussian(), 1, 1).assign(points=np.array([[0.0]]), weights=np.array([[2.0]]))
+    >>> function = KernelSum(Gaussian(), 1, 1).assign(points=np.array([[0.0]]), weights=np.array([[2.0]]))
     >>> model = Model(function, Squared())
     >>> model.predict(np.array([[0.0], [9.0]])).round(6)
     array([2., 0.])
@@ -98,8 +98,8 @@ class Model:
 
     @property
     def kernel(self) -> Kernel | None:
-        """The kernel of a kernel expansion, or of a subspace's function; None for other functions."""
-        return self.function.kernel if isinstance(self.function, Expansion | SubspaceFunction) else None
+        """The kernel of a kernel expansion or a subspace's function; None for other functions."""
+        return self.function.kernel if isinstance(self.function, KernelSum | SubspaceFunction) else None
 
     @property
     def points(self) -> Array:
@@ -326,7 +326,7 @@ def _in_kernel(kernel: Kernel, arrays: Mapping[str, Array]) -> Function:
     if "basis" in arrays:
         return SubspaceFunction(kernel, *(arrays[name] for name in SUBSPACE))
     points, weights = arrays["points"], arrays["weights"]
-    return Expansion(kernel, points.shape[1], weights.shape[1]).assign(points, weights)
+    return KernelSum(kernel, points.shape[1], weights.shape[1]).assign(points, weights)
 
 
 def _checked(

@@ -48,7 +48,7 @@ def draw(result: Result, folder: Path) -> list[Path]:
     except InputError as error:
         warnings.warn(f"the models are not drawn, their configuration cannot be built here: {error}", stacklevel=2)
         learned = None
-    with _look():
+    with look():
         drawn = [
             _risk(result, folder),
             _stacked(result, folder, "model_order", [curves.model_order]),
@@ -86,7 +86,7 @@ def draw_comparison(comparison: Comparison, folder: Path) -> list[Path]:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     drawn: list[Path] = []
-    with _look():
+    with look():
         for column in cells.COLUMNS:
             path = _courses(comparison, column, folder)
             drawn += [] if path is None else [path]
@@ -96,7 +96,7 @@ def draw_comparison(comparison: Comparison, folder: Path) -> list[Path]:
             for place, (ax, column) in enumerate(zip(axes, measured, strict=True)):
                 cells.dots(ax, comparison, column, named=place % COLUMNS == 0)
             figure.suptitle(cells.caption(comparison, "ticks: the seeds"))
-            drawn.append(_save(figure, folder / "final.png"))
+            drawn.append(save(figure, folder / "final.png"))
     return drawn
 
 
@@ -131,7 +131,7 @@ def _courses(comparison: Comparison, column: str, folder: Path) -> Path | None:
     _keep_outer_labels(axes, columns)
     figure.suptitle(cells.caption(comparison))
     _legend(figure, _entries(axes))
-    return _save(figure, folder / f"{column}.png")
+    return save(figure, folder / f"{column}.png")
 
 
 def _risk(result: Result, folder: Path) -> Path | None:
@@ -145,7 +145,7 @@ def _risk(result: Result, folder: Path) -> Path | None:
             ax.remove()
     figure.suptitle(f"{_title(result)}\n{BAND}")
     _legend(figure, _entries(kept))
-    return _save(figure, folder / "risk.png")
+    return save(figure, folder / "risk.png")
 
 
 def _risk_panel(axes: Axes, result: Result) -> bool:
@@ -168,7 +168,7 @@ def _stacked(result: Result, folder: Path, name: str, panels: Sequence[Callable[
         if ax.get_legend_handles_labels()[1]:
             ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
     figure.suptitle(f"{_title(result)}\n{BAND}")
-    return _save(figure, folder / f"{name}.png")
+    return save(figure, folder / f"{name}.png")
 
 
 def _network(result: Result, learned: Learned | None, folder: Path) -> Path | None:
@@ -193,7 +193,7 @@ def _network(result: Result, learned: Learned | None, folder: Path) -> Path | No
         )
         figure.colorbar(edges, ax=ax, location="bottom", shrink=0.85, aspect=35, label=label)
     figure.suptitle(_title(result))
-    return _save(figure, folder / "network.png")
+    return save(figure, folder / "network.png")
 
 
 def _functions(learned: Learned, stream: Reopened, folder: Path) -> Path:
@@ -222,7 +222,7 @@ def _functions(learned: Learned, stream: Reopened, folder: Path) -> Path:
         note = f"\nthe first {len(shown)} of {len(order)} nodes" if len(shown) < len(order) else ""
     figure.suptitle(_title(learned.result) + note + _without(stream))
     _legend(figure, _entries(axes))
-    return _save(figure, folder / "functions.png")
+    return save(figure, folder / "functions.png")
 
 
 def _regions(learned: Learned, stream: Reopened, folder: Path) -> Path:
@@ -253,11 +253,11 @@ def _regions(learned: Learned, stream: Reopened, folder: Path) -> Path:
     known = stream.source is not None and stream.source.truth is not None
     entries = regions.legend_entries(classes, marked=learned.written_in_points, known=known)
     _legend(figure, {str(entry.get_label()): entry for entry in entries})
-    return _save(figure, folder / "regions.png")
+    return save(figure, folder / "regions.png")
 
 
 @contextmanager
-def _look() -> Iterator[None]:
+def look() -> Iterator[None]:
     """The project's style whatever the user's matplotlibrc says, so that a run draws the same picture everywhere."""
     import matplotlib.pyplot as plt
 
@@ -345,9 +345,13 @@ def _without(stream: Reopened) -> str:
     return f"\nwithout truth and samples: {stream.missing[:90]}" if stream.source is None else ""
 
 
-def _save(figure: Figure, path: Path) -> Path:
-    """Write the figure under a temporary name and rename it; no software version, so equal figures are equal files."""
+def save(figure: Figure, path: Path) -> Path:
+    """Write the figure, as PNG or PDF by the path's ending, under a temporary name and rename it.
+
+    Neither software version nor date goes into the file, so that equal figures are equal files.
+    """
+    ending = path.suffix.removeprefix(".")
     partial = path.with_name(f".{path.name}.part")
-    figure.savefig(partial, format="png", metadata={"Software": None})
+    figure.savefig(partial, format=ending, metadata={"CreationDate" if ending == "pdf" else "Software": None})
     os.replace(partial, path)
     return path

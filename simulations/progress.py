@@ -96,6 +96,24 @@ def watch_comparison(
         yield observe
 
 
+@contextmanager
+def watch_reproduction(quiet: bool, console: Console | None = None) -> Iterator[Callable[[str, float], None] | None]:
+    """Show on standard error what a reproduction is doing and how much is done; yields its observer."""
+    console = Console(stderr=True) if console is None else console
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    columns = (
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Display(*columns, console=console, transient=True) as display:
+        task = display.add_task("starting", total=1.0)
+        yield lambda what, share: display.update(task, description=what, completed=share)
+
+
 def figures(row: object) -> str:
     """Return the network's risk and mean model order of a record's row in words, empty without a row.
 

@@ -84,9 +84,9 @@ def write(result: Result, folder: str | Path) -> Path:
         The disk is full or the place may not be written; nothing is left behind.
     """
     folder = Path(folder)
-    with _unfinished(folder.parent, folder) as unfinished:
+    with unfinished_folder(folder.parent, folder) as unfinished:
         _write_files(result, unfinished)
-        return _rename(unfinished, folder)
+        return take_name(unfinished, folder)
 
 
 def begin(config: Mapping[str, Any], graph: Graph, folder: Path) -> Path:
@@ -97,10 +97,10 @@ def begin(config: Mapping[str, Any], graph: Graph, folder: Path) -> Path:
     SimulationError
         As :func:`write`.
     """
-    with _unfinished(folder.parent, folder) as unfinished:
+    with unfinished_folder(folder.parent, folder) as unfinished:
         write_config(config, unfinished)
         write_graph(graph, unfinished / "graph.graphml")
-        return _rename(unfinished, folder)
+        return take_name(unfinished, folder)
 
 
 def complete(result: Result, folder: Path) -> Result:
@@ -114,7 +114,7 @@ def complete(result: Result, folder: Path) -> Result:
     SimulationError
         As :func:`write`.
     """
-    with _unfinished(folder, folder) as unfinished:
+    with unfinished_folder(folder, folder) as unfinished:
         _write_files(result, unfinished)
         (folder / "summary.json").unlink(missing_ok=True)
         for name in FILES:
@@ -134,14 +134,14 @@ def write_config(config: Mapping[str, Any], folder: Path) -> None:
 
 
 @contextmanager
-def _unfinished(place: Path, folder: Path) -> Iterator[Path]:
+def unfinished_folder(place: Path, folder: Path) -> Iterator[Path]:
     """Make a hidden folder in a place that disappears again, unless it is renamed; OSErrors are said of the folder."""
     unfinished = place / f".{folder.name}.{secrets.token_hex(4)}.part"
     try:
         unfinished.mkdir(parents=True)
         yield unfinished
     except OSError as error:
-        raise SimulationError(f"the run folder {folder} could not be written: {error.strerror or error}") from error
+        raise SimulationError(f"the folder {folder} could not be written: {error.strerror or error}") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -221,8 +221,13 @@ def _write_files(result: Result, folder: Path) -> None:
         write_table(table, folder / f"{name}.parquet")
     np.savez(folder / "models.npz", allow_pickle=False, **result.models)
     write_graph(result.graph, folder / "graph.graphml")
-    summary = json.dumps(_finite(plain(result.summary)), indent=2, ensure_ascii=False, allow_nan=False)
-    (folder / "summary.json").write_text(summary + "\n", encoding="utf-8")
+    write_summary(result.summary, folder)
+
+
+def write_summary(summary: Mapping[str, Any], folder: Path) -> None:
+    """Write ``summary.json``: infinities and NaN, which JSON does not have, as null."""
+    text = json.dumps(_finite(plain(summary)), indent=2, ensure_ascii=False, allow_nan=False)
+    (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
 
 
 def write_graph(graph: Graph, path: Path) -> None:
@@ -245,7 +250,8 @@ def _scalars(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {str(key): value for key, value in attributes.items() if isinstance(value, str | int | float)}
 
 
-def _rename(unfinished: Path, folder: Path) -> Path:
+def take_name(unfinished: Path, folder: Path) -> Path:
+    """Rename a complete folder to ``folder``, or to the first of ``folder-2``, ... that is free; returns it."""
     while True:
         target = free(folder)
         try:

@@ -93,7 +93,7 @@ def as_csv(comparison: Comparison) -> str:
         ]
         for row in comparison.rows()
     ]
-    return _csv([header, *lines])
+    return comma_separated([header, *lines])
 
 
 def runs_csv(comparison: Comparison) -> str:
@@ -106,7 +106,7 @@ def runs_csv(comparison: Comparison) -> str:
             folder = run.folder.relative_to(comparison.folder).as_posix()
         figures = [_exact(run.final.get(name, math.nan)) for name in METRICS]
         lines.append([*comparison.cells[run.cell].labels, str(run.seed), *figures, folder, run.failure])
-    return _csv([header, *lines])
+    return comma_separated([header, *lines])
 
 
 def as_markdown(comparison: Comparison) -> str:
@@ -116,7 +116,7 @@ def as_markdown(comparison: Comparison) -> str:
         return f"**{pair(mean, spread)}**" if best else pair(mean, spread)
 
     rows = comparison.rows()
-    labels = [[_markdown(text) for text in column] for column in _label_columns(comparison, rows)]
+    labels = [[markdown(text) for text in column] for column in _label_columns(comparison, rows)]
     columns = [
         *labels,
         *([heading, *cells] for heading, cells in _figure_columns(comparison, rows, cell)),
@@ -124,7 +124,7 @@ def as_markdown(comparison: Comparison) -> str:
     ]
     lines = [f"| {' | '.join(line)} |" for line in zip(*columns, strict=True)]
     rule = "|" + " --- |" * len(labels) + " ---: |" * (len(columns) - len(labels))
-    notes = "".join(f"\n{_markdown(note)}\n" for note in _notes(comparison, rows))
+    notes = "".join(f"\n{markdown(note)}\n" for note in _notes(comparison, rows))
     return "\n".join([lines[0], rule, *lines[1:]]) + "\n" + notes
 
 
@@ -286,7 +286,8 @@ def _aligned(labels: Sequence[Sequence[str]], figures: Sequence[Sequence[str]]) 
     return "\n".join([lines[0], rule, *lines[1:]])
 
 
-def _markdown(text: str) -> str:
+def markdown(text: str) -> str:
+    """Return ``text`` in one line so that Markdown shows it as it is."""
     return " ".join(text.split()).replace("|", r"\|").replace("*", r"\*").replace("_", r"\_")
 
 
@@ -294,7 +295,8 @@ def _exact(value: float) -> str:
     return repr(float(value)) if math.isfinite(value) else ""
 
 
-def _csv(lines: Sequence[Sequence[str]]) -> str:
+def comma_separated(lines: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells as the text of a CSV file."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)
     return text.getvalue()

@@ -20,6 +20,7 @@ from kernelswarm.simulations.checkpoint import Checkpoint, Damaged, paths, write
 from kernelswarm.simulations.checkpoints import newest
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.naming import PARTS
 from kernelswarm.simulations.network import open_network
 from kernelswarm.simulations.partition import partition
 from kernelswarm.simulations.running import resume, run
@@ -250,7 +251,7 @@ def test_other_versions_are_named(tmp_path: Path) -> None:
         resume(folder)
 
 
-@pytest.mark.parametrize("learner", ["polk", "nystroem", "random_features", "linear", "okfe", "okfeb"])
+@pytest.mark.parametrize("learner", PARTS["learner"])
 def test_snapshots_are_copies_that_say_all(learner: str) -> None:
     keys: dict[str, Any] = {"learner": {"name": learner, "step_size": 0.1, "batch_size": 2}}
     lived, again = engine(**keys), engine(**keys)

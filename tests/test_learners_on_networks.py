@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from kernelswarm.simulations.parts import build
 from kernelswarm.simulations.plots import draw
 from kernelswarm.simulations.ray_backend import Ray, keep_ray
 from kernelswarm.simulations.run_folder import read, write
+from kernelswarm.simulations.running import resume, run
 from kernelswarm.simulations.serial import SerialEngine
 from kernelswarm.simulations.simulation import simulate
 
@@ -33,6 +36,15 @@ SIZES: dict[str, dict[str, object]] = {
     "linear": {},
     "okfe": {"kernel": KERNEL, "rank": 8},
     "okfeb": {"kernel": KERNEL, "rank": 8, "budget_size": 20},
+    "ogd": {"kernel": KERNEL},
+    "norma": {"kernel": KERNEL, "regularization": 0.01, "budget_size": 150},
+    "bsgd": {"kernel": KERNEL, "budget_size": 25, "maintenance": "merging"},
+    "npbsgd": {"kernel": KERNEL, "budget_size": 40},
+    "bogd": {"kernel": KERNEL, "budget_size": 100},
+    "perceptron": {"kernel": KERNEL},
+    "forgetron": {"kernel": KERNEL, "budget_size": 300},
+    "projectron": {"kernel": KERNEL, "budget_size": 25},
+    "bpa": {"kernel": KERNEL, "budget_size": 25, "maintenance": "nearest"},
 }
 PROTOCOLS = [
     {"name": name, "form": form, "step": step}
@@ -40,6 +52,7 @@ PROTOCOLS = [
     for form in ("one_sided", "symmetric")
     for step in ("explicit", "implicit")
 ]
+BUDGETED = [["ogd", "norma", "bsgd", "npbsgd"], ["bogd", "forgetron", "projectron", "bpa"]]
 EVERY = pytest.mark.parametrize("name", SIZES)
 
 
@@ -114,6 +127,24 @@ def test_ray_has_the_serial_backends_bits(name: str) -> None:
         np.testing.assert_array_equal(found.nodes[column], wanted.nodes[column])
 
 
+@pytest.mark.usefixtures("ray_session")
+@pytest.mark.parametrize("names", BUDGETED, ids=" ".join)
+def test_ray_and_a_resumed_run_have_the_serial_backends_bits(names: list[str], tmp_path: Path) -> None:
+    # Node by node another learner, so that few runs hold all of them to it.
+    own = [
+        {"nodes": [node], "learner": {"name": name, "step_size": 0.1, **SIZES[name]}}
+        for node, name in zip(sorted(GRAPH), names, strict=False)
+    ]
+    protocol = {"name": "consensus", "form": "symmetric", "step": "implicit"}
+    description = experiment("ogd", protocol, {"name": "sensor_field", "noise": 0.2}, node=own, rounds=60)
+    with keep_ray():
+        wanted, found = simulate(description), simulate(description.with_changes({"backend": Ray(nodes_per_actor=2)}))
+    assert found.summary["digest"] == wanted.summary["digest"]
+    run(description.with_changes({"rounds": 25, "checkpoint_every": 25}), tmp_path / "run")
+    resumed = resume(tmp_path / "run", ["rounds=60"]).result
+    assert resumed.summary["digest"] == wanted.summary["digest"]
+
+
 @pytest.mark.parametrize("task", ["regression", "classification"])
 @EVERY
 def test_a_run_is_read_back_with_the_same_predictions(name: str, task: str, tmp_path) -> None:
@@ -130,8 +161,9 @@ def test_a_run_is_read_back_with_the_same_predictions(name: str, task: str, tmp_
     functions = {agent.node: agent.function for agent in engine.blocks[0].agents}
     result = simulate(description)
     write(result, tmp_path / "run")
-    draw(read(tmp_path / "run"), tmp_path / "figures")
-    assert (tmp_path / "figures" / ("functions.png" if regression else "regions.png")).exists()
+    if name in {"polk", "nystroem", "random_features", "linear"}:  # the others' functions are of the first one's kind
+        draw(read(tmp_path / "run"), tmp_path / "figures")
+        assert (tmp_path / "figures" / ("functions.png" if regression else "regions.png")).exists()
     for place, node in enumerate(GRAPH):
         points = network.source.nodes[place].held_out(0).points
         model = load(tmp_path / "run", node)
@@ -156,7 +188,7 @@ def test_the_saved_arrays_are_those_the_page_lists(name: str) -> None:
         "okfeb": {"points", "basis", "mixing", "coefficients"},
     }
     assert {name: set(arrays) for name, arrays in function_arrays(result.models).items()} == dict.fromkeys(
-        sorted(GRAPH), listed[name]
+        sorted(GRAPH), listed.get(name, listed["polk"])
     )
 
 

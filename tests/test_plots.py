@@ -176,13 +176,13 @@ def test_configuration_that_cannot_be_built_is_warned_about(tmp_path: Path) -> N
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """The figures that are saved while the test runs."""
     saved: list[Figure] = []
-    save = plots._save
+    save = plots.save
 
     def keep(figure: Figure, path: Path) -> Path:
         saved.append(figure)
         return save(figure, path)
 
-    monkeypatch.setattr(plots, "_save", keep)
+    monkeypatch.setattr(plots, "save", keep)
     return saved
 
 

@@ -1,7 +1,9 @@
 """The names of the reproductions: the one table."""
 
 # name -> "module:function". A new reproduction is one file and one line here; nothing is imported until it is named.
+# A module whose reproduction needs data says which in its constant DATA: the file, and where it is published.
 REPRODUCTIONS: dict[str, str] = {
+    "polk-multidist": "kernelswarm.simulations.reproductions.polk_multidist:reproduce",
     "okfeb-spheres": "kernelswarm.simulations.reproductions.okfeb_spheres:reproduce",
     "okfeb-manifold": "kernelswarm.simulations.reproductions.okfeb_manifold:reproduce",
     "okfeb-regression": "kernelswarm.simulations.reproductions.okfeb_regression:reproduce",

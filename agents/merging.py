@@ -1,0 +1,99 @@
+"""Merging two elements of a Gaussian kernel sum into the one point that stands best for both."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Array = npt.NDArray[np.float64]
+
+SHARE = (math.sqrt(5.0) - 1.0) / 2.0
+STEPS = 16
+"""Steps of the golden section search: the place of the new point is then known to 5e-4 of the way between the two."""
+
+
+@njit(cache=True)
+def best_partner(weights: Array, order: int, place: int, row: Array) -> tuple[int, float, float]:
+    """Find the element that merges best with the one at ``place``.
+
+    Element m and n become one at z = h x_m + (1 - h) x_n with the weight a_z = k^((1-h)^2) a_m + k^(h^2) a_n,
+    k = kappa(x_m, x_n), by which a_z kappa(z, .) is the projection of both; h in [0, 1] makes ||a_z|| largest. What is
+    lost is, squared, ||a_m||^2 + ||a_n||^2 + 2 k a_m.a_n - ||a_z||^2.
+
+    Parameters
+    ----------
+    weights : Array
+        (capacity, C).
+    order, place : int
+        M, and m.
+    row : Array
+        The kernel between x_m and all elements, (M,).
+
+    Returns
+    -------
+    tuple of int, float and float
+        n, h and the squared loss.
+    """
+    best, best_share, least = -1, 0.0, math.inf
+    mine = 0.0
+    for c in range(weights.shape[1]):
+        mine += weights[place, c] * weights[place, c]
+    for n in range(order):
+        if n == place:
+            continue
+        other, both = 0.0, 0.0
+        for c in range(weights.shape[1]):
+            other += weights[n, c] * weights[n, c]
+            both += weights[place, c] * weights[n, c]
+        whole = mine + other + 2.0 * row[n] * both
+        if row[n] <= 0.0:  # so far apart that the kernel has underflowed
+            share, kept = (1.0, mine) if mine > other else (0.0, other)
+        else:
+            share, kept = _largest(math.log(row[n]), mine, other, both)
+        if whole - kept < least:
+            best, best_share, least = n, share, whole - kept
+    return best, best_share, max(least, 0.0)
+
+
+@njit(cache=True)
+def _largest(logarithm: float, mine: float, other: float, both: float) -> tuple[float, float]:
+    """Maximise ``||a_z||^2`` over h by golden section search, the ends included."""
+    low, high = 0.0, 1.0
+    left, right = high - SHARE, SHARE
+    at_left, at_right = _norm(left, logarithm, mine, other, both), _norm(right, logarithm, mine, other, both)
+    for _ in range(STEPS):
+        if at_left >= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - SHARE * (high - low)
+            at_left = _norm(left, logarithm, mine, other, both)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + SHARE * (high - low)
+            at_right = _norm(right, logarithm, mine, other, both)
+    share, kept = (left, at_left) if at_left >= at_right else (right, at_right)
+    for end in (0.0, 1.0):
+        at_end = _norm(end, logarithm, mine, other, both)
+        if at_end > kept:
+            share, kept = end, at_end
+    return share, kept
+
+
+@njit(cache=True)
+def _norm(share: float, logarithm: float, mine: float, other: float, both: float) -> float:
+    first = math.exp(logarithm * (1.0 - share) * (1.0 - share))
+    second = math.exp(logarithm * share * share)
+    return mine * first * first + other * second * second + 2.0 * both * first * second
+
+
+@njit(cache=True)
+def merge(points: Array, weights: Array, place: int, partner: int, share: float, kernel: float) -> None:
+    """Put both elements together at ``place``; the partner is to leave."""
+    if kernel > 0.0:
+        first, second = kernel ** ((1.0 - share) ** 2), kernel ** (share**2)
+    else:
+        first, second = share, 1.0 - share
+    for i in range(points.shape[1]):
+        points[place, i] = share * points[place, i] + (1.0 - share) * points[partner, i]
+    for c in range(weights.shape[1]):
+        weights[place, c] = first * weights[place, c] + second * weights[partner, c]

@@ -1,0 +1,69 @@
+"""The reproductions that there are: their names, what each shows, and the data that some need."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from types import ModuleType
+from typing import NamedTuple, cast
+
+from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.reproductions.contract import Reproduce
+from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
+from kernelswarm.simulations.wording import nearest, shown
+
+
+class Entry(NamedTuple):
+    """One reproduction.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the table.
+    sentence : str
+        What it shows, the first sentence of its function's docstring.
+    data : str
+        What ``--data`` must name and where it is published; empty where no data is needed. The constant ``DATA`` of
+        the reproduction's module.
+    """
+
+    name: str
+    sentence: str
+    data: str
+
+
+def catalogue() -> list[Entry]:
+    """Return all reproductions, in the order of the table."""
+    return [describe(name) for name in REPRODUCTIONS]
+
+
+def describe(name: str) -> Entry:
+    """Return what is known of one reproduction without running it.
+
+    Raises
+    ------
+    InputError
+        There is none of this name.
+    """
+    function = find(name)
+    sentence = (inspect.getdoc(function) or "").partition("\n\n")[0].replace("\n", " ")
+    return Entry(name, sentence, str(getattr(_module(name), "DATA", "")))
+
+
+def find(name: str) -> Reproduce:
+    """Return the function of a reproduction.
+
+    Raises
+    ------
+    InputError
+        There is none of this name; the message gives the nearest.
+    """
+    if name not in REPRODUCTIONS:
+        raise InputError(
+            f"there is no reproduction {shown(name)}{nearest(name, REPRODUCTIONS)} (known: {', '.join(REPRODUCTIONS)})"
+        )
+    return cast(Reproduce, getattr(_module(name), REPRODUCTIONS[name].partition(":")[2]))
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(REPRODUCTIONS[name].partition(":")[0])

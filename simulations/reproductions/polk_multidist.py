@@ -1,0 +1,269 @@
+"""POLK section 5 on multidist: five classes in the plane, learned in one pass."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.bsgd import Bsgd
+from kernelswarm.agents.budgets import Parsimony
+from kernelswarm.agents.kernels import Gaussian
+from kernelswarm.agents.learner import Learner
+from kernelswarm.agents.losses import Loss, MulticlassHinge, MulticlassLogistic
+from kernelswarm.agents.passes import learn
+from kernelswarm.agents.polk import Polk
+from kernelswarm.agents.schedules import Constant
+from kernelswarm.simulations.figures import style
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.streams.contract import HeldOut
+from kernelswarm.simulations.streams.gaussian_mixture import GaussianMixture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = npt.NDArray[np.float64]
+
+KERNEL = Gaussian(math.sqrt(0.6))
+SAMPLES, TEST, BATCH = 5000, 2500, 32
+PENALTIES = (0.1, 1.0, 10.0, 100.0)
+"""The values of LIBSVM's C, of which a fifth of the training samples chooses one."""
+
+RIVALS: tuple[Literal["removal", "projection", "merging"], ...] = ("removal", "projection", "merging")
+
+NEAR = 0.005
+"""An error this far above LIBSVM's is taken for "approximately the same"."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A row of the paper's table 2: a learner, and what is printed of it."""
+
+    label: str
+    learner: Learner
+    words: str
+    error: str
+    order: int
+    rival: bool = False
+
+    @property
+    def key(self) -> str:
+        """The label as a name of arrays."""
+        return re.sub(r"[^\w.]+", "_", self.label.lower())
+
+
+@dataclass
+class Course:
+    """What was measured of one setting on the draws of one radius, a list entry each."""
+
+    errors: list[float] = field(default_factory=list)
+    orders: list[float] = field(default_factory=list)
+    error_curves: list[Array] = field(default_factory=list)
+    order_curves: list[Array] = field(default_factory=list)
+
+
+@dataclass
+class Draws:
+    """The draws of one radius of the circle that the classes lie on."""
+
+    radius: float
+    words: str
+    bayes: list[float] = field(default_factory=list)
+    libsvm: list[float] = field(default_factory=list)
+    vectors: list[float] = field(default_factory=list)
+    courses: dict[str, Course] = field(default_factory=dict)
+
+
+def reproduce(request: Request) -> Reproduction:
+    """POLK, table 2 and figures 2 and 4: errors and model orders on multidist, beside batch LIBSVM and BSGD."""
+    draws, samples = (2, 1500) if request.quick else (5, SAMPLES)
+    settings = _settings()
+    groups = [Draws(1.0, "as printed, radius 1"), Draws(3.0, "radius 3")]
+    for place, group in enumerate(groups):
+        for draw in range(draws):
+            request.tell(f"{group.words}, draw {draw + 1} of {draws}", (place * draws + draw) / (len(groups) * draws))
+            _measure(group, settings, request.seed * draws + draw, samples)
+    claims = [claim for group in groups for claim in _errors(group, settings)]
+    claims += [_order(setting, groups) for setting in settings if not setting.rival]
+    arrays = {f"samples_{setting.key}": _places(setting, samples) for setting in settings}
+    for group in groups:
+        prefix = f"radius{group.radius:g}"
+        arrays |= {f"{prefix}_bayes_error": np.array(group.bayes), f"{prefix}_libsvm_error": np.array(group.libsvm)}
+        arrays[f"{prefix}_libsvm_vectors"] = np.array(group.vectors)
+        for setting in settings:
+            course = group.courses[setting.label]
+            arrays[f"{prefix}_error_{setting.key}"] = np.stack(course.error_curves)
+            arrays[f"{prefix}_order_{setting.key}"] = np.stack(course.order_curves)
+    return Reproduction(claims, _notes(groups), {"multidist": _figure(groups, settings, samples)}, arrays)
+
+
+def _settings() -> list[Setting]:
+    rows: list[tuple[Loss, float, str, int]] = [
+        (MulticlassHinge(), 0.04, "3.98% (table 2)", 16),
+        (MulticlassHinge(), 1e-4, "below that of K = 0.04 (figure 2)", 129),
+        (MulticlassLogistic(), 0.03, "4.36% (table 2)", 16),
+        (MulticlassLogistic(), 0.001, "between 4 and 5% (figure 4)", 75),
+    ]
+    rival = Bsgd(MulticlassHinge(), KERNEL, Constant(1.0), 1e-6, budget_size=16)
+    words = "s² = 0.6, η = 1, λ = 1e-6, b = 1, M = 16, one pass"
+    return [
+        *(_polk(loss, constant, error, order) for loss, constant, error, order in rows),
+        *(
+            Setting(
+                f"BSGD, hinge loss, {maintenance}",
+                replace(rival, maintenance=maintenance),
+                words,
+                "21.8% (table 2, which does not say how BSGD kept its budget)",
+                16,
+                rival=True,
+            )
+            for maintenance in RIVALS
+        ),
+    ]
+
+
+def _polk(loss: Loss, constant: float, error: str, order: int) -> Setting:
+    learner = Polk(loss, KERNEL, Constant(6.0), 1e-6, BATCH, Parsimony(constant))
+    name = "hinge" if isinstance(loss, MulticlassHinge) else "logistic"
+    words = f"s² = 0.6, η = 6, λ = 1e-6, b = {BATCH}, one pass"
+    return Setting(f"POLK, {name} loss, K = {constant:g}", learner, words, error, order)
+
+
+def _measure(group: Draws, settings: Sequence[Setting], seed: int, samples: int) -> None:
+    """Draw one problem, and learn it with every setting and with LIBSVM."""
+    source = GaussianMixture(radius=group.radius).open(1, seed, TEST, None)
+    (node,) = source.nodes
+    points, targets = node.draw(samples)
+    test = node.held_out(0)
+    group.bayes.append(float(source.facts["bayes_error"]))
+    error, vectors = _libsvm(points, targets, test)
+    group.libsvm.append(error)
+    group.vectors.append(float(vectors))
+    for setting in settings:
+        errors, orders = _run(setting, points, targets, test)
+        course = group.courses.setdefault(setting.label, Course())
+        last = _places(setting, samples) > 0.95 * samples
+        course.errors.append(float(errors[last].mean()))  # "averaged over the final 5%" of the samples, table 2
+        course.orders.append(float(orders[last].mean()))
+        course.error_curves.append(errors)
+        course.order_curves.append(orders)
+
+
+def _places(setting: Setting, samples: int) -> Array:
+    """The numbers of samples after which a setting is measured."""
+    return np.append(np.arange(BATCH, samples, BATCH), samples).astype(np.float64)
+
+
+def _run(setting: Setting, points: Array, targets: Array, test: HeldOut) -> tuple[Array, Array]:
+    """Learn in one pass; returns the test error and the model order on the way."""
+    learner = setting.learner
+    state = learner.init(points.shape[1], 5)
+    errors, orders = [], []
+    done = 0
+    for place in _places(setting, len(points)).astype(int):
+        learn(learner, state, points[done:place], targets[done:place])
+        done = place
+        function = learner.function(state)
+        errors.append(float(np.mean(learner.loss.decide(function.values(test.points)) != test.targets)))
+        orders.append(float(function.order))
+    return np.array(errors), np.array(orders)
+
+
+def _libsvm(points: Array, targets: Array, test: HeldOut) -> tuple[float, int]:
+    """Train LIBSVM with the same kernel; returns its test error and the number of support vectors."""
+    from sklearn.svm import SVC
+
+    labels, kept = targets[:, 0], len(points) * 4 // 5
+    scores = {}
+    for penalty in PENALTIES:
+        machine = SVC(C=penalty, gamma=1.0 / 1.2).fit(points[:kept], labels[:kept])
+        scores[penalty] = machine.score(points[kept:], labels[kept:])
+    best = max(PENALTIES, key=lambda penalty: scores[penalty])
+    machine = SVC(C=best, gamma=1.0 / 1.2).fit(points, labels)
+    return 1.0 - float(machine.score(test.points, test.targets[:, 0])), int(machine.n_support_.sum())
+
+
+def _errors(group: Draws, settings: Sequence[Setting]) -> list[Claim]:
+    claims = [
+        Claim(f"Bayes error, {group.words}", "", _percent(group.bayes), f"{len(group.bayes)} draws"),
+        Claim(
+            f"test error, LIBSVM, {group.words}",
+            "3.92% with 656 vectors (table 2)",
+            f"{_percent(group.libsvm)}; {_counts(group.vectors)} vectors",
+            "one against one, the same kernel, C from a validation set",
+        ),
+    ]
+    best = group.courses[settings[0].label].errors  # POLK at the order that the rivals are given
+    for setting in settings:
+        found = group.courses[setting.label].errors
+        holds = float(np.mean(np.subtract(found, group.libsvm))) <= NEAR
+        if setting.rival:
+            holds = float(np.mean(found)) > float(np.mean(best))
+        claims.append(
+            Claim(f"test error, {setting.label}, {group.words}", setting.error, _percent(found), setting.words, holds)
+        )
+    return claims
+
+
+def _order(setting: Setting, groups: Sequence[Draws]) -> Claim:
+    """The model order, which is judged on the draws as printed: the first group."""
+    measured = [f"{_counts(group.courses[setting.label].orders)} ({group.words})" for group in groups]
+    mean = float(np.mean(groups[0].courses[setting.label].orders))
+    near = abs(mean - setting.order) <= 0.25 * setting.order
+    return Claim(f"model order, {setting.label}", f"{setting.order}", "; ".join(measured), setting.words, near)
+
+
+def _percent(shares: Sequence[float]) -> str:
+    return f"{', '.join(f'{100.0 * share:.1f}' for share in shares)}; mean {100.0 * float(np.mean(shares)):.1f}%"
+
+
+def _counts(counts: Sequence[float]) -> str:
+    return f"{min(counts):.0f} to {max(counts):.0f}, mean {float(np.mean(counts)):.0f}"
+
+
+def _notes(groups: Sequence[Draws]) -> list[str]:
+    printed, spread = groups
+    return [
+        "The means of the fifteen Gaussians are random, and the draw of the paper is not published. As printed the "
+        f"Bayes error of these draws is {100 * min(printed.bayes):.0f} to {100 * max(printed.bayes):.0f}%, so that no "
+        "method could reach an error of 4% on them. So each error is given by draw, beside the Bayes error and "
+        "LIBSVM's on the same draw, and a second set of draws has its classes on a circle of radius "
+        f"{spread.radius:g}, where the Bayes errors are like the published errors.",
+        f'An error claim holds where POLK errs at most {100 * NEAR:.1f} points more than LIBSVM in the mean: "'
+        'approximately the same error rate with significantly fewer model points". A claim of BSGD holds where it errs '
+        "more than POLK with K = 0.04; the paper says that BSGD does not converge at 16 points. An order claim holds "
+        "where the mean over the draws as printed is within a quarter of the published one. Errors and orders are "
+        "means over the last 5% of the samples, as in table 2, on 2,500 test samples.",
+    ]
+
+
+def _figure(groups: Sequence[Draws], settings: Sequence[Setting], samples: int) -> Figure:
+    """Test error beyond LIBSVM's and model order against samples, means over the draws."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.4, 5.6), layout="constrained")
+    axes = figure.subplots(2, 2, sharex=True, sharey="row")
+    colors = (style.BLUE, style.SKY, style.VERMILLION, style.ORANGE, style.GREEN, style.PURPLE, style.GREY)
+    looks = zip(settings, colors, ("-", "--", "-", "--", "-.", "-.", "-."), strict=True)
+    for setting, color, dash in looks:
+        places = _places(setting, samples)
+        for column, group in enumerate(groups):
+            course = group.courses[setting.label]
+            beyond = np.stack(course.error_curves) - np.array(group.libsvm)[:, None]
+            axes[0, column].plot(places, 100.0 * beyond.mean(axis=0), color=color, linestyle=dash, label=setting.label)
+            axes[1, column].plot(places, np.stack(course.order_curves).mean(axis=0), color=color, linestyle=dash)
+    for column, group in enumerate(groups):
+        axes[0, column].set_title(f"{group.words}: Bayes error {100 * float(np.mean(group.bayes)):.1f}% in the mean")
+        axes[0, column].axhline(0.0, color=style.BLACK, linewidth=1.0, linestyle=":", label="LIBSVM")
+        axes[0, column].set_ylim(-1.0, 15.0)
+        axes[1, column].set_xlabel("samples")
+    axes[0, 0].set_ylabel("error beyond LIBSVM's (points)")
+    axes[1, 0].set_ylabel("model order")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    return figure
