@@ -250,7 +250,7 @@ def test_other_versions_are_named(tmp_path: Path) -> None:
         resume(folder)
 
 
-@pytest.mark.parametrize("learner", ["polk", "nystroem", "random_features", "linear"])
+@pytest.mark.parametrize("learner", PARTS["learner"])
 def test_snapshots_are_copies_that_say_all(learner: str) -> None:
     keys: dict[str, Any] = {"learner": {"name": learner, "step_size": 0.1, "batch_size": 2}}
     lived, again = engine(**keys), engine(**keys)

@@ -28,10 +28,14 @@ GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 KERNEL = {"name": "gaussian", "bandwidth": 0.4}
 SIZES: dict[str, dict[str, object]] = {
     "polk": {"kernel": KERNEL},
+    "colk": {"kernel": KERNEL, "dispersion": "variance"},
+    "policy_evaluation": {"kernel": KERNEL, "batch_size": 4, "discount": 0.5},
     "nystroem": {"kernel": KERNEL, "landmarks": 25},
     "random_features": {"kernel": KERNEL, "features": 60},
     "linear": {},
+    "rbf_network": {"kernel": {"name": "gaussian", "bandwidth": 0.1}, "centers": 12, "dispersion": "variance"},
 }
+TRANSITIONS = {"name": "markov_reward", "discount": 0.5}  # whatever other learners see, policy_evaluation sees these
 PROTOCOLS = [
     {"name": name, "form": form, "step": step}
     for name in ("consensus", "proximity")
@@ -39,10 +43,12 @@ PROTOCOLS = [
     for step in ("explicit", "implicit")
 ]
 EVERY = pytest.mark.parametrize("name", SIZES)
+EVERY_WITH_A_LOSS = pytest.mark.parametrize("name", [name for name in SIZES if name != "policy_evaluation"])
 
 
 def experiment(name: str, protocol: object, stream: object = "sine_regression", **keys: object) -> Experiment:
     learner = {"name": name, "step_size": 0.1, "batch_size": 2, **SIZES[name], **keys.pop("learner", {})}  # type: ignore[dict-item]
+    stream = TRANSITIONS if name == "policy_evaluation" else stream
     tables = {"topology": GRAPH, "stream": stream, "learner": learner, "protocol": protocol}
     return Experiment.from_dict({**tables, "rounds": 150, "evaluate_every": 75, **keys})
 
@@ -84,7 +90,7 @@ def test_penalty_draws_the_functions_together(name: str) -> None:
 
 @pytest.mark.parametrize("blocks", [[[0], [1], [2], [3]], [[0, 3], [1, 2]]], ids=str)
 @pytest.mark.parametrize("form", ["one_sided", "symmetric"])
-@EVERY
+@EVERY_WITH_A_LOSS
 def test_blocks_do_not_change_a_bit(name: str, form: str, blocks: list[list[int]]) -> None:
     description = experiment(name, {"name": "consensus", "form": form, "step": "implicit"}, "gaussian_mixture")
     description = description.with_changes({"learner.loss": "multiclass_logistic"})
@@ -100,7 +106,7 @@ def test_blocks_do_not_change_a_bit(name: str, form: str, blocks: list[list[int]
 
 
 @pytest.mark.usefixtures("ray_session")
-@pytest.mark.parametrize("name", ["nystroem", "random_features", "linear"])
+@pytest.mark.parametrize("name", ["colk", "policy_evaluation", "nystroem", "random_features", "linear", "rbf_network"])
 def test_ray_has_the_serial_backends_bits(name: str) -> None:
     description = experiment(
         name, {"name": "proximity", "form": "symmetric", "step": "implicit"}, {"name": "sensor_field", "noise": 0.2}
@@ -113,7 +119,7 @@ def test_ray_has_the_serial_backends_bits(name: str) -> None:
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
-@EVERY
+@EVERY_WITH_A_LOSS
 def test_a_run_is_read_back_with_the_same_predictions(name: str, task: str, tmp_path) -> None:
     regression = task == "regression"
     description = experiment(
@@ -147,9 +153,12 @@ def test_the_saved_arrays_are_those_the_page_lists(name: str) -> None:
     result = simulate(experiment(name, "isolated", rounds=5))
     listed = {
         "polk": {"points", "weights"},
+        "colk": {"points", "weights"},
+        "policy_evaluation": {"points", "weights"},
         "nystroem": {"points", "weights"},
         "random_features": {"frequencies", "phases", "weights"},
         "linear": {"weights", "intercept"},
+        "rbf_network": {"points", "weights"},
     }
     assert {name: set(arrays) for name, arrays in function_arrays(result.models).items()} == dict.fromkeys(
         sorted(GRAPH), listed[name]

@@ -50,6 +50,7 @@ CASES: dict[str, dict[str, Any]] = {
     "finite data": {"protocol": {"name": "consensus", "form": "symmetric"}, "stream": FINITE},
     "random features": {"protocol": ADAPTIVE, "learner": {"name": "random_features", "features": 40}},
     "nystroem": {"protocol": {"name": "consensus"}, "learner": {"name": "nystroem", "landmarks": 15}},
+    "colk": {"protocol": ADAPTIVE, "learner": {**POLK, "name": "colk", "dispersion": "semivariance"}, "stream": FINITE},
 }
 EVERY_CASE = pytest.mark.parametrize("case", CASES)
 
