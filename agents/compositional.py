@@ -1,8 +1,8 @@
 """Stochastic gradients of a mean loss plus a dispersion of it, from pairs of samples and a tracked mean.
 
 The objective ``E[l] + nu E[d(l, g)]``, g = E[l], has an expectation inside another, so that one sample gives no
-unbiased gradient of it. With pairs of independent samples (x, y), (x', y'), the second of which tracks g and carries its
-derivative, the gradient is (COLK eq. 24 and 47; SURVEY eq. 12)
+unbiased gradient of it. With pairs of independent samples (x, y), (x', y'), the second of which tracks g and carries
+its derivative, the gradient is (COLK eq. 24 and 47; SURVEY eq. 12)
 
     l'(f(x), y) kappa(x, .) + nu d'(l(f(x), y) - g) [ l'(f(x), y) kappa(x, .) - l'(f(x'), y') kappa(x', .) ]
 """
@@ -82,7 +82,9 @@ class Composition:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.weight < math.inf:
-            raise ValueError(f"dispersion_weight = {self.weight!r} must not be negative: 0 minimises the mean loss alone")
+            raise ValueError(
+                f"dispersion_weight = {self.weight!r} must not be negative: 0 minimises the mean loss alone"
+            )
         if self.rate.largest > 1.0:
             raise ValueError(f"tracking_rate = {self.rate.largest!r} must be in (0, 1]: 0.01 averages a hundred rounds")
 
@@ -133,9 +135,9 @@ class Composition:
     ) -> Sets:
         """Cut the node's own samples, which come first, into the first and the second samples of the pairs.
 
-        Second samples that nothing moves along are left out. So a weight of 0 without a coupling leaves, to the bit, the
-        step that a learner of single samples takes on the first ones. An implicit step takes the mean loss at the new
-        function in the first samples only; the dispersion stays explicit.
+        Second samples that nothing moves along are left out. So a weight of 0 without a coupling leaves, to the bit,
+        the step that a learner of single samples takes on the first ones. An implicit step takes the mean loss at the
+        new function in the first samples only; the dispersion stays explicit.
         """
         own, gradient = evaluations[0], gradients[0]
         stiffness = 0.0 if curvatures is None else curvatures[0] - self.loss.curvature
@@ -204,9 +206,10 @@ def _spread(slopes: Array, factors: Array, weight: float, centered: bool) -> Non
     scale = size / max(size - pairs, 1)
     for n in range(size):
         factor = weight * factors[n - n % 2]
+        share = scale
         if n % 2:
-            share = -scale * factor if centered else 0.0
-        else:
-            share = scale * (1.0 + factor) if n + 1 < size else scale
+            share *= -factor if centered else 0.0
+        elif n + 1 < size:
+            share *= 1.0 + factor
         for c in range(slopes.shape[1]):
             slopes[n, c] = share * slopes[n, c] if share != 0.0 else 0.0

@@ -1,8 +1,8 @@
 """Measures of the dispersion of the loss u = l(f(x), y), which risk-aware learners add to its mean.
 
-A dispersion is a mean over samples, ``D = E[d(u, g)]``, where the center g is one number for all samples: the mean loss,
-which has to be tracked since it is an expectation inside another one (COLK example 1), or a threshold that is learned
-along with the function.
+A dispersion is a mean over samples, ``D = E[d(u, g)]``, where the center g is one number for all samples: the mean
+loss, which has to be tracked since it is an expectation inside another one (COLK example 1), or a threshold that is
+learned along with the function.
 """
 
 import math
@@ -60,7 +60,8 @@ class Variance(_Centered):
 
     def slopes(self, losses: Array, center: float) -> Array:
         """Evaluate 2 (u - g): (n,)."""
-        return 2.0 * (losses - center)
+        slopes: Array = 2.0 * (losses - center)
+        return slopes
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class CentralMoments(_Centered):
 
 @dataclass(frozen=True)
 class Semivariance(_Centered):
-    """The semivariance of the loss, E[(u - E u)_+^2]: only losses above the mean count (COLK eq. 8; SURVEY section II-B).
+    """The semivariance of the loss, E[(u - E u)_+^2]: only losses above the mean count (COLK eq. 8; SURVEY II-B).
 
     The positive part (d)_+ is smoothed to the softplus s log(1 + exp(d / s)), which is s log 2 at d = 0.
 
@@ -131,9 +132,9 @@ class Semivariance(_Centered):
 class ConditionalValueAtRisk:
     """The conditional value at risk, the mean of the loss where it is above its quantile at ``level``.
 
-    By Rockafellar and Uryasev (J. Risk 2, 2000) it is ``min_g g + E[(u - g)_+] / (1 - level)``, and the best threshold g
-    is the quantile. It is learned along by stochastic subgradient descent, ``g <- g - s (1 - share above g / (1 -
-    level))``.
+    By Rockafellar and Uryasev (J. Risk 2, 2000) it is ``min_g g + E[(u - g)_+] / (1 - level)``, and the best threshold
+    g is the quantile. It is learned along by stochastic subgradient descent,
+    ``g <- g - s (1 - share above g / (1 - level))``.
 
     Parameters
     ----------
@@ -150,7 +151,9 @@ class ConditionalValueAtRisk:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.level < 1.0:
-            raise ValueError(f"level = {self.level!r} must be between 0 and 1: 0.9 averages the largest tenth of losses")
+            raise ValueError(
+                f"level = {self.level!r} must be between 0 and 1: 0.9 averages the largest tenth of losses"
+            )
 
     def values(self, losses: Array, center: float) -> Array:
         """Evaluate g + (u - g)_+ / (1 - level): (n,)."""
@@ -158,7 +161,7 @@ class ConditionalValueAtRisk:
 
     def slopes(self, losses: Array, center: float) -> Array:
         """Evaluate 1 / (1 - level) where u > g, else 0: (n,)."""
-        return (losses > center) * (1.0 / (1.0 - self.level))
+        return np.where(losses > center, 1.0 / (1.0 - self.level), 0.0)
 
     def descend(self, losses: Array, center: float, step: int) -> float:
         """Return the threshold after one step on these losses."""

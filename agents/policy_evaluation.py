@@ -38,7 +38,7 @@ class PolicyEvaluation(Polk):
 
         J(V) = E_x 1/2 (E_y[r + gamma V(y) - V(x) | x])^2 + lambda / 2 ||V||^2
 
-    Samples 2k and 2k + 1 of a round are x and y of a transition, and r is the target of x. The inner mean is a different
+    Samples 2k and 2k + 1 of a round are x and y of a transition, and r is the target of x. The inner mean is another
     one at every x, so what is tracked is a function g of the state, not a number: the mean residual at x. With the
     residuals delta = r + gamma V(y) - V(x) a step is the mean over the transitions of
 
@@ -94,15 +94,15 @@ class PolicyEvaluation(Polk):
         return None if self.kernel.supremum is None else 2.0 * self.kernel.supremum
 
     def init(self, inputs: int, outputs: int) -> PolicyState:
-        """Return the state of V = 0 and g = 0 on ``inputs`` dimensions; with several rewards there are several of each."""
+        """Return the state of V = 0 and g = 0 on ``inputs`` dimensions, one of each for every reward."""
         function = Expansion(self.kernel, inputs, outputs)
         return PolicyState(function, self.budget.start(), self.tracker.init(inputs, outputs))
 
     def gradient(self, state: PolicyState, own: Evaluation, targets: Array) -> Array:
         """Return the coefficients at the states, (n, C), whose mean over the n rows is the mean over the transitions.
 
-        They are ``-n / pairs g(x)`` at x and ``n / pairs gamma g(x)`` at y; a state left over at the end has 0. The state
-        keeps what g learns from with the step.
+        They are ``-n / pairs g(x)`` at x and ``n / pairs gamma g(x)`` at y; a state left over at the end has 0. What g
+        learns from with the step is kept.
         """
         pairs = len(targets) // 2
         tracked = self.tracker.evaluate(state.residual, np.ascontiguousarray(own.points[0 : 2 * pairs : 2]))

@@ -1,8 +1,8 @@
 """Time of a step of the risk-aware learners, against polk's at the same model order.
 
-All learn 2 x + 3 sin 6 x on [0, 1] from samples with noise, b a step, in one thread, called step by step as an agent does.
-The budget of each is steered to the same model order before the clock starts. policy_evaluation has two functions of
-that order.
+All learn 2 x + 3 sin 6 x on [0, 1] from samples with noise, b a step, in one thread, called step by step as an agent
+does. The budget of each is steered to the same model order before the clock starts. policy_evaluation has two functions
+of that order.
 
     python benchmarks/risk_learners.py
 """
@@ -69,9 +69,7 @@ def microseconds(order: int, size: int) -> dict[str, tuple[float, int]]:
             start = time.process_time()
             learn(learner, copied, *fresh)
             found[title].append(time.process_time() - start)
-    return {
-        title: (1e6 * min(spent) / STEPS, learners[title][1].function.order) for title, spent in found.items()
-    }
+    return {title: (1e6 * min(spent) / STEPS, learners[title][1].function.order) for title, spent in found.items()}
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ from kernelswarm.simulations.checkpoint import Checkpoint, Damaged, paths, write
 from kernelswarm.simulations.checkpoints import newest
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.naming import PARTS
 from kernelswarm.simulations.network import open_network
 from kernelswarm.simulations.partition import partition
 from kernelswarm.simulations.running import resume, run

@@ -121,7 +121,16 @@ def test_iterates_are_those_of_the_papers_equations(tracking: str) -> None:
     points, targets = data(generator, Squared(), 400)
     alpha, beta, nu, regularization, kernel = 0.05, 0.1, 0.2, 1e-3, Gaussian(0.8)
     learner = Colk(
-        Squared(), kernel, Constant(alpha), regularization, 2, Epsilon(0.0), CentralMoments(), nu, tracking, Constant(beta)
+        Squared(),
+        kernel,
+        Constant(alpha),
+        regularization,
+        2,
+        Epsilon(0.0),
+        CentralMoments(),
+        nu,
+        tracking,
+        Constant(beta),
     )
     state = learner.init(2, 1)
     dictionary, weights = np.zeros((0, 2)), np.zeros(0)
@@ -163,7 +172,12 @@ def test_iterates_are_those_of_the_papers_equations(tracking: str) -> None:
 @pytest.mark.parametrize("loss", [Squared(), Absolute(), MulticlassLogistic()], ids=lambda loss: type(loss).__name__)
 def test_weight_zero_is_polk_on_the_first_samples_to_the_bit(loss: Loss, size: int, implicit: bool) -> None:
     points, targets = data(np.random.default_rng(3), loss, 40 * size + 2 * (size - 1))
-    keys: dict[str, Any] = {"loss": loss, "kernel": Gaussian(0.5), "step_size": Diminishing(0.3), "budget": Quadratic(2.0)}
+    keys: dict[str, Any] = {
+        "loss": loss,
+        "kernel": Gaussian(0.5),
+        "step_size": Diminishing(0.3),
+        "budget": Quadratic(2.0),
+    }
     for dispersion in DISPERSIONS:
         colk = Colk(**keys, batch_size=2 * size, dispersion=dispersion, dispersion_weight=0.0)
         polk = Polk(**keys, batch_size=size)
@@ -210,7 +224,13 @@ def test_variance_moves_a_constant_to_where_the_closed_form_says(name: str, trac
     share, nu = 0.2, 1.0
     generator = np.random.default_rng(6)
     targets = (generator.random((30_000, 1)) < share).astype(np.float64)
-    table = {"name": name, "dispersion": "variance", "dispersion_weight": nu, "tracking": tracking, "regularization": 0.0}
+    table = {
+        "name": name,
+        "dispersion": "variance",
+        "dispersion_weight": nu,
+        "tracking": tracking,
+        "regularization": 0.0,
+    }
     if name == "rbf_network":
         table |= {"centers": 2, "kernel": {"name": "gaussian", "bandwidth": 0.1}}
     schedules = {"step_size": Diminishing(0.1, 300.0), "tracking_rate": Diminishing(0.3, 300.0)}
@@ -338,6 +358,6 @@ def test_an_unstable_step_is_refused_as_for_single_samples() -> None:
     keys = {"rounds": 1, "topology": nx.path_graph(2), "stream": "sine_regression", "protocol": "isolated"}
     for name, size in (("polk", 1), ("colk", 2)):
         learner = {"name": name, "step_size": 1.0, "batch_size": size}
-        with pytest.raises(InputError, match="learner.step_size = 1 is unstable"):
+        with pytest.raises(InputError, match=r"learner.step_size = 1 is unstable"):
             simulate(Experiment.from_dict({**keys, "learner": learner}))
         simulate(Experiment.from_dict({**keys, "learner": {**learner, "step_size": 0.99}}))

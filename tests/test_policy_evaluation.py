@@ -57,7 +57,11 @@ def test_transitions_have_the_chains_law() -> None:
 def test_the_value_function_is_recovered() -> None:
     learner = {"name": "policy_evaluation", "discount": 0.8, "kernel": {"name": "gaussian", "bandwidth": 0.7}}
     learner |= {"step_size": 0.1, "tracking_rate": 0.2, "batch_size": 8, "regularization": 1e-4}
-    tables = {"topology": nx.path_graph(2), "stream": {"name": "markov_reward", "discount": 0.8}, "protocol": "isolated"}
+    tables = {
+        "topology": nx.path_graph(2),
+        "stream": {"name": "markov_reward", "discount": 0.8},
+        "protocol": "isolated",
+    }
     result = simulate(Experiment.from_dict({**tables, "learner": learner, "rounds": 10_000, "evaluate_every": 2_000}))
     grid, values = discretised(CHAIN)
     density = np.exp(-0.5 * grid**2)
@@ -72,7 +76,14 @@ def test_the_value_function_is_recovered() -> None:
 
 def test_a_step_is_the_one_stated() -> None:
     learner = PolicyEvaluation(
-        kernel=Gaussian(0.6), step_size=Constant(0.1), regularization=0.0, batch_size=4, discount=0.7, tracking_rate=Constant(0.3), budget=LOSSLESS, tracking_budget=LOSSLESS
+        kernel=Gaussian(0.6),
+        step_size=Constant(0.1),
+        regularization=0.0,
+        batch_size=4,
+        discount=0.7,
+        tracking_rate=Constant(0.3),
+        budget=LOSSLESS,
+        tracking_budget=LOSSLESS,
     )
     source = CHAIN.open(1, 0, 1, None).nodes[0]
     state = learner.init(1, 1)

@@ -11,7 +11,16 @@ import numpy.typing as npt
 
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
-from kernelswarm.simulations.reproductions.risk_methods import METHODS, Learned, learn, least, mean_square, prepared, spread
+from kernelswarm.simulations.reproductions.risk_methods import (
+    METHODS,
+    Learned,
+    learn,
+    least,
+    mean_square,
+    prepared,
+    rows_of,
+    spread,
+)
 from kernelswarm.simulations.seeding import Role, generator
 
 if TYPE_CHECKING:
@@ -55,8 +64,8 @@ def reproduce(request: Request) -> Reproduction:
 def _read(path: Path | None) -> tuple[Array, Array]:
     """Read the ranges, scaled to [0, 1], (N, 1), and the log ratios, (N, 1)."""
     published = (
-        'the LIDAR data of Ruppert, Wand and Carroll, "Semiparametric Regression" (221 rows range,logratio; data set lidar of '
-        "the R package SemiPar)"
+        'the LIDAR data of Ruppert, Wand and Carroll, "Semiparametric Regression" (221 rows range,logratio; data set '
+        "lidar of the R package SemiPar)"
     )
     if path is None:
         raise InputError(f"data is missing: give {published} as --data lidar.csv")
@@ -65,9 +74,13 @@ def _read(path: Path | None) -> tuple[Array, Array]:
     except OSError as error:
         raise InputError(f"data = {path} cannot be read: {error.strerror or error}: give {published}") from error
     except ValueError as error:
-        raise InputError(f"data = {path} is not a table of numbers under one line of names: give {published}") from error
+        raise InputError(
+            f"data = {path} is not a table of numbers under one line of names: give {published}"
+        ) from error
     if table.shape[1] != 2 or len(table) < 50 or not np.isfinite(table).all() or np.ptp(table[:, 0]) == 0.0:
-        raise InputError(f"data = {path} must have two columns and at least 50 rows of finite numbers: give {published}")
+        raise InputError(
+            f"data = {path} must have two columns and at least 50 rows of finite numbers: give {published}"
+        )
     ranges = table[:, :1]
     return (ranges - ranges.min()) / np.ptp(ranges), table[:, 1:].copy()
 
@@ -75,7 +88,7 @@ def _read(path: Path | None) -> tuple[Array, Array]:
 def _set(
     seed: int, which: int, points: Array, targets: Array, epochs: int, share: float = SHARE
 ) -> tuple[tuple[Array, Array], tuple[Array, Array], npt.NDArray[np.bool_]]:
-    """Draw a split: the training samples in a new order for each epoch, the clean test samples, and which are outliers."""
+    """Draw a split: training samples in a new order for each epoch, clean test samples, and which are outliers."""
     random = generator(seed, Role.SPLIT, 0, which)
     order = random.permutation(len(points))
     cut = len(points) - len(points) // 5
@@ -94,22 +107,33 @@ def _error_without_outliers(seed: int, which: int, points: Array, targets: Array
 
 
 def _claims(
-    errors: Mapping[str, list[float]], runs: Mapping[str, list[Learned]], settings: Mapping[str, str], clean: list[float]
+    errors: Mapping[str, list[float]],
+    runs: Mapping[str, list[Learned]],
+    settings: Mapping[str, str],
+    clean: list[float],
 ) -> list[Claim]:
     printed = [name for name in METHODS if METHODS[name].printed]
-    claims = []
-    for name, found in errors.items():
-        orders = [run.function.order for run in runs[name] if run.function is not None]
-        size = f"; M = {np.mean(orders):.1f}" if orders else ""
-        claims.append(Claim(f"clean test error, {name}", "", spread(found) + size, settings[name]))
+    claims = rows_of(errors, runs, settings, "clean test error", "")
     claims.append(Claim(f"clean test error without outliers, {CLEAN}", "", spread(clean), METHODS[CLEAN].settings))
     best = least(errors, printed, "mean")
     claims.append(
-        Claim("least test error", "COLK is robust where others overfit (figure 3)", best, "the methods as printed", best == "COLK")
+        Claim(
+            "least test error",
+            "COLK is robust where others overfit (figure 3)",
+            best,
+            "the methods as printed",
+            best == "COLK",
+        )
     )
     best = least(errors, ["COLK", CLEAN], "mean")
     claims.append(
-        Claim("least test error, POLK with COLK's step", "COLK (figure 3)", best, "the same step size for both", best == "COLK")
+        Claim(
+            "least test error, POLK with COLK's step",
+            "COLK (figure 3)",
+            best,
+            "the same step size for both",
+            best == "COLK",
+        )
     )
     return claims
 
@@ -117,9 +141,9 @@ def _claims(
 def _notes(sets: int, epochs: int, rows: int) -> list[str]:
     return [
         f"The paper says neither how many outliers it adds nor how large. Here {SHARE:.0%} of the training targets get "
-        f"N(0, {SIZE:g}^2); {sets} times a fifth of the {rows} rows is set aside as it is, and the rest learned in {epochs} passes "
-        "of new order each. The settings are those of the regression with outliers, since no others are printed; the range is "
-        "scaled to [0, 1], the targets are as published.",
+        f"N(0, {SIZE:g}^2); {sets} times a fifth of the {rows} rows is set aside as it is, and the rest learned in "
+        f"{epochs} passes of new order each. The settings are those of the regression with outliers, since no others "
+        "are printed; the range is scaled to [0, 1], the targets are as published.",
         "Pairs are consecutive samples of a pass over finite data; they are independent only given the data.",
     ]
 

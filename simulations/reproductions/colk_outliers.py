@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,10 @@ from kernelswarm.simulations.reproductions.risk_methods import (
     Learned,
     learn,
     least,
+    final_orders,
     mean_square,
     prepared,
+    rows_of,
     spread,
 )
 from kernelswarm.simulations.seeding import Role, generator
@@ -62,11 +65,12 @@ def reproduce(request: Request) -> Reproduction:
         learn(build("learner", dict(METHODS["COLK"].table)), points[rows], targets[rows])
         for rows in (_rows(request.seed, which, len(points), half) for which in range(sets))
     ]
-    order = float(np.mean([run.function.order for run in runs["COLK"] if run.function is not None] or [np.nan]))
+    order = float(np.mean(final_orders(runs["COLK"]) or [np.nan]))
     fewer: list[float] = []
     if np.isfinite(order):
-        learner, _ = prepared(METHODS["RBF network"], training, validation)
-        learner = build("learner", {**METHODS["RBF network"].table, "centers": round(order), "step_size": learner.step_size})
+        network = METHODS["RBF network"]
+        network = dataclasses.replace(network, table={**network.table, "centers": round(order)})
+        learner, _ = prepared(network, training, validation)
         for which in range(sets):
             rows = _rows(request.seed, which, len(points), half)
             fewer.append(_error(learn(learner, points[rows], SCALE * targets[rows]), test_points, test_targets))
@@ -118,15 +122,17 @@ def _errors_claims(
     errors: Mapping[str, list[float]], runs: Mapping[str, list[Learned]], settings: Mapping[str, str]
 ) -> list[Claim]:
     printed = [name for name in METHODS if METHODS[name].printed]
-    claims = []
-    for name, found in errors.items():
-        orders = [run.function.order for run in runs[name] if run.function is not None]
-        size = f"; M = {np.mean(orders):.1f}" if orders else ""
-        claims.append(Claim(f"test error, {name}", "box (figure 2)" if name in printed else "", spread(found) + size, settings[name]))
+    claims = rows_of(errors, runs, settings, "test error", "box (figure 2)")
     for statistic in ("mean", "deviation"):
         best = least(errors, printed, statistic)
         claims.append(
-            Claim(f"least {statistic} of the test error", "COLK (figure 2)", best, "the methods as printed", best == "COLK")
+            Claim(
+                f"least {statistic} of the test error",
+                "COLK (figure 2)",
+                best,
+                "the methods as printed",
+                best == "COLK",
+            )
         )
         best = least(errors, ["COLK", "POLK, COLK's step"], statistic)
         claims.append(
@@ -159,7 +165,7 @@ def _variation(runs: list[Learned]) -> float:
 def _order_claims(
     errors: Mapping[str, list[float]], runs: Mapping[str, list[Learned]], fewer: list[float], order: float
 ) -> list[Claim]:
-    halfway = [run.orders[len(run.orders) // 2] for run in runs["COLK"] if run.function is not None]
+    halfway = [float(run.orders[len(run.orders) // 2]) for run in runs["COLK"] if run.function is not None]
     colk, network = (float(np.mean(errors[name])) for name in ("COLK", "RBF network"))
     return [
         Claim(
@@ -174,26 +180,27 @@ def _order_claims(
             "more than twice COLK's order",
             f"50 functions {network:.4f}; {order:.0f} functions {spread(fewer)}; COLK {colk:.4f}",
             "RBF network",
-            bool(fewer) and 50.0 > 2.0 * order and network < 1.1 * colk and not float(np.mean(fewer)) < 1.1 * colk,
+            bool(fewer) and order < 25.0 and network < 1.1 * colk <= float(np.mean(fewer)),
         ),
     ]
 
 
 def _notes(samples: int, half: int, sets: int) -> list[str]:
     return [
-        f"The paper prints neither the noise nor the outliers. Here x is uniform on [0, 1], the noise has deviation "
-        f"{STREAM.noise:g}, and {STREAM.outlier_fraction:.0%} of the targets get N(0, {STREAM.outlier_size:g}^2) besides. It "
-        f"prints 60000 samples, of which 4800 remain after a fifth is set aside: one of the two is a misprint. Here {samples} "
-        f"are drawn, and each of {sets} sets is a random half, {half}, of what remains.",
-        "With the printed step size and weight the fourth moment diverges on these targets within some steps: its gradient "
-        "grows as the seventh power of the residual, and at f = 0 the loss is up to 12. Weights of 1e-2 and 1e-3 diverge as "
-        "well; at 1e-4 it converges, to more error than without dispersion. So targets are learned in units of 4, where they "
-        "lie in [-1, 1]; errors are given in their own unit. Larger outliers, 10% of N(0, 5^2), make it diverge there too.",
-        "What the paper calls robust is, in these measurements, the smaller step: POLK with alpha = 0.5 moves its value at a "
-        "sample all the way to the target, outlier or not, and with COLK's step it errs as little as COLK or less. A dispersion "
-        "of the loss weighs samples of large loss more, not less, so that outliers draw the function further, and the error "
-        "rises with the weight: compare the rows of COLK, of the variance alone and of weight 0.",
-        "BSGD and NPBSGD are further entries of METHODS in simulations/reproductions/risk_methods.py.",
+        "The paper prints neither the noise nor the outliers. Here x is uniform on [0, 1], the noise has deviation "
+        f"{STREAM.noise:g}, and {STREAM.outlier_fraction:.0%} of the targets get N(0, {STREAM.outlier_size:g}^2) "
+        "besides. It prints 60000 samples, of which 4800 remain after a fifth is set aside: one of the two is a "
+        f"misprint. Here {samples} are drawn, and each of {sets} sets is a random half, {half}, of what remains.",
+        "With the printed step size and weight the fourth moment diverges on these targets within some steps: its "
+        "gradient grows as the seventh power of the residual, and at f = 0 the loss is up to 12. On sets of 6000, "
+        "weights of 1e-2 and 1e-3 diverge as well; at 1e-4 it converges, to more error than without dispersion. So "
+        "targets are learned in units of 4, where they lie in [-1, 1]; errors are given in their own unit. Larger "
+        "outliers, 10% of N(0, 5^2), make it diverge in such units too.",
+        "What the paper calls robust is, in these measurements, the smaller step: POLK with alpha = 0.5 moves its value "
+        "at a sample all the way to the target, outlier or not; compare it with COLK's step. A dispersion of the loss "
+        "weighs samples of large loss more, not less, so that outliers draw the function further: compare COLK, the "
+        "variance alone and weight 0.",
+        "BSGD and NPBSGD, which the paper compares with too, are not among the methods.",
     ]
 
 
@@ -275,7 +282,13 @@ def _functions(
             rows = first if which == 0 else _rows(seed, 1, len(points), half)
             shown = rows[:800]
             axes.plot(points[shown, 0], targets[shown, 0], ".", color=GREY, markersize=2, alpha=0.5, label="samples")
-            axes.plot(grid[:, 0], STREAM(grid[:, 0], np.zeros(len(grid))), color=BLACK, linestyle=":", label="truth")
+            axes.plot(
+                grid[:, 0],
+                STREAM(grid[:, 0], np.zeros(len(grid), dtype=np.int64)),
+                color=BLACK,
+                linestyle=":",
+                label="truth",
+            )
             for name, color in (("POLK", ORANGE), ("COLK", BLUE)):
                 run = runs[name][which]
                 if run.function is not None:

@@ -14,6 +14,7 @@ from kernelswarm.agents.agent import DIVERGED
 from kernelswarm.agents.function import Function
 from kernelswarm.agents.schedules import Constant
 from kernelswarm.simulations.parts import build
+from kernelswarm.simulations.reproductions.contract import Claim
 
 Array = npt.NDArray[np.float64]
 
@@ -61,7 +62,9 @@ METHODS: dict[str, Method] = {
         {**_COLK, "dispersion": "central_moments", "dispersion_weight": 0.1},
         "alpha = 0.02, eps = 5 alpha^2, beta = 0.01, weight 0.1 on moments 2 to 4, as printed",
     ),
-    "POLK": Method({**_POLK, "step_size": 0.5, "budget": {"quadratic": 0.09}}, "alpha = 0.5, eps = 0.09 alpha^2, as printed"),
+    "POLK": Method(
+        {**_POLK, "step_size": 0.5, "budget": {"quadratic": 0.09}}, "alpha = 0.5, eps = 0.09 alpha^2, as printed"
+    ),
     "RBF network": Method(_RBF, "50 centers, r = 0.06, COLK's objective", tuned=True),
     "POLK, COLK's step": Method(_POLK, "alpha = 0.02, eps = 5 alpha^2", printed=False),
     "COLK, weight 0": Method({**_COLK, "dispersion_weight": 0.0}, "COLK's settings, no dispersion", printed=False),
@@ -145,11 +148,34 @@ def spread(values: Sequence[float]) -> str:
     return f"{text}, diverged on {diverged} of {len(values)} sets" if diverged else text
 
 
+def final_orders(runs: Sequence[Learned]) -> list[float]:
+    """Return the model orders at the end of the runs that did not diverge."""
+    return [float(run.function.order) for run in runs if run.function is not None]
+
+
+def rows_of(
+    measured: Mapping[str, Sequence[float]],
+    runs: Mapping[str, Sequence[Learned]],
+    settings: Mapping[str, str],
+    quantity: str,
+    published: str,
+) -> list[Claim]:
+    """Write one row for each method: its error with the spread, and its model order."""
+    claims = []
+    for name, found in measured.items():
+        orders = final_orders(runs[name])
+        size = f"; M = {np.mean(orders):.1f}" if orders else ""
+        place = published if METHODS[name].printed else ""
+        claims.append(Claim(f"{quantity}, {name}", place, spread(found) + size, settings[name]))
+    return claims
+
+
 def least(measured: Mapping[str, Sequence[float]], names: Sequence[str], statistic: str) -> str:
     """Return which of the methods has the least "mean" or "deviation"; one that diverged anywhere has neither."""
-    figures = {"mean": np.mean, "deviation": np.std}
-    return min(names, key=lambda name: _or_infinity(float(figures[statistic](np.array(measured[name])))))
+    figure = np.mean if statistic == "mean" else np.std
 
+    def value(name: str) -> float:
+        found = float(figure(np.array(measured[name])))
+        return found if np.isfinite(found) else np.inf
 
-def _or_infinity(value: float) -> float:
-    return value if np.isfinite(value) else np.inf
+    return min(names, key=value)

@@ -22,8 +22,8 @@ class MarkovReward:
 
     From x the chain goes to y = correlation x + sqrt(1 - correlation^2) spread z, z ~ N(0, 1), and the reward is
     r = amplitude sin(frequency x + phase) + noise z'. Samples 2k and 2k + 1 are the states x and y of a transition, and
-    both have the target r; every transition starts anew from the stationary law N(0, spread^2). The held-out samples are
-    states of that law with their true values (given the mean of a Gaussian, the mean of a sine of it is known)
+    both have the target r; every transition starts anew from the stationary law N(0, spread^2). The held-out samples
+    are states of that law with their true values (given the mean of a Gaussian, the mean of a sine of it is known)
 
         V(x) = amplitude sum_t discount^t exp(-frequency^2 spread^2 (1 - correlation^(2t)) / 2)
                                          sin(frequency correlation^t x + phase)
