@@ -14,9 +14,9 @@ from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, 
 from kernelswarm.simulations.reproductions.risk_methods import (
     METHODS,
     Learned,
+    final_orders,
     learn,
     least,
-    final_orders,
     mean_square,
     prepared,
     rows_of,
@@ -196,10 +196,10 @@ def _notes(samples: int, half: int, sets: int) -> list[str]:
         "weights of 1e-2 and 1e-3 diverge as well; at 1e-4 it converges, to more error than without dispersion. So "
         "targets are learned in units of 4, where they lie in [-1, 1]; errors are given in their own unit. Larger "
         "outliers, 10% of N(0, 5^2), make it diverge in such units too.",
-        "What the paper calls robust is, in these measurements, the smaller step: POLK with alpha = 0.5 moves its value "
-        "at a sample all the way to the target, outlier or not; compare it with COLK's step. A dispersion of the loss "
-        "weighs samples of large loss more, not less, so that outliers draw the function further: compare COLK, the "
-        "variance alone and weight 0.",
+        "What the paper calls robust is, in these measurements, the smaller step: POLK with alpha = 0.5 moves its "
+        "value at a sample all the way to the target, outlier or not; compare it with COLK's step. A dispersion of "
+        "the loss weighs samples of large loss more, not less, so that outliers draw the function further: compare "
+        "COLK, the variance alone and weight 0.",
         "BSGD and NPBSGD, which the paper compares with too, are not among the methods.",
     ]
 
