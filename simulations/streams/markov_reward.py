@@ -111,5 +111,7 @@ class TransitionSource(SyntheticSource):
 
     def held_out(self, samples: int) -> HeldOut:
         found = super().held_out(samples)
-        assert found.truth is not None
-        return HeldOut(found.points, found.truth, found.truth)
+        if found.targets is not found.truth:
+            assert found.truth is not None
+            self._held_out = found = HeldOut(found.points, found.truth, found.truth)
+        return found
