@@ -124,6 +124,13 @@ def test_bad_input_is_refused_by_its_key(table: str, keys: dict[str, Any], messa
         Experiment.from_dict({"rounds": 1, "topology": nx.path_graph(2), "protocol": "isolated", **tables})
 
 
+def test_changing_the_learner_to_it_drops_the_loss() -> None:
+    tables = {"rounds": 1, "topology": nx.path_graph(2), "protocol": "isolated", "stream": "markov_reward"}
+    before = Experiment.from_dict({**tables, "learner": {"name": "polk", "loss": "huber", "step_size": 0.3}})
+    learner = before.with_changes({"learner.name": "policy_evaluation", "learner.batch_size": 2}).learner
+    assert isinstance(learner, PolicyEvaluation) and learner.step_size == Constant(0.3)
+
+
 def test_the_example_files_run() -> None:
     for name, limit in (("colk", 0.5), ("policy_evaluation", 0.1)):
         experiment = Experiment.from_file(Path(__file__).parent.parent / "examples" / f"{name}.toml")

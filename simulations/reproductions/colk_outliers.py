@@ -36,7 +36,7 @@ SCALE = 0.25
 """Targets are learned in this unit, so that they lie in [-1, 1] but for outliers; errors are reported in their own."""
 
 LOOKS = 60
-CURVES = {"POLK": "-", "RBF network": "--", "COLK": "-"}
+CURVES = {"POLK": "-", "COLK": "-", "RBF network": "--"}
 
 
 def reproduce(request: Request) -> Reproduction:
@@ -266,7 +266,7 @@ def _curves(runs: Mapping[str, list[Learned]], targets: Array) -> Figure:
         _logarithmic(objective)
         _logarithmic(error)
         order.set_ylim(bottom=0)
-        order.legend(loc="center right")
+        order.legend(loc="lower right")
         for axes in (objective, error, order):
             axes.locator_params(axis="x", nbins=4)
     return figure
