@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelswarm.simulations.streams.contract import Array, HeldOut, Source
 from kernelswarm.simulations.streams.ranges import check_finite, check_not_negative, check_positive
+from kernelswarm.simulations.streams.splits import ShiftDifferences
 from kernelswarm.simulations.streams.synthetic import Ages, SyntheticSource
 from kernelswarm.simulations.wording import shown
 
@@ -99,7 +100,7 @@ class MarkovReward:
             facts={"discount": self.discount},
             truth=self._truth,
             locations=locations,
-            differences=np.zeros((nodes, nodes)),
+            differences=ShiftDifferences(np.zeros(nodes)),
         )
 
     def _truth(self, position: int, points: Array, samples: int) -> Array:
