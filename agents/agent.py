@@ -239,7 +239,9 @@ class Agent:
                 self.node,
                 self.round + 1,
                 f"its values reached {_largest(values):.3g} where targets reach {self.largest_target:.3g}",
-                f"lower learner.step_size = {self.learner.eta(self.state):g}" + self._coupling_remedy(),
+                f"lower learner.step_size = {self.learner.eta(self.state):g}"
+                + self._dispersion_remedy()
+                + self._coupling_remedy(),
             )
 
     def check_stability(self, rate: float, curvature: float) -> None:
@@ -253,6 +255,10 @@ class Agent:
                 f"{rate * self._gain * curvature:.3g} (curvature {curvature:.3g})",
                 'use protocol.step = "implicit", or lower learner.step_size' + self._coupling_remedy(),
             )
+
+    def _dispersion_remedy(self) -> str:
+        weight = getattr(self.learner, "dispersion_weight", 0.0)
+        return f" or learner.dispersion_weight = {weight:g}" if weight else ""
 
     def _coupling_remedy(self) -> str:
         for key in ("penalty", "dual_max"):

@@ -138,4 +138,4 @@ def _fields(kind: str, name: Any) -> dict[str, Any] | None:
     cls = find(kind, name, f"{kind}.name")
     if not isinstance(cls, type):
         return None
-    return {field.name: described(default_of(field), field) for field in dataclasses.fields(cls)}
+    return {field.name: described(default_of(field), field) for field in dataclasses.fields(cls) if field.init}

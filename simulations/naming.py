@@ -19,6 +19,8 @@ from kernelswarm.simulations.wording import nearest, shown
 PARTS: dict[str, dict[str, str]] = {
     "learner": {
         "polk": "kernelswarm.agents.polk:Polk",
+        "colk": "kernelswarm.agents.colk:Colk",
+        "policy_evaluation": "kernelswarm.agents.policy_evaluation:PolicyEvaluation",
         "nystroem": "kernelswarm.agents.nystroem:Nystroem",
         "random_features": "kernelswarm.agents.random_features:RandomFeatures",
         "linear": "kernelswarm.agents.linear:Linear",
@@ -33,6 +35,7 @@ PARTS: dict[str, dict[str, str]] = {
         "forgetron": "kernelswarm.agents.forgetron:Forgetron",
         "projectron": "kernelswarm.agents.projectron:Projectron",
         "bpa": "kernelswarm.agents.bpa:Bpa",
+        "rbf_network": "kernelswarm.agents.rbf_network:RbfNetwork",
     },
     "kernel": {
         "gaussian": "kernelswarm.agents.kernels:Gaussian",
@@ -49,6 +52,12 @@ PARTS: dict[str, dict[str, str]] = {
         "hinge": "kernelswarm.agents.losses:Hinge",
         "multiclass_logistic": "kernelswarm.agents.losses:MulticlassLogistic",
         "multiclass_hinge": "kernelswarm.agents.losses:MulticlassHinge",
+    },
+    "dispersion": {
+        "variance": "kernelswarm.agents.dispersions:Variance",
+        "central_moments": "kernelswarm.agents.dispersions:CentralMoments",
+        "semivariance": "kernelswarm.agents.dispersions:Semivariance",
+        "cvar": "kernelswarm.agents.dispersions:ConditionalValueAtRisk",
     },
     "schedule": {
         "constant": "kernelswarm.agents.schedules:Constant",
@@ -105,6 +114,7 @@ PARTS: dict[str, dict[str, str]] = {
         "sine_regression": "kernelswarm.simulations.streams.sine_regression:SineRegression",
         "sensor_field": "kernelswarm.simulations.streams.sensor_field:SensorField",
         "drifting": "kernelswarm.simulations.streams.drifting:Drifting",
+        "markov_reward": "kernelswarm.simulations.streams.markov_reward:MarkovReward",
         "file": "kernelswarm.simulations.streams.file:File",
         "idx": "kernelswarm.simulations.streams.idx:Idx",
         "openml": "kernelswarm.simulations.streams.openml:OpenML",

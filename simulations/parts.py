@@ -166,7 +166,7 @@ def catalogue(kind: str) -> Iterator[tuple[str, str, dict[str, str]]]:
         sentence = re.split(r"\.(?= [A-Z])|\.?$", paragraph)[0] + "."  # not after "eq."
         hints = get_type_hints(cls)
         keys = {}
-        for field in dataclasses.fields(cls):
+        for field in (entry for entry in dataclasses.fields(cls) if entry.init):
             default = default_of(field)
             if default is dataclasses.MISSING:
                 keys[field.name] = f"required: {_rule(field, hints[field.name])}"

@@ -31,6 +31,8 @@ GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 KERNEL = {"name": "gaussian", "bandwidth": 0.4}
 SIZES: dict[str, dict[str, object]] = {
     "polk": {"kernel": KERNEL},
+    "colk": {"kernel": KERNEL, "dispersion": "variance"},
+    "policy_evaluation": {"kernel": KERNEL, "batch_size": 4, "discount": 0.5},
     "nystroem": {"kernel": KERNEL, "landmarks": 25},
     "random_features": {"kernel": KERNEL, "features": 60},
     "linear": {},
@@ -45,7 +47,9 @@ SIZES: dict[str, dict[str, object]] = {
     "forgetron": {"kernel": KERNEL, "budget_size": 300},
     "projectron": {"kernel": KERNEL, "budget_size": 25},
     "bpa": {"kernel": KERNEL, "budget_size": 25, "maintenance": "nearest"},
+    "rbf_network": {"kernel": {"name": "gaussian", "bandwidth": 0.1}, "centers": 12, "dispersion": "variance"},
 }
+TRANSITIONS = {"name": "markov_reward", "discount": 0.5}  # whatever other learners see, policy_evaluation sees these
 PROTOCOLS = [
     {"name": name, "form": form, "step": step}
     for name in ("consensus", "proximity")
@@ -54,10 +58,12 @@ PROTOCOLS = [
 ]
 BUDGETED = [["ogd", "norma", "bsgd", "npbsgd"], ["bogd", "forgetron", "projectron", "bpa"]]
 EVERY = pytest.mark.parametrize("name", SIZES)
+EVERY_WITH_A_LOSS = pytest.mark.parametrize("name", [name for name in SIZES if name != "policy_evaluation"])
 
 
 def experiment(name: str, protocol: object, stream: object = "sine_regression", **keys: object) -> Experiment:
     learner = {"name": name, "step_size": 0.1, "batch_size": 2, **SIZES[name], **keys.pop("learner", {})}  # type: ignore[dict-item]
+    stream = TRANSITIONS if name == "policy_evaluation" else stream
     tables = {"topology": GRAPH, "stream": stream, "learner": learner, "protocol": protocol}
     return Experiment.from_dict({**tables, "rounds": 150, "evaluate_every": 75, **keys})
 
@@ -99,7 +105,7 @@ def test_penalty_draws_the_functions_together(name: str) -> None:
 
 @pytest.mark.parametrize("blocks", [[[0], [1], [2], [3]], [[0, 3], [1, 2]]], ids=str)
 @pytest.mark.parametrize("form", ["one_sided", "symmetric"])
-@EVERY
+@EVERY_WITH_A_LOSS
 def test_blocks_do_not_change_a_bit(name: str, form: str, blocks: list[list[int]]) -> None:
     description = experiment(name, {"name": "consensus", "form": form, "step": "implicit"}, "gaussian_mixture")
     description = description.with_changes({"learner.loss": "multiclass_logistic"})
@@ -115,7 +121,10 @@ def test_blocks_do_not_change_a_bit(name: str, form: str, blocks: list[list[int]
 
 
 @pytest.mark.usefixtures("ray_session")
-@pytest.mark.parametrize("name", ["nystroem", "random_features", "linear", "okfeb"])
+@pytest.mark.parametrize(
+    "name",
+    ["colk", "policy_evaluation", "nystroem", "random_features", "linear", "rbf_network", "okfeb"],
+)
 def test_ray_has_the_serial_backends_bits(name: str) -> None:
     description = experiment(
         name, {"name": "proximity", "form": "symmetric", "step": "implicit"}, {"name": "sensor_field", "noise": 0.2}
@@ -146,7 +155,7 @@ def test_ray_and_a_resumed_run_have_the_serial_backends_bits(names: list[str], t
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
-@EVERY
+@EVERY_WITH_A_LOSS
 def test_a_run_is_read_back_with_the_same_predictions(name: str, task: str, tmp_path) -> None:
     regression = task == "regression"
     description = experiment(
@@ -181,11 +190,14 @@ def test_the_saved_arrays_are_those_the_page_lists(name: str) -> None:
     result = simulate(experiment(name, "isolated", rounds=5))
     listed = {
         "polk": {"points", "weights"},
+        "colk": {"points", "weights"},
+        "policy_evaluation": {"points", "weights"},
         "nystroem": {"points", "weights"},
         "random_features": {"frequencies", "phases", "weights"},
         "linear": {"weights", "intercept"},
         "okfe": {"points", "basis", "mixing", "coefficients"},
         "okfeb": {"points", "basis", "mixing", "coefficients"},
+        "rbf_network": {"points", "weights"},
     }
     assert {name: set(arrays) for name, arrays in function_arrays(result.models).items()} == dict.fromkeys(
         sorted(GRAPH), listed.get(name, listed["polk"])

@@ -52,6 +52,7 @@ CASES: dict[str, dict[str, Any]] = {
     "nystroem": {"protocol": {"name": "consensus"}, "learner": {"name": "nystroem", "landmarks": 15}},
     "okfe": {"protocol": ADAPTIVE, "learner": {"name": "okfe", "rank": 5, "censoring": 0.05}},
     "okfeb": {"protocol": {"name": "consensus"}, "learner": {"name": "okfeb", "rank": 5, "budget_size": 12}},
+    "colk": {"protocol": ADAPTIVE, "learner": {**POLK, "name": "colk", "dispersion": "semivariance"}, "stream": FINITE},
 }
 EVERY_CASE = pytest.mark.parametrize("case", CASES)
 

@@ -20,6 +20,7 @@ from kernelswarm.simulations.streams.drifting import Drifting
 from kernelswarm.simulations.streams.file import File
 from kernelswarm.simulations.streams.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.streams.idx import Idx
+from kernelswarm.simulations.streams.markov_reward import MarkovReward
 from kernelswarm.simulations.streams.openml import OpenML
 from kernelswarm.simulations.streams.sensor_field import SensorField
 from kernelswarm.simulations.streams.sine_regression import SineRegression
@@ -38,6 +39,7 @@ ENDLESS: dict[str, Stream] = {
     "sensor_field patches": SensorField(split="patches"),
     "drifting": Drifting(period=500.0),
     "drifting patches": Drifting(period=500.0, split="patches"),
+    "markov_reward": MarkovReward(),
     "drifting target_shift": Drifting(period=500.0, split="target_shift"),
 }
 FINITE = [

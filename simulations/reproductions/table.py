@@ -7,4 +7,6 @@ REPRODUCTIONS: dict[str, str] = {
     "okfeb-spheres": "kernelswarm.simulations.reproductions.okfeb_spheres:reproduce",
     "okfeb-manifold": "kernelswarm.simulations.reproductions.okfeb_manifold:reproduce",
     "okfeb-regression": "kernelswarm.simulations.reproductions.okfeb_regression:reproduce",
+    "colk-outliers": "kernelswarm.simulations.reproductions.colk_outliers:reproduce",
+    "colk-lidar": "kernelswarm.simulations.reproductions.colk_lidar:reproduce",
 }

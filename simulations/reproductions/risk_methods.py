@@ -1,0 +1,189 @@
+"""The methods that the risk-aware regressions compare: one entry each, and how one of them learns a set."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.agent import DIVERGED
+from kernelswarm.agents.function import Function
+from kernelswarm.agents.schedules import Constant
+from kernelswarm.simulations.parts import build
+from kernelswarm.simulations.reproductions.contract import Claim
+
+Array = npt.NDArray[np.float64]
+
+BANDWIDTH = 0.06
+STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+"""The step sizes that a tuned method tries."""
+
+_KERNEL = {"name": "gaussian", "bandwidth": BANDWIDTH}
+_COLK = {"name": "colk", "kernel": _KERNEL, "step_size": 0.02, "budget": {"quadratic": 5.0}, "tracking_rate": 0.01}
+_POLK = {"name": "polk", "kernel": _KERNEL, "step_size": 0.02, "budget": {"quadratic": 5.0}}
+_RBF = {
+    "name": "rbf_network",
+    "kernel": {"name": "gaussian", "bandwidth": BANDWIDTH / 2**0.5},  # exp(-(x - c)^2 / r^2), r = 0.06
+    "centers": 50,
+    "dispersion_weight": 0.1,
+    "tracking_rate": 0.01,
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the comparison.
+
+    Attributes
+    ----------
+    table : mapping
+        The learner, as an experiment file has it.
+    settings : str
+        What distinguishes it, for the table.
+    tuned : bool
+        Whether its step size is the best of STEPS on samples that are used for nothing else.
+    printed : bool
+        Whether the paper's figure has it; the others are controls.
+    """
+
+    table: Mapping[str, Any]
+    settings: str
+    tuned: bool = False
+    printed: bool = True
+
+
+# A further method of the paper is one entry here.
+METHODS: dict[str, Method] = {
+    "COLK": Method(
+        {**_COLK, "dispersion": "central_moments", "dispersion_weight": 0.1},
+        "alpha = 0.02, eps = 5 alpha^2, beta = 0.01, weight 0.1 on moments 2 to 4, as printed",
+    ),
+    "POLK": Method(
+        {**_POLK, "step_size": 0.5, "budget": {"quadratic": 0.09}}, "alpha = 0.5, eps = 0.09 alpha^2, as printed"
+    ),
+    "BSGD": Method(
+        {"name": "bsgd", "kernel": _KERNEL, "budget_size": 21, "maintenance": "merging"}, "M = 21, merging", tuned=True
+    ),
+    "NPBSGD": Method(
+        {"name": "npbsgd", "kernel": _KERNEL, "budget_size": 21, "growth": 5e-4},
+        "M = 21, growing by 1 in 2,000 samples",
+        tuned=True,
+    ),
+    "RBF network": Method(_RBF, "50 centers, r = 0.06, COLK's objective", tuned=True),
+    "POLK, COLK's step": Method(_POLK, "alpha = 0.02, eps = 5 alpha^2", printed=False),
+    "COLK, weight 0": Method({**_COLK, "dispersion_weight": 0.0}, "COLK's settings, no dispersion", printed=False),
+    "COLK, variance": Method(
+        {**_COLK, "dispersion": "variance", "dispersion_weight": 0.1}, "COLK's settings, variance alone", printed=False
+    ),
+}
+
+
+@dataclass
+class Learned:
+    """What a method made of a set.
+
+    Attributes
+    ----------
+    function : Function or None
+        The function learned; None where the iteration diverged.
+    samples, orders : list of int
+        The model order after numbers of samples.
+    values : list of Array
+        The function's values at the probes after as many, (n, 1) each.
+    """
+
+    function: Function | None = None
+    samples: list[int] = field(default_factory=list)
+    orders: list[int] = field(default_factory=list)
+    values: list[Array] = field(default_factory=list)
+
+
+def learn(learner: Any, points: Array, targets: Array, probes: Array | None = None, looks: int = 0) -> Learned:
+    """Learn a set batch by batch, and look at the values at ``probes`` (n, p) so many times.
+
+    Divergence is what :class:`~kernelswarm.agents.agent.Agent` takes for it.
+    """
+    state = learner.init(points.shape[1], targets.shape[1])
+    size: int = learner.batch_size
+    limit = DIVERGED * (1.0 + float(np.abs(targets).max()))
+    starts = range(0, len(points), size)
+    wanted = set(np.linspace(0, len(starts) - 1, looks).round().astype(int).tolist()) if looks else set()
+    found = Learned()
+    for step, start in enumerate(starts):
+        own = learner.evaluate(state, points[start : start + size])
+        if not float(np.abs(own.values).max()) <= limit:
+            return found
+        gradient = learner.gradient(state, own, targets[start : start + size])
+        learner.step(state, [own], [gradient], None)
+        if probes is not None and step in wanted:
+            function = learner.function(state)
+            found.samples.append(min(start + size, len(points)))
+            found.orders.append(function.order)
+            found.values.append(function.values(probes))
+    found.function = learner.function(state)
+    return found
+
+
+def prepared(method: Method, training: tuple[Array, Array], validation: tuple[Array, Array]) -> tuple[Any, str]:
+    """Build a method's learner, its step size tuned if it is to be; returns it with its settings in words."""
+    if not method.tuned:
+        return build("learner", dict(method.table)), method.settings
+    errors: dict[float, float] = {}
+    for step in STEPS:
+        function = learn(build("learner", {**method.table, "step_size": step}), *training).function
+        errors[step] = np.inf if function is None else mean_square(function, *validation)
+    best = min(errors, key=lambda step: errors[step])
+    learner = dataclasses.replace(build("learner", dict(method.table)), step_size=Constant(best))
+    return learner, f"{method.settings}; alpha = {best:g}, tuned"
+
+
+def mean_square(function: Function, points: Array, targets: Array) -> float:
+    """Compute the mean squared difference of the function's values and the targets; NaN beyond all numbers."""
+    return float(np.mean((function.values(points) - targets) ** 2))
+
+
+def spread(values: Sequence[float]) -> str:
+    """Write the mean of measured values, with their standard deviation and how many diverged."""
+    finite = np.array([value for value in values if np.isfinite(value)])
+    diverged = len(values) - len(finite)
+    if not len(finite):
+        return f"diverged on all {diverged} sets"
+    text = f"{finite.mean():.4f} ± {finite.std():.4f}"
+    return f"{text}, diverged on {diverged} of {len(values)} sets" if diverged else text
+
+
+def final_orders(runs: Sequence[Learned]) -> list[float]:
+    """Return the model orders at the end of the runs that did not diverge."""
+    return [float(run.function.order) for run in runs if run.function is not None]
+
+
+def rows_of(
+    measured: Mapping[str, Sequence[float]],
+    runs: Mapping[str, Sequence[Learned]],
+    settings: Mapping[str, str],
+    quantity: str,
+    published: str,
+) -> list[Claim]:
+    """Write one row for each method: its error with the spread, and its model order."""
+    claims = []
+    for name, found in measured.items():
+        orders = final_orders(runs[name])
+        size = f"; M = {np.mean(orders):.1f}" if orders else ""
+        place = published if METHODS[name].printed else ""
+        claims.append(Claim(f"{quantity}, {name}", place, spread(found) + size, settings[name]))
+    return claims
+
+
+def least(measured: Mapping[str, Sequence[float]], names: Sequence[str], statistic: str) -> str:
+    """Return which of the methods has the least "mean" or "deviation"; one that diverged anywhere has neither."""
+    figure = np.mean if statistic == "mean" else np.std
+
+    def value(name: str) -> float:
+        found = float(figure(np.array(measured[name])))
+        return found if np.isfinite(found) else np.inf
+
+    return min(names, key=value)
