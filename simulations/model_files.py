@@ -70,7 +70,8 @@ class Model:
     Parameters
     ----------
     function : Function
-        f: a `KernelSum`, its `Mirrored` image, a `SubspaceFunction`, a `CosineFunction`, an `AffineFunction`, or your own.
+        f: a `KernelSum`, its `Mirrored` image, a `SubspaceFunction`, a `CosineFunction`, an `AffineFunction`, or
+        your own.
     loss : Loss
         The loss it was trained with.
     classes : array, optional
