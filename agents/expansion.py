@@ -23,14 +23,17 @@ class Expansion(KernelSum):
 
     Attributes
     ----------
+    fixed : int
+        The first points of the dictionary that no compression removes.
     factor_buffer, precision_buffer : Array
         The storage of the factor and of the diagonal of ``inv(K_DD)``; all buffers are written only by :meth:`step`.
     """
 
-    __slots__ = ("factor_buffer", "precision_buffer")
+    __slots__ = ("factor_buffer", "fixed", "precision_buffer")
 
     def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
         super().__init__(kernel, inputs, outputs)
+        self.fixed = 0
         self.factor_buffer: Array = np.zeros((0, 0))
         self.precision_buffer: Array = np.zeros(0)
 
@@ -80,9 +83,7 @@ class Expansion(KernelSum):
             The compression error, a Hilbert norm, and the number of changes the factor went through.
         """
         self.reserve(len(points))
-        blocked = len(points) >= BLOCKED_FROM_SAMPLES and self.order >= BLOCKED_FROM_ORDER
-        project = blocked_komp.project if blocked else komp.project
-        self.order, error, changes = project(
+        arguments = (
             self.points_buffer,
             self.weights_buffer,
             self.factor_buffer,
@@ -96,6 +97,10 @@ class Expansion(KernelSum):
             epsilon,
             math.inf if self.kernel.supremum is None else komp.DEPENDENT / self.kernel.supremum,
         )
+        if len(points) >= BLOCKED_FROM_SAMPLES and self.order >= BLOCKED_FROM_ORDER and not self.fixed:
+            self.order, error, changes = blocked_komp.project(*arguments)
+        else:
+            self.order, error, changes = komp.project(*arguments, self.fixed)
         return error, changes
 
     def remove(self, place: int) -> float:
@@ -112,6 +117,17 @@ class Expansion(KernelSum):
         )
         self.order -= 1
         return math.sqrt(squared)
+
+    def absorb(self, points: Array, weights: Array, rows: Array, shrink: float) -> float:
+        """Add the projection of ``sum_n weights[n] kappa(points[n], .)`` on the dictionary's span to ``shrink * f``.
+
+        Parameters and result are those of :meth:`step`; the dictionary stays as it is.
+        """
+        images = rows @ self.factor.T
+        lost = self.kernel.cross(points, points) - images @ images.T
+        self.weights_buffer[: self.order] *= shrink
+        self.weights_buffer[: self.order] += self.factor.T @ (images.T @ weights)
+        return math.sqrt(max(float(np.sum(weights * (lost @ weights))), 0.0))
 
     def defect(self) -> float:
         """Estimate ``max |U K_DD U' - I|`` from two fixed probe vectors, in O(M^2) beyond the Gram matrix."""

@@ -74,9 +74,13 @@ class KernelSum:
     def rows_and_values(self, points: Array) -> tuple[Array, Array]:
         """Compute the kernel rows (n, M) of ``points`` (n, p) and from them the values of f, (n, C)."""
         rows = self.kernel.cross(points, self.points_buffer[: self.order])
-        values = np.empty((len(points), self.outputs))
+        return rows, self.combined(rows)
+
+    def combined(self, rows: Array) -> Array:
+        """Compute the values of f, (n, C), from kernel rows (n, M)."""
+        values = np.empty((len(rows), self.outputs))
         komp.combine(rows, self.weights_buffer, self.order, values)
-        return rows, values
+        return values
 
     def inner(self, other: "KernelSum") -> float:
         """Compute the Hilbert inner product ``<f, g>``, summed over the outputs; both must have the same kernel."""

@@ -66,49 +66,51 @@ def _add(weights: Array, order: int, projection: Array, new_weights: Array, n: i
 
 
 @numba.njit(cache=True)
-def _cheapest(norms: Array, precision: Array, order: int) -> int:
+def _cheapest(norms: Array, precision: Array, order: int, fixed: int) -> int:
     """Find the element whose removal adds the least error after refitting: argmin ||W_j||^2 / inv(K)_jj."""
-    best = 0
-    for j in range(1, order):
+    best = fixed
+    for j in range(fixed + 1, order):
         if norms[j] * precision[best] < norms[best] * precision[j]:  # the quotients, without a division for each
             best = j
     return best
 
 
 @numba.njit(cache=True)
-def _may_remove(norms: Array, precision: Array, order: int, budget: float) -> bool:
+def _may_remove(norms: Array, precision: Array, order: int, fixed: int, budget: float) -> bool:
     """Tell, but for rounding, whether any element's removal adds at most ``budget``."""
     affordable = 0
-    for j in range(order):
+    for j in range(fixed, order):
         affordable += norms[j] <= budget * precision[j]
     return affordable > 0
 
 
 @numba.njit(cache=True)
-def _count_beyond(precision: Array, order: int, limit: float) -> int:
+def _count_beyond(precision: Array, order: int, fixed: int, limit: float) -> int:
     beyond = 0
-    for j in range(order):
+    for j in range(fixed, order):
         beyond += precision[j] > limit
     return beyond
 
 
 @numba.njit(cache=True)
-def _cheapest_beyond(norms: Array, precision: Array, order: int, limit: float) -> int:
+def _cheapest_beyond(norms: Array, precision: Array, order: int, fixed: int, limit: float) -> int:
     """Find the cheapest element to remove among those in the span of the others."""
     best = -1
-    for j in range(order):
+    for j in range(fixed, order):
         if precision[j] > limit and (best < 0 or norms[j] * precision[best] < norms[best] * precision[j]):
             best = j
     return best
 
 
 @numba.njit(cache=True)
-def _is_cheapest(magnitude: float, schur: float, norms: Array, precision: Array, projection: Array, order: int) -> bool:
+def _is_cheapest(
+    magnitude: float, schur: float, norms: Array, precision: Array, projection: Array, order: int, fixed: int
+) -> bool:
     """Tell whether a new point would be the first to go, ``||w||^2 s < ||W_j||^2 / (inv(K)_jj + a_j^2 / s)`` for all j;
     equal scores fall to the older."""
     added = magnitude * schur
     cheaper = 0
-    for j in range(order):
+    for j in range(fixed, order):
         cheaper += norms[j] <= added * precision[j] + magnitude * (projection[j] * projection[j])
     return cheaper == 0
 
@@ -127,6 +129,7 @@ def project(
     shrink: float,
     epsilon: float,
     limit: float,
+    fixed: int = 0,
 ) -> tuple[int, float, int]:
     """Take one functional step and compress it: scale the old weights, add the new points, remove what the budget
     allows.
@@ -134,7 +137,7 @@ def project(
     Decides exactly as destructive KOMP with pre-fitting (POLK algorithm 1) does, ties aside: while the smallest
     ``gamma_j = min_w ||f~ - sum_{k != j} w_k kappa(d_k, .)||_H`` is at most ``epsilon``, element j is removed and
     the others are refitted to f~. The capacity must be at least ``order + n``. Elements in the span of the others,
-    whose entry of diag(inv K) is beyond ``limit``, leave at once.
+    whose entry of diag(inv K) is beyond ``limit``, leave at once. The first ``fixed`` elements stay.
 
     Returns
     -------
@@ -148,7 +151,20 @@ def project(
     """
     scratch = np.empty((5, len(points)))
     return project_in(
-        scratch, points, weights, factor, precision, order, new_points, new_weights, cross, gram, shrink, epsilon, limit
+        scratch,
+        points,
+        weights,
+        factor,
+        precision,
+        order,
+        new_points,
+        new_weights,
+        cross,
+        gram,
+        shrink,
+        epsilon,
+        limit,
+        fixed,
     )
 
 
@@ -167,6 +183,7 @@ def project_in(
     shrink: float,
     epsilon: float,
     limit: float,
+    fixed: int = 0,
 ) -> tuple[int, float, int]:
     """Do the same as :func:`project` in memory that the caller keeps."""
     row, image, projection, norms, origin = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
@@ -202,7 +219,7 @@ def project_in(
         if not leaves and n == size - 1 and spent + added <= budget:
             # The last point goes in only if KOMP would not take it straight out again.
             _square(weights, order, norms)
-            leaves = _is_cheapest(magnitude, schur, norms, precision, projection, order)
+            leaves = _is_cheapest(magnitude, schur, norms, precision, projection, order, fixed)
         if leaves:
             _add(weights, order, projection, new_weights, n)
             spent += added
@@ -214,16 +231,16 @@ def project_in(
             changes += 1
             if size > 1:
                 left, squared = drop_dependent(
-                    row, norms, points, weights, factor, precision, order, TRANSIENT * limit, origin
+                    row, norms, points, weights, factor, precision, order, TRANSIENT * limit, origin, fixed
                 )
                 changes += order - left
                 spent += squared
                 order = left
-    while order > 0:
+    while order > fixed:
         _square(weights, order, norms)
-        if not _may_remove(norms, precision, order, (budget - spent) * (1.0 + 1e-9)):
+        if not _may_remove(norms, precision, order, fixed, (budget - spent) * (1.0 + 1e-9)):
             break
-        j = _cheapest(norms, precision, order)
+        j = _cheapest(norms, precision, order, fixed)
         score = norms[j] / precision[j]
         if not spent + score <= budget:
             break
@@ -232,7 +249,7 @@ def project_in(
         changes += 1
         spent += score
     if changes:
-        left, squared = drop_dependent(row, norms, points, weights, factor, precision, order, limit, origin)
+        left, squared = drop_dependent(row, norms, points, weights, factor, precision, order, limit, origin, fixed)
         changes += order - left
         spent += squared
         order = left
@@ -250,8 +267,9 @@ def drop_dependent(
     order: int,
     limit: float,
     origin: Array,  # something for each element that moves with it, or nothing
+    fixed: int = 0,
 ) -> tuple[int, float]:
-    """Remove elements whose entry of diag(inv K) is beyond ``limit``, the cheapest first.
+    """Remove elements whose entry of diag(inv K) is beyond ``limit``, the cheapest first; the first ``fixed`` stay.
 
     Returns
     -------
@@ -261,9 +279,9 @@ def drop_dependent(
         What the removals add to the squared error.
     """
     squared = 0.0
-    while _count_beyond(precision, order, limit) > 0:
+    while _count_beyond(precision, order, fixed, limit) > 0:
         _square(weights, order, norms)
-        j = _cheapest_beyond(norms, precision, order, limit)
+        j = _cheapest_beyond(norms, precision, order, fixed, limit)
         squared += norms[j] / precision[j]
         remove(points, weights, factor, precision, order, j, row)
         for k in range(j, min(order, len(origin)) - 1):

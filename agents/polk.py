@@ -110,8 +110,12 @@ class Polk(DescentInSpace):
             The second derivative of the terms at each evaluation's points; given, the step is implicit.
         """
         eta = self.step_size.at(state.steps)
-        function = state.function
         points, rows, weights = explicit_or_implicit(self.kernel, eta, evaluations, gradients, curvatures)
+        return self.move(state, eta, points, weights, rows)
+
+    def move(self, state: PolkState, eta: float, points: Array, weights: Array, rows: Array) -> Info:
+        """Add ``sum_n weights[n] kappa(points[n], .)`` to ``(1 - eta lambda) f`` and compress; counts as a step."""
+        function = state.function
         epsilon = self.budget.bound(eta, state.budget)
         error, changes = function.step(points, weights, rows, 1.0 - eta * self.regularization, epsilon)
         state.budget = self.budget.next(state.budget, function.order)

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.agent import Agent
+from kernelswarm.agents.function import Function
 from kernelswarm.agents.losses import Loss
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
@@ -47,9 +48,18 @@ def mean_risk(loss: Loss, values: Array, held_out: HeldOut) -> float:
     return float(loss.values(values, held_out.targets).mean()) if len(values) else float("nan")
 
 
+def integral(loss: Loss, function: Function) -> float:
+    """Compute the part of the risk that is no sample's: a loss's integral over its box; 0 for losses without one."""
+    grid = getattr(loss, "grid", None)
+    return 0.0 if grid is None else grid.volume * float(np.sum(function.values(grid.points)))
+
+
 def mean_error(loss: Loss, values: Array, held_out: HeldOut) -> float:
-    """Compute the rate of wrong classes, or the mean squared distance to the targets, noise-free where known."""
-    if not len(values):
+    """Compute the rate of wrong classes, or the mean squared distance to the targets, noise-free where known.
+
+    NaN without data, and where the targets are events and their density is not known.
+    """
+    if not len(values) or (hasattr(loss, "grid") and held_out.truth is None):
         return float("nan")
     decided = loss.decide(values)
     if loss.task == "regression":
@@ -64,11 +74,12 @@ def report(agent: Agent, evaluated: tuple[tuple[int, NodeSource], ...], pooled: 
     function = agent.function
     loss = agent.learner.loss
     common = function.values(pooled.points)
+    area = integral(loss, function)
     record = agent.rule.record(agent.links, len(agent.neighbors))
     violation = np.where(np.isnan(record.tolerances), np.nan, tally.violation)
     gaps = tally.gaps / tally.gap_rounds if tally.gap_rounds else np.full(len(agent.neighbors), np.nan)
     shared = {
-        "global_risk": mean_risk(loss, common, pooled),
+        "global_risk": mean_risk(loss, common, pooled) + area,
         "global_error": mean_error(loss, common, pooled),
         "progressive_risk": tally.loss / tally.samples if tally.samples else float("nan"),
         "model_order": float(function.order),
@@ -82,7 +93,7 @@ def report(agent: Agent, evaluated: tuple[tuple[int, NodeSource], ...], pooled: 
         values = function.values(held_out.points)
         figures = {
             "samples": float(samples),
-            "risk": mean_risk(loss, values, held_out),
+            "risk": mean_risk(loss, values, held_out) + area,
             "error": mean_error(loss, values, held_out),
             **shared,
         }

@@ -25,6 +25,7 @@ from kernelswarm.agents.kernel_sum import KernelSum
 from kernelswarm.agents.kernels import Kernel
 from kernelswarm.agents.linear import AffineFunction
 from kernelswarm.agents.losses import Loss, ProbabilisticLoss
+from kernelswarm.agents.mirrored import Mirrored
 from kernelswarm.agents.random_features import CosineFunction
 from kernelswarm.agents.subspace_function import SubspaceFunction
 from kernelswarm.simulations.errors import InputError
@@ -41,13 +42,16 @@ VERSION = 1
 #: What a file calls a function that is no kernel expansion; one with a kernel needs no name.
 KINDS: dict[type, str] = {
     KernelSum: "",
+    Mirrored: "mirrored",
     CosineFunction: "cosines",
     AffineFunction: "affine",
     SubspaceFunction: "subspace",
 }
 
-#: The arrays of a function in a kernel, with their shapes: of an expansion, and of one on a subspace's features.
+#: The arrays of a function in a kernel, with their shapes: of an expansion, of its mirrored image, and of one on a
+#: subspace's features.
 EXPANSION: dict[str, tuple[str, ...]] = {"points": ("M", "p"), "weights": ("M", "C")}
+MIRRORED: dict[str, tuple[str, ...]] = {"points": ("M", "p"), "duals": ("M", "C")}
 SUBSPACE: dict[str, tuple[str, ...]] = {
     "points": ("M", "p"),
     "basis": ("M", "r"),
@@ -66,7 +70,8 @@ class Model:
     Parameters
     ----------
     function : Function
-        f: a `KernelSum` or a `SubspaceFunction`, a `CosineFunction`, an `AffineFunction`, or one of your own.
+        f: a `KernelSum`, its `Mirrored` image, a `SubspaceFunction`, a `CosineFunction`, an `AffineFunction`, or
+        your own.
     loss : Loss
         The loss it was trained with.
     classes : array, optional
@@ -98,8 +103,9 @@ class Model:
 
     @property
     def kernel(self) -> Kernel | None:
-        """The kernel of a kernel expansion or a subspace's function; None for other functions."""
-        return self.function.kernel if isinstance(self.function, KernelSum | SubspaceFunction) else None
+        """The kernel of a kernel expansion, its mirrored image or a subspace's function; None for other functions."""
+        kinds = KernelSum | Mirrored | SubspaceFunction
+        return self.function.kernel if isinstance(self.function, kinds) else None
 
     @property
     def points(self) -> Array:
@@ -175,6 +181,8 @@ def save(model: Model, path: str | Path) -> None:
     description = {"format": FORMAT, "version": VERSION, "loss": describe(model.loss), "flat": model.flat}
     if model.kernel is not None:
         description["kernel"] = describe(model.kernel)
+    if isinstance(model.function, Mirrored):
+        description["mirror_map"] = describe(model.function.mirror_map)
     if KINDS[kind]:
         description["function"] = KINDS[kind]
     arrays: dict[str, npt.NDArray[Any]] = {"description": np.array(json.dumps(description)), **model.function.arrays()}
@@ -244,9 +252,13 @@ def _function(
     path: Path, description: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], kernel: Kernel | None
 ) -> Function:
     kind = description.get("function", "")
-    if kind in ("", "subspace"):
-        found = _checked(path, arrays, SUBSPACE if kind else EXPANSION)
-        return _in_kernel(kernel if kernel is not None else _part(path, "kernel", description.get("kernel")), found)
+    if kind in ("", "subspace", "mirrored"):
+        found = _checked(path, arrays, {"": EXPANSION, "subspace": SUBSPACE, "mirrored": MIRRORED}[kind])
+        kernel = kernel if kernel is not None else _part(path, "kernel", description.get("kernel"))
+        if kind == "mirrored":
+            dual = _sum(kernel, found["points"], found["duals"])
+            return Mirrored(dual, _part(path, "mirror_map", description.get("mirror_map")))
+        return _in_kernel(kernel, found)
     if kernel is not None:
         raise InputError(f"{path} holds no kernel expansion: leave out kernel = {kernel}")
     if kind == "cosines":
@@ -279,6 +291,8 @@ def _from_run(folder: Path, node: int | None, kernel: Kernel | None, loss: Loss 
         learner = Experiment.from_file(folder / "config.toml").learner_for(node)
         loss = loss if loss is not None else learner.loss
     assert loss is not None
+    if kernel is not None and "duals" in arrays:
+        raise InputError(f"{file}: the function of node {node} is mirrored by its learner: leave out kernel = {kernel}")
     try:
         function = learner.function_from(arrays) if kernel is None else _in_kernel(kernel, arrays)
     except KeyError as error:
@@ -325,7 +339,10 @@ def _description(path: Path, entry: npt.NDArray[Any]) -> dict[str, Any]:
 def _in_kernel(kernel: Kernel, arrays: Mapping[str, Array]) -> Function:
     if "basis" in arrays:
         return SubspaceFunction(kernel, *(arrays[name] for name in SUBSPACE))
-    points, weights = arrays["points"], arrays["weights"]
+    return _sum(kernel, arrays["points"], arrays["weights"])
+
+
+def _sum(kernel: Kernel, points: Array, weights: Array) -> KernelSum:
     return KernelSum(kernel, points.shape[1], weights.shape[1]).assign(points, weights)
 
 

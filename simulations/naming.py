@@ -19,6 +19,7 @@ from kernelswarm.simulations.wording import nearest, shown
 PARTS: dict[str, dict[str, str]] = {
     "learner": {
         "polk": "kernelswarm.agents.polk:Polk",
+        "spppot": "kernelswarm.agents.spppot:Spppot",
         "colk": "kernelswarm.agents.colk:Colk",
         "policy_evaluation": "kernelswarm.agents.policy_evaluation:PolicyEvaluation",
         "nystroem": "kernelswarm.agents.nystroem:Nystroem",
@@ -52,6 +53,11 @@ PARTS: dict[str, dict[str, str]] = {
         "hinge": "kernelswarm.agents.losses:Hinge",
         "multiclass_logistic": "kernelswarm.agents.losses:MulticlassLogistic",
         "multiclass_hinge": "kernelswarm.agents.losses:MulticlassHinge",
+        "poisson_process": "kernelswarm.agents.poisson_process:PoissonProcess",
+    },
+    "mirror_map": {
+        "kl": "kernelswarm.agents.mirror_maps:KullbackLeibler",
+        "squared_norm": "kernelswarm.agents.mirror_maps:SquaredNorm",
     },
     "dispersion": {
         "variance": "kernelswarm.agents.dispersions:Variance",
@@ -113,6 +119,7 @@ PARTS: dict[str, dict[str, str]] = {
         "gaussian_mixture": "kernelswarm.simulations.streams.gaussian_mixture:GaussianMixture",
         "sine_regression": "kernelswarm.simulations.streams.sine_regression:SineRegression",
         "sensor_field": "kernelswarm.simulations.streams.sensor_field:SensorField",
+        "gaussian_density": "kernelswarm.simulations.streams.gaussian_density:GaussianDensity",
         "drifting": "kernelswarm.simulations.streams.drifting:Drifting",
         "markov_reward": "kernelswarm.simulations.streams.markov_reward:MarkovReward",
         "file": "kernelswarm.simulations.streams.file:File",

@@ -10,6 +10,7 @@ from kernelswarm.agents.learner import Learner
 from kernelswarm.graphs.validation import validate
 from kernelswarm.protocols.contract import Neighborhood, Rule
 from kernelswarm.simulations.block import AgentPlan
+from kernelswarm.simulations.boxes import refuse_misfit
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.pooled import PooledSource
@@ -66,6 +67,8 @@ def open_network(experiment: Experiment) -> Network:
     else:
         learners = {label: experiment.learner_for(label) for label in labels}
     outputs = {label: _outputs(learner, source, label) for label, learner in learners.items()}
+    for place, label in enumerate(labels):
+        refuse_misfit(learners.get(label, experiment.learner), source, place, label)
     if len(set(outputs.values())) > 1:
         raise InputError(
             f"learner.loss: the nodes' functions have different numbers of outputs, {sorted(set(outputs.values()))}"

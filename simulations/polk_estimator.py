@@ -85,6 +85,8 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
 
     def _begin(self, points: Array, targets: int, classes: int | None) -> None:
         loss: Loss = build("loss", self._loss(classes), "loss")
+        if hasattr(loss, "grid"):
+            raise ValueError(f"loss = {loss} has an integral over a box in it, which POLK leaves out: use Spppot")
         budget = {"parsimony": self.budget} if _is_number(self.budget) else self.budget
         learner: Polk = fill(
             Polk,

@@ -24,16 +24,18 @@ def refit(kernel: Kernel, points: Array, weights: Array, kept: list[int]) -> tup
     return fitted, float(np.sqrt(max(squared, 0.0)))
 
 
-def destructive_komp(kernel: Kernel, points: Array, weights: Array, epsilon: float) -> tuple[list[int], Array, float]:
+def destructive_komp(
+    kernel: Kernel, points: Array, weights: Array, epsilon: float, fixed: int = 0
+) -> tuple[list[int], Array, float]:
     """Run POLK algorithm 1 as printed: every candidate's error by its own least-squares fit to the original function.
 
     Returns the kept indices, their weights, and the smallest relative distance of a decision from going the other
-    way, so that a test can tell a tie from a mistake.
+    way, so that a test can tell a tie from a mistake. The first ``fixed`` points are no candidates.
     """
     kept = list(range(len(points)))
     margin = np.inf
-    while kept:
-        errors = [refit(kernel, points, weights, [k for k in kept if k != j])[1] for j in kept]
+    while len(kept) > fixed:
+        errors = [refit(kernel, points, weights, [k for k in kept if k != j])[1] for j in kept[fixed:]]
         order = np.argsort(errors)
         best = errors[order[0]]
         margin = min(margin, abs(best - epsilon) / max(epsilon, 1e-300))
@@ -41,5 +43,5 @@ def destructive_komp(kernel: Kernel, points: Array, weights: Array, epsilon: flo
             break
         if len(errors) > 1:
             margin = min(margin, (errors[order[1]] - best) / max(best, 1e-300))
-        del kept[order[0]]
+        del kept[fixed + order[0]]
     return kept, refit(kernel, points, weights, kept)[0], float(margin)

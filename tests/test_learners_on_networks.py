@@ -31,6 +31,7 @@ GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 KERNEL = {"name": "gaussian", "bandwidth": 0.4}
 SIZES: dict[str, dict[str, object]] = {
     "polk": {"kernel": KERNEL},
+    "spppot": {"kernel": KERNEL, "mirror_map": "kl"},
     "colk": {"kernel": KERNEL, "dispersion": "variance"},
     "policy_evaluation": {"kernel": KERNEL, "batch_size": 4, "discount": 0.5},
     "nystroem": {"kernel": KERNEL, "landmarks": 25},
@@ -123,7 +124,7 @@ def test_blocks_do_not_change_a_bit(name: str, form: str, blocks: list[list[int]
 @pytest.mark.usefixtures("ray_session")
 @pytest.mark.parametrize(
     "name",
-    ["colk", "policy_evaluation", "nystroem", "random_features", "linear", "rbf_network", "okfeb"],
+    ["spppot", "colk", "policy_evaluation", "nystroem", "random_features", "linear", "rbf_network", "okfeb"],
 )
 def test_ray_has_the_serial_backends_bits(name: str) -> None:
     description = experiment(
@@ -190,6 +191,7 @@ def test_the_saved_arrays_are_those_the_page_lists(name: str) -> None:
     result = simulate(experiment(name, "isolated", rounds=5))
     listed = {
         "polk": {"points", "weights"},
+        "spppot": {"points", "duals"},
         "colk": {"points", "weights"},
         "policy_evaluation": {"points", "weights"},
         "nystroem": {"points", "weights"},

@@ -18,6 +18,7 @@ from kernelswarm.simulations.naming import PARTS
 from kernelswarm.simulations.streams.contract import Array, NodeSource, Source, Stream
 from kernelswarm.simulations.streams.drifting import Drifting
 from kernelswarm.simulations.streams.file import File
+from kernelswarm.simulations.streams.gaussian_density import GaussianDensity
 from kernelswarm.simulations.streams.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.streams.idx import Idx
 from kernelswarm.simulations.streams.markov_reward import MarkovReward
@@ -37,6 +38,8 @@ ENDLESS: dict[str, Stream] = {
     "sine_regression target_shift": SineRegression(split="target_shift"),
     "sensor_field": SensorField(),
     "sensor_field patches": SensorField(split="patches"),
+    "gaussian_density": GaussianDensity(),
+    "gaussian_density two inputs": GaussianDensity(((0.0, 0.5), (1.0, 1.0)), 0.3, 0.2, (-1.0, 0.0), (2.0, 1.0)),
     "drifting": Drifting(period=500.0),
     "drifting patches": Drifting(period=500.0, split="patches"),
     "markov_reward": MarkovReward(),
@@ -49,6 +52,7 @@ FINITE = [
     "file patches",
     "file target_shift",
     "file sorted",
+    "file events",
     "idx",
     "openml",
 ]
@@ -80,6 +84,7 @@ def finite(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Stream:
         "file label_skew": File(folder / "labels.npz", split="label_skew"),
         "file patches": File(folder / "values.npz", split="patches", split_columns=(0, 2)),
         "file target_shift": File(folder / "values.npz", split="target_shift"),
+        "file events": File(folder / "t.csv", task="events", features=("a", "b"), node_column=""),
         "file sorted": File(folder / "labels.npz", split="sorted"),
         "idx": Idx(images, write_idx(folder / "labels.gz", labels.astype(np.uint8)), epochs=2),
         "openml": OpenML("something"),

@@ -9,4 +9,7 @@ REPRODUCTIONS: dict[str, str] = {
     "okfeb-regression": "kernelswarm.simulations.reproductions.okfeb_regression:reproduce",
     "colk-outliers": "kernelswarm.simulations.reproductions.colk_outliers:reproduce",
     "colk-lidar": "kernelswarm.simulations.reproductions.colk_lidar:reproduce",
+    "spppot-gaussian": "kernelswarm.simulations.reproductions.spppot_gaussian:reproduce",
+    "spppot-shots": "kernelswarm.simulations.reproductions.spppot_shots:reproduce",
+    "spppot-mnist": "kernelswarm.simulations.reproductions.spppot_mnist:reproduce",
 }

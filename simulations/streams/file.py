@@ -47,10 +47,12 @@ class File:
         A second file of the same format with the test rows (csv, parquet, svmlight; an npz file holds x_test and
         y_test itself).
     task
-        "classification", "regression", or "auto": one target of an integer type (in svmlight: all labels whole
-        numbers) is a class label, anything else a regression. Labels in increasing order become classes 0, 1, 2, ...
+        "classification", "regression", "events", or "auto": one target of an integer type (in svmlight: all labels
+        whole numbers) is a class label, anything else a regression. Labels in increasing order become classes 0, 1,
+        2, ... Of events, whose density or intensity is learned, the target is how many a row stands for.
     target
-        Target column or columns of a csv or parquet file; empty means the column y.
+        Target column or columns of a csv or parquet file; empty means the column y, and for events that each row is
+        one.
     features
         Input columns of a csv or parquet file; empty means all that are neither target nor node.
     node_column
@@ -108,6 +110,10 @@ class File:
             raise ValueError('split = "target_shift" adds an offset, which a class does not have: use "label_skew"')
         if self.task == "regression" and self.split == "label_skew":
             raise ValueError('split = "label_skew" needs classes, and task = "regression" has none: use "target_shift"')
+        if self.task == "events" and self.split in ("label_skew", "target_shift"):
+            raise ValueError(f'split = "{self.split}" changes targets, and events have none: use "patches" or "iid"')
+        if self.task == "events" and self.standardize_targets:
+            raise ValueError("standardize_targets = true changes how many events a row stands for: leave it out")
 
     def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
         rows, test = self._read()
@@ -141,12 +147,20 @@ class File:
         if kind == "svmlight":
             return read_svmlight(found, self.split_columns)
         target = (self.target,) if isinstance(self.target, str) else tuple(self.target)
-        columns = Columns(tuple(name for name in target if name), self.features, self.node_column, self.split_columns)
+        columns = Columns(
+            tuple(name for name in target if name),
+            self.features,
+            self.node_column,
+            self.split_columns,
+            self.task == "events",
+        )
         rows = self._table(kind, *found[0], columns)
         if len(found) == 1:
             return rows, None
         # the test file may order its columns differently
-        columns = replace(columns, target=rows.target_columns, features=rows.columns)
+        columns = replace(
+            columns, target=columns.target if columns.events else rows.target_columns, features=rows.columns
+        )
         return rows, self._table(kind, *found[1], columns)
 
     def _table(self, kind: Format, key: str, path: Path, columns: Columns) -> Rows:

@@ -12,7 +12,7 @@ from kernelswarm.simulations.wording import shown
 
 Numbers = npt.NDArray[Any]  # of any real type: data stays as small as it was until it is dealt
 
-Task = Literal["auto", "classification", "regression"]
+Task = Literal["auto", "classification", "regression", "events"]
 
 #: With task = "auto", whole-number targets with more different values than this are probably counts, not classes.
 MOST_CLASSES = 100
@@ -112,7 +112,7 @@ def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regressio
         If the targets do not fit the task that is asked for, or the rule does not decide.
     """
     names = ", ".join(shown(name) for name in rows.target_columns)
-    if task == "regression":
+    if task in ("regression", "events"):
         return "regression"
     if task == "classification":
         if rows.targets.shape[1] != 1:

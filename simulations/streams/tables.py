@@ -27,6 +27,7 @@ class Columns:
     features: tuple[str, ...]
     node: str
     split: tuple[str | int, ...]
+    events: bool = False  # each row without a target is one event
 
 
 def read_csv(key: str, path: Path, delimiter: str, columns: Columns) -> Rows:
@@ -90,11 +91,12 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
     twice = sorted({column for column in known if known.count(column) > 1})
     if twice:
         raise ValueError(f"{name}: the column name {shown(twice[0])} occurs more than once: rename one of the columns")
-    if not columns.target and "y" not in known:
+    counted = not columns.events or bool(columns.target)
+    if counted and not columns.target and "y" not in known:
         raise ValueError(
             f'target = "" means the column "y", which {name} does not have: set target to one or more of ' + some(known)
         )
-    target = columns.target or ("y",)
+    target = columns.target or (("y",) if counted else ())
     check_names(name, "target", target, known)
     node = columns.node
     if node and node != "node":
@@ -117,6 +119,8 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
     split = [str(column) for column in columns.split]
     check_names(name, "split_columns", split, known)
     targets = [numbers(name, table, column, is_target=True) for column in target]
+    if not counted:
+        targets, target = [np.ones(table.num_rows)], ("events",)
     return Rows(
         name=name,
         points=stack([numbers(name, table, column) for column in features]),

@@ -1,0 +1,167 @@
+"""What the reproductions on densities share: passes that are measured on the way, and the batch estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+
+from kernelswarm.agents import komp
+from kernelswarm.agents.expansion import Expansion
+from kernelswarm.agents.function import Function
+from kernelswarm.agents.kernels import Kernel
+from kernelswarm.agents.poisson_process import PoissonProcess
+from kernelswarm.agents.spanning import spanning
+from kernelswarm.agents.spppot import Spppot
+from kernelswarm.simulations.figures import style
+
+Array = npt.NDArray[np.float64]
+
+FINE = (np.arange(1000.0)[:, None] + 0.5) / 1000.0
+"""The points of (0, 1) at which densities are drawn and compared, (1000, 1)."""
+
+RIDGES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+"""The coefficients of ||g||^2 in the batch objective, of which a validation set chooses one."""
+
+VALIDATION = 0.2
+"""The share of the training events that does."""
+
+STROKES = {
+    "SPPPOT constant": style.Stroke(style.BLUE, "-", "o"),
+    "SPPPOT adaptive": style.Stroke(style.GREEN, "--", "^"),
+    "PMD": style.Stroke(style.ORANGE, "-.", "s"),
+    "POLK": style.Stroke(style.PURPLE, (0, (5, 1, 1, 1)), "v"),
+    "batch": style.Stroke(style.BLACK, ":", "D"),
+}
+
+
+@dataclass(frozen=True)
+class Course:
+    """What a learner was like on its way, an entry for each look, and in the end.
+
+    Attributes
+    ----------
+    samples, orders : Array
+        The samples processed and the model order, (looks,).
+    densities : Array
+        Its values at the points `FINE`, (looks, 1000).
+    losses : Array
+        Its loss on the test samples, the integral included, (looks,).
+    function : Function
+        The last function.
+    """
+
+    samples: Array
+    orders: Array
+    densities: Array
+    losses: Array
+    function: Function
+
+    def settled(self, values: Array) -> float:
+        """Average over the last tenth of the looks, in which constant steps still move about the minimum."""
+        return float(np.mean(values[-max(1, len(values) // 10) :], axis=0))
+
+    def squared_errors(self, density: Array) -> Array:
+        """Compute the integrated squared error against a density (1000,) at `FINE`: (looks,)."""
+        errors: Array = np.mean((self.densities - density) ** 2, axis=1)
+        return errors
+
+
+def loss_of(loss: PoissonProcess, function: Function, points: Array) -> float:
+    """Compute the mean of -log f at the points plus the integral on the loss's grid (SPPPOT eq. 27)."""
+    own = loss.values(function.values(points), np.ones((len(points), 1)))
+    return float(own.mean()) + loss.grid.volume * float(function.values(loss.grid.points).sum())
+
+
+def learned(
+    learner: Spppot,
+    training: Array,
+    test: Array,
+    epochs: int,
+    generator: np.random.Generator,
+    looks: int = 80,
+    tell: Callable[[float], None] = lambda share: None,
+) -> Course:
+    """Learn from the events ``training`` (n, 1), in a new order in each epoch, and look at the function on the way."""
+    loss = learner.loss
+    assert isinstance(loss, PoissonProcess)
+    order = np.concatenate([generator.permutation(len(training)) for _ in range(epochs)])
+    size = learner.batch_size
+    starts = np.arange(0, len(order), size)
+    stops = set(np.linspace(0, len(starts) - 1, min(looks, len(starts))).round().astype(int).tolist())
+    state = learner.init(1, 1)
+    rows: list[tuple[float, float, Array, float]] = []
+    for place, start in enumerate(starts):
+        points = training[order[start : start + size]]
+        own = learner.evaluate(state, points)
+        learner.step(state, [own], [learner.gradient(state, own, np.ones((len(points), 1)))])
+        if place in stops:
+            function = learner.function(state)
+            fine = function.values(FINE)[:, 0]
+            rows.append((float(start + len(points)), float(function.order), fine, loss_of(loss, function, test)))
+            tell((place + 1) / len(starts))
+    samples, orders, densities, losses = zip(*rows, strict=True)
+    return Course(np.array(samples), np.array(orders), np.array(densities), np.array(losses), learner.function(state))
+
+
+class Squares:
+    """The batch estimate f = g^2 >= 0 of a kernel expansion g."""
+
+    def __init__(self, root: Expansion) -> None:
+        self.root = root
+        self.inputs, self.outputs, self.order = root.inputs, root.outputs, root.order
+
+    @property
+    def weights(self) -> Array:
+        """The weights of g."""
+        return self.root.weights
+
+    def values(self, points: Array) -> Array:
+        """Evaluate f at ``points`` (n, 1): (n, 1)."""
+        values: Array = self.root.values(points) ** 2
+        return values
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the arrays of g."""
+        return self.root.arrays()
+
+    def distance(self, other: object) -> float:
+        """Compute the distance of the roots."""
+        return self.root.distance(other.root) if isinstance(other, Squares) else float("nan")
+
+
+def chosen_batch(loss: PoissonProcess, kernel: Kernel, training: Array) -> tuple[Squares, float]:
+    """Return the batch estimate with the ridge that errs least on a validation set, the last of the training events.
+
+    The paper chooses its scale a of f = a g^2 in this way, which moves the weight of the norm as well.
+    """
+    count = round(VALIDATION * len(training))
+    part, validation = training[:-count], training[-count:]
+    losses = [loss_of(loss, batch(loss, kernel, part, ridge), validation) for ridge in RIDGES]
+    ridge = RIDGES[int(np.argmin(losses))]
+    return batch(loss, kernel, training, ridge), ridge
+
+
+def batch(loss: PoissonProcess, kernel: Kernel, training: Array, ridge: float) -> Squares:
+    """Minimise the loss of all events plus ``ridge ||g||^2`` over f = g^2 by L-BFGS (Flaxman et al.; SPPPOT section V).
+
+    g is expanded in points of the grid and of the data that span all of them to working precision.
+    """
+    every = np.concatenate([loss.grid.points, np.unique(training, axis=0)])
+    points = every[spanning(kernel, every, komp.SPAN_THRESHOLD)]
+    root = Expansion.from_arrays(kernel, points, np.zeros((len(points), 1)))
+    at_events, at_grid = (root.rows(part) @ root.factor.T for part in (training, loss.grid.points))
+
+    def objective(theta: Array) -> tuple[float, Array]:
+        events, grid = at_events @ theta, at_grid @ theta
+        value = -np.mean(np.log(events**2)) + loss.grid.volume * np.sum(grid**2) + ridge * theta @ theta
+        slope = -2.0 * (1.0 / events) @ at_events / len(events) + 2.0 * loss.grid.volume * grid @ at_grid
+        return float(value), slope + 2.0 * ridge * theta
+
+    start = np.linalg.lstsq(at_grid, np.ones(len(at_grid)), rcond=1e-6)[0]
+    theta = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 5000, "maxfun": 20000}).x
+    root.weights_buffer[: root.order, 0] = root.factor.T @ theta
+    return Squares(root)

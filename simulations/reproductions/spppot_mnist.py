@@ -1,0 +1,252 @@
+"""SPPPOT section V-B: kernel logistic regression on MNIST."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.budgets import Budget, Epsilon, TargetOrder
+from kernelswarm.agents.function import Function
+from kernelswarm.agents.kernels import Gaussian
+from kernelswarm.agents.losses import MulticlassLogistic
+from kernelswarm.agents.mirror_maps import KullbackLeibler, MirrorMap, SquaredNorm
+from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.spppot import Spppot
+from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.figures import style
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.densities import STROKES
+from kernelswarm.simulations.streams.idx import read_idx
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = npt.NDArray[np.float64]
+
+DATA = (
+    "a folder with the four files of MNIST by LeCun, Cortes and Burges (train-images-idx3-ubyte.gz, ...), published at "
+    "yann.lecun.com/exdb/mnist"
+)
+
+BANDWIDTH, BATCH, ETA, EPOCHS, TRAINING = 4.0, 32, 24.0, 2, 10_000
+ROWS = 1000
+"""Test images evaluated at a time."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One learner of figure 3, and what is printed of it."""
+
+    name: str
+    mirror_map: MirrorMap
+    budget: Budget
+    words: str
+    order: int | None
+
+    @property
+    def learner(self) -> Spppot:
+        """The learner; with the squared norm it is POLK without a regulariser, as the paper runs it."""
+        return Spppot(
+            loss=MulticlassLogistic(),
+            kernel=Gaussian(BANDWIDTH),
+            step_size=Constant(ETA),
+            batch_size=BATCH,
+            budget=self.budget,
+            mirror_map=self.mirror_map,
+        )
+
+
+ADAPTIVE = TargetOrder(400, alpha=0.1)
+SETTINGS = (
+    Setting("SPPPOT constant", KullbackLeibler(), Epsilon(1.4579), "eps = 1.4579", 401),
+    Setting("SPPPOT adaptive", KullbackLeibler(), ADAPTIVE, "target order 400, alpha(0) = 0.1", 400),
+    Setting("POLK", SquaredNorm(), Epsilon(1.8812), "eps = 1.8812", 404),
+    Setting("POLK adaptive", SquaredNorm(), ADAPTIVE, "target order 400, alpha(0) = 0.1", None),
+)
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Images as rows of pixels in [0, 1], with their classes."""
+
+    images: Array  # (n, 784)
+    labels: Array  # (n, 1)
+
+
+@dataclass(frozen=True)
+class Course:
+    """Samples processed, test loss, test error and model order of one run, an entry for each look."""
+
+    samples: Array
+    losses: Array
+    errors: Array
+    orders: Array
+
+
+def reproduce(request: Request) -> Reproduction:
+    """SPPPOT, figure 3: positive functions against POLK on MNIST at a model order of about 400."""
+    training, test = (_read(request.data, part) for part in ("train", "t10k"))
+    count, looks, orders = (2000, 4, 1) if request.quick else (TRAINING, 16, 3)
+    count = min(count, len(training.images))
+    if request.quick:
+        test = Digits(test.images[:ROWS], test.labels[:ROWS])
+    found: dict[str, list[Course]] = {setting.name: [] for setting in SETTINGS}
+    vectors: list[float] = []
+    for draw in range(orders):
+        generator = np.random.default_rng([request.seed, draw])
+        chosen = generator.permutation(len(training.images))[:count]
+        taken = Digits(training.images[chosen], training.labels[chosen])
+        passes = [generator.permutation(count) for _ in range(EPOCHS)]
+        for place, setting in enumerate(SETTINGS):
+            request.tell(f"{setting.name}, draw {draw + 1}", (draw + place / (len(SETTINGS) + 1)) / orders)
+            found[setting.name].append(_course(setting.learner, taken, np.concatenate(passes), test, looks))
+        vectors.append(_libsvm(taken, test))
+    whole: dict[str, Course] = {}
+    if not request.quick:
+        generator = np.random.default_rng([request.seed, orders])
+        passes = [generator.permutation(len(training.images)) for _ in range(EPOCHS)]
+        for setting in SETTINGS:
+            if setting.name in ("SPPPOT constant", "POLK"):
+                request.tell(f"{setting.name}, all images", 0.99)
+                whole[setting.name] = _course(setting.learner, training, np.concatenate(passes), test, looks)
+    arrays = {}
+    for name, courses in found.items():
+        for quantity in ("samples", "losses", "errors", "orders"):
+            arrays[f"{name.lower().replace(' ', '_')}_{quantity}"] = np.array([getattr(c, quantity) for c in courses])
+    arrays["libsvm_errors"] = np.array(vectors)
+    return Reproduction(
+        claims=[*_claims(found, vectors), *_claims_of_all(whole, len(training.images))],
+        notes=[
+            f"{orders} draw{'s' * (orders > 1)} of {count:,} training images, {EPOCHS} epochs, all "
+            f"{len(test.images):,} test images, pixels in [0, 1], Gaussian kernel with standard deviation 4, "
+            "mini-batches of 32, eta = 24. Means ± standard deviation over the draws, after the last epoch.",
+            "The paper's text says both that 10,000 images are trained on and that 2,000 are sampled, and gives "
+            "LIBSVM 16,122 support vectors, which needs all 60,000. Its printed budgets come near its model "
+            "orders with 10,000 and, nearer, with all of them: last rows, one draw. LIBSVM (C = 10, gamma = "
+            "1/32) is trained on the same 10,000; on all images it errs on 1.43% (docs/mnist.md), the paper "
+            "says 1.50% elsewhere. Tried for the claim of 2%: both sizes; two passes with the printed step are "
+            "not enough for it at this order. The batch functional gradient descent (1000 iterations, 12 hours) "
+            "is left out.",
+            "The mini-batch size is not printed; 32 is POLK's.",
+        ],
+        figures={"spppot_mnist": _figure(found, float(np.mean(vectors)))},
+        arrays=arrays,
+    )
+
+
+def _read(folder: Path | None, part: str) -> Digits:
+    if folder is None:
+        raise InputError(f"spppot-mnist needs {DATA}: give it as --data FOLDER")
+    names = [f"{part}-{kind}-ubyte" for kind in ("images-idx3", "labels-idx1")]
+    paths = [folder / name if (folder / name).exists() else folder / f"{name}.gz" for name in names]
+    for path in paths:
+        if not path.is_file():
+            raise InputError(f"--data {folder} has no {path.name}: it must be {DATA}")
+    try:
+        images, labels = (read_idx("--data", path) for path in paths)
+    except ValueError as refusal:
+        raise InputError(str(refusal)) from refusal
+    return Digits(images.reshape(len(images), -1) / 255.0, labels.astype(np.float64)[:, np.newaxis])
+
+
+def _course(learner: Spppot, training: Digits, order: npt.NDArray[np.int64], test: Digits, looks: int) -> Course:
+    state = learner.init(training.images.shape[1], 10)
+    starts = np.arange(0, len(order), BATCH)
+    stops = set(np.linspace(0, len(starts) - 1, looks + 1).round().astype(int).tolist()[1:])
+    rows = []
+    for place, start in enumerate(starts):
+        batch = order[start : start + BATCH]
+        own = learner.evaluate(state, training.images[batch])
+        learner.step(state, [own], [learner.gradient(state, own, training.labels[batch])])
+        if place in stops:
+            function = learner.function(state)
+            rows.append((start + len(batch), *_measured(function, test), function.order))
+    samples, losses, errors, orders = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
+    return Course(samples, losses, errors, orders)
+
+
+def _measured(function: Function, test: Digits) -> tuple[float, float]:
+    logistic = MulticlassLogistic()
+    parts = [function.values(test.images[start : start + ROWS]) for start in range(0, len(test.images), ROWS)]
+    values = np.concatenate(parts)
+    wrong = logistic.decide(values) != test.labels
+    return float(logistic.values(values, test.labels).mean()), float(wrong.mean())
+
+
+def _libsvm(training: Digits, test: Digits) -> float:
+    from sklearn.svm import SVC
+
+    machine = SVC(C=10.0, gamma=1.0 / (2.0 * BANDWIDTH**2), cache_size=1000).fit(training.images, training.labels[:, 0])
+    return float(np.mean(machine.predict(test.images) != test.labels[:, 0]))
+
+
+def _claims(found: dict[str, list[Course]], vectors: Sequence[float]) -> list[Claim]:
+    def last(name: str, quantity: str) -> Array:
+        return np.array([getattr(course, quantity)[-1] for course in found[name]])
+
+    claims = []
+    for setting in SETTINGS:
+        errors, losses = last(setting.name, "errors"), last(setting.name, "losses")
+        ours, rival = setting.name.startswith("SPPPOT"), "POLK"
+        better = (errors < last(rival, "errors")) & (losses < last(rival, "losses"))
+        beats = bool(better.all()) if ours else None
+        measured = f"error {_spread(100.0 * errors, 2)}%, loss {_spread(losses, 4)}"
+        published = "below POLK's (figures 3a, 3b)" if ours else ""
+        claims.append(Claim(f"test error and loss, {setting.name}", published, measured, setting.words, beats))
+        orders = last(setting.name, "orders")
+        published = "" if setting.order is None else str(setting.order)
+        near = None if setting.order is None else bool(np.abs(orders / setting.order - 1.0).max() < 0.1)
+        claims.append(Claim(f"model order, {setting.name}", published, _spread(orders, 0), setting.words, near))
+    gap = 100.0 * (last("SPPPOT constant", "errors") - np.array(vectors))
+    measured = f"{_spread(gap, 2)} points above LIBSVM's {_spread(100.0 * np.array(vectors), 2)}%"
+    claims.append(Claim("test error, SPPPOT constant", "within 2% of LIBSVM's", measured, "", bool(gap.max() <= 2.0)))
+    return claims
+
+
+def _claims_of_all(whole: dict[str, Course], count: int) -> list[Claim]:
+    claims = []
+    for setting in SETTINGS:
+        if setting.name not in whole:
+            continue
+        course, rival = whole[setting.name], whole["POLK"]
+        beats = bool(course.errors[-1] < rival.errors[-1] and course.losses[-1] < rival.losses[-1])
+        ours = setting.name.startswith("SPPPOT")
+        published = f"below POLK's, M = {setting.order}" if ours else f"M = {setting.order}"
+        measured = (
+            f"error {100.0 * course.errors[-1]:.2f}%, loss {course.losses[-1]:.4f} at M = {course.orders[-1]:.0f}"
+        )
+        name = f"test error and loss, {setting.name}, all {count:,} images"
+        claims.append(Claim(name, published, measured, setting.words, beats if ours else None))
+    return claims
+
+
+def _spread(values: Array, digits: int) -> str:
+    mean = f"{values.mean():.{digits}f}"
+    return mean if len(values) == 1 else f"{mean} ± {values.std(ddof=1):.{digits}f}"
+
+
+def _figure(found: dict[str, list[Course]], libsvm: float) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10.0, 3.6), layout="constrained")
+    axes = figure.subplots(1, 3)
+    for name, courses in found.items():
+        stroke = STROKES.get(name, style.Stroke(style.VERMILLION, "--", "X"))
+        for ax, quantity, factor in zip(axes, ("losses", "errors", "orders"), (1.0, 100.0, 1.0), strict=True):
+            mean = factor * np.mean([getattr(course, quantity) for course in courses], axis=0)
+            ax.plot(courses[0].samples, mean, color=stroke.color, linestyle=stroke.dash, linewidth=1.5, label=name)
+    axes[1].axhline(100.0 * libsvm, color=style.BLACK, linestyle=":", label="LIBSVM")
+    for ax, title in zip(axes, ("test loss", "test error, %", "model order"), strict=True):
+        ax.set_title(title)
+        ax.set_xlabel("samples processed")
+        ax.locator_params(axis="x", nbins=5)
+    for ax in axes[1:]:
+        ax.set_ylim(0.0, None)
+    handles, labels = axes[1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
+    return figure
