@@ -103,12 +103,13 @@ def test_a_cluster_has_the_serial_backends_bits_and_uses_all_its_nodes(
     with running(tmp_path) as (_, run):
         _, errors = run.communicate(timeout=200)
     assert (run.returncode, errors) == (0, "")
+    made = seen(tmp_path)
+    assert len(made) == 4
+    assert sorted(Counter(machine for machine, _ in made).values()) == [2, 2]
+    assert {Path(file).parts[-3:] for _, file in made} == {(PARCEL, OWN, "own_of_cluster.py")}
     result = read_run(tmp_path / "out")
     assert result.summary["backend"]["processes"] == 2
     assert result.summary["digest"] == simulate(Experiment.from_file(tmp_path / "x.toml")).summary["digest"]
-    assert len(seen(tmp_path)) == 4
-    assert sorted(Counter(machine for machine, _ in seen(tmp_path)).values()) == [2, 2]
-    assert {Path(file).parts[-3:] for _, file in seen(tmp_path)} == {(PARCEL, OWN, "own_of_cluster.py")}
 
 
 def test_a_machine_that_fails_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
