@@ -228,6 +228,9 @@ class _Compiled:
             steps, last = [host.advance.bind for host in hosts], [host.finish.bind for host in hosts]
             graph: Any = MultiOutputNode(_unrolled(sent, steps, last, neighbors, levels))
         self._graph = graph.experimental_compile(_max_inflight_executions=IN_FLIGHT)
+        # Ray does this with the first answer, and in another thread when an actor dies: both at once end this process.
+        for channel in self._graph.dag_output_channels:
+            channel.ensure_registered_as_reader()
 
     def submit(self, rounds: int) -> Any:
         with _troubles():
