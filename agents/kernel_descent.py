@@ -62,17 +62,6 @@ class KernelDescent(DescentInSpace):
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``, then keep to the rule.
 
-        Parameters
-        ----------
-        state : SumState
-            Advanced in place; the evaluations must be of its present function.
-        evaluations : sequence of Evaluation
-            The node's own samples and, in the symmetric form, each neighbour's.
-        gradients : sequence of Array
-            The coefficients g at the points of each evaluation, (n_k, C).
-        curvatures : sequence of float, optional
-            The second derivative of the terms at each evaluation's points; given, the step is implicit.
-
         Returns
         -------
         Info

@@ -74,7 +74,17 @@ class Learner(Protocol):
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``.
 
-        With ``curvatures``, one for each set of points, the step is implicit in the coupling and in a quadratic loss.
+        Parameters
+        ----------
+        state
+            Advanced in place; the evaluations must be of its present function.
+        evaluations : sequence of Evaluation
+            The node's own samples and, in the symmetric form, each neighbour's.
+        gradients : sequence of Array
+            The coefficients at the points of each evaluation, (n_k, C): the loss's derivatives plus the coupling's.
+        curvatures : sequence of float, optional
+            The second derivative of the terms at each evaluation's points; given, the step is implicit in the coupling
+            and in a quadratic loss.
         """
         ...
 

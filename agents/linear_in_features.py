@@ -79,19 +79,7 @@ class LinearInFeatures(Descent):
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None = None,
     ) -> Info:
-        """Take one step along ``sum_k mean_n gradients[k][n] phi(points_k[n])``.
-
-        Parameters
-        ----------
-        state : FeatureState
-            Advanced in place; the evaluations must be of its present function.
-        evaluations : sequence of Evaluation
-            The node's own samples and, in the symmetric form, each neighbour's.
-        gradients : sequence of Array
-            The derivatives at the points of each evaluation, (n_k, C).
-        curvatures : sequence of float, optional
-            The second derivative of the terms at each evaluation's points; given, the step is implicit.
-        """
+        """Take one step along ``sum_k mean_n gradients[k][n] phi(points_k[n])``."""
         eta = self.step_size.at(state.steps)
         function = state.function
         shrink = 1.0 - eta * self.regularization

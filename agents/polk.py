@@ -96,19 +96,7 @@ class Polk(DescentInSpace):
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None = None,
     ) -> Info:
-        """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)`` and compress.
-
-        Parameters
-        ----------
-        state : PolkState
-            Advanced in place; the evaluations must be of its present function.
-        evaluations : sequence of Evaluation
-            The node's own samples and, in the symmetric form, each neighbour's.
-        gradients : sequence of Array
-            The coefficients g at the points of each evaluation, (n_k, C).
-        curvatures : sequence of float, optional
-            The second derivative of the terms at each evaluation's points; given, the step is implicit.
-        """
+        """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)`` and compress."""
         eta = self.step_size.at(state.steps)
         points, rows, weights = explicit_or_implicit(self.kernel, eta, evaluations, gradients, curvatures)
         return self.move(state, eta, points, weights, rows)

@@ -176,19 +176,7 @@ class Spppot(DescentInSpace):
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None = None,
     ) -> Info:
-        """Take one step of z along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)`` and compress.
-
-        Parameters
-        ----------
-        state : SpppotState
-            Advanced in place; the evaluations must be of its present function.
-        evaluations : sequence of Evaluation
-            The node's own samples and, in the symmetric form, each neighbour's.
-        gradients : sequence of Array
-            The derivatives with respect to f at the points of each evaluation, (n_k, C).
-        curvatures : sequence of float, optional
-            The second derivative of the terms at each evaluation's points; given, the step is implicit.
-        """
+        """Take one step of z along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``, derivatives by f, and compress."""
         eta = self.step_size.at(state.steps)
         due, state.due = state.due, None
         apart = None if curvatures is None else due
