@@ -176,7 +176,7 @@ class Spppot(DescentInSpace):
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None = None,
     ) -> Info:
-        """Take one step of z along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``, gradients with respect to f."""
+        """Take one step of z along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``, g being derivatives by f."""
         eta = self.step_size.at(state.steps)
         due, state.due = state.due, None
         apart = None if curvatures is None else due

@@ -41,6 +41,8 @@ QUIET = {
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
     # Many actors on few cores are meant.
     "RAY_worker_maximum_startup_concurrency": "100000",
+    # A record of every call, for the dashboard: 3 kB each, up to 100,000 of them.
+    "RAY_task_events_report_interval_ms": "0",
 }
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """With this, as is the default on these systems, nothing of a Ray listens to other machines."""
