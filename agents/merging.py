@@ -58,7 +58,7 @@ def best_partner(weights: Array, order: int, place: int, row: Array) -> tuple[in
     best = first
     best_share, least = _loss(weights, place, first, mine, row[first])
     for n in range(order):
-        if n == place or n == first or bounds[n] >= least:
+        if n in (place, first) or bounds[n] >= least:
             continue
         share, loss = _loss(weights, place, n, mine, row[n])
         if loss < least:

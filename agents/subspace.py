@@ -272,4 +272,4 @@ class Subspace:
 
 def _larger(capacity: int) -> int:
     """Return the next capacity: it depends on the number of points alone, as the bits of products with buffers may."""
-    return capacity + max(capacity // 4, 16)
+    return capacity + max(capacity // 8, 16)
