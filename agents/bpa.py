@@ -144,9 +144,8 @@ class Bpa(MistakeDriven):
         function = state.function
         itself = float(self.kernel.diagonal(point)[0])
         if isinstance(state, NearestState):
-            norms = np.sum(function.weights**2, axis=1)
             place, partner, share, others, squared = _with_nearest(
-                state.gram, state.near, norms, row[0], itself, function.order
+                state.gram, state.near, function.weights_buffer, row, itself, function.order
             )
             if partner >= 0:
                 function.weights[partner] += others * function.weights[place]
@@ -156,7 +155,7 @@ class Bpa(MistakeDriven):
             place, share, squared = _on_the_new(function.weights, diagonal, row[0], itself)
         weight = weight + share * function.weights[place]
         drop(function, place)
-        return math.sqrt(squared), weight, np.delete(row, place, axis=1)
+        return math.sqrt(squared), weight, _without(row, place)
 
     def snapshot(self, state: SumState) -> dict[str, Array]:
         """Return the function, the number of ``steps``, ``numbers`` and, for nearest, ``gram`` and ``near``."""
@@ -177,13 +176,14 @@ class Bpa(MistakeDriven):
 
 @njit(cache=True)
 def _with_nearest(
-    gram: Array, neighbors: npt.NDArray[np.int64], norms: Array, row: Array, itself: float, order: int
+    gram: Array, neighbors: npt.NDArray[np.int64], weights: Array, rows: Array, itself: float, order: int
 ) -> tuple[int, int, float, float, float]:
     """Find the element r that loses least when projected on kappa(x, .) and its own nearest neighbour n.
 
     Returns r, n (-1 where x and n are the same to rounding), the shares of x and of n, and the squared loss.
     """
     best, partner, mine, theirs, least = 0, -1, 0.0, 0.0, np.inf
+    row = rows[0]
     for r in range(order):
         near = neighbors[r]
         a, b = row[r], gram[r, near]
@@ -194,7 +194,10 @@ def _with_nearest(
             found = near
         else:
             first, second, found = a / itself, 0.0, -1
-        squared = norms[r] * max(gram[r, r] - first * a - second * b, 0.0)
+        norm = 0.0
+        for c in range(weights.shape[1]):
+            norm += weights[r, c] * weights[r, c]
+        squared = norm * max(gram[r, r] - first * a - second * b, 0.0)
         if squared < least:
             best, partner, mine, theirs, least = r, found, first, second, squared
     return best, partner, mine, theirs, least
@@ -237,6 +240,17 @@ def _leave(gram: Array, near: npt.NDArray[np.int64], order: int, place: int) -> 
             near[r] = _nearest(gram, order - 1, r)
         elif near[r] > place:
             near[r] -= 1
+
+
+@njit(cache=True)
+def _without(rows: Array, place: int) -> Array:
+    """Return kernel rows (n, M) without the column of the element that left, (n, M - 1)."""
+    # numpy's delete costs as much as a whole step of a small dictionary
+    left = np.empty((rows.shape[0], rows.shape[1] - 1))
+    for n in range(rows.shape[0]):
+        for m in range(left.shape[1]):
+            left[n, m] = rows[n, m + (m >= place)]
+    return left
 
 
 @njit(cache=True)

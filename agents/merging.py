@@ -34,26 +34,57 @@ def best_partner(weights: Array, order: int, place: int, row: Array) -> tuple[in
     -------
     tuple of int, float and float
         n, h and the squared loss.
+
+    Notes
+    -----
+    One of k^((1-h)^2) and k^(h^2) is at most k^(1/4), and their product at most k^(1/2), so
+
+        ||a_z||^2 <= max(||a_m||^2, ||a_n||^2) + k^(1/2) (min(||a_m||^2, ||a_n||^2) + 2 max(a_m.a_n, 0))
+
+    and only partners that by this bound may lose less than the best so far are searched. The first is the one whose
+    bound is least, so that few remain.
     """
-    best, best_share, least = -1, 0.0, math.inf
     mine = 0.0
     for c in range(weights.shape[1]):
         mine += weights[place, c] * weights[place, c]
+    bounds = np.empty(order)
+    first = -1
     for n in range(order):
-        if n == place:
+        other, both = _products(weights, place, n)
+        bounds[n] = mine + other + 2.0 * row[n] * both - max(mine, other)
+        bounds[n] -= math.sqrt(row[n]) * (min(mine, other) + 2.0 * max(both, 0.0))
+        if n != place and (first < 0 or bounds[n] < bounds[first]):
+            first = n
+    best = first
+    best_share, least = _loss(weights, place, first, mine, row[first])
+    for n in range(order):
+        if n in (place, first) or bounds[n] >= least:
             continue
-        other, both = 0.0, 0.0
-        for c in range(weights.shape[1]):
-            other += weights[n, c] * weights[n, c]
-            both += weights[place, c] * weights[n, c]
-        whole = mine + other + 2.0 * row[n] * both
-        if row[n] <= 0.0:  # so far apart that the kernel has underflowed
-            share, kept = (1.0, mine) if mine > other else (0.0, other)
-        else:
-            share, kept = _largest(math.log(row[n]), mine, other, both)
-        if whole - kept < least:
-            best, best_share, least = n, share, whole - kept
+        share, loss = _loss(weights, place, n, mine, row[n])
+        if loss < least:
+            best, best_share, least = n, share, loss
     return best, best_share, max(least, 0.0)
+
+
+@njit(cache=True)
+def _products(weights: Array, place: int, n: int) -> tuple[float, float]:
+    """Return ``||a_n||^2`` and ``a_m.a_n``."""
+    other, both = 0.0, 0.0
+    for c in range(weights.shape[1]):
+        other += weights[n, c] * weights[n, c]
+        both += weights[place, c] * weights[n, c]
+    return other, both
+
+
+@njit(cache=True)
+def _loss(weights: Array, place: int, n: int, mine: float, kernel: float) -> tuple[float, float]:
+    """Return the best h for the elements at ``place`` and n, and what is then lost, squared."""
+    other, both = _products(weights, place, n)
+    if kernel <= 0.0:  # so far apart that the kernel has underflowed
+        share, kept = (1.0, mine) if mine > other else (0.0, other)
+    else:
+        share, kept = _largest(math.log(kernel), mine, other, both)
+    return share, mine + other + 2.0 * kernel * both - kept
 
 
 @njit(cache=True)

@@ -1,7 +1,6 @@
 """A subspace of a Hilbert space that follows a stream of samples: online kernel feature extraction, with or without a
 budget (OKFEB algorithms 2 to 5)."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -70,6 +69,8 @@ class Visit(NamedTuple):
     fit: float  # ||phi(x) - L q||^2, before the update
     stored: bool
     cross: Array | None  # L_new' L_old, (r, r), of the update; None without one
+    weights: Array | None  # of the function on the new features, (r, C); None without an update
+    moved: float  # the Hilbert norm by which that function moved
 
 
 class Subspace:
@@ -105,6 +106,7 @@ class Subspace:
         self._allocate(SMALLEST_CAPACITY if tracking.budget_size is None else tracking.budget_size + 1)
         self._fits: Array = np.zeros(tracking.censoring.window)
         self._heard = 0
+        self._none: Array = np.zeros((tracking.rank, 0))
         self.inner, self._triangle, self.mixing = self._prepared()
 
     @property
@@ -155,8 +157,8 @@ class Subspace:
         fits: Array = np.maximum(self.kernel.diagonal(points) - lost, 0.0)
         return fits
 
-    def visit(self, point: Array) -> Visit:
-        """Follow one sample, (1, p).
+    def visit(self, point: Array, weights: Array | None = None, follow: bool = False) -> Visit:
+        """Follow one sample, (1, p), and carry the weights (r, C) of a function on the features along.
 
         The first r distinct points are the first basis, A = I. The published start is one point and one row of A; as q
         and all updates lie in the span of A's rows, only rounding errors, which grow, then lead to a rank above 1.
@@ -167,39 +169,44 @@ class Subspace:
         self.samples += 1
         row = self.kernel.cross(point, self.points)
         diagonal = float(self.kernel.diagonal(point)[0])
-        product, projection, fit = subspace_updates.project(
+        product, projection, fit, length = subspace_updates.project(
             row, self.factor, self._triangle, diagonal, tracking.regularization
         )
         filling = self.order < tracking.rank
         if filling:
             censored = bool(np.any(np.all(self.points == point, axis=1)))
         else:
-            censored = fit < tracking.censoring.bound(self._fits[: min(self._heard, len(self._fits))])
+            fits = self._fits if self._heard >= len(self._fits) else self._fits[: self._heard]
+            censored = fit < tracking.censoring.bound(fits)
             self._hear(fit)
         if censored:
-            return Visit(fit, False, None)
+            return Visit(fit, False, None, None, 0.0)
         self._reserve()
-        self.order, cross, self.inner, self._triangle, self.mixing = subspace_updates.advance(
+        self.order, cross, self.inner, self._triangle, self.mixing, weights, moved = subspace_updates.advance(
             self._points,
             self._gram,
             self._factor,
             self._image,
             self._recency,
             self.order,
-            point[0],
-            row[0],
+            point,
+            row,
             product,
             diagonal,
             projection,
-            tracking.step.at(self.samples, math.sqrt(np.dot(projection, projection))),
+            tracking.step.at(self.samples, length),
             tracking.regularization,
             self.samples,
             filling,
             tracking.update == "parametric",
             len(self._points) if tracking.budget_size is None else tracking.budget_size,
             tracking.recency,
+            self.inner,
+            self.mixing,
+            self._none if weights is None else weights,
+            follow,
         )
-        return Visit(fit, True, cross)
+        return Visit(fit, True, cross, weights, moved)
 
     def arrays(self) -> dict[str, Array]:
         """Return ``points`` (m, p), ``basis`` A (m, r) and ``mixing`` G (r, r), copied: what features are made of."""
@@ -265,4 +272,4 @@ class Subspace:
 
 def _larger(capacity: int) -> int:
     """Return the next capacity: it depends on the number of points alone, as the bits of products with buffers may."""
-    return capacity * 5 // 4
+    return capacity + max(capacity // 8, 16)

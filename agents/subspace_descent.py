@@ -14,7 +14,6 @@ from kernelswarm.agents.linear_in_features import LinearInFeatures
 from kernelswarm.agents.subspace import Subspace, Tracking
 from kernelswarm.agents.subspace_function import SubspaceFunction
 from kernelswarm.agents.subspace_rules import Normalized, SubspaceStep
-from kernelswarm.agents.subspace_updates import carried
 
 Array = npt.NDArray[np.float64]
 
@@ -107,14 +106,10 @@ class SubspaceDescent(LinearInFeatures, ABC):
         points = evaluations[0].points
         moved = 0.0
         for n in range(len(points)):
-            inner, mixing = subspace.inner, subspace.mixing
-            visit = subspace.visit(points[n : n + 1])
-            if visit.cross is not None:
-                weights, distance = carried(
-                    function.coefficients, inner, mixing, visit.cross, subspace.inner, subspace.mixing, self.follow
-                )
-                moved += distance
-                state.refer(weights)
+            visit = subspace.visit(points[n : n + 1], function.coefficients, self.follow)
+            if visit.weights is not None:
+                moved += visit.moved
+                state.refer(visit.weights)
         return Info(moved, info.step_size)
 
     def function_from(self, arrays: Mapping[str, Array]) -> SubspaceFunction:

@@ -26,7 +26,13 @@ def coordinates(rows: Array, factor: Array, found: Array) -> None:
     for n in range(rows.shape[0]):
         line = found[n]
         line[:] = 0.0
-        for i in range(rows.shape[1]):
+        whole = rows.shape[1] - rows.shape[1] % 4
+        for i in range(0, whole, 4):  # four rows at a time, so that the sums are loaded and stored less often
+            k0, k1, k2, k3 = rows[n, i], rows[n, i + 1], rows[n, i + 2], rows[n, i + 3]
+            a0, a1, a2, a3 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
+            for c in range(line.shape[0]):
+                line[c] += (k0 * a0[c] + k1 * a1[c]) + (k2 * a2[c] + k3 * a3[c])
+        for i in range(whole, rows.shape[1]):
             entry, weights = rows[n, i], factor[i]
             for c in range(line.shape[0]):
                 line[c] += entry * weights[c]
@@ -109,8 +115,8 @@ def prepare(factor: Array, image: Array, regularization: float) -> tuple[Array, 
 @njit(cache=True)
 def project(
     row: Array, factor: Array, triangle: Array, diagonal: float, regularization: float
-) -> tuple[Array, Array, float]:
-    """Return ``b = A' k``, ``q = inv(M + lambda I) b`` and the fit ``||phi(x) - L q||^2`` of a point.
+) -> tuple[Array, Array, float, float]:
+    """Return ``b = A' k``, ``q = inv(M + lambda I) b``, the fit ``||phi(x) - L q||^2`` of a point, and ``||q||``.
 
     As M q = b - lambda q, the fit kappa - 2 b.q + q'M q is kappa - b.q - lambda ||q||^2.
     """
@@ -122,7 +128,8 @@ def project(
     for c in range(found.shape[1]):
         lost += found[0, c] * solution[c, 0]
         length += solution[c, 0] * solution[c, 0]
-    return found[0], solution[:, 0].copy(), max(diagonal - lost - regularization * length, 0.0)
+    fit = max(diagonal - lost - regularization * length, 0.0)
+    return found[0], solution.reshape(-1), fit, math.sqrt(length)
 
 
 @njit(cache=True)
@@ -133,11 +140,12 @@ def update_nonparametric(
 
     k is the last column of K, ``image`` is K A, and ``decay`` is lambda / n.
     """
-    residuals = np.dot(image, projection)
+    residuals = np.dot(image[:order], projection)
     for i in range(order):
         residual = residuals[i] - gram[order - 1, i]
-        for c in range(factor.shape[1]):
-            factor[i, c] -= step * (residual * projection[c] + decay * image[i, c])
+        line, images = factor[i], image[i]
+        for c in range(line.shape[0]):
+            line[c] -= step * (residual * projection[c] + decay * images[c])
 
 
 @njit(cache=True)
@@ -146,12 +154,13 @@ def update_parametric(
 ) -> None:
     """Overwrite A with ``[A - mu A (q q' + decay I); mu q']`` and K A with its image (OKFEB eq. 16)."""
     rank = factor.shape[1]
-    fitted, images = np.dot(factor, projection), np.dot(image, projection)
+    fitted, products = np.dot(factor[:order], projection), np.dot(image[:order], projection)
     for i in range(order):
-        inner, outer = fitted[i], images[i] - gram[order - 1, i]
+        inner, outer = fitted[i], products[i] - gram[order - 1, i]
+        line, images = factor[i], image[i]
         for c in range(rank):
-            factor[i, c] -= step * (inner * projection[c] + decay * factor[i, c])
-            image[i, c] -= step * (outer * projection[c] + decay * image[i, c])
+            line[c] -= step * (inner * projection[c] + decay * line[c])
+            images[c] -= step * (outer * projection[c] + decay * images[c])
     for c in range(rank):
         factor[order - 1, c] = step * projection[c]
 
@@ -185,83 +194,24 @@ def discard(
         factor[i] = factor[i + 1]
         image[i] = image[i + 1]
         recency[i] = recency[i + 1]
+    # Row by row by way of a copy: the compiler takes vector registers only where what is read is not what is written.
+    moving = np.empty(last)
     for i in range(last):
-        source = i + (i >= j)
-        if source > i:
-            for k in range(j):
-                gram[i, k] = gram[source, k]
-        for k in range(j, last):
-            gram[i, k] = gram[source, k + 1]
+        target, source = gram[i], gram[i + (i >= j)]
+        head = 0 if i >= j else j
+        kept, shifted, tail = moving[:j], moving[j:], source[j + 1 : order]
+        if head == 0:
+            for k in range(len(kept)):
+                kept[k] = source[k]
+        for k in range(len(shifted)):
+            shifted[k] = tail[k]
+        part, values = target[head:last], moving[head:]
+        for k in range(len(part)):
+            part[k] = values[k]
     gram[last, :order] = 0.0
     gram[:order, last] = 0.0
     factor[last] = 0.0
     image[last] = 0.0
-
-
-@njit(cache=True)
-def advance(
-    points: Array,
-    gram: Array,
-    factor: Array,
-    image: Array,
-    recency: Array,
-    order: int,
-    point: Array,
-    row: Array,
-    product: Array,
-    diagonal: float,
-    projection: Array,
-    step: float,
-    regularization: float,
-    sample: int,
-    filling: bool,
-    parametric: bool,
-    capacity: int,
-    beta: float,
-) -> tuple[int, Array, Array, Array, Array]:
-    """Store a point, update A, and drop a point where there are more than ``capacity``.
-
-    The step is cut to where the shrinkage ``I - mu decay K`` could overshoot, ``mu = 1 / (decay tr K)``, or without K
-    where the update is parametric: a point nearly at right angles to the subspace would have a step without bound.
-
-    All buffers are zero beyond the ``order`` rows in use, so that products with whole buffers need no copies. Returns
-    the new number of points, the inner products ``L_new' L_old`` of the new basis with the old one, (r, r), and what
-    `prepare` gives.
-    """
-    decay = regularization / sample
-    for i in range(order):
-        gram[order, i] = gram[i, order] = row[i]
-    gram[order, order] = diagonal
-    points[order] = point
-    image[order] = product
-    recency[order] = 1.0
-    order += 1
-    before = image.copy()
-    spread = 1.0
-    if not parametric:
-        spread = 0.0
-        for i in range(order):
-            spread += gram[i, i]
-    if step * decay * spread > 1.0:
-        step = 1.0 / (decay * spread)
-    if filling:
-        factor[order - 1, order - 1] = 1.0
-    elif parametric:
-        update_parametric(factor, image, order, gram, projection, step, decay)
-    else:
-        update_nonparametric(factor, image, order, gram, projection, step, decay)
-    if order > capacity:
-        for i in range(order):
-            recency[i] *= beta
-        j = least(factor, recency, order)
-        discard(points, gram, factor, image, recency, order, j, parametric)
-        order -= 1
-        for i in range(j, order):
-            before[i] = before[i + 1]
-    if filling or not parametric:
-        np.dot(gram, factor, image)
-    inner, triangle, mixing = prepare(factor, image, regularization)
-    return order, np.dot(factor.T, before), inner, triangle, mixing  # the last row of `factor` is zero after a removal
 
 
 @njit(cache=True)
@@ -285,3 +235,77 @@ def carried(
         solve(root(regular), new)
     moved = np.sum(old * np.dot(old_inner, old)) - 2.0 * np.sum(new * right) + np.sum(new * np.dot(square, new))
     return new, math.sqrt(max(moved, 0.0))
+
+
+@njit(cache=True)
+def advance(
+    points: Array,
+    gram: Array,
+    factor: Array,
+    image: Array,
+    recency: Array,
+    order: int,
+    point: Array,
+    row: Array,
+    product: Array,
+    diagonal: float,
+    projection: Array,
+    step: float,
+    regularization: float,
+    sample: int,
+    filling: bool,
+    parametric: bool,
+    capacity: int,
+    beta: float,
+    old_inner: Array,
+    old_mixing: Array,
+    weights: Array,
+    follow: bool,
+) -> tuple[int, Array, Array, Array, Array, Array, float]:
+    """Store a point, update A, and drop a point where there are more than ``capacity``.
+
+    The step is cut to where the shrinkage ``I - mu decay K`` could overshoot, ``mu = 1 / (decay tr K)``, or without K
+    where the update is parametric: a point nearly at right angles to the subspace would have a step without bound.
+
+    All buffers are zero beyond the ``order`` rows in use, so that products with whole buffers need no copies. Returns
+    the new number of points, the inner products ``L_new' L_old`` of the new basis with the old one, (r, r), what
+    `prepare` gives, and what `carried` makes of ``weights`` (r, C), which may have no column.
+    """
+    decay = regularization / sample
+    for i in range(order):
+        gram[order, i] = gram[i, order] = row[0, i]
+    gram[order, order] = diagonal
+    points[order] = point[0]
+    image[order] = product
+    recency[order] = 1.0
+    order += 1
+    before = image[:order].copy()
+    spread = 1.0
+    if not parametric:
+        spread = 0.0
+        for i in range(order):
+            spread += gram[i, i]
+    if step * decay * spread > 1.0:
+        step = 1.0 / (decay * spread)
+    if filling:
+        factor[order - 1, order - 1] = 1.0
+    elif parametric:
+        update_parametric(factor, image, order, gram, projection, step, decay)
+    else:
+        update_nonparametric(factor, image, order, gram, projection, step, decay)
+    if order > capacity:
+        for i in range(order):
+            recency[i] *= beta
+        j = least(factor, recency, order)
+        discard(points, gram, factor, image, recency, order, j, parametric)
+        order -= 1
+        for i in range(j, order):
+            before[i] = before[i + 1]
+    if filling or not parametric:
+        np.dot(gram[:order], factor, image[:order])
+    inner, triangle, mixing = prepare(factor[:order], image[:order], regularization)
+    cross = np.dot(factor[:order].T, before[:order])
+    moved = 0.0
+    if weights.shape[1]:
+        weights, moved = carried(weights, old_inner, old_mixing, cross, inner, mixing, follow)
+    return order, cross, inner, triangle, mixing, weights, moved

@@ -11,6 +11,7 @@ from kernelswarm.agents.budgets import Epsilon
 from kernelswarm.agents.chance import BLOCK, uniform
 from kernelswarm.agents.kernels import Gaussian, Laplacian, Polynomial
 from kernelswarm.agents.losses import Hinge, Logistic, MulticlassHinge, MulticlassLogistic, Squared
+from kernelswarm.agents.merging import best_partner
 from kernelswarm.agents.norma import Norma
 from kernelswarm.agents.npbsgd import Npbsgd
 from kernelswarm.agents.ogd import Ogd
@@ -268,3 +269,25 @@ def test_other_kernels_work(name):
     points, targets = data(np.random.default_rng(11), learner.loss, 100)
     state, _ = learn(learner, points, targets)
     assert np.isfinite(state.function.values(points)).all()
+
+
+def test_merging_finds_the_partner_that_a_search_of_all_finds():
+    generator = np.random.default_rng(5)
+    shares = np.linspace(0.0, 1.0, 4001)
+    for trial in range(40):
+        points = generator.uniform(-2.0, 2.0, (12, 2))
+        weights = generator.normal(size=(12, 1 + trial % 3)) * generator.choice([0.1, 1.0], (12, 1))
+        place = int(np.argmin(np.sum(weights**2, axis=1))) if trial % 2 else 3
+        row = Gaussian(0.6).cross(points[place : place + 1], points)[0]
+        losses = np.full(12, np.inf)
+        for n in range(12):
+            if n != place:
+                first, second = row[n] ** ((1.0 - shares) ** 2), row[n] ** (shares**2)
+                merged = first[:, None] * weights[place] + second[:, None] * weights[n]
+                both = (
+                    np.sum(weights[place] ** 2) + np.sum(weights[n] ** 2) + 2.0 * row[n] * weights[place] @ weights[n]
+                )
+                losses[n] = both - np.sum(merged**2, axis=1).max()
+        partner, _, least = best_partner(weights, 12, place, row)
+        assert losses[partner] <= losses.min() + 1e-5
+        assert abs(least - losses[partner]) <= 1e-5
