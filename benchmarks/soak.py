@@ -9,7 +9,7 @@ memory of this process and of Ray's processes is read from /proc:
 - shared: the most shared memory that one of these processes has touched (RssShmem): the object store and the channels.
 
 The slope is fitted to what follows the first fifth of the run, in which caches fill. It is flat when a million rounds
-would add less than 20 MB; fewer than 50,000 rounds say nothing.
+would add less than 20 MB; fewer than 150,000 rounds say nothing.
 
     python benchmarks/soak.py [--minutes 10] [--rounds 1000000] [--out soak.png]
 """
@@ -31,7 +31,7 @@ from kernelswarm.simulations.running import run
 from kernelswarm.simulations.simulation import Progress
 
 FLAT = 20.0  # MB a million rounds
-SHORTEST = 50_000  # rounds
+SHORTEST = 150_000  # rounds
 KINDS = ("driver", "actors", "Ray", "shared")
 BACKENDS: Mapping[str, dict[str, object]] = {
     "serial": {"name": "serial"},
@@ -105,9 +105,10 @@ def watch(backend: Mapping[str, object], rounds: int, seconds: float) -> npt.NDA
     start = time.monotonic()
 
     def observe(progress: Progress) -> None:
-        seen.rounds = progress.done
+        # what the end of the run frees is not looked at
+        seen.rounds = progress.done if progress.done < progress.total else 0
         if time.monotonic() - start > seconds:
-            seen.rounds = 0  # what the end of the run frees is not looked at
+            seen.rounds = 0
             raise Over
 
     with tempfile.TemporaryDirectory() as folder:
@@ -133,6 +134,8 @@ def main() -> None:
     print(f"{'':16}{'rounds':>10}{'':10}{'first MB':>10}{'last MB':>10}{'MB / 10^6 rounds':>18}")
     for name, backend in BACKENDS.items():
         curves[name] = seen = watch(backend, options.rounds, 30.0 * options.minutes)
+        if len(seen) < 10:
+            raise SystemExit(f"{name}: over after {len(seen)} seconds; take more --rounds or more --minutes")
         late = seen[seen[:, 0] >= seen[-1, 0] / 5]
         for place, kind in enumerate(KINDS, start=1):
             if not seen[:, place].any():
@@ -157,7 +160,7 @@ def draw(curves: Mapping[str, npt.NDArray[np.float64]], path: Path) -> None:
         for place, kind in enumerate(KINDS, start=1):
             if seen[:, place].any():
                 axes.plot(seen[:, 0] / 1e6, seen[:, place], label=kind)
-        axes.set_ylim(0, None)
+        axes.set_ylim(0, 1.2 * seen[:, 1:].max())
         axes.set_title(name)
         axes.set_xlabel("million rounds")
         axes.set_ylabel("MB")
