@@ -105,7 +105,7 @@ def reproduce(request: Request) -> Reproduction:
 def _settings() -> list[Setting]:
     rows: list[tuple[Loss, float, str, int]] = [
         (MulticlassHinge(), 0.04, "3.98% (table 2)", 16),
-        (MulticlassHinge(), 1e-4, "below that of K = 0.04 (figure 2)", 129),
+        (MulticlassHinge(), 1e-4, "a curve (figure 2)", 129),
         (MulticlassLogistic(), 0.03, "4.36% (table 2)", 16),
         (MulticlassLogistic(), 0.001, "between 4 and 5% (figure 4)", 75),
     ]
@@ -207,6 +207,16 @@ def _errors(group: Draws, settings: Sequence[Setting]) -> list[Claim]:
         claims.append(
             Claim(f"test error, {setting.label}, {group.words}", setting.error, _percent(found), setting.words, holds)
         )
+    coarse, fine = float(np.mean(best)), float(np.mean(group.courses[settings[1].label].errors))
+    claims.append(
+        Claim(
+            f"test error, hinge loss, the smaller K, {group.words}",
+            "below that of the larger (figure 2)",
+            f"{100 * fine:.2f}% against {100 * coarse:.2f}%",
+            "means over the draws",
+            fine < coarse,
+        )
+    )
     return claims
 
 
