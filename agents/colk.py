@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compositional import Center, Composition, Tracking, check_pairs
+from kernelswarm.agents.descent import share
 from kernelswarm.agents.dispersions import CentralMoments, Dispersion
 from kernelswarm.agents.expansion import Expansion
 from kernelswarm.agents.learner import Evaluation, Info
@@ -118,7 +119,8 @@ class Colk(Polk):
         """
         assert isinstance(state, ColkState)
         if state.center.settle():
-            evaluations, gradients, curvatures = self.composition.sets(evaluations, gradients, curvatures)
+            part = share(len(evaluations[0].points), self.batch_size)
+            evaluations, gradients, curvatures = self.composition.sets(evaluations, gradients, curvatures, part)
             if self.composition.looks_back:
                 state.previous.assign(state.function.points, state.function.weights)
         return super().step(state, evaluations, gradients, curvatures)

@@ -94,9 +94,9 @@ class Composition:
         return self.weight > 0.0 and self.dispersion.centered and self.tracking == "difference"
 
     def gradient(self, center: Center, values: Array, targets: Array, before: Callable[[], Array], step: int) -> Array:
-        """Return the coefficients at the rows of a batch, whose mean over the n rows is the mean over the pairs.
+        """Return the coefficients at the rows of a batch, whose mean over the rows is the mean over the pairs.
 
-        The first row of a pair has ``n / pairs (1 + nu d') l'``, the second ``-n / pairs nu d' l'``; n / pairs is 2.
+        The first row of a pair has ``2 (1 + nu d') l'``, the second ``-2 nu d' l'``.
 
         Parameters
         ----------
@@ -131,16 +131,22 @@ class Composition:
         return slopes
 
     def sets(
-        self, evaluations: Sequence[Evaluation], gradients: Sequence[Array], curvatures: Sequence[float] | None
+        self,
+        evaluations: Sequence[Evaluation],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None,
+        part: float,
     ) -> Sets:
         """Cut the node's own samples, which come first, into the first and the second samples of the pairs.
 
         Second samples that nothing moves along are left out. So a weight of 0 without a coupling leaves, to the bit,
         the step that a learner of single samples takes on the first ones. An implicit step takes the mean loss at the
-        new function in the first samples only; the dispersion stays explicit.
+        new function in the first samples only; the dispersion stays explicit. ``part`` is the share of a whole batch
+        that the samples are, by which gradients and curvatures are multiplied already.
         """
         own, gradient = evaluations[0], gradients[0]
-        stiffness = 0.0 if curvatures is None else curvatures[0] - self.loss.curvature
+        curvature = self.loss.curvature * part
+        stiffness = 0.0 if curvatures is None else curvatures[0] - curvature
         alone = stiffness == 0.0 and not _seconds_move(gradient)
         if curvatures is None and not alone:
             return Sets(evaluations, gradients, None)
@@ -148,7 +154,7 @@ class Composition:
         seconds = rows // 2
         share = (rows - seconds) / rows
         parts, coefficients = [_every_other(own, 0)], [gradient[0::2] * share]
-        curved = [self.loss.curvature + stiffness * share]
+        curved = [2.0 * share * curvature + stiffness * share]
         if not alone and seconds:
             parts.append(_every_other(own, 1))
             coefficients.append(gradient[1::2] * (1.0 - share))
@@ -202,11 +208,9 @@ def _spread(slopes: Array, factors: Array, weight: float, centered: bool) -> Non
     """Make the coefficients of the derivatives l', (n, C), in place; factors are d' at each row, of which pairs use
     their first."""
     size = len(slopes)
-    pairs = size // 2
-    scale = size / max(size - pairs, 1)
     for n in range(size):
         factor = weight * factors[n - n % 2]
-        share = scale
+        share = 2.0
         if n % 2:
             share *= -factor if centered else 0.0
         elif n + 1 < size:

@@ -16,6 +16,20 @@ from kernelswarm.agents.schedules import Schedule
 Array = npt.NDArray[np.float64]
 
 
+def share(count: int, batch_size: int) -> float:
+    """Return what part of a mini-batch ``count`` samples are, at most 1.
+
+    A step is ``eta`` times the mean over the batch. Where data ends, fewer samples come; that mean, times their share,
+    leaves each sample the weight ``eta / b`` that all others had, and the stability rule what it was.
+
+    Examples
+    --------
+    >>> share(8, 8), share(2, 8)
+    (1.0, 0.25)
+    """
+    return 1.0 if count >= batch_size else count / batch_size
+
+
 class Descent:
     """What every such learner is asked between its steps."""
 

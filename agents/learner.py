@@ -62,7 +62,11 @@ class Learner(Protocol):
         ...
 
     def gradient(self, state: Any, own: Evaluation, targets: Array) -> Array:
-        """Return the local risk's gradient coefficients at the node's own samples, (n, C), not averaged."""
+        """Return the local risk's gradient coefficients at the node's own samples, (n, C), not averaged.
+
+        Where fewer than b samples are left, the caller multiplies them by n / b: a sample's step does not depend on how
+        many come with it.
+        """
         ...
 
     def step(

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents import kernel_formulas, komp, loss_formulas
 from kernelswarm.agents.budgets import Budget, Epsilon, Parsimony, Proportional, Quadratic, TargetOrder, adapted
+from kernelswarm.agents.descent import share
 from kernelswarm.agents.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.learner import Learner
 from kernelswarm.agents.polk import Polk, PolkState, inspection_due
@@ -38,7 +39,8 @@ def learn(learner: Learner, state: Any, points: Array, targets: Array) -> None:
     state : object
         Its state, advanced in place.
     points, targets : Array
-        The samples, (n, p) and (n, q), numbers of any kind; the last mini-batch may be smaller.
+        The samples, (n, p) and (n, q), numbers of any kind; the last mini-batch may be smaller, and its step is as much
+        smaller.
 
     Raises
     ------
@@ -61,7 +63,8 @@ def learn(learner: Learner, state: Any, points: Array, targets: Array) -> None:
             gradient = learner.gradient(state, own, targets[batch])
             if not np.vdot(gradient, gradient) < DIVERGED:
                 raise FloatingPointError(f"the gradient grows without bound after {state.steps} steps")
-            learner.step(state, [own], [gradient], None)
+            part = share(len(own.points), learner.batch_size)
+            learner.step(state, [own], [gradient if part == 1.0 else gradient * part], None)
             done += learner.batch_size
 
 
@@ -192,6 +195,8 @@ def _steps(
         for n in range(count):
             for c in range(outputs):
                 squared += gradients[n, c] * gradients[n, c]
+                if count < size:
+                    gradients[n, c] *= count / size
                 gradients[n, c] *= -rate / count
         if not squared < DIVERGED:
             return taken, order, alpha, changes, GRADIENT

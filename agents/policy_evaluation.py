@@ -10,6 +10,7 @@ from numba import njit
 
 from kernelswarm.agents.budgets import Budget, Parsimony
 from kernelswarm.agents.compositional import check_pairs
+from kernelswarm.agents.descent import share
 from kernelswarm.agents.expansion import Expansion
 from kernelswarm.agents.learner import Evaluation, Info
 from kernelswarm.agents.losses import Loss, Squared
@@ -99,10 +100,10 @@ class PolicyEvaluation(Polk):
         return PolicyState(function, self.budget.start(), self.tracker.init(inputs, outputs))
 
     def gradient(self, state: PolicyState, own: Evaluation, targets: Array) -> Array:
-        """Return the coefficients at the states, (n, C), whose mean over the n rows is the mean over the transitions.
+        """Return the coefficients at the states, (n, C), whose mean over the rows is the mean over the transitions.
 
-        They are ``-n / pairs g(x)`` at x and ``n / pairs gamma g(x)`` at y; a state left over at the end has 0. What g
-        learns from with the step is kept.
+        They are ``-2 g(x)`` at x and ``2 gamma g(x)`` at y; a state left over at the end has 0. What g learns from with
+        the step is kept.
         """
         pairs = len(targets) // 2
         tracked = self.tracker.evaluate(state.residual, np.ascontiguousarray(own.points[0 : 2 * pairs : 2]))
@@ -128,9 +129,10 @@ class PolicyEvaluation(Polk):
         if state.seen is not None:
             tracked, errors = state.seen
             state.seen = None
-            self.tracker.step(state.residual, [tracked], [errors])
+            self.tracker.step(state.residual, [tracked], [errors * share(len(errors), self.tracker.batch_size)])
             if curvatures is not None:  # the residual's part is explicit
-                curvatures = [curvatures[0] - self.loss.curvature, *curvatures[1:]]
+                part = share(len(evaluations[0].points), self.batch_size)
+                curvatures = [curvatures[0] - self.loss.curvature * part, *curvatures[1:]]
         return super().step(state, evaluations, gradients, curvatures)
 
     def snapshot(self, state: PolkState) -> dict[str, Array]:
@@ -159,10 +161,9 @@ def _residuals(
 ) -> None:
     """Fill in ``g(x) - delta`` of each transition, and the coefficients at its two states."""
     pairs = len(tracked)
-    scale = len(values) / max(pairs, 1)
     for k in range(pairs):
         for c in range(values.shape[1]):
             mean = tracked[k, c]
             errors[k, c] = mean - (targets[2 * k, c] + discount * values[2 * k + 1, c] - values[2 * k, c])
-            coefficients[2 * k, c] = -scale * mean
-            coefficients[2 * k + 1, c] = scale * discount * mean
+            coefficients[2 * k, c] = -2.0 * mean
+            coefficients[2 * k + 1, c] = 2.0 * discount * mean

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compositional import Center, Composition, Tracking, check_pairs
+from kernelswarm.agents.descent import share
 from kernelswarm.agents.dispersions import CentralMoments, Dispersion
 from kernelswarm.agents.expansion import Expansion
 from kernelswarm.agents.kernels import Gaussian, Kernel
@@ -158,7 +159,8 @@ class RbfNetwork(LinearInFeatures):
         """
         assert isinstance(state, NetworkState)
         if state.center.settle():
-            evaluations, gradients, curvatures = self.composition.sets(evaluations, gradients, curvatures)
+            part = share(len(evaluations[0].points), self.batch_size)
+            evaluations, gradients, curvatures = self.composition.sets(evaluations, gradients, curvatures, part)
             if self.composition.looks_back:
                 state.previous[:] = state.function.coefficients
         return super().step(state, evaluations, gradients, curvatures)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents import komp
 from kernelswarm.agents.budgets import Budget, Proportional
-from kernelswarm.agents.descent import DescentInSpace, check_step, explicit_or_implicit
+from kernelswarm.agents.descent import DescentInSpace, check_step, explicit_or_implicit, share
 from kernelswarm.agents.expansion import Expansion
 from kernelswarm.agents.grids import Grid
 from kernelswarm.agents.implicit_mirror import implicit_mirror_weights
@@ -180,7 +180,9 @@ class Spppot(DescentInSpace):
         eta = self.step_size.at(state.steps)
         due, state.due = state.due, None
         apart = None if curvatures is None else due
+        part = 1.0 if due is None else share(len(due), self.batch_size)
         if apart is not None:
+            apart = apart * part
             # An implicit step shortens what it is given. Shortening the samples' part of the loss and not its integral
             # would move the minimum, so both stay explicit, and the coupling is what is solved for.
             gradients = [gradients[0] - apart, *gradients[1:]]
@@ -195,7 +197,7 @@ class Spppot(DescentInSpace):
         info = (self._absorb if self.grid_only else self.descent.move)(state.dual, eta, points, weights, rows)
         if due is not None and state.integral is not None:
             # What lies in the span of points that stay changes nothing about which others go, so it may follow.
-            state.dual.function.weights_buffer[: len(state.integral)] -= eta * state.integral
+            state.dual.function.weights_buffer[: len(state.integral)] -= eta * part * state.integral
         return info
 
     def _absorb(self, dual: PolkState, eta: float, points: Array, weights: Array, rows: Array) -> Info:

@@ -25,15 +25,16 @@ class NaiveNode:
         self.weights = np.concatenate([shrink * self.weights, weights])
 
 
-def squared_loss_round(nodes, batches, strength, eta, regularization, symmetric, implicit):
+def squared_loss_round(nodes, batches, strength, eta, regularization, symmetric, implicit, size):
     """Take every node through SURVEY eq. 17 or 19 with the squared loss and edge strengths ``strength(i, j)``.
 
-    The implicit step is solved for the new function's values, the library solves for the coefficients.
+    Every sample has the rate eta / size, however many are left. The implicit step is solved for the new function's
+    values, the library solves for the coefficients. Without any samples there is no step.
     """
     steps = {}
     for i, node in nodes.items():
         points, targets = batches[i]
-        sets = [(points, eta / len(points), 2.0, 2.0 * targets)]
+        sets = [(points, eta / size, 2.0, 2.0 * targets)]
         for j in node.duals:
             x, rate, curvature, pull = sets[0]
             s = strength(i, j)
@@ -42,7 +43,7 @@ def squared_loss_round(nodes, batches, strength, eta, regularization, symmetric,
             for j in node.duals:
                 theirs = batches[j][0]
                 s = strength(j, i)
-                sets.append((theirs, eta / len(theirs), s, s * nodes[j].values(theirs)))
+                sets.append((theirs, eta / size, s, s * nodes[j].values(theirs)))
         x = np.concatenate([entry[0] for entry in sets])
         rate = np.concatenate([np.full(len(entry[0]), entry[1]) for entry in sets])
         curvature = np.concatenate([np.full(len(entry[0]), entry[2]) for entry in sets])
@@ -58,5 +59,5 @@ def squared_loss_round(nodes, batches, strength, eta, regularization, symmetric,
         for j in node.duals
     }
     for i, (x, weights) in steps.items():
-        nodes[i].add(x, weights, 1.0 - eta * regularization)
+        nodes[i].add(x, weights, 1.0 - eta * regularization if len(x) else 1.0)
     return gaps

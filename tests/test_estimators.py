@@ -62,7 +62,8 @@ def test_one_pass_in_order_is_the_learner_fed_by_hand() -> None:
     state = learner.init(1, 1)
     for start in range(0, len(x), 7):
         own = learner.evaluate(state, x[start : start + 7])
-        learner.step(state, [own], [learner.gradient(state, own, y[start : start + 7, np.newaxis])])
+        gradient = learner.gradient(state, own, y[start : start + 7, np.newaxis])
+        learner.step(state, [own], [gradient * (len(own.points) / 7)])
     np.testing.assert_array_equal(estimator.dictionary_, state.function.points)
     np.testing.assert_array_equal(estimator.dual_coef_, state.function.weights)
     assert estimator.model_order_ == state.function.order == len(estimator.dictionary_)

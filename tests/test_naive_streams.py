@@ -72,7 +72,9 @@ def test_same_dictionary_at_every_step(loss):
             x, y = (array[start : start + learner.batch_size] for array in (points, targets))
             slopes = loss.derivatives(kernel.cross(x, dictionary) @ weights, y)
             everything = np.concatenate([dictionary, x])
-            wanted = np.concatenate([(1.0 - eta * learner.regularization) * weights, -eta / len(x) * slopes])
+            wanted = np.concatenate(
+                [(1.0 - eta * learner.regularization) * weights, -eta / learner.batch_size * slopes]
+            )
             kept, weights, margin = destructive_komp(kernel, everything, wanted, epsilon)
             dictionary = everything[kept]
             passes.learn(learner, state, x, y)

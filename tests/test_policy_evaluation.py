@@ -95,11 +95,11 @@ def test_a_step_is_the_one_stated() -> None:
         x, y, r = points[: 2 * pairs : 2].copy(), points[1::2].copy(), rewards[: 2 * pairs : 2]
         errors = tracked(x) - (r + 0.7 * value(y) - value(x))
         cross = learner.kernel.cross
-        new_tracked = tracked(probes) - 0.3 * cross(probes, x) @ errors / len(x)
+        new_tracked = tracked(probes) - 0.3 * cross(probes, x) @ errors / 2  # transitions in a whole batch
         directions = 0.7 * cross(probes, y) - cross(probes, x)
-        new_value = value(probes) - 0.1 * directions @ tracked(x) / len(x)
+        new_value = value(probes) - 0.1 * directions @ tracked(x) / 2
         own = learner.evaluate(state, points)
-        learner.step(state, [own], [learner.gradient(state, own, rewards)])
+        learner.step(state, [own], [learner.gradient(state, own, rewards) * count / 4])
         np.testing.assert_allclose(state.residual.function.values(probes), new_tracked, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(state.function.values(probes), new_value, rtol=1e-9, atol=1e-12)
 
