@@ -322,9 +322,9 @@ def _advance_links(
         excess = np.empty(end - begin)
         for e in range(end - begin):
             loss_formulas.evaluate(parts.loss[i], parts.threshold[i], answers[e], targets, losses)
-            excess[e] = (total(losses) - loss) / len(targets) * (2.0 / parts.curvature[i])
+            excess[e] = (total(losses) - loss) / len(targets)
         beta = min(1.0, max(coupling.tolerance_rate, 2.0 / (round + 1)))
-        values, averages = average(links.average[begin:end], excess, beta, coupling.tolerance_scale)
+        values, averages = average(links.average[begin:end], excess, parts.curvature[i], beta, coupling.tolerance_scale)
         tolerances[:] = values
         links.average[begin:end] = averages
     decay = max(0.0, 1.0 - coupling.delta * eta * eta)

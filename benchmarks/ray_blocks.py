@@ -55,7 +55,7 @@ def experiment(network: str, nodes: int) -> Experiment:
                 "kernel": {"name": "gaussian", "bandwidth": 0.7746},
                 "budget": {"epsilon": 0.1},
             },
-            "protocol": {"name": "consensus", "penalty": 0.05},
+            "protocol": {"name": "consensus", "penalty": 0.05, "as_published": True},
         }
     )
 

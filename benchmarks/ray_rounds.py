@@ -65,7 +65,7 @@ def network(nodes: int, batch_size: int) -> tuple[Any, list[AgentPlan]]:
                     "kernel": {"name": "gaussian", "bandwidth": 0.7746},
                     "budget": {"epsilon": 0.25},
                 },
-                "protocol": {"name": "consensus", "penalty": 0.1},
+                "protocol": {"name": "consensus", "penalty": 0.1, "as_published": True},
             }
         )
     )

@@ -25,10 +25,10 @@ from kernelswarm.simulations.serial import SerialEngine
 Array = npt.NDArray[np.float64]
 
 PROTOCOLS = {
-    "isolated": {"name": "isolated"},
-    "consensus": {"name": "consensus", "penalty": 0.1},
-    "consensus, symmetric": {"name": "consensus", "penalty": 0.1, "form": "symmetric"},
-    "proximity, adaptive, implicit": {"name": "proximity", "gamma": {"name": "adaptive"}, "step": "implicit"},
+    "isolated": {"name": "isolated", "as_published": True},
+    "consensus": {"name": "consensus", "penalty": 0.1, "as_published": True},
+    "consensus, symmetric": {"name": "consensus", "penalty": 0.1, "step": "explicit"},
+    "proximity, adaptive, implicit": {"name": "proximity", "form": "one_sided"},
 }
 STREAMS = {
     "C = 1": ({"name": "gaussian_mixture", "classes": 2}, "logistic", 0.1),

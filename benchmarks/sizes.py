@@ -47,7 +47,7 @@ def experiment(nodes: int) -> Experiment:
                 "kernel": {"name": "gaussian", "bandwidth": 0.8},
                 "budget": {"epsilon": 0.03},
             },
-            "protocol": {"name": "consensus", "penalty": 0.05},
+            "protocol": {"name": "consensus", "penalty": 0.05, "as_published": True},
             "evaluation": {"local_samples": 20, "global_samples": 100},
         }
     )

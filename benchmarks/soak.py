@@ -94,7 +94,7 @@ def watch(backend: Mapping[str, object], rounds: int, seconds: float) -> npt.NDA
                 "kernel": {"name": "gaussian", "bandwidth": 0.1},
                 "budget": {"epsilon": 0.01},
             },
-            "protocol": {"name": "consensus", "penalty": 0.5},
+            "protocol": {"name": "consensus", "penalty": 0.5, "as_published": True},
             "evaluation": {"local_samples": 20, "global_samples": 50},
             "backend": backend,
         }

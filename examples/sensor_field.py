@@ -44,12 +44,12 @@ def protocols(length: float, step: str) -> dict[str, list[dict[str, object]]]:
     """The rules to compare; of a family with several settings the best is shown, as a tuned one."""
 
     def proximity(label: str, gamma: object) -> dict[str, object]:
-        return {"label": label, "name": "proximity", "gamma": gamma, "step": step}
+        return {"label": label, "name": "proximity", "gamma": gamma, "form": "one_sided", "step": step}
 
     return {
         "isolated": [{"label": "isolated", "name": "isolated", "step": step}],
         "consensus, best penalty": [
-            {"label": f"c = {penalty:g}", "name": "consensus", "penalty": penalty, "step": step}
+            {"label": f"c = {penalty:g}", "name": "consensus", "penalty": penalty, "form": "one_sided", "step": step}
             for penalty in (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
         ],
         "proximity, best single gamma": [proximity(f"gamma = {gamma:g}", gamma) for gamma in (0.0, 0.1, 0.3, 1.0, 2.0)],

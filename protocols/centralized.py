@@ -8,12 +8,22 @@ from kernelswarm.protocols.isolated import Isolated
 
 @dataclass(frozen=True)
 class Centralized(Isolated):
-    """A single learner takes one step a round on the samples of all nodes, b from each, averaged.
+    """A single learner sees the samples of all nodes: what a node could know if everything were sent to one place.
+
+    In a round it takes V steps, one on each node's mini-batch of b samples, as the nodes would, in their order. Once a
+    node's data is used up the others' fills its place, so that every sample weighs the same.
 
     Parameters
     ----------
-    step : {"explicit", "implicit"}
-        Whether a quadratic loss is evaluated at the old function or at the new one.
+    step : {"implicit", "explicit"}
+        Whether a loss that has a second derivative is taken at the new function or at the old one, as published.
+    as_published : bool
+        The papers' explicit step in one key; it goes before ``step``.
+    averaged : bool
+        Take one step a round, on all V b samples together, each of weight eta / (V b): V times less than a node gives
+        its own.
     """
+
+    averaged: bool = False
 
     pooled: ClassVar[bool] = True

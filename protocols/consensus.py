@@ -1,6 +1,6 @@
 """Consensus by a quadratic penalty."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -24,18 +24,22 @@ class Consensus:
     ----------
     penalty : float
         c, not negative; 0 is the isolated learner.
-    form : {"one_sided", "symmetric"}
-        Terms at the node's own samples only, as published, or at its neighbours' too.
-    step : {"explicit", "implicit"}
-        The coupling at the old function, as published, or at the new one, which no penalty can make diverge.
+    form : {"symmetric", "one_sided"}
+        Terms at the node's own samples and at its neighbours', or, as published, at its own only.
+    step : {"implicit", "explicit"}
+        The coupling at the new function or, as published, at the old one, which large penalties make diverge.
+    as_published : bool
+        The paper's one-sided, explicit form in one key; it goes before ``form`` and ``step``.
     """
 
     penalty: float = 0.1
-    form: Form = "one_sided"
-    step: Step = "explicit"
+    form: Form = field(default="symmetric", metadata={"unless": "as_published"})
+    step: Step = field(default="implicit", metadata={"unless": "as_published"})
+    as_published: bool = False
 
     communicates: ClassVar[bool] = True
     pooled: ClassVar[bool] = False
+    averaged: ClassVar[bool] = False
     sends_duals: ClassVar[bool] = False
     compares_losses: ClassVar[bool] = False
 
@@ -44,6 +48,9 @@ class Consensus:
             raise ValueError(
                 f"penalty = {self.penalty!r} must be a finite number, not negative: 0 leaves the nodes alone"
             )
+        if self.as_published:
+            object.__setattr__(self, "form", "one_sided")
+            object.__setattr__(self, "step", "explicit")
 
     def init(self, neighborhood: Neighborhood) -> Array:
         """Return the strength of every directed edge, c, (deg,)."""
@@ -53,7 +60,7 @@ class Consensus:
         """Return ``c sum_j (f_i - f_j)`` at the node's samples and its curvature ``c deg``."""
         return pull(own, answers, links, 1.0), self.penalty * len(links)
 
-    def couple_back(self, links: Array, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
+    def couple_back(self, links: Array, neighbor: int, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
         """Return ``c (f_i - f_j)`` at a neighbour's samples and its curvature c."""
         return self.penalty * (mine - theirs), self.penalty
 

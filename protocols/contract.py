@@ -3,6 +3,7 @@
 A rule holds only its configuration. What a node remembers of its links goes in and comes out as the link state.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -31,6 +32,12 @@ class Neighborhood:
         The true mean-square differences to the neighbours' targets at this node's inputs, (deg,), where known.
     curvature : float
         A bound on the second derivative of the node's loss; 0 where there is none.
+    degrees : tuple of int
+        The number of neighbours that each neighbour has, (deg,).
+    edges : tuple of mapping
+        The attributes of the edge to each neighbour, as the graph holds them, (deg,).
+    batch_sizes : tuple of int
+        The samples that each neighbour draws in a round, (deg,).
     """
 
     node: int
@@ -38,6 +45,14 @@ class Neighborhood:
     distances: Array | None
     differences: Array | None
     curvature: float
+    degrees: tuple[int, ...]
+    edges: tuple[Mapping[str, Any], ...]
+    batch_sizes: tuple[int, ...]
+
+    @property
+    def weights(self) -> Array:
+        """The attribute "weight" of the edge to each neighbour, (deg,); 1 where an edge has none."""
+        return np.array([edge.get("weight", 1.0) for edge in self.edges], dtype=np.float64)
 
 
 class LinkRecord(NamedTuple):
@@ -64,6 +79,11 @@ class Rule(Protocol):
         ...
 
     @property
+    def averaged(self) -> bool:
+        """Whether that learner takes one step a round on all samples together, and not one for each node's batch."""
+        ...
+
+    @property
     def sends_duals(self) -> bool:
         """Whether the neighbour needs this node's dual variables."""
         ...
@@ -84,11 +104,11 @@ class Rule(Protocol):
         """
         ...
 
-    def couple_back(self, links: Any, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
+    def couple_back(self, links: Any, neighbor: int, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
         """Return the gradient at one neighbour's samples, (b_j, C), and its curvature; only the symmetric form asks.
 
-        ``mine`` (b_j, C) are this node's values there, ``theirs`` the neighbour's own, ``dual`` its dual variable
-        mu_ji.
+        ``neighbor`` is the neighbour's place among this node's, 0 to deg - 1; ``mine`` (b_j, C) are this node's values
+        there, ``theirs`` the neighbour's own, ``dual`` its dual variable mu_ji.
         """
         ...
 
@@ -96,6 +116,7 @@ class Rule(Protocol):
         """Return the next link state from this round's mean constraint values ``gaps`` (deg,).
 
         ``excess`` (deg,) is the mean loss of the neighbours' values minus that of the node's own, at its samples.
+        ``eta`` is the size of the node's step, less by as much as a batch lacks of its samples.
         """
         ...
 

@@ -1,6 +1,6 @@
 """No cooperation: every node learns from its own stream alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -17,17 +17,29 @@ class Isolated:
 
     Parameters
     ----------
-    step : {"explicit", "implicit"}
-        Whether a quadratic loss is evaluated at the old function or at the new one.
+    step : {"implicit", "explicit"}
+        Whether a loss that has a second derivative is taken at the new function or at the old one, as published.
+    as_published : bool
+        The papers' explicit step in one key; it goes before ``step``.
     """
 
-    step: Step = "explicit"
+    step: Step = field(default="implicit", metadata={"unless": "as_published"})
+    as_published: bool = False
 
     form: ClassVar[Form] = "one_sided"
     communicates: ClassVar[bool] = False
     pooled: ClassVar[bool] = False
     sends_duals: ClassVar[bool] = False
     compares_losses: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.as_published:
+            object.__setattr__(self, "step", "explicit")
+
+    @property
+    def averaged(self) -> bool:
+        """Never: every node has a learner of its own."""
+        return False
 
     def init(self, neighborhood: Neighborhood) -> None:
         """Return no state."""
@@ -36,7 +48,7 @@ class Isolated:
         """Return no coupling."""
         return np.zeros_like(own), 0.0
 
-    def couple_back(self, links: None, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
+    def couple_back(self, links: None, neighbor: int, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
         """Return no coupling."""
         return np.zeros_like(mine), 0.0
 

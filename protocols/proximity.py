@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Step
 from kernelswarm.protocols.coupling import pull, total
-from kernelswarm.protocols.tolerances import Constant, Tolerance, ToleranceState
+from kernelswarm.protocols.tolerances import Adaptive, Constant, Tolerance, ToleranceState
 
 Array = npt.NDArray[np.float64]
 
@@ -38,31 +38,41 @@ class Proximity:
     Parameters
     ----------
     gamma : Tolerance
-        A number for all edges, or a tolerance: ``edges``, ``location``, ``true`` or ``adaptive``.
+        ``adaptive``, a number for all edges, ``edges``, ``location`` or ``true``.
     delta : float
         The dual regularization, not negative.
-    form : {"one_sided", "symmetric"}
-        Terms at the node's own samples only, as published, or at its neighbours' too.
-    step : {"explicit", "implicit"}
-        The coupling at the old function, as published, or at the new one, which no dual variable can make diverge.
+    form : {"symmetric", "one_sided"}
+        Terms at the node's own samples and at its neighbours', or, as published, at its own only.
+    step : {"implicit", "explicit"}
+        The coupling at the new function or, as published, at the old one, which large dual variables make diverge.
     dual_max : float
         Dual variables are clipped to it; infinite by default.
+    as_published : bool
+        The paper's one-sided, explicit form in one key; it goes before ``form`` and ``step``, and a tolerance that
+        adapts, which no paper has, becomes the constant 0.
     """
 
-    gamma: Tolerance = field(default=Constant(0.0), metadata={"part": "tolerance", "scalar": "constant"})
+    gamma: Tolerance = field(default=Adaptive(2.0), metadata={"part": "tolerance", "scalar": "constant"})
     delta: float = 0.01
-    form: Form = "one_sided"
-    step: Step = "explicit"
+    form: Form = field(default="symmetric", metadata={"unless": "as_published"})
+    step: Step = field(default="implicit", metadata={"unless": "as_published"})
     dual_max: float = np.inf
+    as_published: bool = False
 
     communicates: ClassVar[bool] = True
     pooled: ClassVar[bool] = False
+    averaged: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.delta < np.inf:
             raise ValueError(f"delta = {self.delta!r} must be a finite number, not negative")
         if not self.dual_max > 0.0:
             raise ValueError(f"dual_max = {self.dual_max!r} must be positive: dual variables are clipped to it")
+        if self.as_published:
+            object.__setattr__(self, "form", "one_sided")
+            object.__setattr__(self, "step", "explicit")
+            if self.gamma.adapts:
+                object.__setattr__(self, "gamma", Constant(0.0))
 
     @property
     def sends_duals(self) -> bool:
@@ -83,7 +93,9 @@ class Proximity:
         """Return ``sum_j 2 mu_ij (f_i - f_j)`` at the node's samples and its curvature ``2 sum_j mu_ij``."""
         return pull(own, answers, links.duals, 2.0), 2.0 * total(links.duals)
 
-    def couple_back(self, links: ProximityState, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
+    def couple_back(
+        self, links: ProximityState, neighbor: int, mine: Array, theirs: Array, dual: float
+    ) -> tuple[Array, float]:
         """Return ``2 mu_ji (f_i - f_j)`` at a neighbour's samples and its curvature ``2 mu_ji``."""
         return 2.0 * dual * (mine - theirs), 2.0 * dual
 
@@ -93,9 +105,7 @@ class Proximity:
         """Return the next dual variables, from tolerances that have seen this round's excess losses."""
         tolerances = links.tolerances
         if excess is not None:
-            # The curvature turns a difference of losses into a squared distance: l(f + d) - l(f) is l''/2 d^2 on
-            # average.
-            tolerances = self.gamma.next(tolerances, excess * (2.0 / links.curvature), round)
+            tolerances = self.gamma.next(tolerances, excess, links.curvature, round)
         decay = max(0.0, 1.0 - self.delta * eta * eta)
         duals = ascend(links.duals, gaps, tolerances.values, decay, eta, self.dual_max)
         return ProximityState(duals, tolerances, links.curvature)

@@ -34,15 +34,18 @@ class Tolerance(Protocol):
         """Return the first tolerances; raises ValueError when what they need is not known."""
         ...
 
-    def next(self, state: ToleranceState, excess: Array, round: int) -> ToleranceState:
-        """Return the tolerances after a round with mean excess losses ``excess`` (deg,)."""
+    def next(self, state: ToleranceState, excess: Array, curvature: float, round: int) -> ToleranceState:
+        """Return the tolerances after a round with mean excess losses ``excess`` (deg,).
+
+        ``curvature`` bounds the loss's second derivative; 0 where it has none.
+        """
         ...
 
 
 class _Fixed:
     adapts: ClassVar[bool] = False
 
-    def next(self, state: ToleranceState, excess: Array, round: int) -> ToleranceState:
+    def next(self, state: ToleranceState, excess: Array, curvature: float, round: int) -> ToleranceState:
         """Return the tolerances unchanged."""
         return state
 
@@ -171,16 +174,19 @@ class Adaptive:
         m_ij <- (1 - beta) m_ij + beta mean_k[ l(f_j(x_k), y_k) - l(f_i(x_k), y_k) ] / (l''/2)
         gamma_ij = scale max(0, m_ij)
 
+    For losses without a second derivative, which change by at most as much as their argument, the mean is not divided
+    and ``gamma_ij = scale max(0, m_ij)^2``: where losses differ by m on average, values do by m and more.
+
     Parameters
     ----------
     scale : float
-        Not negative; 1 to 2.
+        Not negative; 1 to 2. The larger does less harm where the nodes' targets differ.
     rate : float
         The smallest beta, in (0, 1]; at round t beta is ``min(1, max(rate, 2 / t))``, so that early rounds average
         evenly.
     """
 
-    scale: float = 1.0
+    scale: float = 2.0
     rate: float = 0.01
 
     adapts: ClassVar[bool] = True
@@ -193,28 +199,26 @@ class Adaptive:
             )
 
     def init(self, neighborhood: Neighborhood) -> ToleranceState:
-        """Return zeros; raises ValueError when the loss has no curvature to turn a loss into a squared distance."""
-        if not neighborhood.curvature > 0.0:
-            raise ValueError(
-                "adaptive gamma needs a loss with a bounded, nonzero second derivative: "
-                "use squared, huber, logistic or multiclass_logistic, or a fixed gamma"
-            )
+        """Return zeros."""
         return ToleranceState(np.zeros(len(neighborhood.neighbors)), np.zeros(len(neighborhood.neighbors)))
 
-    def next(self, state: ToleranceState, excess: Array, round: int) -> ToleranceState:
-        """Return the tolerances after averaging ``excess`` in, which is already in the unit of h."""
+    def next(self, state: ToleranceState, excess: Array, curvature: float, round: int) -> ToleranceState:
+        """Return the tolerances after averaging ``excess`` in."""
         beta = min(1.0, max(self.rate, 2.0 / (round + 1)))
-        return ToleranceState(*average(state.averages, excess, beta, self.scale))
+        return ToleranceState(*average(state.averages, excess, curvature, beta, self.scale))
 
 
 @numba.njit(cache=True)
-def average(averages: Array, excess: Array, beta: float, scale: float) -> tuple[Array, Array]:
-    """Average the excess in; returns the tolerances ``scale max(0, m)`` and the averages m."""
+def average(averages: Array, excess: Array, curvature: float, beta: float, scale: float) -> tuple[Array, Array]:
+    """Average the excess in; returns the tolerances, squared distances, and the averages m."""
     values = np.empty_like(averages)
     averaged = np.empty_like(averages)
     for j in range(len(averages)):
-        averaged[j] = averages[j] + beta * (excess[j] - averages[j])
-        values[j] = scale * max(averaged[j], 0.0)
+        # l(f + d) - l(f) is l''/2 d^2 on average, and without a curvature at most |d|.
+        now = excess[j] * (2.0 / curvature) if curvature > 0.0 else excess[j]
+        averaged[j] = averages[j] + beta * (now - averages[j])
+        mean = max(averaged[j], 0.0)
+        values[j] = scale * mean if curvature > 0.0 else scale * (mean * mean)
     return values, averaged
 
 

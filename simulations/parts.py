@@ -133,7 +133,8 @@ def describe(part: Any) -> dict[str, Any]:
     table = {} if name in {field.name for field in fields} else {"name": name}
     for field in fields:
         value = getattr(part, field.name)
-        if value is not None:  # TOML has no null: leaving the key out means the same
+        # TOML has no null: leaving the key out means the same. So does leaving out what another key decides.
+        if value is not None and not getattr(part, field.metadata.get("unless", ""), False):
             table[field.name] = described(value, field)
     return table
 

@@ -324,7 +324,7 @@ def _title(result: Result) -> str:
     """Name the run: protocol, network, stream, learner and seed, and whether it stopped before its end."""
     config, count = result.config, result.graph.number_of_nodes()
     protocol, stream, learner = (config.get(part, {}) for part in ("protocol", "stream", "learner"))
-    form = protocol.get("form", "")
+    form = protocol.get("form", "as published" if protocol.get("as_published") else "")
     topology = str(result.summary.get("topology") or config.get("topology", {}).get("name", "network")).replace(
         "_", " "
     )

@@ -35,9 +35,9 @@ budget = {{ parsimony = 0.03 }}   # or {{ epsilon = 0.1 }}, or {{ target_order =
 
 [protocol]              # isolated, consensus, proximity, centralized
 name = "consensus"
-penalty = 0.02
-form = "one_sided"      # as published, or "symmetric": the gradient of the network's objective
-step = "explicit"       # as published, or "implicit": cannot diverge, whatever the penalty
+penalty = 0.1
+form = "symmetric"      # the gradient of the network's objective; "one_sided" as published
+step = "implicit"       # the pull at the new function; "explicit" as published, which large penalties make diverge
 
 [backend]
 name = "serial"         # or "ray": one actor for each node, on this machine or a cluster
@@ -57,8 +57,8 @@ seeds = 3
 [compare.vary]
 protocol = [
     {{ name = "isolated" }},
-    {{ name = "consensus", penalty = 0.02 }},
-    {{ name = "proximity", gamma = {{ name = "adaptive" }}, step = "implicit" }},
+    {{ name = "consensus", penalty = 0.1 }},
+    {{ name = "proximity" }},
     {{ name = "centralized" }},
 ]
 """

@@ -30,6 +30,7 @@ budget = { epsilon = 0.01 }
 [protocol]
 name = "consensus"
 penalty = 0.5
+as_published = true
 
 [evaluation]
 local_samples = 20

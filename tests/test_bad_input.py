@@ -150,9 +150,10 @@ def test_wrong_experiment(change: str, first: str, second: str, call: Command) -
     assert second in paragraph
 
 
-def test_tolerance_that_does_not_fit_the_loss(call: Command) -> None:
-    words = ["--set", "learner.loss=absolute", "--set", "protocol={name='proximity',gamma='adaptive'}"]
-    assert "adaptive gamma needs a loss with a bounded, nonzero second derivative" in refused(
+def test_tolerance_that_needs_what_the_network_has_not(call: Command) -> None:
+    words = ["--set", "topology.name=ring", "--set", "protocol={name='proximity',gamma='true'}"]
+    words += ["--set", "stream=gaussian_mixture", "--set", "learner.loss=multiclass_logistic"]
+    assert "protocol: gamma from true differences needs a stream that knows" in refused(
         call, "run", "small.toml", *words
     )
 

@@ -22,7 +22,7 @@ from tests.command_line import SMALL, Command, commands
 DIVERGING = [
     "learner.step_size=0.5",
     'stream={name="sensor_field",noise=3.0}',
-    'protocol={name="proximity",gamma=0.0}',
+    'protocol={name="proximity",as_published=true}',
     "topology={name='complete',nodes=8}",
     "rounds=60",
 ]
@@ -74,7 +74,7 @@ def test_run_uses_its_options(call: Command) -> None:
     words = sets(["rounds=3", "protocol.name=isolated", "seed=5"])
     assert call("run", "small.toml", *words, "--backend", "serial", "--no-figures").code == 0
     config = read("runs/small-isolated-ring-seed5").config
-    assert (config["rounds"], config["seed"], config["protocol"]) == (3, 5, {"name": "isolated", "step": "explicit"})
+    assert (config["rounds"], config["seed"], config["protocol"]) == (3, 5, {"name": "isolated", "as_published": True})
 
 
 def test_failed_run_keeps_what_was_measured(call: Command) -> None:

@@ -9,6 +9,7 @@ from kernelswarm.agents.agent import DivergenceError
 from kernelswarm.agents.kernels import Gaussian, Polynomial
 from kernelswarm.agents.polk import Polk
 from kernelswarm.agents.schedules import Constant
+from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
@@ -33,23 +34,21 @@ def experiment(protocol, step_size=0.1, kernel=None, stream=None, rounds=300, ba
 
 def test_unstable_penalty_is_refused_naming_the_hub():
     with pytest.raises(InputError, match=r"unstable at node 0 with 3 neighbours.*protocol.penalty = 9"):
-        simulate(experiment(Consensus(9.0)))
+        simulate(experiment(Consensus(9.0, as_published=True)))
 
 
 def test_unstable_step_size_is_refused():
     with pytest.raises(InputError, match=r"learner.step_size = 1 is unstable"):
-        simulate(experiment(Isolated(), step_size=1.0))
+        simulate(experiment(Isolated("explicit"), step_size=1.0))
 
 
 def test_the_rule_is_about_one_sample_s_share_of_the_step():
     # step_size / batch_size * (2 + 9 * 3) = 2.9 with one sample, 0.36 with eight
-    result = simulate(experiment(Consensus(9.0), batch_size=8, rounds=50))
+    result = simulate(experiment(Consensus(9.0, as_published=True), batch_size=8, rounds=50))
     assert result.summary["status"] == "done"
 
 
-@pytest.mark.parametrize(
-    "rule", [Isolated("implicit"), Consensus(1e4, step="implicit"), Consensus(1e4, "symmetric", "implicit")]
-)
+@pytest.mark.parametrize("rule", [Isolated("implicit"), Consensus(1e4, "one_sided"), Consensus(1e4)])
 def test_implicit_step_cannot_diverge(rule):
     result = simulate(experiment(rule, step_size=5.0, rounds=100))
     assert result.summary["final"]["risk"] < 50.0
@@ -57,7 +56,11 @@ def test_implicit_step_cannot_diverge(rule):
 
 def test_growing_dual_variables_stop_the_explicit_step():
     with pytest.raises(SimulationError) as failure:
-        simulate(experiment(Proximity(delta=0.0), step_size=0.3, stream=SensorField(noise=3.0), evaluate_every=1))
+        simulate(
+            experiment(
+                Proximity(delta=0.0, as_published=True), step_size=0.3, stream=SensorField(noise=3.0), evaluate_every=1
+            )
+        )
     message = str(failure.value)
     assert failure.value.node in range(4)
     assert failure.value.round >= 1
@@ -69,13 +72,21 @@ def test_growing_dual_variables_stop_the_explicit_step():
 
 
 def test_implicit_step_lives_through_the_same_noise():
-    result = simulate(experiment(Proximity(delta=0.0, step="implicit"), step_size=0.3, stream=SensorField(noise=3.0)))
+    result = simulate(
+        experiment(
+            Proximity(tolerances.Constant(0.0), delta=0.0, form="one_sided"),
+            step_size=0.3,
+            stream=SensorField(noise=3.0),
+        )
+    )
     assert result.summary["status"] == "done"
 
 
 def test_clipped_dual_variables_keep_the_explicit_step_stable():
     # 0.3 * (2 + 2 * 3 * 0.5) = 1.5
-    result = simulate(experiment(Proximity(delta=0.0, dual_max=0.5), step_size=0.3, stream=SensorField(noise=3.0)))
+    result = simulate(
+        experiment(Proximity(delta=0.0, dual_max=0.5, as_published=True), step_size=0.3, stream=SensorField(noise=3.0))
+    )
     assert result.summary["status"] == "done"
 
 
@@ -83,7 +94,7 @@ def test_exploding_values_are_caught_where_no_rule_applies():
     with pytest.raises(
         SimulationError, match=r"diverged in round \d+: its values reached .* lower learner.step_size = 0.5"
     ):
-        simulate(experiment(Isolated(), step_size=0.5, kernel=Polynomial(degree=3, scale=4.0)))
+        simulate(experiment(Isolated("explicit"), step_size=0.5, kernel=Polynomial(degree=3, scale=4.0)))
 
 
 def test_divergence_survives_the_way_between_processes():

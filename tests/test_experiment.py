@@ -70,7 +70,15 @@ def test_resolved_tables_hold_defaults_and_overrides(tmp_path: Path) -> None:
     table = {**BASE, "node": [{"nodes": [0, 2], "learner": {"kernel": {"bandwidth": 0.5}}}]}
     experiment = Experiment.from_dict(table)
     resolved = experiment.to_dict()
-    assert resolved["protocol"] == {"name": "consensus", "penalty": 0.5, "form": "one_sided", "step": "explicit"}
+    assert resolved["protocol"] == {"name": "consensus", "penalty": 0.5, "as_published": True}
+    sound = experiment.with_changes({"protocol.as_published": False}).to_dict()["protocol"]
+    assert sound == {
+        "name": "consensus",
+        "penalty": 0.5,
+        "form": "symmetric",
+        "step": "implicit",
+        "as_published": False,
+    }
     assert resolved["backend"] == {"name": "serial"}
     assert resolved["node"] == table["node"]
     path = tmp_path / "config.toml"

@@ -97,7 +97,7 @@ def test_every_learner_learns_under_every_protocol(name: str, protocol: dict[str
 def test_penalty_draws_the_functions_together(name: str) -> None:
     stream = {"name": "sensor_field", "noise": 0.2}
     apart, together = (
-        simulate(experiment(name, {"name": "consensus", "penalty": penalty, "step": "implicit"}, stream)).final
+        simulate(experiment(name, {"name": "consensus", "penalty": penalty, "form": "one_sided"}, stream)).final
         for penalty in (0.0, 20.0)
     )
     assert together["disagreement"] < 0.2 * apart["disagreement"]
@@ -249,14 +249,16 @@ def test_nodes_may_have_different_learners() -> None:
 )
 def test_refused_input_is_named_by_its_key(change: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        open_network(experiment("nystroem", {"name": "consensus", "penalty": 1.0}).with_changes(change))
+        open_network(
+            experiment("nystroem", {"name": "consensus", "as_published": True, "penalty": 1.0}).with_changes(change)
+        )
 
 
 def test_an_unbounded_learner_that_diverges_is_stopped() -> None:
     from kernelswarm.simulations.errors import SimulationError
 
     with pytest.raises(SimulationError, match=r"diverged in round \d+: its values reached .*: lower learner.step_size"):
-        simulate(experiment("linear", "isolated", learner={"step_size": 3.0}))
+        simulate(experiment("linear", {"name": "isolated", "step": "explicit"}, learner={"step_size": 3.0}))
     assert issubclass(DivergenceError, ArithmeticError)
 
 

@@ -354,7 +354,7 @@ def test_titles_name_the_learner_of_a_run_and_the_one_that_all_share(tmp_path: P
     polk, other = believable("consensus", SINE), believable("consensus", linear)
     plots.draw(polk, tmp_path / "a")
     assert {title(figure) for figure in figures} == {
-        "consensus (one-sided) · ring, 6 nodes · sine regression · polk · seed 0"
+        "consensus (symmetric) · ring, 6 nodes · sine regression · polk · seed 0"
     }
     shared = "consensus · ring, 6 nodes · sine regression"
     slow = believable("consensus", {**SINE, "learner": {**SINE["learner"], "step_size": 0.1}})

@@ -222,7 +222,7 @@ def test_a_user_learns_how_it_was_run():
 def test_a_node_that_diverges_is_reported_as_on_the_serial_backend():
     def make() -> list[AgentPlan]:
         # Within the bound for the loss alone, and beyond it with mu grown by every round.
-        return plans_of(Proximity(gamma=tolerances.Constant(0.0), dual_max=1e9), stream=SensorField(noise=30.0))
+        return plans_of(Proximity(as_published=True, dual_max=1e9), stream=SensorField(noise=30.0))
 
     with pytest.raises(DivergenceError) as serial:
         serially(make, (400,))

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
+from kernelswarm.agents.losses import Absolute, Hinge, MulticlassHinge
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import Adaptive, Constant, Edges, Location, TrueDifference
 
 
 def neighborhood(node=0, neighbors=(1, 4), distances=None, differences=None, curvature=2.0):
-    return Neighborhood(node, neighbors, distances, differences, curvature)
+    count = len(neighbors)
+    return Neighborhood(node, neighbors, distances, differences, curvature, (1,) * count, ({},) * count, (1,) * count)
 
 
 def test_constant_is_the_same_for_every_edge():
@@ -38,7 +40,6 @@ def test_true_difference_is_scaled():
     [
         (Location(), neighborhood(), "locations"),
         (TrueDifference(), neighborhood(), "stream that knows"),
-        (Adaptive(), neighborhood(curvature=0.0), "second derivative"),
     ],
 )
 def test_what_a_tolerance_needs_and_does_not_get_is_named(tolerance, hood, words):
@@ -67,13 +68,13 @@ def test_values_out_of_range_are_refused(make, words):
 def test_adaptive_average_is_even_over_early_rounds_and_exponential_later():
     generator = np.random.default_rng(0)
     adaptive = Adaptive(scale=1.5, rate=0.05)
-    state = adaptive.init(neighborhood())
+    state = adaptive.init(neighborhood(curvature=2.0))
     expected = np.zeros(2)
     for round in range(1, 200):
         excess = generator.normal(0.3, 1.0, 2)
         beta = min(1.0, max(0.05, 2.0 / (round + 1)))
         expected = (1.0 - beta) * expected + beta * excess
-        state = adaptive.next(state, excess, round)
+        state = adaptive.next(state, excess, 2.0, round)
         np.testing.assert_allclose(state.values, 1.5 * np.maximum(expected, 0.0))
 
 
@@ -83,7 +84,7 @@ def test_adaptive_tolerance_estimates_the_mean_square_difference_of_the_targets(
     x = generator.uniform(size=(4000, 1))
     f, g = np.sin(6 * x), np.sin(6 * x + 0.5)
     y = f + generator.normal(0.0, 0.5, f.shape)
-    rule = Proximity(gamma=Adaptive(rate=1.0 / 4000))
+    rule = Proximity(gamma=Adaptive(scale=1.0, rate=1.0 / 4000))
     links = rule.init(neighborhood(neighbors=(1,)))
     for k in range(len(x)):
         excess = (g[k] - y[k]) ** 2 - (f[k] - y[k]) ** 2
@@ -93,7 +94,24 @@ def test_adaptive_tolerance_estimates_the_mean_square_difference_of_the_targets(
 
 def test_adaptive_tolerance_is_in_the_unit_of_the_constraint_for_other_losses():
     # With l'' = 1/4 a squared distance d^2 costs d^2/8.
-    rule = Proximity(gamma=Adaptive())
+    rule = Proximity(gamma=Adaptive(scale=1.0))
     links = rule.init(neighborhood(neighbors=(1,), curvature=0.25))
     links = rule.advance(links, np.zeros(1), np.array([0.5]), 0.1, 1)
     assert links.tolerances.values[0] == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("loss", [Absolute(), Hinge(), MulticlassHinge()])
+def test_without_a_curvature_the_tolerance_bounds_the_constraint_from_below(loss):
+    # Losses that change by at most sqrt(2) times their argument: E h >= (E excess)^2 / 2, whatever the functions.
+    generator = np.random.default_rng(2)
+    outputs = 1 if loss.task != "multiclass" else 3
+    own, theirs = generator.normal(size=(2, 500, outputs))
+    theirs = own + generator.exponential() * theirs
+    targets = generator.integers(0, 2 if outputs == 1 else 3, size=(500, 1)).astype(float)
+    excess = float(np.mean(loss.values(theirs, targets) - loss.values(own, targets)))
+    gap = float(np.mean(np.sum((theirs - own) ** 2, axis=1)))
+    rule = Proximity(gamma=Adaptive(scale=1.0))
+    links = rule.init(neighborhood(neighbors=(1,), curvature=0.0))
+    links = rule.advance(links, np.array([gap]), np.array([excess]), 0.1, 1)
+    assert 0.0 < links.tolerances.values[0] == pytest.approx(excess**2)
+    assert links.tolerances.values[0] <= (2.0 if outputs > 1 else 1.0) * gap
