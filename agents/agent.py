@@ -9,6 +9,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.descent import share
 from kernelswarm.agents.function import Function
 from kernelswarm.agents.learner import Evaluation, Learner
 from kernelswarm.protocols.contract import Neighborhood, Rule
@@ -100,6 +101,8 @@ class Agent:
         The node's samples.
     inputs, outputs : int
         p and C.
+    steps : int
+        How often it is taken through :meth:`advance` in a round of the network.
     """
 
     def __init__(
@@ -111,6 +114,7 @@ class Agent:
         source: Draws,
         inputs: int,
         outputs: int,
+        steps: int = 1,
     ) -> None:
         self.node = neighborhood.node
         self.neighbors = neighborhood.neighbors if rule.communicates else ()
@@ -119,6 +123,8 @@ class Agent:
         self.rule = rule
         self.source = source
         self.outputs = outputs
+        self._batch_sizes = neighborhood.batch_sizes
+        self._steps = steps
         self.state = learner.init(inputs, outputs)
         self.links: Any = rule.init(neighborhood)
         self.round = 0
@@ -171,6 +177,7 @@ class Agent:
         assert own is not None and targets is not None
         learner, rule, tally = self.learner, self.rule, self.tally
         size = len(targets)
+        part = share(size, learner.batch_size)
         eta = learner.eta(self.state)
         evaluations: list[Evaluation] = []
         gradients: list[Array] = []
@@ -197,16 +204,16 @@ class Agent:
                 gradient = gradient + pull
                 curvature += stiffness
                 if not self._implicit:
-                    self.check_stability(eta / size, self._loss_curvature + stiffness)
+                    self.check_stability(eta / learner.batch_size, self._loss_curvature + stiffness)
                 gaps = mean_square_gaps(own.values, answers)
                 if rule.compares_losses:
                     degree = len(self.neighbors)
                     theirs = learner.loss.values(answers.reshape(-1, self.outputs), np.concatenate([targets] * degree))
                     excess = np.array([(total(row) - loss) / size for row in theirs.reshape(degree, size)])
             evaluations.append(own)
-            gradients.append(gradient)
-            curvatures.append(curvature)
-        for message, slot, evaluation in zip(incoming, self.slots, self.theirs, strict=True):
+            gradients.append(gradient if part == 1.0 else gradient * part)
+            curvatures.append(curvature if part == 1.0 else curvature * part)
+        for j, (message, slot, evaluation) in enumerate(zip(incoming, self.slots, self.theirs, strict=True)):
             # What this round cost: its points to each neighbour and its answer to each; symmetric, its own values too.
             tally.scalars_sent += own.points.size + evaluation.values.size
             if self._symmetric:
@@ -214,19 +221,20 @@ class Agent:
             if self._symmetric and len(evaluation.points):
                 assert message.own is not None
                 dual = 0.0 if message.duals is None else float(message.duals[slot])
-                gradient, stiffness = rule.couple_back(self.links, evaluation.values, message.own, dual)
+                gradient, stiffness = rule.couple_back(self.links, j, evaluation.values, message.own, dual)
                 if not self._implicit:
-                    self.check_stability(eta / len(evaluation.points), stiffness)
+                    self.check_stability(eta / self._batch_sizes[j], stiffness)
+                there = share(len(evaluation.points), self._batch_sizes[j])
                 evaluations.append(evaluation)
-                gradients.append(gradient)
-                curvatures.append(stiffness)
+                gradients.append(gradient if there == 1.0 else gradient * there)
+                curvatures.append(stiffness if there == 1.0 else stiffness * there)
         if evaluations:
             info = learner.step(self.state, evaluations, gradients, curvatures if self._implicit else None)
             tally.compression_error += info.compression_error
         tally.rounds += 1
         self.round += 1
         if gaps is not None:
-            self.links = rule.advance(self.links, gaps, excess, eta, self.round)
+            self.links = rule.advance(self.links, gaps, excess, eta * part, self.round)
             tally.gaps += gaps
             tally.gap_rounds += 1
             if self._constrained:
@@ -237,7 +245,7 @@ class Agent:
         if not _largest(values) <= DIVERGED * (1.0 + self.largest_target):
             raise DivergenceError(
                 self.node,
-                self.round + 1,
+                self.round // self._steps + 1,
                 f"its values reached {_largest(values):.3g} where targets reach {self.largest_target:.3g}",
                 f"lower learner.step_size = {self.learner.eta(self.state):g}"
                 + self._dispersion_remedy()
@@ -250,7 +258,7 @@ class Agent:
         if self._gain is not None and rate * self._gain * curvature >= 2.0:
             raise DivergenceError(
                 self.node,
-                self.round + 1,
+                self.round // self._steps + 1,
                 f"the explicit step needs step_size / batch_size * curvature below 2, and it is "
                 f"{rate * self._gain * curvature:.3g} (curvature {curvature:.3g})",
                 'use protocol.step = "implicit", or lower learner.step_size' + self._coupling_remedy(),

@@ -28,6 +28,7 @@ from kernelswarm.agents.population_arrays import (
 )
 from kernelswarm.agents.population_rounds import DONE, LARGE_VALUES, PAUSED, live, points_taken
 from kernelswarm.protocols import tolerances
+from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Rule
 from kernelswarm.protocols.isolated import Isolated
@@ -45,7 +46,7 @@ LONGEST = 256
 WASTED = 2**28
 """Entries of factors, at most, that lie unused because nodes have dictionaries of different sizes: 2 GB."""
 
-RULES: set[type] = {Isolated, Consensus, Proximity}
+RULES: set[type] = {Isolated, Centralized, Consensus, Proximity}
 TOLERANCES: set[type] = {
     tolerances.Constant,
     tolerances.Edges,

@@ -33,10 +33,14 @@ class AgentPlan:
     outputs: int
     evaluated: tuple[tuple[int, NodeSource], ...]
     """The nodes, with their streams, on whose held-out data the function is measured: itself, or all of them."""
+    steps: int = 1
+    """The steps that the agent takes in a round of the network: one, or one for each node whose samples it learns
+    from."""
 
     def build(self) -> Agent:
         """Make the agent."""
-        return Agent(self.neighborhood, self.slots, self.learner, self.rule, self.source, self.inputs, self.outputs)
+        parts = (self.neighborhood, self.slots, self.learner, self.rule, self.source, self.inputs, self.outputs)
+        return Agent(*parts, steps=self.steps)
 
 
 class Block:
@@ -56,6 +60,7 @@ class Block:
 
     def __init__(self, plans: Sequence[AgentPlan], compiled: bool = True) -> None:
         self._agents = [plan.build() for plan in plans]
+        self._steps = plans[0].steps
         self._compiled = compiled and obstacle([plan.learner for plan in plans], plans[0].rule) is None
         self._population: Population | None = None
         self._evaluated = [plan.evaluated for plan in plans]
@@ -111,7 +116,15 @@ class Block:
 
     def _live(self, rounds: int, incoming: Sequence[bytes] = ()) -> int:
         """Live through up to so many rounds, and return how many."""
-        lived = self._advanced(rounds, incoming)
+        if self._steps == 1:
+            lived = self._advanced(rounds, incoming)
+        else:
+            # An agent that takes several steps a round hears nobody. Those that prime it are single ones.
+            primed = self._agents[0].targets is not None
+            lived = rounds if primed else 1
+            left = lived * self._steps if primed else 1
+            while left:
+                left -= self._advanced(left, ())
         self.lived += lived
         return lived
 

@@ -364,6 +364,9 @@ def _final(result: Result) -> str:
     }
     known = {**summary["facts"], **final}
     lines += [(name, f"{known[key]:.4g}") for key, name in named.items() if known.get(key) is not None]
+    ends = summary.get("used_up")
+    if ends is not None and ends["first"] < ends["last"]:
+        lines.append(("own data", f"used up after {ends['first']:,} (first node) to {ends['last']:,} rounds (last)"))
     rate = summary.get("node_rounds_per_second")
     if rate is not None:
         lines.append(("node-rounds/s", f"{rate:,.0f}"))

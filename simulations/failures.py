@@ -1,10 +1,46 @@
-"""What can be said of an exception that agents at work have raised: the node, and the cause on one line."""
+"""What can be said of an exception of agents at work, or of a user's own part: the node, the part, and the cause."""
 
 from pathlib import Path
 from traceback import extract_tb, walk_tb
 from types import TracebackType
 
 from kernelswarm.agents.agent import Agent
+from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.naming import part_name
+
+
+class Asked:
+    """The border to a part that may be a user's own: what it raises before anything starts leaves as InputError.
+
+    A ValueError is a refusal, and its words are the part's own; anything else is a mistake in its code, and is named
+    with its place.
+
+    Parameters
+    ----------
+    key : str
+        Where the part stands in the experiment file.
+    part : object
+        The part.
+    """
+
+    def __init__(self, key: str, part: object) -> None:
+        self._key = key
+        self._part = part
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, Exception) or isinstance(error, InputError):
+            return
+        if isinstance(error, ValueError):
+            raise InputError(f"{self._key}: {error}") from error
+        raise InputError(
+            f'{self._key}.name = "{part_name(self._part)}" raised {describe(error)}: correct the part, or refuse what '
+            "it cannot work with by a ValueError that says why"
+        ) from error
 
 
 def node_at_work(trace: TracebackType | None) -> int | None:

@@ -1,5 +1,6 @@
 """From an experiment to the agents that will live it: the graph, the opened stream, one plan for each agent."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import networkx as nx
@@ -13,6 +14,8 @@ from kernelswarm.simulations.block import AgentPlan
 from kernelswarm.simulations.boxes import refuse_misfit
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.failures import Asked
+from kernelswarm.simulations.parts import build, describe
 from kernelswarm.simulations.pooled import PooledSource
 from kernelswarm.simulations.seeding import Role, generator
 from kernelswarm.simulations.streams.contract import Source
@@ -36,6 +39,8 @@ class Network:
         C.
     rounds : int
         The rounds that the run will take: those asked for, or fewer where the data is used up before.
+    ends : list of int
+        The rounds after which each node's data is used up; empty where it is endless.
     """
 
     graph: "nx.Graph[int]"
@@ -43,6 +48,7 @@ class Network:
     plans: list[AgentPlan]
     outputs: int
     rounds: int
+    ends: list[int]
 
 
 def open_network(experiment: Experiment) -> Network:
@@ -63,9 +69,10 @@ def open_network(experiment: Experiment) -> Network:
         )
     rule = experiment.protocol
     if rule.pooled:
-        learners = {labels[0]: experiment.learner}
+        learners = {labels[0]: _pooled_learner(experiment, len(labels))}
     else:
         learners = {label: experiment.learner_for(label) for label in labels}
+    size = experiment.learner.batch_size  # of every node, where one learner sees them all
     outputs = {label: _outputs(learner, source, label) for label, learner in learners.items()}
     for place, label in enumerate(labels):
         refuse_misfit(learners.get(label, experiment.learner), source, place, label)
@@ -83,23 +90,23 @@ def open_network(experiment: Experiment) -> Network:
         pooled = rule.pooled
         plans.append(
             AgentPlan(
-                neighborhood=_neighborhood(graph, source, label, places, learners[label], alone=pooled),
+                neighborhood=_neighborhood(graph, source, label, places, learners, alone=pooled),
                 slots=() if pooled else _slots(graph, label),
                 learner=learners[label],
                 rule=rule,
-                source=PooledSource(source.nodes) if pooled else source.nodes[place],
+                source=PooledSource(source.nodes, size) if pooled else source.nodes[place],
                 inputs=source.inputs,
                 outputs=count,
                 evaluated=tuple(evaluated) if pooled else (evaluated[place],),
+                steps=size * len(labels) // learners[label].batch_size if pooled else 1,
             )
         )
     for plan in plans:
         _refuse_instability(plan)
-    rounds = experiment.rounds
-    if source.lengths is not None:
-        sizes = [learners.get(label, experiment.learner).batch_size for label in labels]
-        rounds = min(rounds, max(-(-length // size) for length, size in zip(source.lengths, sizes, strict=True)))
-    return Network(graph, source, plans, count, rounds)
+    sizes = [size if rule.pooled else learners[label].batch_size for label in labels]
+    lengths = source.lengths or []
+    ends = [-(-length // drawn) for length, drawn in zip(lengths, sizes, strict=bool(lengths))]
+    return Network(graph, source, plans, count, min([experiment.rounds, *([max(ends)] if ends else [])]), ends)
 
 
 def build_graph(experiment: Experiment) -> "nx.Graph[int]":
@@ -130,6 +137,21 @@ def open_stream(experiment: Experiment, graph: "nx.Graph[int]") -> Source:
         raise InputError(f"stream.{refusal}") from refusal
 
 
+def _pooled_learner(experiment: Experiment, nodes: int) -> Learner:
+    """Return the learner that sees every node's samples: of the nodes' batch size, or of all their batches together."""
+    learner = experiment.learner
+    if not experiment.protocol.averaged:
+        return learner
+    table = describe(learner)
+    if "batch_size" not in table:
+        raise InputError(
+            f"protocol.averaged = true makes one batch of all nodes' samples, and {type(learner).__name__} has no key "
+            "batch_size: leave averaged out"
+        )
+    pooled: Learner = build("learner", {**table, "batch_size": learner.batch_size * nodes}, "learner")
+    return pooled
+
+
 def _outputs(learner: Learner, source: Source, label: int) -> int:
     try:
         return learner.loss.outputs(source.targets, source.classes)
@@ -142,7 +164,12 @@ def _slots(graph: "nx.Graph[int]", label: int) -> tuple[int, ...]:
 
 
 def _neighborhood(
-    graph: "nx.Graph[int]", source: Source, label: int, places: dict[int, int], learner: Learner, alone: bool
+    graph: "nx.Graph[int]",
+    source: Source,
+    label: int,
+    places: Mapping[int, int],
+    learners: Mapping[int, Learner],
+    alone: bool,
 ) -> Neighborhood:
     place = places[label]
     neighbors = () if alone else tuple(sorted(graph.neighbors(label)))
@@ -152,23 +179,30 @@ def _neighborhood(
         distances = np.linalg.norm(source.locations[others] - source.locations[place], axis=1)
     if source.differences is not None:
         differences = source.differences(place, others)
-    return Neighborhood(label, neighbors, distances, differences, learner.loss.curvature)
+    return Neighborhood(
+        label,
+        neighbors,
+        distances,
+        differences,
+        learners[label].loss.curvature,
+        degrees=tuple(graph.degree(other) for other in neighbors),
+        edges=tuple(dict(graph.edges[label, other]) for other in neighbors),
+        batch_sizes=tuple(learners[other].batch_size for other in neighbors),
+    )
 
 
 def _refuse_instability(plan: AgentPlan) -> None:
     rule, learner = plan.rule, plan.learner
     degree = len(plan.neighborhood.neighbors) if rule.communicates else 0
-    try:
+    with Asked("protocol", rule):
         links = rule.init(plan.neighborhood)
-    except ValueError as refusal:
-        raise InputError(f"protocol: {refusal}") from refusal
     schedule = getattr(learner, "step_size", None)
     if rule.step != "explicit" or learner.gain is None or schedule is None:
         return
-    stiffness = coupling_curvature(rule, links, degree, plan.outputs)
+    with Asked("protocol", rule):
+        stiffness = coupling_curvature(rule, links, degree, plan.outputs)
     curvature = learner.loss.curvature if learner.loss.quadratic else 0.0
-    size = learner.batch_size * len(plan.evaluated)
-    factor = schedule.largest / size * learner.gain * (curvature + stiffness)
+    factor = schedule.largest / learner.batch_size * learner.gain * (curvature + stiffness)
     if factor >= 2.0:
         penalty = getattr(rule, "penalty", None)
         lower = "learner.step_size" + ("" if penalty is None else f" or protocol.penalty = {penalty:g}")

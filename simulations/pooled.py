@@ -1,4 +1,4 @@
-"""The stream of the centralized learner: every node's samples of the round, in the order of the nodes."""
+"""The stream of the centralized learner: every node's samples, round after round in the order of the nodes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,39 +7,76 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
+from kernelswarm.simulations.streams.synthetic import freeze
 
 Array = npt.NDArray[np.float64]
 
 
 class PooledSource:
-    """Draws ``count`` samples from each of several sources and hands them out as one batch.
+    """The samples of several sources in one sequence: a mini-batch of each source in turn, round after round.
+
+    A source whose data is used up is passed over, so that the sequence has no gaps.
 
     Parameters
     ----------
     sources : sequence of NodeSource
         The nodes' own sources.
+    batch_size : int
+        b, the samples of each in a round.
     """
 
-    def __init__(self, sources: Sequence[NodeSource]) -> None:
+    def __init__(self, sources: Sequence[NodeSource], batch_size: int) -> None:
         self.sources = list(sources)
+        self.batch_size = batch_size
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start a round of which nothing has been handed out."""
+        self._before: dict[str, Any] = self._states()
+        self._waiting: tuple[Array, Array] | None = None
+        self._handed_out = 0  # of the samples that wait
 
     def draw(self, count: int) -> tuple[Array, Array]:
-        """Return ``count`` samples of every node, (V * count, p) and (V * count, q); fewer when data is used up."""
-        drawn = [source.draw(count) for source in self.sources]
-        return np.concatenate([points for points, _ in drawn]), np.concatenate([targets for _, targets in drawn])
+        """Return the next ``count`` samples, (count, p) and (count, q); fewer when all data is used up."""
+        pieces: list[tuple[Array, Array]] = []
+        while True:
+            points, targets = self._round()
+            taken = slice(self._handed_out, self._handed_out + count)
+            pieces.append((points[taken], targets[taken]))
+            self._handed_out += len(pieces[-1][0])
+            count -= len(pieces[-1][0])
+            if not count or not len(points):
+                break
+            self._begin()
+        if len(pieces) == 1:
+            return pieces[0]
+        return freeze(np.concatenate([x for x, _ in pieces])), freeze(np.concatenate([y for _, y in pieces]))
+
+    def _round(self) -> tuple[Array, Array]:
+        """Return the samples of the round that is being handed out; none where all data is used up."""
+        if self._waiting is None:
+            drawn = [source.draw(self.batch_size) for source in self.sources]
+            points, targets = (np.concatenate(arrays) for arrays in zip(*drawn, strict=True))
+            self._waiting = freeze(points), freeze(targets)
+        return self._waiting
+
+    def _states(self) -> dict[str, Any]:
+        return {str(place): source.state() for place, source in enumerate(self.sources)}
 
     def held_out(self, samples: int) -> HeldOut:
         """Return every node's held-out data after ``samples`` draws each."""
         return pool([source.held_out(samples) for source in self.sources], None)
 
     def state(self) -> dict[str, Any]:
-        """Return the states of the nodes' sources."""
-        return {str(place): source.state() for place, source in enumerate(self.sources)}
+        """Return the states of the nodes' sources before the round, and how much of it has been handed out."""
+        return {**self._before, "handed_out": self._handed_out}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue every node's source where :meth:`state` was taken."""
+        """Continue where :meth:`state` was taken."""
         for place, source in enumerate(self.sources):
             source.restore(state[str(place)])
+        self._begin()
+        self._handed_out = int(state["handed_out"])
 
 
 def members(nodes: int, limit: int) -> list[int]:

@@ -16,7 +16,7 @@ Array = npt.NDArray[np.float64]
 
 WHOLE = {
     "nodes": {"round", "node", "samples", "model_order", "scalars_sent", "rebuilds"},
-    "network": {"round", "messages", "scalars_sent", "bytes_sent"},
+    "network": {"round", "learning", "messages", "scalars_sent", "bytes_sent"},
     "edges": {"round", "source", "target"},
 }
 """Columns of whole numbers, by table."""
@@ -50,6 +50,7 @@ class Recorder:
         self._rule = rule
         self._edges = sorted(network.graph.edges)
         self.measurements: Measurements = InMemory()
+        self._seen = dict.fromkeys(network.graph.nodes, 0.0)  # samples of each node at the evaluation before
         self.evaluations = 0
         self.last: dict[str, float] | None = None
 
@@ -64,8 +65,11 @@ class Recorder:
             for name in ("samples", "risk", "error", "global_risk", "global_error", "progressive_risk", "model_order")
         }
         scalars, messages = self._traffic(round, reports)
+        learning = sum(report.figures["samples"] > self._seen[report.node] for report in reports)
+        self._seen = {report.node: report.figures["samples"] for report in reports}
         self.last = {
             "round": round,
+            "learning": learning,
             **means,
             "disagreement": self._disagreement(reports),
             # SURVEY eq. 21 clips the sum over time of each edge, not its terms.
@@ -87,9 +91,13 @@ class Recorder:
     def resume(self, measurements: Measurements) -> None:
         """Go on after what has been measured before."""
         self.measurements = measurements
-        rows = measurements.tables()["network"]
+        tables = measurements.tables()
+        rows, nodes = tables["network"], tables["nodes"]
         self.evaluations = len(rows["round"]) if rows else 0
         self.last = {name: values[-1].item() for name, values in rows.items()} or None
+        if self.last is not None:
+            latest = nodes["round"] == self.last["round"]
+            self._seen = dict(zip(nodes["node"][latest].tolist(), nodes["samples"][latest].tolist(), strict=True))
 
     @staticmethod
     def _edge_columns(round: int, reports: Sequence[Report]) -> Columns:

@@ -82,15 +82,21 @@ def _live(plan: AgentPlan) -> None:
     network = []
     for label, neighbors in pairs:
         source = _Rehearsed(plan.inputs, targets)
-        one = np.ones(len(neighbors))
+        count = len(neighbors)
+        one = np.ones(count)
+        size = plan.learner.batch_size
+        neighborhood = Neighborhood(
+            label, neighbors, one, one, plan.neighborhood.curvature, (1,) * count, ({},) * count, (size,) * count
+        )
         network.append(
             replace(
                 plan,
-                neighborhood=Neighborhood(label, neighbors, one, one, plan.neighborhood.curvature),
+                neighborhood=neighborhood,
                 slots=(0,) * len(neighbors),
                 rule=rule,
                 source=source,
                 evaluated=((label, source),),
+                steps=1,
             )
         )
     engine = SerialEngine([[agent] for agent in network])

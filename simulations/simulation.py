@@ -291,6 +291,7 @@ class _Simulation:
             "rounds": self.done,
             "seed": experiment.seed,
             "final": {name: value if math.isfinite(value) else None for name, value in final.items()},
+            "used_up": self._used_up(),
             "facts": dict(network.source.facts),
             "wall_seconds": time.perf_counter() - self.clock,
             "node_rounds_per_second": self.done * len(network.source.nodes) / spent if spent else None,
@@ -302,6 +303,11 @@ class _Simulation:
         }
         tables = self.recorder.tables()
         return Result(config, network.graph, tables["nodes"], tables["network"], tables["edges"], models, summary)
+
+    def _used_up(self) -> dict[str, int] | None:
+        """Return after how many rounds the first and the last node had no samples left; None where none ran dry."""
+        ends = self.network.ends
+        return None if not ends or min(ends) >= self.done else {"first": min(ends), "last": min(max(ends), self.done)}
 
     def _neighbors(self) -> dict[int, tuple[int, ...]]:
         return {plan.neighborhood.node: plan.neighborhood.neighbors for plan in self.network.plans}

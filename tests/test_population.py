@@ -21,14 +21,16 @@ from kernelswarm.simulations.serial import SerialEngine
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7)])
 PROTOCOLS = {
-    "isolated": {"name": "isolated"},
-    "isolated, implicit": {"name": "isolated", "step": "implicit"},
-    "consensus": {"name": "consensus", "penalty": 0.3},
-    "consensus, symmetric": {"name": "consensus", "penalty": 0.3, "form": "symmetric"},
-    "consensus, implicit": {"name": "consensus", "penalty": 9.0, "step": "implicit"},
-    "proximity": {"name": "proximity", "gamma": 0.05, "dual_max": 0.5},
-    "proximity, symmetric": {"name": "proximity", "gamma": 0.05, "dual_max": 0.3, "form": "symmetric"},
-    "proximity, adaptive": {"name": "proximity", "gamma": {"name": "adaptive"}, "step": "implicit"},
+    "isolated": {"name": "isolated", "as_published": True},
+    "isolated, implicit": {"name": "isolated"},
+    "centralized": {"name": "centralized"},
+    "centralized, averaged": {"name": "centralized", "averaged": True, "step": "explicit"},
+    "consensus": {"name": "consensus", "penalty": 0.3, "as_published": True},
+    "consensus, symmetric": {"name": "consensus", "penalty": 0.3, "step": "explicit"},
+    "consensus, implicit": {"name": "consensus", "penalty": 9.0, "form": "one_sided"},
+    "proximity": {"name": "proximity", "gamma": 0.05, "dual_max": 0.5, "as_published": True},
+    "proximity, symmetric": {"name": "proximity", "gamma": 0.05, "dual_max": 0.3, "step": "explicit"},
+    "proximity, adaptive": {"name": "proximity", "form": "one_sided"},
     "proximity, adaptive, symmetric": {
         "name": "proximity",
         "gamma": {"name": "adaptive", "scale": 1.5},
@@ -39,6 +41,7 @@ PROTOCOLS = {
         "name": "proximity",
         "gamma": {"name": "edges", "values": {"0-1": 0.2}, "default": 0.1},
         "dual_max": 0.5,
+        "as_published": True,
     },
 }
 LOSSES = {
@@ -206,9 +209,9 @@ def test_steps_that_go_in_blocks_end_in_single_agents(monkeypatch):
 @pytest.mark.parametrize(
     "protocol",
     [
-        {"name": "proximity", "gamma": 0.0, "delta": 0.0},
-        {"name": "proximity", "gamma": 0.0, "delta": 0.0, "form": "symmetric"},
-        {"name": "isolated"},
+        {"name": "proximity", "delta": 0.0, "as_published": True},
+        {"name": "proximity", "gamma": 0.0, "delta": 0.0, "step": "explicit"},
+        {"name": "isolated", "as_published": True},
     ],
     ids=["one_sided", "symmetric", "values"],
 )
@@ -238,9 +241,8 @@ def test_parts_of_ones_own_are_lived_with_agent_by_agent():
     learner = experiment(PROTOCOLS["isolated"]).learner
     larger = experiment(PROTOCOLS["isolated"], batch=2).learner
     own = experiment(PROTOCOLS["isolated"], kernel=Own(0.4)).learner
-    for rule in (Isolated(), Consensus(), Proximity()):
+    for rule in (Isolated(), Consensus(), Proximity(), Centralized()):
         assert obstacle([learner, learner], rule) is None
-    assert obstacle([learner], Centralized()) == "the protocol Centralized"  # one learner, with samples of all nodes
     assert obstacle([learner], OwnConsensus()) == "the protocol OwnConsensus"
     assert obstacle([learner, own], Isolated()) == "the kernel Own"
     assert obstacle([learner, larger], Isolated()) == "batch sizes that differ from node to node"

@@ -77,7 +77,7 @@ def test_uncompressed_network_follows_the_formulas(protocol, form, step, batch):
         def strength(i, j):
             return penalty if protocol == "consensus" else 2.0 * nodes[i].duals[j]
 
-        gaps = squared_loss_round(nodes, batches, strength, eta, 0.02, form == "symmetric", step == "implicit")
+        gaps = squared_loss_round(nodes, batches, strength, eta, 0.02, form == "symmetric", step == "implicit", batch)
         if protocol == "proximity":
             for (i, j), gap in gaps.items():
                 nodes[i].duals[j] = max(0.0, (1 - delta * eta**2) * nodes[i].duals[j] + eta * (gap - gamma))
@@ -142,13 +142,14 @@ def test_what_travels_between_blocks_holds_as_many_scalars():
 
 CONTRACT = [
     Isolated(),
-    Consensus(0.3),
-    Consensus(0.3, "symmetric"),
-    Consensus(5.0, "symmetric", "implicit"),
-    Proximity(tolerances.Constant(0.01)),
-    Proximity(tolerances.Adaptive(), form="symmetric", step="implicit"),
-    Proximity(tolerances.Edges({"0-1": 0.2, "5-2": 0.1}, 0.05), dual_max=0.4),
+    Consensus(0.3, as_published=True),
+    Consensus(0.3, "symmetric", "explicit"),
+    Consensus(5.0),
+    Proximity(tolerances.Constant(0.01), as_published=True),
+    Proximity(),
+    Proximity(tolerances.Edges({"0-1": 0.2, "5-2": 0.1}, 0.05), dual_max=0.4, as_published=True),
     Centralized(),
+    Centralized(averaged=True),
 ]
 
 
@@ -189,15 +190,18 @@ def test_dual_variables_stay_between_zero_and_their_bound(rule):
     assert seen > 0.0
 
 
-def test_centralized_takes_one_step_on_all_samples_of_the_round():
-    description = experiment(Centralized(), batch=2)
+@pytest.mark.parametrize("step", ["explicit", "implicit"])
+@pytest.mark.parametrize("averaged", [True, False])
+def test_centralized_steps_are_the_formula_s(averaged, step):
+    description = experiment(Centralized(step, averaged=averaged), batch=2)
     engine = lived(description, 5)
     node = NaiveNode(KERNEL, 1, 1, [])
     sources = open_network(description).source.nodes
     for _ in range(5):
         drawn = [source.draw(2) for source in sources]
-        batch = (np.concatenate([x for x, _ in drawn]), np.concatenate([y for _, y in drawn]))
-        squared_loss_round({0: node}, {0: batch}, None, 0.15, 0.02, False, False)
+        together = (np.concatenate([x for x, _ in drawn]), np.concatenate([y for _, y in drawn]))
+        for batch in [together] if averaged else drawn:
+            squared_loss_round({0: node}, {0: batch}, None, 0.15, 0.02, False, step == "implicit", len(batch[0]))
     x = np.linspace(0.0, 1.0, 30)[:, None]
     np.testing.assert_allclose(functions(engine)[0].values(x), node.values(x), atol=1e-10)
 

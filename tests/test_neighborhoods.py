@@ -1,0 +1,107 @@
+"""A protocol is told what a rule of a user's own may need of its neighbours, and its mistakes are named."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.network import open_network
+from kernelswarm.simulations.serial import SerialEngine
+
+GRAPH = nx.Graph()
+GRAPH.add_edge(0, 1, weight=0.5, kind="radio")
+GRAPH.add_edge(1, 2, weight=2.0)
+GRAPH.add_edge(1, 5)
+
+
+@dataclass(frozen=True)
+class Metropolis(Consensus):
+    """Penalties c / (1 + max(deg_i, deg_j)), at both ends of an edge the same."""
+
+    averaged: ClassVar[bool] = False
+
+    def init(self, neighborhood):
+        own = len(neighborhood.neighbors)
+        return self.penalty / (1.0 + np.maximum(own, neighborhood.degrees))
+
+    def couple(self, links, own, answers):
+        return np.einsum("j,jbc->bc", links, own[None] - answers), float(links.sum())
+
+    def couple_back(self, links, neighbor, mine, theirs, dual):
+        return links[neighbor] * (mine - theirs), float(links[neighbor])
+
+
+@dataclass(frozen=True)
+class Raising(Consensus):
+    """Fails with the exception of a name."""
+
+    what: str = "KeyError"
+
+    def init(self, neighborhood):
+        raise {"KeyError": KeyError, "ValueError": ValueError}[self.what]("no such weight: give one")
+
+
+def experiment(protocol, nodes=()):
+    return Experiment.from_dict(
+        {
+            "topology": GRAPH,
+            "stream": "sine_regression",
+            "learner": {"name": "polk", "step_size": 0.1, "batch_size": 2, "budget": {"epsilon": 0.0}},
+            "protocol": protocol,
+            "node": list(nodes),
+        }
+    )
+
+
+def test_neighborhoods_tell_degrees_edges_weights_and_batches():
+    own = {"nodes": [5], "learner": {"batch_size": 7}}
+    plans = {plan.neighborhood.node: plan.neighborhood for plan in open_network(experiment("consensus", [own])).plans}
+    hub = plans[1]
+    assert hub.neighbors == (0, 2, 5)
+    assert hub.degrees == (1, 1, 1) and plans[0].degrees == (3,)
+    assert hub.edges == ({"weight": 0.5, "kind": "radio"}, {"weight": 2.0}, {})
+    np.testing.assert_array_equal(hub.weights, [0.5, 2.0, 1.0])
+    assert hub.batch_sizes == (2, 2, 7) and plans[5].batch_sizes == (2,)
+
+
+def test_metropolis_weights_need_nothing_by_hand():
+    # On a star every edge has the weight c / (1 + 3): the same as consensus with that penalty.
+    found = [SerialEngine([open_network(experiment(rule)).plans]) for rule in (Metropolis(0.8), Consensus(0.2))]
+    for engine in found:
+        engine.run(20)
+    x = np.linspace(0, 1, 30)[:, None]
+    for own, ours in zip(*(engine.blocks[0].agents for engine in found), strict=True):
+        assert np.abs(ours.function.values(x)).max() > 0.1
+        np.testing.assert_allclose(own.function.values(x), ours.function.values(x), rtol=1e-9, atol=1e-12)
+
+
+def test_each_neighbour_is_told_apart_at_its_own_samples():
+    asked = []
+
+    @dataclass(frozen=True)
+    class Noting(Consensus):
+        def couple_back(self, links, neighbor, mine, theirs, dual):
+            asked.append(neighbor)
+            return super().couple_back(links, neighbor, mine, theirs, dual)
+
+    engine = SerialEngine([open_network(experiment(Noting(0.2))).plans])
+    engine.run(2)
+    # node 0 has one neighbour, node 1 three, nodes 2 and 5 one each
+    assert asked == [0, 0, 1, 2, 0, 0] * 2
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("ValueError", "protocol: no such weight: give one"),
+        ("KeyError", r"Raising\" raised KeyError.*\(test_nei.*line"),
+    ],
+)
+def test_a_rule_that_raises_at_its_start_is_named(what, words):
+    with pytest.raises(InputError, match=words):
+        open_network(experiment(Raising(what=what)))
