@@ -56,12 +56,20 @@ def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool) -> Numb
         If a value is missing, or is a number though no classification is asked for, naming row and column.
     """
     texts = words(name, table, column)
-    decimal = [row for row, text in enumerate(texts, start=1) if DECIMAL_COMMA.fullmatch(text)]
-    numeric = [row for row, text in enumerate(texts, start=1) if is_number(text)]
-    if asked or not (decimal or numeric):
+    if asked:
         return texts
-    row, value = (decimal[0], texts[decimal[0] - 1]) if decimal else first_word(texts.tolist())
-    other = f" and row {numeric[0]} {shown(texts[numeric[0] - 1])}, which is one" if numeric and not decimal else ""
+    first = {str(text): int(row) + 1 for text, row in zip(*np.unique(texts, return_index=True), strict=True)}
+    decimal = min((row for text, row in first.items() if DECIMAL_COMMA.fullmatch(text)), default=None)
+    numeric = min((row for text, row in first.items() if is_number(text)), default=None)
+    if decimal is None and numeric is None:
+        return texts
+    if all(is_number(text) for text in first):
+        raise ValueError(
+            f"{name}: column {shown(column)} holds numbers as text, such as {shown(texts[0])} in row 1 ({COUNTING}): "
+            'write them as numbers, or set stream.task = "classification" if they are the labels of classes'
+        )
+    row, value = first_word(texts.tolist()) if decimal is None else (decimal, texts[decimal - 1])
+    other = "" if numeric is None or decimal else f" and row {numeric} {shown(texts[numeric - 1])}, which is one"
     raise ValueError(
         f"{name}: row {row}, column {shown(column)} holds {shown(value)}, which is not a number{other} ({COUNTING}): "
         + remedy(str(value), True)
