@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.estimators import PolkClassifier, PolkRegressor
     from kernelswarm.simulations.experiment import Evaluation, Experiment, Override
     from kernelswarm.simulations.kernel_features import BudgetedKernelFeatures, OnlineKernelFeatures
-    from kernelswarm.simulations.model_files import Model
-    from kernelswarm.simulations.model_files import load as load_model
+    from kernelswarm.simulations.model import Model
     from kernelswarm.simulations.model_files import save as save_model
+    from kernelswarm.simulations.model_loading import load as load_model
     from kernelswarm.simulations.model_plot import plot_model
     from kernelswarm.simulations.naming import listed_parts_only
     from kernelswarm.simulations.parts import build as build_part
@@ -54,7 +54,7 @@ _PLACES = {
     "Evaluation": "experiment:Evaluation",
     "Experiment": "experiment:Experiment",
     "InputError": "errors:InputError",
-    "Model": "model_files:Model",
+    "Model": "model:Model",
     "OnlineKernelFeatures": "kernel_features:OnlineKernelFeatures",
     "Override": "experiment:Override",
     "PolkClassifier": "estimators:PolkClassifier",
@@ -67,7 +67,7 @@ _PLACES = {
     "draw": "plots:draw",
     "draw_comparison": "plots:draw_comparison",
     "listed_parts_only": "naming:listed_parts_only",
-    "load_model": "model_files:load",
+    "load_model": "model_loading:load",
     "plot_model": "model_plot:plot_model",
     "read_run": "run_folder:read",
     "reproduce": "reproductions.running:reproduce",

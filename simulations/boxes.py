@@ -54,7 +54,7 @@ def _look_through(grid: Grid, node: NodeSource, label: int) -> None:
         if targets.min() < 0.0:
             raise InputError(
                 f"stream: node {label} has a row with the target {targets.min():g}, and a target is the number of "
-                'events at a point: use numbers >= 0, or task = "events" for one event a row'
+                'events at a point: use numbers >= 0, or stream.task = "events" for one event a row'
             )
     node.restore(start)
 

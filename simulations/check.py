@@ -15,7 +15,7 @@ from kernelswarm.simulations.parallel import cores
 from kernelswarm.simulations.partition import crossing, partition
 from kernelswarm.simulations.parts import describe
 from kernelswarm.simulations.ray_backend import Ray
-from kernelswarm.simulations.wording import shown
+from kernelswarm.simulations.wording import shown, some
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,9 @@ def _stream(experiment: Experiment, network: Network) -> Section:
     source = network.source
     targets = f"{source.targets}" if source.classes is None else f"{source.classes} classes"
     lines = [("inputs", str(source.inputs)), ("targets", targets)]
+    for what, names in (("labels", source.description.classes), ("names of nodes", source.description.nodes)):
+        if names is not None:
+            lines.append((what, some([str(name) for name in names.tolist()])))
     if source.lengths is None:
         lines.append(("samples a node", "endless"))
     else:

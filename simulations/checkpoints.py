@@ -13,6 +13,7 @@ from typing import Any
 from kernelswarm.graphs.topology import Graph
 from kernelswarm.simulations import checkpoint, run_folder
 from kernelswarm.simulations.checkpoint import Checkpoint, Damaged
+from kernelswarm.simulations.data_description import DataDescription
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.lock import held
 from kernelswarm.simulations.measurements import FOLDER as MEASURED
@@ -56,7 +57,7 @@ class Checkpoints:
         """What goes on with the run."""
         return f"kernelswarm resume {shlex.quote(str(self.folder))}"
 
-    def begin(self, config: Mapping[str, Any], graph: Graph) -> OnDisk:
+    def begin(self, config: Mapping[str, Any], graph: Graph, data: DataDescription) -> OnDisk:
         """Make the run folder, or say in it what the run has become, and return where its measurements go.
 
         Raises
@@ -67,7 +68,7 @@ class Checkpoints:
             It lacks what was measured before the checkpoint.
         """
         if self.since is None:
-            self.folder = run_folder.begin(config, graph, self.folder)
+            self.folder = run_folder.begin(config, graph, data, self.folder)
             if config["checkpoint_every"]:
                 self._hold()
         try:

@@ -13,7 +13,7 @@ import numpy as np
 
 from kernelswarm.simulations.errors import SimulationError
 from kernelswarm.simulations.result import Columns, Table
-from kernelswarm.simulations.stored_table import StoredTable, batches
+from kernelswarm.simulations.stored_table import StoredTable, as_array, batches
 
 TABLES = ("nodes", "edges", "network")
 """The network's row of an evaluation is written last: where it is, the others are."""
@@ -138,7 +138,7 @@ class OnDisk:
             kept = batch.column("round").to_numpy() < before
             if kept.any():
                 columns = zip(batch.schema.names, batch.columns, strict=True)
-                self._append(name, unfinished, {key: column.to_numpy()[kept] for key, column in columns})
+                self._append(name, unfinished, {key: as_array(column)[kept] for key, column in columns})
         unfinished.replace(self._paths[name])
 
 

@@ -1,8 +1,8 @@
-"""One learned function on its own: evaluated, written to a file, read back from a file or from a run's folder.
+"""One learned function in a file of its own: written, and read back.
 
-A model file is an .npz archive without pickles. It holds the function's arrays, ``description`` (the kind of function,
-its kernel, the loss and the shape of the targets as JSON text) and, for classifiers, ``classes``. Reading one runs no
-code that the file names.
+A model file is an .npz archive without pickles. It holds the function's arrays, ``description`` (JSON text: the kind
+of function, its kernel, the loss, the shape of the targets, the columns and scaling of inputs and targets, the node's
+name) and, for classifiers, ``classes``. Reading one runs no code that the file names.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ import os
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.function import Function, dictionary
+from kernelswarm.agents.function import Function
 from kernelswarm.agents.kernel_sum import KernelSum
 from kernelswarm.agents.kernels import Kernel
 from kernelswarm.agents.linear import AffineFunction
-from kernelswarm.agents.losses import Loss, ProbabilisticLoss
+from kernelswarm.agents.losses import Loss
 from kernelswarm.agents.mirrored import Mirrored
 from kernelswarm.agents.random_features import CosineFunction
 from kernelswarm.agents.subspace_function import SubspaceFunction
+from kernelswarm.simulations.data_description import Variables
 from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.model_arrays import function_arrays
+from kernelswarm.simulations.model import Model
 from kernelswarm.simulations.naming import PARTS
 from kernelswarm.simulations.parts import build, describe
 from kernelswarm.simulations.wording import shown
@@ -37,7 +37,8 @@ from kernelswarm.simulations.wording import shown
 Array = npt.NDArray[np.float64]
 
 FORMAT = "kernelswarm model"
-VERSION = 1
+VERSION = 2
+"""Version 1 knew neither columns nor scaling, and its models take and give the learner's own units."""
 
 #: What a file calls a function that is no kernel expansion; one with a kernel needs no name.
 KINDS: dict[type, str] = {
@@ -59,110 +60,6 @@ SUBSPACE: dict[str, tuple[str, ...]] = {
     "coefficients": ("r", "C"),
 }
 
-#: Rows evaluated at a time: the kernel between 60,000 points and a dictionary of 2,000 would take a gigabyte.
-ROWS = 4096
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Model:
-    """A learned function f, with the loss that gives its values a meaning.
-
-    Parameters
-    ----------
-    function : Function
-        f: a `KernelSum`, its `Mirrored` image, a `SubspaceFunction`, a `CosineFunction`, an `AffineFunction`, or
-        your own.
-    loss : Loss
-        The loss it was trained with.
-    classes : array, optional
-        The label of each class index, (classes,), sorted; None for regression.
-    flat : bool
-        Whether regression predictions have shape (n,), as targets of one column often have, rather than (n, C).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelswarm.agents.kernel_sum import KernelSum
-    >>> from kernelswarm.agents.kernels import Gaussian
-    >>> from kernelswarm.agents.losses import Squared
-    >>> function = KernelSum(Gaussian(), 1, 1).assign(points=np.array([[0.0]]), weights=np.array([[2.0]]))
-    >>> model = Model(function, Squared())
-    >>> model.predict(np.array([[0.0], [9.0]])).round(6)
-    array([2., 0.])
-    """
-
-    function: Function
-    loss: Loss
-    classes: npt.NDArray[Any] | None = None
-    flat: bool = True
-
-    def __repr__(self) -> str:
-        """Name the model in one line; the arrays would fill pages."""
-        name = type(self.function).__name__ if self.kernel is None else str(self.kernel)
-        return f"Model({name}, {self.loss}, model_order={self.model_order}, inputs={self.inputs})"
-
-    @property
-    def kernel(self) -> Kernel | None:
-        """The kernel of a kernel expansion, its mirrored image or a subspace's function; None for other functions."""
-        kinds = KernelSum | Mirrored | SubspaceFunction
-        return self.function.kernel if isinstance(self.function, kinds) else None
-
-    @property
-    def points(self) -> Array:
-        """The dictionary, (M, p), which may be empty; (0, p) for a function of features."""
-        return dictionary(self.function)
-
-    @property
-    def weights(self) -> Array:
-        """The weights of the dictionary points, features or inputs, (M, C)."""
-        return self.function.weights
-
-    @property
-    def model_order(self) -> int:
-        """M, the number of dictionary points, features or inputs."""
-        return self.function.order
-
-    @property
-    def inputs(self) -> int:
-        """p, the number of columns a point has."""
-        return self.function.inputs
-
-    def evaluate(self, points: npt.ArrayLike) -> Array:
-        """Evaluate f at ``points`` (n, p): (n, C).
-
-        Raises
-        ------
-        ValueError
-            When the points do not have the model's number of columns.
-        """
-        points = np.ascontiguousarray(points, dtype=np.float64)
-        if points.ndim != 2 or points.shape[1] != self.inputs:
-            raise ValueError(f"points have shape {points.shape}: the model needs (n, {self.inputs})")
-        values = np.empty((points.shape[0], self.function.outputs))
-        for start in range(0, len(points), ROWS):
-            values[start : start + ROWS] = self.function.values(points[start : start + ROWS])
-        return values
-
-    def predict(self, points: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Predict the target at each of the ``points`` (n, p): the class label, (n,), or the value, (n,) or (n, C)."""
-        decided = self.loss.decide(self.evaluate(points))
-        if self.classes is not None:
-            labels: npt.NDArray[Any] = self.classes[decided[:, 0].astype(np.intp)]
-            return labels
-        return decided[:, 0] if self.flat and decided.shape[1] == 1 else decided
-
-    def predict_proba(self, points: npt.ArrayLike) -> Array:
-        """Predict the probability of each class at ``points`` (n, p): (n, classes).
-
-        Raises
-        ------
-        ValueError
-            When the loss is not a logistic one: the values of f then stand for no probabilities.
-        """
-        if not hasattr(self.loss, "probabilities"):
-            raise ValueError(f"loss {self.loss} gives no probabilities: train with a logistic loss")
-        return cast(ProbabilisticLoss, self.loss).probabilities(self.evaluate(points))
-
 
 def save(model: Model, path: str | Path) -> None:
     """Write a model to ``path``, whole or not at all; predictions of the model read back are equal with ``==``.
@@ -178,7 +75,15 @@ def save(model: Model, path: str | Path) -> None:
     if kind is None:
         name = type(model.function).__name__
         raise InputError(f"{path} cannot hold a {name}: keep the run's folder, from which load_model reads it")
-    description = {"format": FORMAT, "version": VERSION, "loss": describe(model.loss), "flat": model.flat}
+    description: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "loss": describe(model.loss),
+        "flat": model.flat,
+        "inputs": model.input_variables.to_dict(),
+        "targets": model.target_variables.to_dict(),
+        "node": model.node,
+    }
     if model.kernel is not None:
         description["kernel"] = describe(model.kernel)
     if isinstance(model.function, Mirrored):
@@ -201,34 +106,22 @@ def save(model: Model, path: str | Path) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def load(path: str | Path, node: int | None = None, *, kernel: Kernel | None = None, loss: Loss | None = None) -> Model:
-    """Read a model from a model file, or one node's model from a run's folder.
+def read(path: Path, kernel: Kernel | None, loss: Loss | None) -> Model:
+    """Read a model from a file that `save` has written.
 
     Parameters
     ----------
-    path : str or Path
-        A file written by `save`, or a run's folder with its ``models.npz`` and ``config.toml``.
-    node : int, optional
-        The node whose model is read from a folder; may be left out when the run has only one.
+    path : Path
+        The file.
     kernel, loss : part, optional
-        Used in place of the file's. Needed where these are your own classes, which a model file names but never runs.
-        Only kernel expansions have a kernel.
+        Used in place of the file's.
 
     Raises
     ------
     InputError
-        When there is no such file or node, or the file does not hold a model.
+        When there is no such file, or it does not hold a model.
     """
-    path = Path(path)
-    if path.is_dir():
-        return _from_run(path, node, kernel, loss)
-    if node is not None:
-        raise InputError(f"{path} holds a single model: leave out node = {node}, or name a run's folder")
-    return _from_file(path, kernel, loss)
-
-
-def _from_file(path: Path, kernel: Kernel | None, loss: Loss | None) -> Model:
-    arrays = _arrays(path)
+    arrays = read_arrays(path)
     if "description" not in arrays:
         raise InputError(
             f"{path} has no description: it was not written by save_model; a run's models are read by its folder"
@@ -245,7 +138,20 @@ def _from_file(path: Path, kernel: Kernel | None, loss: Loss | None) -> Model:
             raise InputError(f"{path}: classes has shape {classes.shape}, must be ({wanted},) for {loss}")
     if loss.task == "binary" and function.outputs != 1:
         raise InputError(f"{path}: weights has {function.outputs} columns, must be 1 for {loss}")
-    return Model(function, loss, classes, bool(description.get("flat", True)))
+    node = description.get("node")
+    if node is not None and type(node) not in (int, str):
+        raise InputError(f"{path}: node must be a whole number or text, not {shown(node)}")
+    try:
+        inputs, targets = (
+            Variables.from_dict(description[key], key) if key in description else Variables()
+            for key in ("inputs", "targets")
+        )
+        for key, variables, width in (("inputs", inputs, function.inputs), ("targets", targets, function.outputs)):
+            if variables.mean is not None and len(variables.mean) != width:
+                raise ValueError(f"{key} has {len(variables.mean)} means, and the function has {width} {key}")
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from error
+    return Model(function, loss, classes, bool(description.get("flat", True)), inputs, targets, node)
 
 
 def _function(
@@ -258,7 +164,7 @@ def _function(
         if kind == "mirrored":
             dual = _sum(kernel, found["points"], found["duals"])
             return Mirrored(dual, _part(path, "mirror_map", description.get("mirror_map")))
-        return _in_kernel(kernel, found)
+        return function_in(kernel, found)
     if kernel is not None:
         raise InputError(f"{path} holds no kernel expansion: leave out kernel = {kernel}")
     if kind == "cosines":
@@ -272,40 +178,8 @@ def _function(
     raise InputError(f"{path}: function = {shown(kind)} is not known (known: {known}): update kernelswarm")
 
 
-def _from_run(folder: Path, node: int | None, kernel: Kernel | None, loss: Loss | None) -> Model:
-    from kernelswarm.simulations.experiment import Experiment
-
-    file = folder / "models.npz"
-    found = function_arrays(_arrays(file))
-    nodes = list(found)
-    if not nodes:
-        raise InputError(f"{file} holds no models: it must have arrays <name>_<node>, such as weights_0")
-    if node is None and len(nodes) > 1:
-        raise InputError(f"{folder} holds the models of {len(nodes)} nodes: name one, such as node = {nodes[0]}")
-    node = nodes[0] if node is None else node
-    if node not in nodes:
-        raise InputError(f"{file} has no model of node {node}: its {len(nodes)} nodes are {nodes[0]} to {nodes[-1]}")
-    arrays = {name: _numbers(file, f"{name}_{node}", array) for name, array in found[node].items()}
-    learner: Any = None
-    if kernel is None or loss is None:
-        learner = Experiment.from_file(folder / "config.toml").learner_for(node)
-        loss = loss if loss is not None else learner.loss
-    assert loss is not None
-    if kernel is not None and "duals" in arrays:
-        raise InputError(f"{file}: the function of node {node} is mirrored by its learner: leave out kernel = {kernel}")
-    try:
-        function = learner.function_from(arrays) if kernel is None else _in_kernel(kernel, arrays)
-    except KeyError as error:
-        raise InputError(f"{file} has no array {error.args[0]}_{node}: it is not complete") from error
-    except ValueError as error:
-        shapes = ", ".join(f"{name}_{node} {array.shape}" for name, array in arrays.items())
-        raise InputError(f"{file}: the arrays {shapes} are no function: {error}") from error
-    # A run knows its classes by their index alone.
-    classes = None if loss.task == "regression" else np.arange(max(function.outputs, 2))
-    return Model(function, loss, classes)
-
-
-def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Read all arrays of an .npz archive, without pickles; raises InputError where that cannot be."""
     if not path.exists():
         raise InputError(f"there is no model file {path}")
     if not zipfile.is_zipfile(path):
@@ -330,13 +204,16 @@ def _description(path: Path, entry: npt.NDArray[Any]) -> dict[str, Any]:
         raise InputError(f"{path}: description is not JSON text: {error}") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise InputError(f'{path}: description must be a table with format = "{FORMAT}"')
-    if description.get("version") != VERSION:
-        version = description.get("version")
-        raise InputError(f"{path} has version {version}, this kernelswarm reads version {VERSION}: update kernelswarm")
+    version = description.get("version")
+    if version not in range(1, VERSION + 1):
+        raise InputError(
+            f"{path} has version {version}, this kernelswarm reads versions up to {VERSION}: update kernelswarm"
+        )
     return description
 
 
-def _in_kernel(kernel: Kernel, arrays: Mapping[str, Array]) -> Function:
+def function_in(kernel: Kernel, arrays: Mapping[str, Array]) -> Function:
+    """Return the function in a kernel that the arrays make; raises KeyError where one is missing."""
     if "basis" in arrays:
         return SubspaceFunction(kernel, *(arrays[name] for name in SUBSPACE))
     return _sum(kernel, arrays["points"], arrays["weights"])
@@ -355,7 +232,7 @@ def _checked(
     for name, shape in shapes.items():
         if name not in arrays:
             raise InputError(f"{path} has no array {name!r}: it is not complete")
-        found[name] = array = _numbers(path, name, arrays[name])
+        found[name] = array = finite(path, name, arrays[name])
         if array.ndim != len(shape):
             raise InputError(f"{path}: {name} has shape {array.shape}, must be ({', '.join(shape)})")
         for letter, length in zip(shape, array.shape, strict=True):
@@ -365,13 +242,14 @@ def _checked(
     return found
 
 
-def _numbers(path: Path, name: str, array: npt.NDArray[Any]) -> Array:
+def finite(path: str | Path, name: str, array: npt.NDArray[Any]) -> Array:
+    """Return a model's array as compiled code wants it; raises InputError unless it holds finite numbers."""
     if array.dtype != np.float64:
         raise InputError(f"{path}: {name} is {array.dtype} of shape {array.shape}, must be float64")
     if not np.all(np.isfinite(array)):
         place = tuple(np.argwhere(~np.isfinite(array))[0].tolist())
         raise InputError(f"{path}: {name}{list(place)} is {array[place]}, must be finite")
-    return np.ascontiguousarray(array)
+    return np.asarray(array, order="C")  # ascontiguousarray would make an array of one number a list of one
 
 
 def _part(path: Path, kind: str, table: Any) -> Any:

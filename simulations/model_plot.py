@@ -13,7 +13,7 @@ from kernelswarm.simulations.figures import regions, style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kernelswarm.simulations.model_files import Model
+    from kernelswarm.simulations.model import Model
 
 Array = npt.NDArray[np.float64]
 
@@ -43,19 +43,28 @@ def plot_model(model: Model, axes: Axes, points: npt.ArrayLike | None = None, ta
     ------
     InputError
         When the model has more than two inputs, or several outputs over two, or the points have other columns.
+
+    Notes
+    -----
+    All axes are in the units of the data, as `Model.predict` takes and gives them.
     """
     if model.inputs > 2:
         raise InputError(f"a model of {model.inputs} inputs cannot be drawn: only one and two inputs can")
     samples = None if points is None else np.asarray(points, dtype=np.float64)
     if samples is not None and (samples.ndim != 2 or samples.shape[1] != model.inputs):
         raise InputError(f"points have shape {samples.shape}: the model needs (n, {model.inputs})")
-    low, high = _reach(model.points if samples is None or not len(samples) else samples)
+    low, high = _reach(dictionary(model) if samples is None or not len(samples) else samples)
     if model.inputs == 1:
         _curves(model, axes, np.linspace(low[0], high[0], CURVE), samples, targets)
     elif model.classes is not None:
         _regions(model, axes, low, high, samples, targets)
     else:
         _surface(model, axes, low, high)
+
+
+def dictionary(model: Model) -> Array:
+    """Return a model's dictionary (M, p) in the units of the data."""
+    return model.input_variables.raw(model.points)
 
 
 def _reach(points: Array) -> tuple[Array, Array]:
@@ -69,7 +78,7 @@ def _reach(points: Array) -> tuple[Array, Array]:
 def _curves(model: Model, axes: Axes, grid: Array, samples: Array | None, targets: Any) -> None:
     column = grid[:, np.newaxis]
     if model.classes is None:
-        curves, names, label = model.evaluate(column), [], "prediction"
+        curves, names, label = model.predict(column).reshape(len(column), -1), [], _prediction(model)
         if curves.shape[1] > 1:
             names = [f"output {c}" for c in range(curves.shape[1])]
         if samples is not None and targets is not None:
@@ -86,7 +95,7 @@ def _curves(model: Model, axes: Axes, grid: Array, samples: Array | None, target
         axes.plot(grid, curves[:, c], color=color, linestyle=style.DASHES[c % 4], label=names[c] if names else None)
     if model.kernel is not None:
         axes.plot(
-            model.points[:, 0],
+            dictionary(model)[:, 0],
             np.full(len(model.points), 0.02),
             "|",
             color=style.VERMILLION,
@@ -94,14 +103,14 @@ def _curves(model: Model, axes: Axes, grid: Array, samples: Array | None, target
             transform=axes.get_xaxis_transform(),
             label="dictionary",
         )
-    axes.set_xlabel("input")
+    axes.set_xlabel(_input(model, 0, "input"))
     axes.set_ylabel(label)
     if names or model.kernel is not None:
         axes.legend()
 
 
 def _class_values(model: Model, points: Array) -> Array:
-    values = model.evaluate(points)
+    values = model.values(points)
     return np.hstack([-values, values]) if values.shape[1] == 1 else values
 
 
@@ -111,7 +120,7 @@ def _regions(model: Model, axes: Axes, low: Array, high: Array, samples: Array |
     assert model.classes is not None
     count = len(model.classes)
     grid, extent = _plane(low, high)
-    decided = model.loss.decide(model.evaluate(grid))[:, 0].reshape(SIDE, SIDE)
+    decided = model.loss.decide(model.values(grid))[:, 0].reshape(SIDE, SIDE)
     colors = [style.CLASS_COLORS[k % len(style.CLASS_COLORS)] for k in range(count)]
     axes.imshow(
         decided,
@@ -136,26 +145,25 @@ def _regions(model: Model, axes: Axes, low: Array, high: Array, samples: Array |
         title = "dictionary points for"
         leaning = regions.leanings(model.weights)
         for k, name in enumerate(model.classes):
-            mine = model.points[leaning == k]
+            mine = dictionary(model)[leaning == k]
             axes.plot(mine[:, 0], mine[:, 1], **regions.point_style(k), linestyle="none", label=str(name))
-    _label_plane(axes)
+    _label_plane(axes, model)
     axes.legend(title=title, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def _surface(model: Model, axes: Axes, low: Array, high: Array) -> None:
     grid, extent = _plane(low, high)
-    values = model.evaluate(grid)
+    values = model.predict(grid).reshape(len(grid), -1)
     if values.shape[1] > 1:
         raise InputError(f"a model of {values.shape[1]} outputs over two inputs cannot be drawn: draw one output alone")
     surface = axes.imshow(
         values[:, 0].reshape(SIDE, SIDE), origin="lower", extent=extent, cmap="cividis", aspect="auto"
     )
-    axes.figure.colorbar(surface, ax=axes, label="prediction")
-    _label_plane(axes)
+    axes.figure.colorbar(surface, ax=axes, label=_prediction(model))
+    _label_plane(axes, model)
     if model.kernel is not None:
         axes.plot(
-            model.points[:, 0],
-            model.points[:, 1],
+            *dictionary(model).T,
             "o",
             markerfacecolor="white",
             markeredgecolor=style.BLACK,
@@ -172,7 +180,17 @@ def _plane(low: Array, high: Array) -> tuple[Array, tuple[float, float, float, f
     return grid, (float(low[0]), float(high[0]), float(low[1]), float(high[1]))
 
 
-def _label_plane(axes: Axes) -> None:
-    axes.set_xlabel("first input")
-    axes.set_ylabel("second input")
+def _label_plane(axes: Axes, model: Model) -> None:
+    axes.set_xlabel(_input(model, 0, "first input"))
+    axes.set_ylabel(_input(model, 1, "second input"))
     axes.grid(visible=False)
+
+
+def _input(model: Model, column: int, default: str) -> str:
+    names = model.input_variables.names
+    return names[column] if names else default
+
+
+def _prediction(model: Model) -> str:
+    names = model.target_variables.names
+    return f"predicted {names[0]}" if len(names) == 1 else "prediction"

@@ -15,6 +15,7 @@ from kernelswarm.simulations.boxes import refuse_misfit
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.failures import Asked
+from kernelswarm.simulations.node_names import node_names
 from kernelswarm.simulations.parts import build, describe
 from kernelswarm.simulations.pooled import PooledSource
 from kernelswarm.simulations.seeding import Role, generator
@@ -62,6 +63,7 @@ def open_network(experiment: Experiment) -> Network:
     graph = build_graph(experiment)
     labels = sorted(graph.nodes)
     source = open_stream(experiment, graph)
+    _name_nodes(graph, source)
     unknown = sorted({node for override in experiment.overrides for node in override.nodes} - set(labels))
     if unknown:
         raise InputError(
@@ -150,6 +152,17 @@ def _pooled_learner(experiment: Experiment, nodes: int) -> Learner:
         )
     pooled: Learner = build("learner", {**table, "batch_size": learner.batch_size * nodes}, "learner")
     return pooled
+
+
+def _name_nodes(graph: "nx.Graph[int]", source: Source) -> None:
+    """Give the nodes the names that the data has for them, as the attribute ``name``."""
+    if source.description.nodes is None:
+        return
+    try:
+        names = node_names(sorted(graph.nodes), source.description.nodes)
+    except ValueError as refusal:
+        raise InputError(f"stream: {refusal}") from refusal
+    nx.set_node_attributes(graph, names, "name")
 
 
 def _outputs(learner: Learner, source: Source, label: int) -> int:

@@ -201,12 +201,15 @@ def _functions(learned: Learned, stream: Reopened, folder: Path) -> Path:
     grid = functions.interval(learned, stream)
     found = functions.truths(learned, stream, grid)
     color = curves.run_color(learned.result)
+    data, names = learned.result.data, learned.result.node_names
     if functions.shared(found):
         figure, axes = _grid(learned.outputs, columns=COLUMNS, width=6.4 if learned.outputs == 1 else 4.2, height=3.8)
         for output, ax in enumerate(axes):
             functions.all_nodes(ax, learned, stream, grid, None if found is None else found[0], output, color)
-            ax.set_xlabel("input x")
-            ax.set_ylabel("target y" if learned.outputs == 1 else f"target y, column {output}")
+            ax.set_xlabel(data.inputs.name(0, "input x"))
+            ax.set_ylabel(
+                data.targets.name(output, "target y" if learned.outputs == 1 else f"target y, column {output}")
+            )
         note = ""
     else:
         order = sorted(learned.result.graph.nodes)
@@ -215,9 +218,9 @@ def _functions(learned: Learned, stream: Reopened, folder: Path) -> Path:
         figure, axes = _grid(len(shown), columns=columns, width=2.7, height=2.1, share=True)
         for ax, node in zip(axes, shown, strict=True):
             functions.one_node(ax, learned, node, grid, None if found is None else found[order.index(node)], color)
-            ax.set_title(f"node {node}")
-            ax.set_xlabel("input x")
-            ax.set_ylabel("target y")
+            ax.set_title(f"node {names[node]}")
+            ax.set_xlabel(data.inputs.name(0, "input x"))
+            ax.set_ylabel(data.targets.name(0, "target y"))
         _keep_outer_labels(axes, columns)
         note = f"\nthe first {len(shown)} of {len(order)} nodes" if len(shown) < len(order) else ""
     figure.suptitle(_title(learned.result) + note + _without(stream))
@@ -235,14 +238,15 @@ def _regions(learned: Learned, stream: Reopened, folder: Path) -> Path:
     width = {1: 6.4, 2: 4.4}.get(len(shown), 3.1)
     figure, axes = _grid(len(shown), columns=COLUMNS, width=width, height=0.93 * width, share=True)
     order = sorted(learned.result.graph.nodes)
+    data, names = learned.result.data, learned.result.node_names
     for ax, node in zip(axes, shown, strict=True):
         regions.regions(ax, learned, node, sides, classes)
         regions.bayes(ax, stream, order.index(node), sides, classes)
         risk = f", risk {style.readable(risks[node])}" if node in risks else ""
         points = f", {len(learned.points(node))} points" if learned.written_in_points else ""
-        ax.set_title(f"node {node}{risk}{points}")
-        ax.set_xlabel("first input")
-        ax.set_ylabel("second input")
+        ax.set_title(f"node {names[node]}{risk}{points}")
+        ax.set_xlabel(data.inputs.name(0, "first input"))
+        ax.set_ylabel(data.inputs.name(1, "second input"))
     _keep_outer_labels(axes, COLUMNS)
     which = ""
     if len(shown) > 1:
@@ -251,7 +255,8 @@ def _regions(learned: Learned, stream: Reopened, folder: Path) -> Path:
     said = "; ".join(filter(None, (which, marks)))
     figure.suptitle(_title(learned.result) + (f"\n{said}" if said else "") + _without(stream))
     known = stream.source is not None and stream.source.truth is not None
-    entries = regions.legend_entries(classes, marked=learned.written_in_points, known=known)
+    labels = [data.class_name(k) for k in range(classes)]
+    entries = regions.legend_entries(labels, marked=learned.written_in_points, known=known)
     _legend(figure, {str(entry.get_label()): entry for entry in entries})
     return save(figure, folder / "regions.png")
 

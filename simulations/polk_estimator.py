@@ -24,7 +24,7 @@ from kernelswarm.agents.kernels import Kernel
 from kernelswarm.agents.losses import Loss
 from kernelswarm.agents.polk import Polk
 from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.model_files import Model
+from kernelswarm.simulations.model import Model
 from kernelswarm.simulations.model_files import save as save_model
 from kernelswarm.simulations.naming import find
 from kernelswarm.simulations.parallel import cores

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.contract import Rule
+from kernelswarm.simulations.data_description import Labels
 from kernelswarm.simulations.measure import Report
 from kernelswarm.simulations.measurements import InMemory, Measurements
 from kernelswarm.simulations.network import Network
@@ -49,6 +50,7 @@ class Recorder:
         self._network = network
         self._rule = rule
         self._edges = sorted(network.graph.edges)
+        self._names = network.source.description.nodes
         self.measurements: Measurements = InMemory()
         self._seen = dict.fromkeys(network.graph.nodes, 0.0)  # samples of each node at the evaluation before
         self.evaluations = 0
@@ -79,9 +81,10 @@ class Recorder:
             "bytes_sent": BYTES * scalars,
             "seconds": seconds,
         }
-        nodes: dict[str, list[float]] = {
+        nodes: dict[str, Sequence[float] | Labels] = {
             "round": [round] * len(reports),
             "node": [report.node for report in reports],
+            **({} if self._names is None else {"name": self._names}),
             **{name: [report.figures[name] for report in reports] for name in reports[0].figures},
         }
         network = {name: [value] for name, value in self.last.items()}
@@ -139,6 +142,6 @@ class Recorder:
 
 def _typed(table: str, columns: Mapping[str, Sequence[float] | npt.NDArray[Any]]) -> Columns:
     return {
-        name: np.asarray(values, dtype=np.int64 if name in WHOLE[table] else np.float64)
+        name: np.asarray(values, dtype=None if name == "name" else np.int64 if name in WHOLE[table] else np.float64)
         for name, values in columns.items()
     }

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.simulations.data_description import DataDescription
+from kernelswarm.simulations.node_names import Name, node_names
+
 if TYPE_CHECKING:
     import networkx as nx
+
+    from kernelswarm.simulations.model import Model
 
 Array = npt.NDArray[np.float64]
 Columns = dict[str, npt.NDArray[Any]]
@@ -31,7 +36,7 @@ class Result:
         The network, with integer labels.
     nodes : mapping of str to array
         Columns of equal length, one row per (evaluated round, node): ``round``, ``node``, ``samples``, ``risk``,
-        ``error``, ``global_risk``, ``global_error``, ``model_order``, ...
+        ``error``, ``global_risk``, ``global_error``, ``model_order``, ...; ``name`` where the data names the nodes.
     network : mapping of str to array
         Columns of equal length, one row per evaluated round: ``round``, ``samples``, ``risk``, ``error``,
         ``disagreement``, ``violation``, ``model_order``, ``scalars_sent``, ``seconds``, ...
@@ -42,6 +47,8 @@ class Result:
         Of the last round: ``points_<node>`` (M, p) and ``weights_<node>`` (M, C), ``dual_<i>_<j>`` under proximity.
     summary : dict
         Status, final figures, wall time, versions: what ``summary.json`` holds.
+    data : DataDescription
+        What the numbers stand for in the data: columns, scaling, class labels, names of the nodes.
     """
 
     config: dict[str, Any]
@@ -51,6 +58,7 @@ class Result:
     edges: Table = field(default_factory=dict)
     models: dict[str, Array] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
+    data: DataDescription = field(default_factory=DataDescription)
 
     def __repr__(self) -> str:
         """Name the run in one line; the arrays would fill pages."""
@@ -71,3 +79,25 @@ class Result:
         """The last evaluation: ``risk``, ``error``, ...; None where not measured, empty before the first."""
         final: dict[str, float | None] = self.summary.get("final") or {}
         return final
+
+    @property
+    def node_names(self) -> dict[int, Name]:
+        """What each node is called: its name in the data, or its label in the network where the data names none."""
+        return node_names(sorted(self.graph.nodes), self.data.nodes)
+
+    def model(self, node: Name | None = None) -> Model:
+        """Return the model of one node, which takes inputs and gives targets as they stand in the data.
+
+        Parameters
+        ----------
+        node : int or str, optional
+            Label in the network or own name in the data, as `load_model` takes it.
+
+        Raises
+        ------
+        InputError
+            There is no such node, or the run has failed and left no models.
+        """
+        from kernelswarm.simulations.model_loading import load
+
+        return load(self, node)

@@ -23,9 +23,10 @@ import numpy.typing as npt
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.graphs.topology import Graph
 from kernelswarm.simulations import measurements
+from kernelswarm.simulations.data_description import DataDescription
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.result import Columns, Result
-from kernelswarm.simulations.stored_table import StoredTable, write_table
+from kernelswarm.simulations.stored_table import StoredTable, as_array, write_table
 from kernelswarm.simulations.wording import plain
 
 FILES = (
@@ -35,6 +36,7 @@ FILES = (
     "edges.parquet",
     "models.npz",
     "graph.graphml",
+    "data.json",
     "summary.json",
 )
 
@@ -89,8 +91,8 @@ def write(result: Result, folder: str | Path) -> Path:
         return take_name(unfinished, folder)
 
 
-def begin(config: Mapping[str, Any], graph: Graph, folder: Path) -> Path:
-    """Make a run folder that holds the experiment and its network only, and return the folder.
+def begin(config: Mapping[str, Any], graph: Graph, data: DataDescription, folder: Path) -> Path:
+    """Make a run folder that holds the experiment, its network and what its data are only, and return the folder.
 
     Raises
     ------
@@ -100,6 +102,7 @@ def begin(config: Mapping[str, Any], graph: Graph, folder: Path) -> Path:
     with unfinished_folder(folder.parent, folder) as unfinished:
         write_config(config, unfinished)
         write_graph(graph, unfinished / "graph.graphml")
+        write_data(data, unfinished)
         return take_name(unfinished, folder)
 
 
@@ -131,6 +134,32 @@ def write_config(config: Mapping[str, Any], folder: Path) -> None:
     unfinished = folder / ".config.toml.part"
     unfinished.write_text(tomli_w.dumps(config), encoding="utf-8")
     unfinished.replace(folder / "config.toml")
+
+
+def write_data(data: DataDescription, folder: Path) -> None:
+    """Write ``data.json``: the columns of the data, their scaling, the labels of the classes and the nodes' names."""
+    (folder / "data.json").write_text(data.to_json(), encoding="utf-8")
+
+
+def read_data(folder: Path) -> DataDescription:
+    """Read ``data.json``.
+
+    Raises
+    ------
+    InputError
+        It is missing or damaged; the message names it.
+    """
+    path = folder / "data.json"
+    if not path.exists():
+        raise InputError(f"{folder} holds no data.json{_earlier(folder)}")
+    return _read(path, lambda path: DataDescription.from_json(path.read_text(encoding="utf-8")))
+
+
+def _earlier(folder: Path) -> str:
+    return (
+        f", which says what its numbers stand for and which earlier versions did not write: "
+        f"kernelswarm run {folder / 'config.toml'} runs it anew"
+    )
 
 
 @contextmanager
@@ -173,6 +202,8 @@ def read(folder: str | Path, partial: bool = False) -> Result:
         hint = f"; kernelswarm resume {folder} goes on with it" if (folder / "checkpoints").is_dir() else ""
         if (folder / measurements.FOLDER).is_dir():
             hint += f"; kernelswarm plot {folder} draws what was measured until then"
+        if missing == ["data.json"]:
+            hint = _earlier(folder)
         raise InputError(f"{folder} is no complete run folder, as kernelswarm run writes them: it {lacking}{hint}")
     result = Result(
         config=_read(folder / "config.toml", _read_config),
@@ -182,6 +213,7 @@ def read(folder: str | Path, partial: bool = False) -> Result:
         edges=_read(folder / "edges.parquet", _read_columns),
         models=_read(folder / "models.npz", _read_models),
         summary=_read(folder / "summary.json", _read_summary),
+        data=read_data(folder),
     )
     from kernelswarm.simulations.simulation import digest
 
@@ -212,7 +244,7 @@ def _read_unfinished(folder: Path) -> Result:
         "seed": config["seed"],
         "final": _finite(final),
     }
-    return Result(config, graph, nodes, network, edges, summary=summary)
+    return Result(config, graph, nodes, network, edges, summary=summary, data=read_data(folder))
 
 
 def _write_files(result: Result, folder: Path) -> None:
@@ -221,6 +253,7 @@ def _write_files(result: Result, folder: Path) -> None:
         write_table(table, folder / f"{name}.parquet")
     np.savez(folder / "models.npz", allow_pickle=False, **result.models)
     write_graph(result.graph, folder / "graph.graphml")
+    write_data(result.data, folder)
     write_summary(result.summary, folder)
 
 
@@ -280,7 +313,7 @@ def _read_columns(path: Path) -> Columns:
     from pyarrow import parquet
 
     table = parquet.read_table(path)
-    return {name: table.column(name).to_numpy() for name in table.column_names}
+    return {name: as_array(table.column(name)) for name in table.column_names}
 
 
 def _read_models(path: Path) -> dict[str, npt.NDArray[np.float64]]:

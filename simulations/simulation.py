@@ -174,7 +174,8 @@ class _Simulation:
         if self.checkpoints is None:
             return
         if self.checkpoints.measured is None:
-            self.recorder.resume(self.checkpoints.begin(self.experiment.to_dict(), self.network.graph))
+            data = self.network.source.description
+            self.recorder.resume(self.checkpoints.begin(self.experiment.to_dict(), self.network.graph, data))
         else:
             self.recorder.resume(self.checkpoints.rewind(since))
         if since is None and self.every:
@@ -302,7 +303,16 @@ class _Simulation:
             "started": self.began,
         }
         tables = self.recorder.tables()
-        return Result(config, network.graph, tables["nodes"], tables["network"], tables["edges"], models, summary)
+        return Result(
+            config,
+            network.graph,
+            tables["nodes"],
+            tables["network"],
+            tables["edges"],
+            models,
+            summary,
+            network.source.description,
+        )
 
     def _used_up(self) -> dict[str, int] | None:
         """Return after how many rounds the first and the last node had no samples left; None where none ran dry."""

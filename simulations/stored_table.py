@@ -32,7 +32,7 @@ class StoredTable(Mapping[str, npt.NDArray[Any]]):
         self.path = path
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        pieces = [batch.column(name).to_numpy(zero_copy_only=False) for batch in batches(self.path, [name])]
+        pieces = [as_array(batch.column(name)) for batch in batches(self.path, [name])]
         return np.concatenate(pieces) if pieces else self._nothing(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -50,6 +50,15 @@ class StoredTable(Mapping[str, npt.NDArray[Any]]):
         if schema is None or name not in schema.names:
             raise KeyError(name)
         return np.empty(0, dtype=schema.field(name).type.to_pandas_dtype())
+
+
+def as_array(column: pyarrow.Array | pyarrow.ChunkedArray) -> npt.NDArray[Any]:
+    """Return a column of numbers, or of text of a fixed width, as it was written."""
+    import pyarrow
+
+    chunked = isinstance(column, pyarrow.ChunkedArray)
+    values: npt.NDArray[Any] = column.to_numpy() if chunked else column.to_numpy(zero_copy_only=False)
+    return values.astype(np.str_) if pyarrow.types.is_string(column.type) else values
 
 
 def batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pyarrow.RecordBatch]:

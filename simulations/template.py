@@ -22,7 +22,7 @@ name = "gaussian_mixture"
 classes = 5
 radius = 3.0            # spreads the classes; 1.0 is the papers' problem, a hard one
 # name = "file"         # your own data: npz with arrays x and y, csv, parquet or svmlight
-# path = "data.npz"     # relative to this file
+# path = "data.npz"     # relative to this file; rows are shuffled by the seed, order = "file" keeps a time series
 
 [learner]               # polk, nystroem, random_features, linear
 name = "polk"

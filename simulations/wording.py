@@ -69,6 +69,16 @@ def listed(names: Sequence[str]) -> str:
     return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
+def some(names: Sequence[str]) -> str:
+    """Return the first names of many, as they are."""
+    return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+
+
+def choices(name: str, known: Sequence[str]) -> str:
+    """Return the end of a sentence about an unknown name: what there is, and the nearest of it."""
+    return f": use one of {some(known)}{nearest(name, known)}"
+
+
 def rule(hint: Any) -> str:
     """Return in words what values an annotation admits.
 

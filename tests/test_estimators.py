@@ -21,7 +21,7 @@ from kernelswarm.agents.losses import Hinge, Huber, Logistic, MulticlassHinge, M
 from kernelswarm.agents.polk import Polk
 from kernelswarm.agents.schedules import Constant, Diminishing
 from kernelswarm.simulations.estimators import PolkClassifier, PolkRegressor
-from kernelswarm.simulations.model_files import load
+from kernelswarm.simulations.model_loading import load
 
 Array = npt.NDArray[np.float64]
 

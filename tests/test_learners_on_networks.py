@@ -14,8 +14,10 @@ from kernelswarm.agents.kernels import Gaussian
 from kernelswarm.agents.learner import Learner
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.model import Model
 from kernelswarm.simulations.model_arrays import function_arrays
-from kernelswarm.simulations.model_files import Model, load, save
+from kernelswarm.simulations.model_files import save
+from kernelswarm.simulations.model_loading import load
 from kernelswarm.simulations.model_plot import plot_model
 from kernelswarm.simulations.naming import PARTS
 from kernelswarm.simulations.network import open_network

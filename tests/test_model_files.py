@@ -18,10 +18,14 @@ from matplotlib.figure import Figure
 from kernelswarm.agents.expansion import Expansion
 from kernelswarm.agents.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
 from kernelswarm.agents.losses import Absolute, Hinge, Huber, Logistic, Loss, MulticlassLogistic, Squared
+from kernelswarm.simulations.data_description import DataDescription
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.model_files import ROWS, Model, load, save
+from kernelswarm.simulations.model import ROWS, Model
+from kernelswarm.simulations.model_files import save
+from kernelswarm.simulations.model_loading import load
 from kernelswarm.simulations.model_plot import plot_model
+from kernelswarm.simulations.run_folder import write_data
 
 Array = npt.NDArray[np.float64]
 
@@ -198,7 +202,7 @@ def corrupt(path: Path) -> None:
         (lambda path: np.savez(path, x=np.ones(3)), "has no description: it was not written by save_model"),
         (spoiled(lambda arrays: arrays.update(description=np.array("{"))), "description is not JSON text"),
         (spoiled(lambda arrays: arrays.update(description=np.array("[1]"))), "description must be a table with format"),
-        (spoiled(described(version=2)), "has version 2, this kernelswarm reads version 1: update kernelswarm"),
+        (spoiled(described(version=3)), "has version 3, this kernelswarm reads versions up to 2: update kernelswarm"),
         (spoiled(described(kernel={"name": "gausian"})), "kernel must be a table with a name among gaussian, "),
         (spoiled(described(kernel={"name": ["gaussian"]})), "kernel must be a table with a name among gaussian, "),
         (
@@ -260,6 +264,7 @@ def run(tmp_path: Path) -> Path:
     arrays: dict[str, Any] = {f"points_{node}": generator.normal(size=(node + 2, 2)) for node in range(3)}
     arrays |= {f"weights_{node}": generator.normal(size=(node + 2, 5)) for node in range(3)}
     np.savez(tmp_path / "models.npz", **arrays, dual_0_1=np.array(0.5))
+    write_data(DataDescription(), tmp_path)
     return tmp_path
 
 
@@ -276,7 +281,7 @@ def test_a_nodes_model_is_read_from_a_run(run: Path) -> None:
 
 
 def test_wrong_nodes_and_folders_are_refused(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has no model of node 3: its 3 nodes are 0 to 2"):
+    with pytest.raises(InputError, match=r"there is no node 3: use one of 0, 1, 2$"):
         load(run, node=3)
     with pytest.raises(InputError, match="holds the models of 3 nodes: name one, such as node = 0"):
         load(run)

@@ -11,7 +11,8 @@ import pytest
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.model_arrays import model_arrays
-from kernelswarm.simulations.model_files import load, save
+from kernelswarm.simulations.model_files import save
+from kernelswarm.simulations.model_loading import load
 from kernelswarm.simulations.network import open_network
 from kernelswarm.simulations.plots import draw
 from kernelswarm.simulations.ray_backend import Ray, keep_ray

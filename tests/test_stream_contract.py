@@ -168,9 +168,7 @@ def test_the_seed_decides_the_samples(stream: Stream) -> None:
     first, again, other = (opened(stream, seed) for seed in (3, 3, 4))
     assert equal(first.nodes[2].draw(40), again.nodes[2].draw(40))
     assert first.facts == again.facts
-    keeps_file_order = isinstance(stream, File) and stream.path.suffix == ".csv"
-    if not keeps_file_order:
-        assert not equal(first.nodes[2].draw(40), other.nodes[2].draw(40))
+    assert not equal(first.nodes[2].draw(40), other.nodes[2].draw(40))
 
 
 def test_nodes_have_samples_of_their_own(stream: Stream) -> None:

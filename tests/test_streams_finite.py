@@ -71,13 +71,14 @@ def test_iid_rows_are_shuffled_and_dealt_in_turn(tmp_path: Path) -> None:
     assert abs(rows.mean() - 150) < 4 * 300 / np.sqrt(12 * 75)
 
 
-def test_rows_that_name_their_node_keep_the_order_of_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("order", ["shuffled", "file"])
+def test_rows_that_name_their_node_go_to_it_in_the_same_order_every_epoch(tmp_path: Path, order: Any) -> None:
     owners = np.random.default_rng(0).choice([2, 5, 11], size=300)
-    source = File(save(tmp_path, node=owners), epochs=2).open(3, 0, 10_000, None)
+    source = File(save(tmp_path, node=owners), epochs=2, order=order).open(3, 0, 10_000, None)
     for name, node in zip([2, 5, 11], source.nodes, strict=True):
         rows, _ = everything(node)
         once = rows[: len(rows) // 2]
-        assert np.array_equal(rows, np.tile(once, 2)) and np.array_equal(once, np.sort(once))
+        assert np.array_equal(rows, np.tile(once, 2)) and np.array_equal(once, np.sort(once)) == (order == "file")
         assert np.array_equal(np.sort(np.concatenate([once, measured_on(node)])), np.flatnonzero(owners == name))
 
 
@@ -246,7 +247,8 @@ def test_a_test_file_may_order_its_columns_differently(tmp_path: Path) -> None:
 def test_labels_become_classes_in_increasing_order(tmp_path: Path) -> None:
     (tmp_path / "t.svm").write_text("-1 1:0.5\n+1 1:1.5 3:2\n-1 1:2.5\n+1 2:9\n")
     source, points, targets = one_node(File(tmp_path / "t.svm"))
-    assert source.classes == 2 and source.inputs == 3 and source.facts["labels"] == "-1, 1"
+    assert source.classes == 2 and source.inputs == 3
+    assert source.description.classes is not None and source.description.classes.tolist() == [-1, 1]
     assert points.tolist() == [[0, 9, 0], [0.5, 0, 0], [1.5, 0, 2], [2.5, 0, 0]]
     assert targets[:, 0].tolist() == [1, 0, 1, 0]
 

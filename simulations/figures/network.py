@@ -24,6 +24,7 @@ Array = npt.NDArray[np.float64]
 Edge = tuple[int, int]
 SIDE = 270.0  # points, of the square that the network is drawn into
 LABELLED = 60  # nodes; more labels than these would cover one another
+FITTING = 4  # characters of a node's name; longer names stand below the node
 CROWD = 2000  # nodes; more of them are small dots, or they would cover the page
 
 
@@ -100,16 +101,18 @@ def draw(
         zorder=2,
     )
     if len(nodes) <= LABELLED:
+        names = {node: str(name) for node, name in result.node_names.items()}
+        inside = max(map(len, names.values())) <= FITTING
         for node, place, face in zip(nodes, spots, faces, strict=True):
             luminance = float(np.dot([0.299, 0.587, 0.114], face[:3]))
-            ink = "white" if luminance < 0.55 else "black"
-            axes.text(
-                place[0],
-                place[1],
-                str(node),
+            axes.annotate(
+                names[node],
+                place,
+                xytext=(0.0, 0.0 if inside else -0.5 * np.sqrt(area) - 1.0),
+                textcoords="offset points",
                 ha="center",
-                va="center",
-                color=ink,
+                va="center" if inside else "top",
+                color="white" if inside and luminance < 0.55 else "black",
                 fontsize=8 if size > 200 else 6,
                 zorder=3,
             )

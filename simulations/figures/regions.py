@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -128,16 +129,16 @@ def point_style(label: int) -> dict[str, Any]:
     }
 
 
-def legend_entries(classes: int, marked: bool, known: bool) -> list[Line2D | Patch]:
+def legend_entries(names: Sequence[str], marked: bool, known: bool) -> list[Line2D | Patch]:
     """Return one legend entry per class, a mark or else a patch, and one for the best decision when it is ``known``."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     entries: list[Line2D | Patch]
     if marked:
-        entries = [Line2D([], [], linestyle="none", label=f"class {k}", **point_style(k)) for k in range(classes)]
+        entries = [Line2D([], [], linestyle="none", label=name, **point_style(k)) for k, name in enumerate(names)]
     else:
-        entries = [Patch(color=region_color(k), label=f"class {k}") for k in range(classes)]
+        entries = [Patch(color=region_color(k), label=name) for k, name in enumerate(names)]
     if known:
         entries.append(Line2D([], [], color=style.BLACK, linestyle="--", linewidth=1.0, label="best decision (Bayes)"))
     return entries

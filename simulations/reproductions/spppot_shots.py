@@ -105,8 +105,8 @@ def read_distances(path: Path | None) -> Array:
     if path is None:
         raise InputError(f"spppot-shots needs {DATA}: give it as --data stephen_curry_shots.csv.gz")
     try:
-        columns = Columns((), (COLUMN,), "", (), events=True)
-        points = np.asarray(read_csv("--data", find("--data", path), ",", columns).points, dtype=np.float64)
+        columns = Columns((), (COLUMN,), "", (), task="events")
+        points = np.asarray(read_csv("--data", find("--data", path), ",", ".", columns).points, dtype=np.float64)
     except ValueError as refusal:
         raise InputError(f"{refusal}; spppot-shots needs {DATA}") from refusal
     near = points[(points[:, 0] >= 0.0) & (points[:, 0] < FARTHEST)] / FARTHEST

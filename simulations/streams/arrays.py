@@ -1,4 +1,4 @@
-"""Read npz and svmlight files: inputs and targets as arrays without names."""
+"""Read npz and svmlight files: inputs and targets as arrays, whose columns have no names."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelswarm.simulations.streams.reading import call, choices, column_numbers, shorten
-from kernelswarm.simulations.streams.rows import Numbers, Rows
-from kernelswarm.simulations.wording import shown
+from kernelswarm.simulations.streams.reading import call, column_numbers, shorten
+from kernelswarm.simulations.streams.rows import Numbers, Rows, plain_labels
+from kernelswarm.simulations.wording import choices, shown
 
 #: Bytes that a sparse file may take as a full array before it is refused.
 MOST_BYTES = 8 * 2**30
@@ -22,7 +22,7 @@ def read_npz(key: str, path: Path, node_array: str, split_columns: tuple[str | i
     Raises
     ------
     ValueError
-        If the file is not an npz file of numbers, lacks an array, or the arrays do not fit together.
+        If the file is not an npz file of numbers and labels, lacks an array, or the arrays do not fit together.
     """
     name = call(key, path)
     try:
@@ -48,7 +48,8 @@ def read_npz(key: str, path: Path, node_array: str, split_columns: tuple[str | i
                 arrays[array] = archive[array]
             except (ValueError, OSError, zipfile.BadZipFile, zlib.error, EOFError) as error:
                 raise ValueError(
-                    f"{name}: the array {shown(array)} cannot be read ({shorten(error)}): save plain arrays of numbers"
+                    f"{name}: the array {shown(array)} cannot be read ({shorten(error)}): save plain arrays of numbers "
+                    "or of text with astype(str)"
                 ) from error
     training = npz_rows(name, arrays, "x", "y", node_array, split_columns)
     if "x_test" not in arrays:
@@ -60,9 +61,9 @@ def npz_rows(
     name: str, arrays: dict[str, Numbers], x: str, y: str, node: str, split_columns: tuple[str | int, ...]
 ) -> Rows:
     """Check that arrays fit together, and make rows of them."""
-    for array in (x, y):
-        if arrays[array].dtype.kind not in "biuf":
-            raise ValueError(f"{name}: {array} has type {arrays[array].dtype}; it must hold real numbers: convert it")
+    for array, kinds, rule in ((x, "biuf", "real numbers"), (y, "biufU", "real numbers, or labels as text")):
+        if arrays[array].dtype.kind not in kinds:
+            raise ValueError(f"{name}: {array} has type {arrays[array].dtype}; it must hold {rule}: convert it")
     points, targets = arrays[x], arrays[y]
     if points.ndim != 2:
         raise ValueError(
@@ -77,12 +78,13 @@ def npz_rows(
     ids = None
     if node in arrays:
         ids = arrays[node]
-        if ids.shape != (len(points),) or ids.dtype.kind not in "iu":
+        if ids.shape != (len(points),) or ids.dtype.kind not in "iuU":
             raise ValueError(
-                f"{name}: {node} has shape {ids.shape} and type {ids.dtype}; it must be integers ({len(points)},), the "
-                f'node of each row of {x}: correct it, or set node_column = "" to ignore it'
+                f"{name}: {node} has shape {ids.shape} and type {ids.dtype}; it must be integers or text "
+                f'({len(points)},), the node of each row of {x}: correct it, or set stream.node_column = "" to '
+                "ignore it"
             )
-        ids = ids.astype(np.int64)
+        ids = plain_labels(ids)
     places = column_numbers(name, split_columns, points.shape[1])
     if targets.ndim == 1:
         targets = targets[:, None]
@@ -126,19 +128,20 @@ def read_svmlight(files: list[tuple[str, Path]], split_columns: tuple[str | int,
                 f"array, more than {MOST_BYTES / 2**30:.0f}: choose fewer features or rows"
             )
         points = sparse.toarray()
+        # the format has no types: labels that are all whole numbers count as such
+        whole = bool(np.all(labels == np.round(labels)))
         places = column_numbers(name, split_columns, points.shape[1])
         rows.append(
             Rows(
                 name=name,
                 points=points,
-                targets=labels[:, None],
+                targets=(labels.astype(np.int64) if whole else labels)[:, None],
                 columns=tuple(f"feature {column}" for column in range(points.shape[1])),
                 target_columns=("label",),
                 counting="rows count from 1, features from 0",
                 first=1,
                 places=points[:, places] if places else None,
-                # the format has no types: labels that are all whole numbers count as such
-                whole=bool(np.all(labels == np.round(labels))),
+                whole=whole,
             )
         )
     return rows[0], rows[1] if len(rows) > 1 else None

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.simulations.data_description import DataDescription
+
 Array = npt.NDArray[np.float64]
 
 
@@ -79,6 +81,9 @@ class Source:
         Samples each node has in all epochs together, None when the stream is endless.
     facts
         What is known of the data and worth reporting: Bayes error, rows read, scales.
+    description
+        What the numbers stand for in the user's data: columns, scaling, class labels, names of the nodes. The models
+        carry it.
     truth
         ``truth(position, points, samples)``: noise-free targets (n, q) of a node after ``samples`` draws, for
         classification the class with the least probability of error. None where unknown.
@@ -95,6 +100,7 @@ class Source:
     nodes: list[NodeSource]
     lengths: list[int] | None = None
     facts: dict[str, float | int | str] = field(default_factory=dict)
+    description: DataDescription = field(default_factory=DataDescription)
     truth: Callable[[int, Array, int], Array] | None = None
     locations: Array | None = None
     differences: Differences | None = None

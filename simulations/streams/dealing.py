@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from kernelswarm.simulations.wording import shown
 
 #: Draws of Dirichlet shares before a label skew that leaves a node without rows is given up.
 ATTEMPTS = 100
+
+#: Whether the seed decides in which order rows are learned from, or the file.
+Order = Literal["shuffled", "file"]
 
 #: From rows and the order in which they are dealt to the position of each row's node.
 Rule = Callable[[Rows, Indices], Indices]
@@ -33,12 +37,15 @@ class Dealing:
     test_fraction: float
     standardize: bool = False
     standardize_targets: bool = False
+    order: Order = "shuffled"
 
     def __post_init__(self) -> None:
         check_split(self.split, ("iid", "label_skew", "patches", "target_shift", "sorted"), "finite data")
         check_positive(concentration=self.concentration)
         check_not_negative(shift=self.shift)
         check_at_least(1, epochs=self.epochs)
+        if self.order not in get_args(Order):
+            raise ValueError(f'order = {shown(self.order)} must be "shuffled" or "file"')
         if not 0 < self.test_fraction < 1:
             raise ValueError(
                 f"test_fraction = {shown(self.test_fraction)} must lie between 0 and 1: every node needs rows to "
@@ -65,8 +72,8 @@ def deal(
 ) -> list[Hand]:
     """Give every node its rows and its test rows, both by one rule.
 
-    Rows that name their node keep the order of the file; all others are shuffled by the seed first. Without separate
-    test rows, every node sets a random ``test_fraction`` of its own rows apart.
+    The rows are shuffled by the seed first, also those that name their node, unless the order of the file is to be
+    kept. Without separate test rows, every node sets a random ``test_fraction`` of its own rows apart.
 
     Parameters
     ----------
@@ -92,7 +99,7 @@ def deal(
             + ": use fewer nodes or more data"
         )
     rule = make_rule(dealing, rows, classes, nodes, seed, least, locations)
-    training = group(rows, rule, nodes, generator(seed, Role.SPLIT, 1))
+    training = group(rows, rule, nodes, shuffled(rows, dealing.order, generator(seed, Role.SPLIT, 1)))
     scarce = [node for node, own in enumerate(training) if len(own) < least]
     if scarce:
         raise ValueError(
@@ -102,7 +109,7 @@ def deal(
     if test is not None:
         if test.ids is None and rows.ids is not None:
             rule = round_robin(nodes)
-        testing = group(test, rule, nodes, generator(seed, Role.SPLIT, 2))
+        testing = group(test, rule, nodes, shuffled(test, dealing.order, generator(seed, Role.SPLIT, 2)))
         empty = [node for node, own in enumerate(testing) if not len(own)]
         if empty:
             raise ValueError(
@@ -122,9 +129,13 @@ def set_apart(own: Indices, fraction: float, random: np.random.Generator) -> Han
     return Hand(own[~apart], own[apart])
 
 
-def group(rows: Rows, rule: Rule, nodes: int, random: np.random.Generator) -> list[Indices]:
+def shuffled(rows: Rows, order: Order, random: np.random.Generator) -> Indices:
+    """Indices of the rows in the order in which they are dealt."""
+    return np.arange(len(rows)) if order == "file" else random.permutation(len(rows))
+
+
+def group(rows: Rows, rule: Rule, nodes: int, order: Indices) -> list[Indices]:
     """Indices of each node's rows, in the order in which they are seen."""
-    order = np.arange(len(rows)) if rows.ids is not None else random.permutation(len(rows))
     owners = rule(rows, order)[order]
     together = order[np.argsort(owners, kind="stable")]
     return np.split(together, np.cumsum(np.bincount(owners, minlength=nodes))[:-1])
@@ -149,7 +160,7 @@ def make_rule(
 
 
 def round_robin(nodes: int) -> Rule:
-    """Every V-th row of the shuffled rows."""
+    """Every V-th row, in the order in which they are dealt."""
 
     def rule(rows: Rows, order: Indices) -> Indices:
         owners = np.empty(len(rows), dtype=np.intp)
@@ -160,18 +171,24 @@ def round_robin(nodes: int) -> Rule:
 
 
 def by_id(rows: Rows, nodes: int) -> Rule:
-    """The node that the row names; the names in increasing order are the nodes of the network."""
+    """The node that the row names; the names in increasing or alphabetical order are the nodes of the network."""
     assert rows.ids is not None
     names = np.unique(rows.ids)
     if len(names) != nodes:
         listed = ", ".join(str(name) for name in names[:12]) + (", ..." if len(names) > 12 else "")
         raise ValueError(
             f"{rows.name}: the rows name {len(names)} different nodes ({listed}) and the network has {nodes}: give the "
-            'topology as many nodes as the data, or leave the nodes out (node_column = "") to deal the rows by split'
+            'topology as many nodes as the data, or leave the nodes out (stream.node_column = "") to deal the rows by '
+            "split"
         )
 
     def rule(data: Rows, order: Indices) -> Indices:
         assert data.ids is not None
+        if data.ids.dtype.kind != names.dtype.kind:
+            raise ValueError(
+                f"{data.name}: row {data.first} names its node {shown(data.ids[0])}, and the rows to learn from name "
+                f"theirs {shown(names[0])}: use numbers in both, or text in both"
+            )
         owners = np.minimum(np.searchsorted(names, data.ids), nodes - 1)
         unknown = np.flatnonzero(names[owners] != data.ids)
         if len(unknown):

@@ -8,7 +8,7 @@ from typing import Literal
 
 from kernelswarm.simulations.streams.arrays import read_npz, read_svmlight
 from kernelswarm.simulations.streams.contract import Array, Source
-from kernelswarm.simulations.streams.dealing import Dealing
+from kernelswarm.simulations.streams.dealing import Dealing, Order
 from kernelswarm.simulations.streams.finite import open_rows
 from kernelswarm.simulations.streams.reading import call, find
 from kernelswarm.simulations.streams.rows import Rows, Task
@@ -34,8 +34,9 @@ FORMATS: dict[str, Format] = {
 class File:
     """Your own data from a file: npz, csv, parquet or svmlight.
 
-    Rows that name their node go to it in the order of the file. All others are shuffled by the seed and dealt to the
-    nodes by ``split``. Labels in increasing order become the classes 0, 1, 2, ...
+    Rows that name their node go to it, all others are dealt to the nodes by ``split``; either way the seed shuffles
+    them first, unless ``order`` keeps them as they stand in the file. Labels of classes and names of nodes are numbers
+    or text, and the models know them.
 
     Parameters
     ----------
@@ -47,21 +48,27 @@ class File:
         A second file of the same format with the test rows (csv, parquet, svmlight; an npz file holds x_test and
         y_test itself).
     task
-        "classification", "regression", "events", or "auto": one target of an integer type (in svmlight: all labels
-        whole numbers) is a class label, anything else a regression. Labels in increasing order become classes 0, 1,
-        2, ... Of events, whose density or intensity is learned, the target is how many a row stands for.
+        "classification", "regression", "events", or "auto": one target of text or of an integer type (in svmlight: all
+        labels whole numbers) is a class label, anything else a regression. Labels in increasing or alphabetical order
+        become classes 0, 1, 2, ... Of events, whose density or intensity is learned, the target is how many a row
+        stands for.
     target
         Target column or columns of a csv or parquet file; empty means the column y, and for events that each row is
         one.
     features
         Input columns of a csv or parquet file; empty means all that are neither target nor node.
     node_column
-        Column (npz: array) that names each row's node, used if there; each node then sees its rows in the order of
-        the file. "" ignores it.
+        Column (npz: array) that names each row's node by a whole number or by text, used if there. The names in
+        increasing or alphabetical order are the nodes of the network. "" ignores it.
+    order
+        "shuffled": the seed decides in which order rows are learned from. "file": every node sees its rows in the order
+        of the file, which time series need; where there are test rows too, all seeds are then the same run.
     delimiter
         One character between the fields of a csv file.
+    decimal
+        "." or ",": what stands before the fraction of a number in a csv file.
     split
-        "iid": shuffled and dealt in turn; "label_skew": each class shared out in Dirichlet proportions; "patches": the
+        "iid": dealt in turn; "label_skew": each class shared out in Dirichlet proportions; "patches": the
         rows cut into regions of equal size along ``split_columns``; "target_shift": iid, and each node's targets get
         an offset; "sorted": blocks of rows sorted by target or by the first of ``split_columns``.
     split_columns
@@ -77,9 +84,10 @@ class File:
         Share of each node's rows, in (0, 1), on which it is measured and which it never learns from; unused where
         there are test rows.
     standardize
-        Give the inputs mean 0 and standard deviation 1 over all rows that are learned from.
+        Give the inputs mean 0 and standard deviation 1 over all rows that are learned from. The models undo it: they
+        predict from inputs as they stand in the file.
     standardize_targets
-        The same for the targets of a regression; the facts keep what is needed to undo it.
+        The same for the targets of a regression; the models predict in the unit of the file.
     """
 
     path: Path
@@ -89,7 +97,9 @@ class File:
     target: str | tuple[str, ...] = ""
     features: tuple[str, ...] = ()
     node_column: str = "node"
+    order: Order = "shuffled"
     delimiter: str = ","
+    decimal: Literal[".", ","] = "."
     split: Split = "iid"
     split_columns: tuple[str | int, ...] = ()
     concentration: float = 1.0
@@ -106,6 +116,13 @@ class File:
             object.__setattr__(self, "test_path", Path(self.test_path))
         if len(self.delimiter) != 1:
             raise ValueError(f'delimiter = {shown(self.delimiter)} must be one character: use "," or ";" or "\\t"')
+        if self.decimal not in (".", ","):
+            raise ValueError(f'decimal = {shown(self.decimal)} must be "." or ","')
+        if self.decimal == self.delimiter:
+            raise ValueError(
+                f"decimal = {shown(self.decimal)} is also the delimiter between fields: set stream.delimiter to what "
+                'stands there, such as ";"'
+            )
         if self.task == "classification" and self.split == "target_shift":
             raise ValueError('split = "target_shift" adds an offset, which a class does not have: use "label_skew"')
         if self.task == "regression" and self.split == "label_skew":
@@ -128,6 +145,7 @@ class File:
             test_fraction=self.test_fraction,
             standardize=self.standardize,
             standardize_targets=self.standardize_targets,
+            order=self.order,
         )
 
     def _read(self) -> tuple[Rows, Rows | None]:
@@ -152,20 +170,22 @@ class File:
             self.features,
             self.node_column,
             self.split_columns,
-            self.task == "events",
+            self.task,
         )
         rows = self._table(kind, *found[0], columns)
         if len(found) == 1:
             return rows, None
-        # the test file may order its columns differently
-        columns = replace(
-            columns, target=columns.target if columns.events else rows.target_columns, features=rows.columns
-        )
+        # the test file may order its columns differently, and hold fewer different labels or nodes
+        texts = rows.target_columns if rows.labelled else ()
+        if rows.ids is not None and rows.ids.dtype.kind == "U":
+            texts = (*texts, columns.node)
+        target = columns.target if columns.task == "events" else rows.target_columns
+        columns = replace(columns, target=target, features=rows.columns, texts=texts)
         return rows, self._table(kind, *found[1], columns)
 
     def _table(self, kind: Format, key: str, path: Path, columns: Columns) -> Rows:
         if kind == "csv":
-            return read_csv(key, path, self.delimiter, columns)
+            return read_csv(key, path, self.delimiter, self.decimal, columns)
         return read_parquet(key, path, columns)
 
     def _format(self) -> Format:

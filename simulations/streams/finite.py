@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelswarm.simulations.data_description import DataDescription, Labels, Variables
 from kernelswarm.simulations.seeding import Role, generator
 from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source
 from kernelswarm.simulations.streams.dealing import Dealing, Hand, deal
@@ -99,21 +100,27 @@ def open_rows(
     check_task_split(known, dealing.split, rows)
     facts: dict[str, float | int | str] = {"task": known}
     classes = None
+    labels: Labels | None = None
     if known == "classification":
         rows, test, labels = class_indices(rows, test)
         classes = len(labels)
-        if labels != list(range(classes)):
-            facts["labels"] = ", ".join(str(label) for label in labels)
     hands = deal(dealing, rows, test, classes, nodes, seed, locations)
     training = [take(rows, hand.training) for hand in hands]
     chosen = [choose(hand, held_out, seed, node) for node, hand in enumerate(hands)]
     testing = [take(rows if test is None else test, indices) for indices in chosen]
+    inputs, outputs = Variables(rows.columns), Variables(rows.target_columns)
+    if rows.divisor != 1.0:
+        inputs = Variables(rows.columns, np.zeros(len(rows.columns)), np.full(len(rows.columns), rows.divisor))
     if dealing.standardize:
-        standardise([points for points, _ in training], [points for points, _ in testing])
+        inputs = standardised(inputs, [points for points, _ in training], [points for points, _ in testing])
+        if task == "events":
+            outputs = per_own_volume(inputs, rows.target_columns)
     if dealing.standardize_targets and classes is None:
-        mean, deviation = standardise([values for _, values in training], [values for _, values in testing])
+        outputs = standardised(outputs, [values for _, values in training], [values for _, values in testing])
+        assert outputs.mean is not None and outputs.deviation is not None
         for column, name in enumerate(rows.target_columns):
-            facts |= {f"mean_of_{name}": float(mean[column]), f"deviation_of_{name}": float(deviation[column])}
+            mean, deviation = float(outputs.mean[column]), float(outputs.deviation[column])
+            facts |= {f"mean_of_{name}": mean, f"deviation_of_{name}": deviation}
     differences = None
     if dealing.split == "target_shift":
         shifts = offsets(dealing.shift, nodes, seed)
@@ -141,6 +148,7 @@ def open_rows(
         nodes=sources,
         lengths=[size * dealing.epochs for size in sizes],
         facts=facts,
+        description=DataDescription(inputs, outputs, labels, None if rows.ids is None else np.unique(rows.ids)),
         locations=patch_middles(rows, hands) if dealing.split == "patches" and rows.ids is None else locations,
         differences=differences,
     )
@@ -151,7 +159,7 @@ def check_task_split(task: str, split: Split, rows: Rows) -> None:
     if rows.ids is not None and split != "iid":
         raise ValueError(
             f"split = {shown(split)} deals rows to nodes, but {rows.name} already says each row's node: leave split "
-            'out, or set node_column = "" to ignore the nodes of the data'
+            'out, or set stream.node_column = "" to ignore the nodes of the data'
         )
     possible: tuple[Split, ...] = (
         ("iid", "label_skew", "patches", "sorted")
@@ -190,24 +198,34 @@ def choose(hand: Hand, held_out: int, seed: int, node: int) -> Indices:
     return hand.testing[np.sort(random.choice(len(hand.testing), held_out, replace=False))]
 
 
-def standardise(training: list[Array], testing: list[Array]) -> tuple[Array, Array]:
+def standardised(variables: Variables, training: list[Array], testing: list[Array]) -> Variables:
     """Give all rows to learn from together mean 0 and standard deviation 1 in every column, in place.
 
-    Test rows move and scale along. A constant column becomes 0.
+    Test rows move and scale along. A constant column becomes 0; its deviation counts as 1.
 
     Returns
     -------
-    tuple
-        Mean and standard deviation of each column before.
+    Variables
+        The columns with the scaling that leads from their own units to the new values.
     """
     count = sum(len(part) for part in training)
     mean = np.sum([part.sum(axis=0) for part in training], axis=0) / count
     squares = np.sum([((part - mean) ** 2).sum(axis=0) for part in training], axis=0)
     deviation = np.sqrt(squares / count)
+    deviation = np.where(deviation > 0.0, deviation, 1.0)
     for part in (*training, *testing):
         part -= mean
-        part /= np.where(deviation > 0.0, deviation, 1.0)
-    return mean, deviation
+        part /= deviation
+    # The values may have been scaled before: x -> (x - m) / d -> ((x - m) / d - mean) / deviation.
+    return Variables(variables.names, variables.raw(mean), variables.scale * deviation)
+
+
+def per_own_volume(inputs: Variables, columns: tuple[str, ...]) -> Variables:
+    """What turns a density over standardized inputs into one over the inputs in their own units.
+
+    density(x) = density(x standardized) / product of the deviations
+    """
+    return Variables(columns, np.zeros(len(columns)), np.full(len(columns), 1.0 / np.prod(inputs.scale)))
 
 
 def patch_middles(rows: Rows, hands: list[Hand]) -> Array | None:

@@ -23,7 +23,8 @@ TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: 
 class Idx:
     """Images and their labels in the IDX format, the one MNIST is published in.
 
-    The files may be compressed with gzip; byte pixels are divided by 255. Rows are shuffled by the seed and dealt to
+    The files may be compressed with gzip; byte pixels are divided by 255, also by the models, which predict from images
+    as they stand in the file. Rows are shuffled by the seed and dealt to
     the nodes by ``split``; labels in increasing order become classes 0, 1, 2, ...
 
     Parameters

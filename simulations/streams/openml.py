@@ -22,7 +22,7 @@ class OpenML:
     """A data set of openml.org, fetched by scikit-learn.
 
     The first use needs a network connection, later ones read the cache. Rows are shuffled by the seed and dealt to the
-    nodes by ``split``. A target of names becomes classes in the order of the names, and a nominal input becomes the
+    nodes by ``split``. A target of names becomes classes in alphabetical order, and a nominal input becomes the
     number of its category.
 
     Parameters
@@ -94,10 +94,8 @@ class OpenML:
         target = np.asarray(bunch.target)
         if target.ndim != 1:
             raise ValueError(f"{name} has {target.ndim and target.shape[-1]} targets: choose one with target")
-        named = target.dtype.kind not in "biuf"
-        if named:
-            names = target.astype(str)
-            target = np.unique(names, return_inverse=True)[1]
+        if target.dtype.kind not in "biuf":
+            target = target.astype(np.str_)
         return Rows(
             name=name,
             points=data if not self.features else data[:, [known.index(column) for column in features]],
@@ -106,7 +104,7 @@ class OpenML:
             target_columns=(", ".join(bunch.target_names) or "target",),
             counting="rows count from 0",
             places=data[:, [known.index(column) for column in self.split_columns]] if self.split_columns else None,
-            whole=named or target.dtype.kind in "iu",
+            whole=target.dtype.kind in "iu",
         )
 
     def _fetch(self, name: str) -> Any:

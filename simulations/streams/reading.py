@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from kernelswarm.simulations.wording import nearest, shown
+from kernelswarm.simulations.wording import choices, nearest, shown, some
 
 GZIP = b"\x1f\x8b"
 
@@ -81,16 +81,6 @@ def shorten(error: Exception, length: int = 160) -> str:
     text = " ".join(str(error).split()).replace("\N{REPLACEMENT CHARACTER}", "?")
     text = "".join(letter for letter in text if letter.isprintable())
     return text if len(text) <= length else text[: length - 3] + "..."
-
-
-def some(names: Sequence[str]) -> str:
-    """The first names of many, as they are."""
-    return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-
-
-def choices(name: str, known: Sequence[str]) -> str:
-    """The end of a sentence about an unknown name: what there is, and the nearest of it."""
-    return f": use one of {some(known)}{nearest(name, known)}"
 
 
 def check_names(name: str, key: str, wanted: Sequence[str], known: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Finite data as it was read: rows of numbers that know what they are called, and the checks that all formats share."""
+"""Finite data as it was read: rows that know what they are called, and the checks that all formats share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.simulations.data_description import Labels
 from kernelswarm.simulations.wording import shown
 
 Numbers = npt.NDArray[Any]  # of any real type: data stays as small as it was until it is dealt
@@ -32,7 +33,7 @@ class Rows:
     points
         (n, p), of any real type.
     targets
-        (n, q), of any real type.
+        (n, q), of any real type; labels of classes may be text of a fixed width.
     columns, target_columns
         What messages call the p columns of the points and the q columns of the targets.
     counting
@@ -40,7 +41,7 @@ class Rows:
     first
         Number of the first row when counted that way.
     ids
-        Node each row belongs to, (n,), where the file says it.
+        Node each row belongs to, (n,), where the file says it: whole numbers or text.
     places
         Columns by which the rows are cut into patches or sorted, (n, s); None for the default.
     divisor
@@ -56,13 +57,18 @@ class Rows:
     target_columns: tuple[str, ...]
     counting: str
     first: int = 0
-    ids: npt.NDArray[np.int64] | None = None
+    ids: npt.NDArray[Any] | None = None
     places: Numbers | None = None
     divisor: float = 1.0
     whole: bool = False
 
     def __len__(self) -> int:
         return len(self.points)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the targets are text, which can only be labels of classes."""
+        return bool(self.targets.dtype.kind == "U")
 
 
 def check_rows(rows: Rows) -> None:
@@ -103,8 +109,8 @@ def check_finite_values(rows: Rows, values: Numbers, columns: tuple[str, ...]) -
 def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regression"]:
     """Decide what the targets are, as asked or by the rule of the auto task.
 
-    The rule: one target column of whole numbers is a class label, everything else is a regression. Whole numbers with
-    more than 100 different values are not decided.
+    The rule: one target column of whole numbers or of text is a class label, everything else is a regression. Whole
+    numbers with more than 100 different values are not decided.
 
     Raises
     ------
@@ -113,19 +119,26 @@ def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regressio
     """
     names = ", ".join(shown(name) for name in rows.target_columns)
     if task in ("regression", "events"):
+        if rows.labelled:
+            raise ValueError(
+                f"{rows.name}: row {rows.first} holds {shown(rows.targets[0, 0])} in column {names} ({rows.counting}), "
+                f'which is not a number: give numbers, or set stream.task = "classification" and not {shown(task)}'
+            )
         return "regression"
-    if task == "classification":
+    if task == "classification" or rows.labelled:
         if rows.targets.shape[1] != 1:
             raise ValueError(
                 f"{rows.name}: the target has {rows.targets.shape[1]} columns ({names}); a classification has one, "
-                'with a whole number for each class: give one column, or set task = "regression"'
+                'with a whole number or a name for each class: give one column, or set stream.task = "regression"'
             )
+        if rows.labelled:
+            return "classification"
         wrong = np.flatnonzero(rows.targets[:, 0] != np.round(rows.targets[:, 0]))
         if len(wrong):
             raise ValueError(
                 f"{rows.name}: row {rows.first + int(wrong[0])} has label {rows.targets[wrong[0], 0]} in column "
-                f"{names} ({rows.counting}); labels must be whole numbers: number the classes 0, 1, 2, ..., or set "
-                'task = "regression"'
+                f"{names} ({rows.counting}); labels must be whole numbers or names: number the classes 0, 1, 2, ..., "
+                'or set stream.task = "regression"'
             )
         return "classification"
     if not rows.whole or rows.targets.shape[1] != 1:
@@ -134,27 +147,39 @@ def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regressio
     if different > MOST_CLASSES:
         raise ValueError(
             f"{rows.name}: the target {names} holds whole numbers with {different} different values, which may be "
-            f'labels or quantities (more than {MOST_CLASSES} are not decided): set task = "regression" or '
-            '"classification"'
+            f'labels or quantities (more than {MOST_CLASSES} are not decided): set stream.task = "regression" or '
+            'stream.task = "classification"'
         )
     return "classification"
 
 
-def class_indices(rows: Rows, test: Rows | None) -> tuple[Rows, Rows | None, list[int]]:
-    """Replace labels by the classes 0..classes-1: the distinct labels of all rows in increasing order.
+def class_indices(rows: Rows, test: Rows | None) -> tuple[Rows, Rows | None, Labels]:
+    """Replace labels by the classes 0..classes-1: the distinct labels of all rows, numbers by value, text by alphabet.
 
     Returns
     -------
     tuple
-        The rows and the test rows with their targets replaced, and the label of each class.
+        The rows and the test rows with their targets replaced, and the label of each class, (classes,).
     """
+    if test is not None and rows.labelled != test.labelled:
+        kinds = [f"{shown(part.targets[0, 0])} in {part.name}" for part in (rows, test)]
+        raise ValueError(
+            f"{test.name}: its labels and those of the rows to learn from must both be numbers or both be text, and "
+            f"they are {' and '.join(kinds)}: write the same labels into both files"
+        )
     parts = [rows.targets[:, 0]] if test is None else [rows.targets[:, 0], test.targets[:, 0]]
     labels, indices = np.unique(np.concatenate(parts), return_inverse=True)
     if len(labels) < 2:
         raise ValueError(
             f"{rows.name}: all rows have the label {labels[0]}; a classification needs at least two classes: give data "
-            'with two, or set task = "regression"'
+            'with two, or set stream.task = "regression"'
         )
     targets = indices.astype(np.float64)[:, None]
     test_part = None if test is None else replace(test, targets=targets[len(rows) :])
-    return replace(rows, targets=targets[: len(rows)]), test_part, [int(label) for label in labels]
+    return replace(rows, targets=targets[: len(rows)]), test_part, plain_labels(labels)
+
+
+def plain_labels(labels: Labels) -> Labels:
+    """Return labels of any width in the types that a description has: int64, float64, bool or text."""
+    wide: dict[str, type] = {"i": np.int64, "u": np.int64, "f": np.float64}
+    return labels.astype(wide[labels.dtype.kind]) if labels.dtype.kind in wide else labels

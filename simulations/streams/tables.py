@@ -1,49 +1,57 @@
-"""Read csv and parquet files: named columns, some of them the targets, the rest the inputs."""
+"""Read csv and parquet files: named columns, some of them the targets, one perhaps the node, the rest the inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelswarm.simulations.streams.reading import binary, call, check_names, choices, shorten, some
-from kernelswarm.simulations.streams.rows import Numbers, Rows, check_size
-from kernelswarm.simulations.wording import shown
+from kernelswarm.simulations.streams.columns import COUNTING, is_number, is_text, labels, names_of_nodes, numbers
+from kernelswarm.simulations.streams.reading import binary, call, check_names, shorten
+from kernelswarm.simulations.streams.rows import Numbers, Rows, Task, check_size
+from kernelswarm.simulations.wording import choices, shown, some
 
 if TYPE_CHECKING:
     import pyarrow
 
-COUNTING = "rows count from 1, below the header"
-
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table mean what, as the experiment file says it; empty where it says nothing."""
+    """Which columns of a table mean what, as the experiment file says it; empty where it says nothing.
+
+    Of events, each row without a target is one. The columns ``texts`` of a csv file are text, even if all of it reads
+    as numbers.
+    """
 
     target: tuple[str, ...]
     features: tuple[str, ...]
     node: str
     split: tuple[str | int, ...]
-    events: bool = False  # each row without a target is one event
+    task: Task = "auto"
+    texts: tuple[str, ...] = ()
 
 
-def read_csv(key: str, path: Path, delimiter: str, columns: Columns) -> Rows:
+def read_csv(key: str, path: Path, delimiter: str, decimal: str, columns: Columns) -> Rows:
     """Read a csv file, compressed with gzip or not, whose first line names the columns.
 
     Raises
     ------
     ValueError
-        If it is not a csv file, lacks a column, or holds something else than numbers.
+        If it is not a csv file, lacks a column, or holds something else than numbers, or text for labels and nodes.
     """
     import pyarrow
     from pyarrow import csv
 
     name = call(key, path)
     # Only an empty field is missing: any other word in a column of numbers is shown as it stands in the file.
-    convert = csv.ConvertOptions(null_values=[""])
+    convert = csv.ConvertOptions(
+        null_values=[""],
+        strings_can_be_null=True,
+        decimal_point=decimal,
+        column_types=dict.fromkeys(columns.texts, pyarrow.string()),
+    )
     try:
         with binary(name, path) as file:
             table = csv.read_csv(file, parse_options=csv.ParseOptions(delimiter=delimiter), convert_options=convert)
@@ -67,7 +75,7 @@ def read_parquet(key: str, path: Path, columns: Columns) -> Rows:
     Raises
     ------
     ValueError
-        If it is not a parquet file, lacks a column, or holds something else than numbers.
+        If it is not a parquet file, lacks a column, or holds something else than numbers, or text for labels and nodes.
     """
     import pyarrow
     from pyarrow import parquet
@@ -83,7 +91,7 @@ def read_parquet(key: str, path: Path, columns: Columns) -> Rows:
 
 
 def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
-    """Pick the columns the experiment asks for, or those of the rule, as numbers.
+    """Pick the columns the experiment asks for, or those of the rule: numbers, and text for labels and nodes.
 
     The rule: the target is the column y, the node the column "node" if there is one, the features are all others.
     """
@@ -91,7 +99,7 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
     twice = sorted({column for column in known if known.count(column) > 1})
     if twice:
         raise ValueError(f"{name}: the column name {shown(twice[0])} occurs more than once: rename one of the columns")
-    counted = not columns.events or bool(columns.target)
+    counted = columns.task != "events" or bool(columns.target)
     if counted and not columns.target and "y" not in known:
         raise ValueError(
             f'target = "" means the column "y", which {name} does not have: set target to one or more of ' + some(known)
@@ -118,7 +126,10 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
             )
     split = [str(column) for column in columns.split]
     check_names(name, "split_columns", split, known)
-    targets = [numbers(name, table, column, is_target=True) for column in target]
+    if len(target) == 1 and columns.task in ("auto", "classification") and is_text(table.column(target[0])):
+        targets = [labels(name, table, target[0], asked=columns.task == "classification")]
+    else:
+        targets = [numbers(name, table, column, is_target=True) for column in target]
     if not counted:
         targets, target = [np.ones(table.num_rows)], ("events",)
     return Rows(
@@ -129,75 +140,12 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
         target_columns=target,
         counting=COUNTING,
         first=1,
-        ids=whole_ids(name, numbers(name, table, ids), ids) if ids else None,
+        ids=names_of_nodes(name, table, ids) if ids else None,
         places=stack([numbers(name, table, column) for column in split]) if split else None,
         whole=all(np.issubdtype(values.dtype, np.integer) for values in targets),
     )
 
 
-def numbers(name: str, table: pyarrow.Table, column: str, *, is_target: bool = False) -> Numbers:
-    """One column as a NumPy array of its own type.
-
-    Raises
-    ------
-    ValueError
-        If a value is missing or is not a number, naming row and column.
-    """
-    import pyarrow
-
-    values = table.column(column)
-    if values.null_count:
-        row = values.is_null().to_numpy().argmax() + 1
-        raise ValueError(
-            f"{name}: row {row}, column {shown(column)} is missing ({COUNTING}); every value must be a finite number: "
-            "fill in or remove the rows without one"
-        )
-    if pyarrow.types.is_boolean(values.type):
-        return np.asarray(values.to_numpy()).astype(np.int64)
-    if pyarrow.types.is_decimal(values.type):
-        values = values.cast(pyarrow.float64())
-    if pyarrow.types.is_integer(values.type) or pyarrow.types.is_floating(values.type):
-        return np.asarray(values.to_numpy())
-    row, value = first_word(values.to_pylist())
-    raise ValueError(
-        f"{name}: row {row}, column {shown(column)} holds {shown(value)}, which is not a number ({COUNTING}): "
-        + (
-            "number the classes 0, 1, 2, ..."
-            if is_target
-            else "correct it, or leave the column out by naming the others in features"
-        )
-    )
-
-
-def first_word(values: Sequence[Any]) -> tuple[int, Any]:
-    """Row, from 1, and value of the first entry that is not a number; the first of all where every one is."""
-    for row, value in enumerate(values, start=1):
-        if not is_number(value):
-            return row, value
-    return 1, values[0]
-
-
-def is_number(value: Any) -> bool:
-    """Whether a field of a table can be read as a number."""
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
 def stack(columns: list[Numbers]) -> Numbers:
     """Put columns (n,) side by side, (n, columns)."""
     return np.column_stack(columns)
-
-
-def whole_ids(name: str, values: Numbers, column: str) -> Numbers:
-    """Nodes of the rows as integers (n,)."""
-    if not np.issubdtype(values.dtype, np.integer):
-        wrong = np.flatnonzero(values != np.round(values))
-        if len(wrong):
-            raise ValueError(
-                f"{name}: row {wrong[0] + 1} names node {values[wrong[0]]} in column {shown(column)} ({COUNTING}); "
-                'nodes are whole numbers: correct it, or set node_column = "" to ignore the column'
-            )
-    return values.astype(np.int64)

@@ -1,0 +1,154 @@
+"""Text in data files: labels of classes, names of nodes, numbers with a decimal comma; and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from kernelswarm.simulations.streams.contract import Source
+from kernelswarm.simulations.streams.file import File
+
+X = np.arange(12.0)
+LABELS = ["cat", "ant", "bee"] * 4
+NODES = ["s9", "s10"] * 6
+
+
+def csv(folder: Path, y: list[Any], node: list[Any] | None = None, name: str = "data.csv", x: Any = X) -> Path:
+    columns = [x, y] if node is None else [x, y, node]
+    lines = [",".join(map(str, row)) for row in zip(*columns, strict=True)]
+    (folder / name).write_text("\n".join(["x,y" if node is None else "x,y,node", *lines]) + "\n")
+    return folder / name
+
+
+def write(folder: Path, kind: str) -> Path:
+    if kind == "csv":
+        return csv(folder, LABELS, NODES)
+    path = folder / f"data.{kind.partition(' ')[0]}"
+    if kind == "npz":
+        np.savez(path, x=X[:, None], y=np.array(LABELS), node=np.array(NODES))
+        return path
+    text = {"parquet": pa.array, "parquet categories": lambda v: pa.array(v).dictionary_encode()}[kind]
+    parquet.write_table(pa.table({"x": X, "y": text(LABELS), "node": text(NODES)}), path)
+    return path
+
+
+def samples(source: Source) -> list[dict[float, float]]:
+    """The class of each input, by node, of all rows."""
+    found = []
+    for node in source.nodes:
+        points, targets = node.draw(99)
+        test = node.held_out(0)
+        both = zip([*points[:, 0], *test.points[:, 0]], [*targets[:, 0], *test.targets[:, 0]], strict=True)
+        found.append({float(x): float(y) for x, y in both})
+    return found
+
+
+def refusal(stream: File, nodes: int = 2) -> str:
+    with pytest.raises(ValueError) as refused:  # noqa: PT011  the message is what the tests look at
+        stream.open(nodes, 0, 5, None)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["csv", "npz", "parquet", "parquet categories"])
+def test_text_labels_are_classes_and_text_nodes_are_nodes_in_alphabetical_order(tmp_path: Path, kind: str) -> None:
+    source = File(write(tmp_path, kind)).open(2, 0, 99, None)
+    assert source.classes == 3 and source.facts["task"] == "classification"
+    description = source.description
+    assert description.classes is not None and description.classes.tolist() == ["ant", "bee", "cat"]
+    assert description.nodes is not None and description.nodes.tolist() == ["s10", "s9"]
+    expected = {x: float(["ant", "bee", "cat"].index(label)) for x, label in zip(X, LABELS, strict=True)}
+    ten, nine = samples(source)
+    assert ten == {x: expected[x] for x in X[1::2]} and nine == {x: expected[x] for x in X[::2]}
+
+
+def test_numbers_as_names_sort_by_value(tmp_path: Path) -> None:
+    source = File(csv(tmp_path, LABELS, [100, 9] * 6)).open(2, 0, 99, None)
+    assert source.description.nodes is not None and source.description.nodes.tolist() == [9, 100]
+    assert set(samples(source)[0]) == set(X[1::2])
+
+
+@pytest.mark.parametrize(
+    ("labels", "task", "kept"),
+    [
+        ([3, -1] * 6, "auto", [-1, 3]),
+        ([3.0, -1.0] * 6, "classification", [-1.0, 3.0]),
+        (["true", "false"] * 6, "auto", [0, 1]),
+        (["1", "b"] * 6, "classification", ["1", "b"]),
+        ([" a ", "b"] * 6, "auto", ["a", "b"]),
+    ],
+)
+def test_labels_keep_their_type(tmp_path: Path, labels: list[Any], task: Any, kept: list[Any]) -> None:
+    found = File(csv(tmp_path, labels), task=task).open(1, 0, 9, None).description.classes
+    assert found is not None and found.tolist() == kept
+    assert [type(label) for label in found.tolist()] == [type(label) for label in kept]
+
+
+def test_labels_of_both_files_are_text_if_those_to_learn_from_are(tmp_path: Path) -> None:
+    """A test file that happens to hold labels and nodes that read as numbers is read as the other file is."""
+    train = csv(tmp_path, ["1", "2", "x"] * 4, ["7", "north"] * 6)
+    test = csv(tmp_path, ["1", "2"] * 2, ["7"] * 4, "test.csv", X[:4])
+    (tmp_path / "more.csv").write_text(test.read_text() + "9,x,north\n")
+    source = File(train, test_path=tmp_path / "more.csv", task="classification").open(2, 0, 9, None)
+    assert source.description.classes is not None and source.description.classes.tolist() == ["1", "2", "x"]
+    assert sorted(source.nodes[0].held_out(0).targets[:, 0].tolist()) == [0, 0, 1, 1]
+
+
+def test_labels_or_nodes_of_two_kinds_are_refused(tmp_path: Path) -> None:
+    numbers = {"x": X[:, None], "y": np.arange(12) % 2, "node": np.arange(12) % 2}
+    text = {"x_test": X[:, None], "y_test": np.array(LABELS), "node_test": np.array(NODES)}
+    np.savez(tmp_path / "a.npz", **numbers, **text)
+    assert "must both be numbers or both be text" in refusal(File(tmp_path / "a.npz"))
+    np.savez(tmp_path / "a.npz", **(numbers | text | {"y_test": np.arange(12) % 2}))
+    assert 'row 0 names its node "s9", and the rows to learn from name theirs 0' in refusal(File(tmp_path / "a.npz"))
+
+
+def test_a_mistyped_number_among_the_targets_is_no_label(tmp_path: Path) -> None:
+    message = refusal(File(csv(tmp_path, [*range(11), "3.O"])))
+    assert 'row 12, column "y" holds "3.O", which is not a number and row 1 "0", which is one' in message
+    assert 'set stream.task = "classification" if it is the label of a class' in message
+    parquet.write_table(pa.table({"x": X, "y": [str(x) for x in X]}), tmp_path / "t.parquet")
+    assert 'holds numbers as text, such as "0.0" in row 1' in refusal(File(tmp_path / "t.parquet"))
+    assert 'holds "cat", which is not a number' in refusal(File(csv(tmp_path, LABELS), task="regression"))
+    np.savez(tmp_path / "a.npz", x=X[:, None], y=np.array(LABELS))
+    message = refusal(File(tmp_path / "a.npz", task="regression"))
+    assert 'row 0 holds "cat" in column "y"' in message and 'set stream.task = "classification"' in message
+
+
+@pytest.mark.parametrize("column", ["y", "node"])
+def test_a_label_or_node_without_a_name_is_refused(tmp_path: Path, column: str) -> None:
+    for nothing in ("", "  "):
+        spoiled = {"y": list(LABELS), "node": list(NODES)}
+        spoiled[column][4] = nothing
+        assert f'row 5, column "{column}" is missing' in refusal(File(csv(tmp_path, spoiled["y"], spoiled["node"])))
+
+
+def test_decimal_commas_are_read_with_the_key_and_named_without_it(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x;y\n" + "".join(f"{k},5;{100 + k},25\n" for k in range(8)))
+    source = File(tmp_path / "t.csv", delimiter=";", decimal=",").open(1, 0, 9, None)
+    assert source.classes is None
+    assert samples(source) == [{k + 0.5: 100.25 + k for k in range(8)}]
+    message = refusal(File(tmp_path / "t.csv", delimiter=";"), nodes=1)
+    assert 'holds "100,25", which is not a number' in message and 'set stream.decimal = ","' in message
+    message = refusal(File(tmp_path / "t.csv", delimiter=";", task="regression"), nodes=1)
+    assert 'set stream.decimal = ","' in message
+    (tmp_path / "t.csv").write_text("x;y\n" + "".join(f"{k},5;{k}\n" for k in range(8)))
+    message = refusal(File(tmp_path / "t.csv", delimiter=";", task="regression"), nodes=1)
+    assert 'column "x" holds "0,5"' in message and 'set stream.decimal = ","' in message
+
+
+def test_one_character_cannot_be_both_delimiter_and_decimal_mark(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r'decimal = "," is also the delimiter between fields: set stream.delimiter'):
+        File(tmp_path / "t.csv", decimal=",")
+    with pytest.raises(ValueError, match=r'decimal = "x" must be "\." or ","'):
+        File(tmp_path / "t.csv", decimal="x")  # type: ignore[arg-type]
+
+
+def test_messages_name_the_task_key_in_full(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((300, 1)), y=np.arange(300))
+    message = refusal(File(tmp_path / "a.npz"))
+    assert 'set stream.task = "regression" or stream.task = "classification"' in message
