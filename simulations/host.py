@@ -4,12 +4,14 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.agent import DivergenceError
 from kernelswarm.agents.snapshot import Snapshot
+from kernelswarm.simulations import semaphores
 from kernelswarm.simulations.block import AgentPlan, Block
 from kernelswarm.simulations.failures import describe, node_at_work
 from kernelswarm.simulations.measure import Report
@@ -67,6 +69,7 @@ class Host:
         self._block: Block | None = None
         self._left = self._lived = 0
         self._failure: Failure | None = None
+        self._semaphores: list[Path] = []
         self._work = _Work(self._fail)
         self._cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
         self.find_modules(search_path)
@@ -144,6 +147,14 @@ class Host:
             self._lived = round + PRIMING
             return
         raise HostError("the agents cannot be restored")
+
+    def note_semaphores(self) -> None:
+        """Note which semaphores this process has open, before the graph that they belong to is taken down."""
+        self._semaphores = semaphores.opened()
+
+    def remove_semaphores(self) -> None:
+        """Remove the semaphores that were noted."""
+        semaphores.remove(self._semaphores)
 
     def whereabouts(self) -> Whereabouts:
         """Tell where the host is; works while a round is lived in another thread."""

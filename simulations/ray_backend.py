@@ -36,6 +36,9 @@ class Ray:
     patience : float
         Seconds > 0 after which silent processes count as hung, beside 50 times what the same took before; 15 times as
         many where that is not known, since a user's own code may have to compile.
+    niceness : int
+        Of the actors where a Ray is started here, 0 to 19. Ray's own is 15: beside other work its rounds hardly go on,
+        since actors wait for one another by polling.
     restarts : int
         How often, without a checkpoint in between, processes that died or hang are replaced, all going on from the last
         checkpoint, or from the first round where there is none; not negative, and 0 ends the run instead.
@@ -48,6 +51,7 @@ class Ray:
     rounds_per_execution: int = 8
     patience: float = 20.0
     restarts: int = 3
+    niceness: int = 0
 
     def __post_init__(self) -> None:
         if self.nodes_per_actor != "auto" and self.nodes_per_actor < 1:
@@ -58,6 +62,8 @@ class Ray:
             raise ValueError(f"patience = {self.patience!r} must be positive: it is in seconds")
         if self.restarts < 0:
             raise ValueError(f"restarts = {self.restarts!r} must not be negative: 0 ends a run when a process dies")
+        if not 0 <= self.niceness <= 19:
+            raise ValueError(f"niceness = {self.niceness!r} must be 0, for as much of the cores as others get, to 19")
         if self.address is not None and (not self.address or "://" in self.address):
             raise ValueError(
                 f'address = {self.address!r} must be "auto" or "host:port" of a cluster that this machine belongs to: '
@@ -100,7 +106,9 @@ class Ray:
             try:
                 if self.address is None:
                     require_memory(-(-len(plans) // self.size(len(plans), cores())) - len(session), len(plans), free())
-                session.open(self.address, len(plans) if self.nodes_per_actor == 1 else cores(), self.ship)
+                session.open(
+                    self.address, len(plans) if self.nodes_per_actor == 1 else cores(), self.ship, self.niceness
+                )
                 engine = RayEngine(partition(plans, self.size(len(plans), session.cores())), session, self)
                 engine.begin(tell)
                 yield engine

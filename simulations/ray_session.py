@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from kernelswarm.simulations.errors import InputError, SimulationError
@@ -19,6 +19,7 @@ from kernelswarm.simulations.parallel import cores
 from kernelswarm.simulations.placement import placed
 from kernelswarm.simulations.remote_engine import IN_FLIGHT, Transport, Trouble
 from kernelswarm.simulations.rounds import advance
+from kernelswarm.simulations.semaphores import Notes, made_by, opened, remove
 from kernelswarm.simulations.shipping import surroundings
 from kernelswarm.simulations.temporarily import attribute, environment
 
@@ -44,6 +45,9 @@ QUIET = {
     # A record of every call, for the dashboard: 3 kB each, up to 100,000 of them.
     "RAY_task_events_report_interval_ms": "0",
 }
+NICENESS = "RAY_worker_niceness"
+"""Ray's own is 15: whatever else the machine does then takes the cores, and actors wait for one another for minutes."""
+
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """With this, as is the default on these systems, nothing of a Ray listens to other machines."""
 
@@ -69,14 +73,17 @@ class RaySession:
         self._open = self._started = False
         self._folder: str | None = None  # of the logs of a Ray started here
         self._hosts: list[Any] = []
+        self._store: int | None = None  # the process of a Ray started here that makes the channels
+        self._notes = Notes()
         self.actors = 0  # of the simulation at hand
 
-    def open(self, address: str | None, processes: int, ship: bool) -> None:
+    def open(self, address: str | None, processes: int, ship: bool, niceness: int) -> None:
         """Connect to the cluster at an address, or start a Ray for some processes; keep what is there already."""
         if self._open and address == self._address:
             self._renew()
             return
         self.close()
+        self._notes.clear_up()
         try:
             with environment(QUIET):  # some of it is read once
                 import ray
@@ -103,7 +110,7 @@ class RaySession:
         constants: Any = importlib.import_module("ray._private.ray_constants")
         try:
             # The constant was read from the environment when ray was imported, here or elsewhere.
-            variables = environment(QUIET | LOOPBACK | ONE_THREAD)
+            variables = environment(QUIET | LOOPBACK | ONE_THREAD | {NICENESS: str(niceness)})
             with variables, attribute(constants, "ENABLE_RAY_CLUSTER", False):
                 context: Any = ray.init(
                     address="local",
@@ -116,6 +123,9 @@ class RaySession:
         except (OSError, RuntimeError, TimeoutError) as error:
             raise SimulationError(f"Ray could not be started on this machine: {_last_line(error)}") from error
         self._folder = context.address_info["session_dir"]
+        worker: Any = importlib.import_module("ray._private.worker")
+        self._store = worker._global_node.all_processes["raylet"][0].process.pid
+        self._notes.note([self._store])
 
     def _renew(self) -> None:
         """Tell the actors of modules found since they started, and end them all if one has died meanwhile."""
@@ -150,7 +160,9 @@ class RaySession:
     def connect(self, kind: str, hosts: Sequence[Any], neighbors: Sequence[Sequence[int]], levels: int) -> Transport:
         """Make a transport."""
         with _troubles():
-            return (_Compiled if kind == "compiled" else _Calls)(hosts, neighbors, levels)
+            if kind == "calls":
+                return _Calls(hosts, neighbors, levels)
+            return _Compiled(hosts, neighbors, levels, self._store)
 
     def share(self, value: Any) -> Any:
         """Place a value in the object store."""
@@ -212,6 +224,10 @@ class RaySession:
             ray.shutdown(**({"wait_for_processes": True} if waits else {}))
             if self._folder is not None:
                 shutil.rmtree(self._folder, ignore_errors=True)
+        if self._store is not None:
+            remove(made_by([self._store]))
+            self._notes.forget()
+            self._store = None
         self._open = self._started = False
         self._folder = None
 
@@ -219,12 +235,15 @@ class RaySession:
 class _Compiled:
     """The rounds as a compiled graph: channels from actor to actor, and from and to the driver at its ends."""
 
-    def __init__(self, hosts: Sequence[Any], neighbors: Sequence[Sequence[int]], levels: int) -> None:
+    def __init__(
+        self, hosts: Sequence[Any], neighbors: Sequence[Sequence[int]], levels: int, store: int | None
+    ) -> None:
         from ray.dag import InputNode, MultiOutputNode
 
         # A graph whose actors have died would write their tracebacks to the terminal when it is taken down.
         self._log = logging.getLogger("ray.dag.compiled_dag_node")
         self._log.setLevel(logging.CRITICAL + 1)
+        self._hosts, self._store = hosts, store
         with InputNode() as rounds:
             sent = [host.send.bind(rounds) for host in hosts]
             steps, last = [host.advance.bind for host in hosts], [host.finish.bind for host in hosts]
@@ -245,6 +264,27 @@ class _Compiled:
             return list(ray.get(execution, timeout=timeout))
 
     def close(self) -> bool:
+        if self._store is not None:
+            left = self._ended()
+            if left:
+                remove(made_by([self._store]))
+            return left
+        # A cluster's store serves others too: each process removes what it has open of this graph, on its machine.
+        own = opened()
+        self._ask("note_semaphores")
+        if not self._ended():
+            return False
+        remove(own)
+        self._ask("remove_semaphores")
+        return True
+
+    def _ask(self, what: str) -> None:
+        import ray
+
+        with suppress(Trouble), _troubles():
+            ray.get([getattr(host, what).remote() for host in self._hosts], timeout=ANSWER_SECONDS)
+
+    def _ended(self) -> bool:
         # It waits without end for an actor that does not leave its part of the graph, until that actor has ended.
         ending = threading.Thread(target=self._take_down, daemon=True)
         ending.start()

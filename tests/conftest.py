@@ -6,6 +6,7 @@ import os
 
 os.environ["MPLBACKEND"] = "Agg"  # before anything imports pyplot; subprocesses inherit it
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+os.environ |= {"RAY_worker_niceness": "0"}  # as where kernelswarm starts Ray: at 15 actors starve beside other work
 
 from collections.abc import Iterator
 
@@ -13,6 +14,8 @@ import pytest
 import scipy.linalg  # noqa: F401  its BLAS must be loaded to be limited below
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
+
+from kernelswarm.simulations.semaphores import made_by, remove
 
 settings.register_profile(
     "suite", deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
@@ -29,9 +32,15 @@ def one_blas_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def ray_session() -> Iterator[None]:
-    """One local Ray for all tests that need actors; it is never an existing cluster."""
+    """One local Ray for all tests that need actors, never an existing cluster; no semaphore is to outlive it."""
     import ray
+    from ray._private import worker
 
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    assert worker._global_node is not None
+    store = worker._global_node.all_processes["raylet"][0].process.pid
     yield
     ray.shutdown()
+    left = made_by([store])
+    remove(left)
+    assert not left, f"{len(left)} semaphores of compiled graphs were left in shared memory"

@@ -1,0 +1,107 @@
+"""The named semaphores that Ray leaves in shared memory for the channels of compiled graphs, and their removal.
+
+Ray names them ``sem.hdr<process>-<time>`` and ``sem.obj<process>-<time>``, by the process of its own that made them.
+Those of a driver that was killed are removed by the next one: every driver notes whose it will remove in a file.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+SHARED_MEMORY = Path("/dev/shm")
+
+_NAME = re.compile(r"sem\.(?:hdr|obj)(\d+)-\d+")
+
+
+def made_by(processes: Collection[int]) -> list[Path]:
+    """List the semaphores that some processes have made; none where shared memory is no folder."""
+    found = []
+    with suppress(FileNotFoundError), os.scandir(SHARED_MEMORY) as entries:
+        for entry in entries:
+            name = _NAME.fullmatch(entry.name)
+            if name is not None and int(name[1]) in processes:
+                found.append(Path(entry.path))
+    return found
+
+
+def opened() -> list[Path]:
+    """List the semaphores that this process has open."""
+    try:
+        maps = Path("/proc/self/maps").read_text()
+    except FileNotFoundError:
+        return []
+    paths = {Path(line.split(maxsplit=5)[5]) for line in maps.splitlines() if "/sem." in line}
+    return sorted(path for path in paths if path.parent == SHARED_MEMORY and _NAME.fullmatch(path.name))
+
+
+def remove(semaphores: Collection[Path]) -> None:
+    """Remove semaphores; those who have them open are not disturbed."""
+    for path in semaphores:
+        with suppress(FileNotFoundError, PermissionError):  # gone meanwhile, or another user's
+            path.unlink()
+
+
+class Notes:
+    """The processes whose semaphores one driver is to remove, in a file that outlives it if it is killed.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        Where the notes of all drivers are; one of this user's in the folder for temporary files when left out.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        user = os.getuid() if hasattr(os, "getuid") else 0
+        self.folder = Path(tempfile.gettempdir()) / f"kernelswarm-{user}" if folder is None else folder
+        self._path: Path | None = None
+
+    def note(self, processes: Collection[int]) -> None:
+        """Note that what these processes make is this driver's to remove."""
+        began = _began(os.getpid())
+        if began is None or not self._ready():
+            return
+        self._path = self.folder / f"{os.getpid()}-{began}"
+        unfinished = self._path.with_suffix(".part")
+        unfinished.write_text(" ".join(str(process) for process in processes))
+        unfinished.replace(self._path)
+
+    def forget(self) -> None:
+        """Remove the note: nothing is left of its processes."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+            self._path = None
+
+    def clear_up(self) -> None:
+        """Remove what is left of drivers that were killed: the semaphores of those of their processes that are dead."""
+        for path, processes in list(self._abandoned()):
+            remove(made_by([process for process in processes if _began(process) is None]))
+            if not made_by(processes):
+                path.unlink(missing_ok=True)
+
+    def _abandoned(self) -> Iterator[tuple[Path, list[int]]]:
+        for path in self.folder.glob("*-*") if self._ready(make=False) else ():
+            driver, _, began = path.name.partition("-")
+            if driver.isdecimal() and began.isdecimal() and _began(int(driver)) != int(began):
+                yield path, [int(process) for process in path.read_text().split() if process.isdecimal()]
+
+    def _ready(self, make: bool = True) -> bool:
+        """Tell whether the folder is there and nobody else's, who could name processes that are not to be touched."""
+        if make:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileNotFoundError):
+            found = self.folder.lstat()
+            return found.st_uid == os.getuid() and not found.st_mode & 0o022
+        return False
+
+
+def _began(process: int) -> int | None:
+    """Return when a process began, in ticks since the machine did; None where there is no such process."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else int(fields[19])  # a zombie has nothing mapped

@@ -1,0 +1,155 @@
+"""No semaphore stays in shared memory: not after a run, a failure, a stop or a kill; and nobody else's is touched."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernelswarm.simulations import semaphores
+from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.semaphores import Notes
+from kernelswarm.simulations.simulation import simulate
+
+pytestmark = pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="shared memory is no folder here")
+
+EXPERIMENT = {
+    "rounds": 20,
+    "topology": {"name": "ring", "nodes": 3},
+    "stream": "sine_regression",
+    "learner": {"name": "polk", "budget": {"epsilon": 0.01}},
+    "protocol": "consensus",
+    "backend": {"name": "ray"},
+}
+DRIVER = f"""
+import sys
+from kernelswarm import Experiment, simulate
+from kernelswarm.simulations import ray_session
+started = ray_session.RaySession.connect
+def connect(self, *given):
+    transport = started(self, *given)
+    print(self._store, flush=True)
+    return transport
+ray_session.RaySession.connect = connect
+simulate(Experiment.from_dict({EXPERIMENT!r} | {{"rounds": int(sys.argv[1])}}))
+"""
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Let drivers keep their notes in a folder of their own; its name is short, since Ray's sockets are in it too."""
+    with tempfile.TemporaryDirectory(prefix="ks") as place:
+        monkeypatch.setenv("TMPDIR", place)
+        yield Path(place) / f"kernelswarm-{os.getuid()}"
+
+
+def started(rounds: int) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", DRIVER, str(rounds)], stdout=subprocess.PIPE, text=True)
+
+
+def made_by_store_of(driver: subprocess.Popen[str]) -> int:
+    """Wait until the driver's graph is there, and return who makes its channels."""
+    assert driver.stdout is not None
+    return int(driver.stdout.readline())
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM])
+def test_a_driver_that_ends_leaves_none(number: signal.Signals | None, folder: Path) -> None:
+    driver = started(20 if number is None else 10**9)
+    store = made_by_store_of(driver)
+    assert semaphores.made_by([store])  # there is something to remove
+    if number is not None:
+        driver.send_signal(number)
+    driver.wait(60)
+    assert not semaphores.made_by([store])
+    assert not list(folder.glob("*"))
+
+
+def test_those_of_a_killed_driver_are_removed_by_the_next(folder: Path) -> None:
+    killed, other = started(10**9), started(10**9)
+    store, alive = made_by_store_of(killed), made_by_store_of(other)
+    killed.kill()
+    killed.wait(60)
+    wait_for_the_end_of(store)
+    assert semaphores.made_by([store])
+    before = semaphores.made_by([alive])
+    following = started(20)
+    following.wait(120)
+    assert not semaphores.made_by([store])
+    assert before and semaphores.made_by([alive]) == before  # of one that lives
+    other.send_signal(signal.SIGINT)
+    other.wait(60)
+    assert not list(folder.glob("*"))
+
+
+def wait_for_the_end_of(process: int) -> None:
+    """Wait for a process that is no child, by its handle."""
+    import select
+
+    try:
+        handle = os.pidfd_open(process)
+    except ProcessLookupError:
+        return
+    try:
+        assert select.select([handle], [], [], 60)[0]
+    finally:
+        os.close(handle)
+
+
+@pytest.mark.usefixtures("ray_session")
+def test_none_is_left_in_a_ray_that_was_there_before() -> None:
+    import ray
+
+    (machine,) = ray.nodes()  # type: ignore[no-untyped-call]
+    pids = {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()}
+    before = set(semaphores.made_by(pids))
+    found = simulate(Experiment.from_dict(EXPERIMENT))
+    assert found.summary["backend"]["processes"] == 3 and machine["Alive"]
+    assert set(semaphores.made_by(pids)) <= before
+
+
+def test_only_what_is_noted_and_dead_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = tmp_path / "shm"
+    shared.mkdir()
+    monkeypatch.setattr(semaphores, "SHARED_MEMORY", shared)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    alive, dead = os.getpid(), ended.pid
+    for process in (alive, dead, dead + 10**7):
+        (shared / f"sem.hdr{process}-1").touch()
+        (shared / f"sem.obj{process}-2").touch()
+    (shared / f"sem.other{dead}-1").touch()
+    folder = tmp_path / "notes"
+    notes = Notes(folder)
+    notes.clear_up()  # nothing is noted
+    assert len(list(shared.iterdir())) == 7
+    folder.mkdir(mode=0o700)
+    (folder / f"{dead}-123").write_text(f"{alive} {dead} nonsense")
+    notes.clear_up()
+    assert {path.name for path in shared.iterdir()} == {
+        f"sem.hdr{alive}-1",
+        f"sem.obj{alive}-2",
+        f"sem.hdr{dead + 10**7}-1",
+        f"sem.obj{dead + 10**7}-2",
+        f"sem.other{dead}-1",
+    }
+
+
+def test_notes_that_others_may_write_are_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared, folder = tmp_path / "shm", tmp_path / "notes"
+    shared.mkdir()
+    folder.mkdir()
+    folder.chmod(0o777)
+    monkeypatch.setattr(semaphores, "SHARED_MEMORY", shared)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    (shared / f"sem.hdr{ended.pid}-1").touch()
+    (folder / f"{ended.pid}-123").write_text(str(ended.pid))
+    Notes(folder).clear_up()
+    assert (shared / f"sem.hdr{ended.pid}-1").exists()
