@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 from threadpoolctl import threadpool_limits
 
@@ -49,6 +50,13 @@ class Whereabouts:
     failure: Failure | None
 
 
+class Loaded(NamedTuple):
+    """The process of a host: its number and its niceness."""
+
+    process: int
+    niceness: int
+
+
 class Host:
     """One block of agents that lives through rounds on demand, the messages between blocks being bytes.
 
@@ -78,8 +86,8 @@ class Host:
         """Add the places where the driver looks for modules."""
         sys.path.extend(place for place in search_path if place not in sys.path)
 
-    def load(self, plans: Sequence[AgentPlan], core: int | None = None) -> int:
-        """Make a block's agents, in place of those that were here before, and return the number of the process.
+    def load(self, plans: Sequence[AgentPlan], core: int | None = None) -> Loaded:
+        """Make a block's agents, in place of those that were here before, and say which process has them.
 
         ``core`` is the one among this machine's cores, counted around, on which the process stays; None lets it move.
         """
@@ -90,7 +98,7 @@ class Host:
         self._left = self._lived = 0
         with self._work:
             self._block = Block(plans)
-            return os.getpid()
+            return Loaded(os.getpid(), os.nice(0) if hasattr(os, "nice") else 0)
         raise HostError("the agents cannot be made")
 
     def send(self, rounds: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from contextvars import ContextVar
@@ -145,7 +146,18 @@ class RayEngine(RemoteEngine):
     def __init__(self, blocks: Sequence[Sequence[AgentPlan]], session: RaySession, backend: Ray) -> None:
         super().__init__(blocks, session, backend.transport, backend.rounds_per_execution, backend.patience)
         self._nodes_per_actor = backend.nodes_per_actor
+        self._elsewhere = backend.address is not None
         session.actors = len(blocks)
+
+    def begin(self, tell: Callable[[str, int, int], None]) -> None:
+        """Make the agents in their processes, and prime the network; says where these have little of their machines."""
+        super().begin(tell)
+        if self._elsewhere and self.niceness > 0:
+            warnings.warn(
+                f"the actors of this cluster run at niceness {self.niceness}: where its machines have anything else to "
+                "do, rounds may take many times as long; start it with RAY_worker_niceness=0 ray start ...",
+                stacklevel=2,
+            )
 
     def describe(self) -> dict[str, object]:
         """Return the settings and the number of processes."""

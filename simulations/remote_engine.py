@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +18,7 @@ from kernelswarm.simulations.engine import EngineError, LostError, Snapshots
 from kernelswarm.simulations.host import Whereabouts
 from kernelswarm.simulations.measure import Report
 from kernelswarm.simulations.model_arrays import Functions
+from kernelswarm.simulations.parallel import cores
 from kernelswarm.simulations.rounds import PRIMING, block_neighbors
 from kernelswarm.simulations.streams.contract import HeldOut
 
@@ -35,7 +38,7 @@ ALONE = 16
 """Where no messages cross, an execution holds this many times ``rounds_per_execution`` rounds."""
 
 STARTING = 60.0
-"""Seconds, at least, that a process may take to start."""
+"""Seconds, at least, after which a process that has not started is asked after; one that is not dead gets more."""
 
 WARMING = 15
 """How many times ``patience`` anything may take the first time: a user's own code may have to compile."""
@@ -127,6 +130,7 @@ class RemoteEngine:
         self.lost: list[int] = []  # the places of processes that died or hang
         self._lived = 0  # rounds, those included that primed the network
         self.pids: list[int] = []
+        self.niceness = 0  # the most of any process
         self._processes = processes
         self._kind = transport
         self._patience = patience
@@ -220,14 +224,29 @@ class RemoteEngine:
                 self._hosts.append(self._processes.host(place))
                 loading = self._hosts[place].load.remote(self.blocks[place], place if crowded else None)
                 waiting[loading] = place
-            limit = max(STARTING, self._patience)
-            ready = self._processes.ready(waiting, limit)
-            if not ready:
-                raise Trouble(f"none was heard of within {limit:g} s", late=True)
-            for answer, pid in zip(ready, self._processes.gather(ready, self._patience), strict=True):
-                pids[waiting.pop(answer)] = pid
+            ready = self._wait_for_one(waiting, total)
+            for answer, loaded in zip(ready, self._processes.gather(ready, self._patience), strict=True):
+                pids[waiting.pop(answer)] = loaded.process
+                self.niceness = max(self.niceness, loaded.niceness)
             tell("starting", len(pids), total)
         return [pids[place] for place in range(total)]
+
+    def _wait_for_one(self, waiting: Mapping[Any, int], total: int) -> list[Any]:
+        """Wait until one of some processes has started: long where the machine is busy, but not for dead ones."""
+        limit = max(STARTING, self._patience)
+        for attempt in range(WARMING):
+            ready = self._processes.ready(waiting, limit)
+            if ready:
+                return ready
+            _, dead = self._processes.inquire([self._hosts[place] for place in waiting.values()])
+            if dead:
+                break
+            if not attempt:
+                warnings.warn(
+                    f"still waiting for {len(waiting)} of {total} processes to start after {limit:g} s{_busy()}",
+                    stacklevel=2,
+                )
+        raise Trouble(f"none was heard of within {(attempt + 1) * limit:g} s{_busy()}", late=True)
 
     def _ask(self, question: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Call a method of every host, and return the answers."""
@@ -310,6 +329,13 @@ class RemoteEngine:
 
     def _named(self, places: Sequence[int]) -> str:
         return " and ".join(f"process {self.pids[place]}" for place in places[:3])
+
+
+def _busy() -> str:
+    """Say how much this machine has to do, to be put behind a sentence; empty where it does not say."""
+    if not hasattr(os, "getloadavg"):
+        return ""
+    return f": this machine has a load of {os.getloadavg()[0]:.1f} on {cores()} cores"
 
 
 def _same(one: HeldOut, other: HeldOut) -> bool:

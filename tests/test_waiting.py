@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kernelswarm.simulations import remote_engine
-from kernelswarm.simulations.remote_engine import RemoteEngine
+from kernelswarm.simulations.host import Loaded
+from kernelswarm.simulations.remote_engine import RemoteEngine, Trouble
 
 ROUNDS_PER_EXECUTION = 8
 
@@ -61,3 +62,55 @@ def test_it_sleeps_through_most_of_the_work_and_wakes_in_time(pace, stalls, monk
     assert transport.polled <= 0.2 * worked + sum(stalls.values())
     assert transport.idle <= 0.02 * worked
     assert clock.now - begun <= 1.05 * worked + sum(stalls.values())
+
+
+class Starting:
+    """Processes of which one starts after some looks, or is found dead."""
+
+    def __init__(self, looks, dies=False):
+        self.looks, self.dies = looks, dies
+        self.waited = 0.0
+
+    def cores(self):
+        return 2
+
+    def host(self, place):
+        return self
+
+    @property
+    def load(self):
+        return self
+
+    def remote(self, *given):
+        return "loading"
+
+    def ready(self, answers, timeout):
+        self.waited += timeout
+        self.looks -= 1
+        return [] if self.looks > 0 else list(answers)
+
+    def inquire(self, hosts):
+        return {}, [0] if self.dies else []
+
+    def gather(self, answers, timeout):
+        return [Loaded(17, 15)] * len(answers)
+
+
+def test_a_process_that_is_slow_to_start_is_waited_for_and_that_is_said():
+    processes = Starting(5)
+    engine = RemoteEngine([["an agent"]], processes, "compiled", ROUNDS_PER_EXECUTION, 20.0)
+    with pytest.warns(UserWarning, match=r"still waiting for 1 of 1 processes to start after 60 s: .* load of") as said:
+        assert engine._load(lambda *word: None) == [17]
+    assert len(said) == 1  # and once
+    assert processes.waited == 5 * 60.0
+    assert engine.niceness == 15
+
+
+@pytest.mark.parametrize(("dies", "waited"), [(True, 60.0), (False, 15 * 60.0)])
+@pytest.mark.filterwarnings("ignore:still waiting")
+def test_it_does_not_wait_for_the_dead_nor_for_ever(dies, waited):
+    processes = Starting(10**9, dies)
+    engine = RemoteEngine([["an agent"]], processes, "compiled", ROUNDS_PER_EXECUTION, 20.0)
+    with pytest.raises(Trouble, match=f"none was heard of within {waited:g} s"):
+        engine._load(lambda *word: None)
+    assert processes.waited == waited
