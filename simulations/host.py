@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
@@ -77,7 +76,6 @@ class Host:
         self._block: Block | None = None
         self._left = self._lived = 0
         self._failure: Failure | None = None
-        self._semaphores: list[Path] = []
         self._work = _Work(self._fail)
         self._cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
         self.find_modules(search_path)
@@ -156,13 +154,9 @@ class Host:
             return
         raise HostError("the agents cannot be restored")
 
-    def note_semaphores(self) -> None:
-        """Note which semaphores this process has open, before the graph that they belong to is taken down."""
-        self._semaphores = semaphores.opened()
-
     def remove_semaphores(self) -> None:
-        """Remove the semaphores that were noted."""
-        semaphores.remove(self._semaphores)
+        """Remove the semaphores that this process has open; it can go on using them."""
+        semaphores.remove(semaphores.opened())
 
     def whereabouts(self) -> Whereabouts:
         """Tell where the host is; works while a round is lived in another thread."""

@@ -204,6 +204,8 @@ class RaySession:
         if ended:
             import ray
 
+            if self._store is None:
+                _remove_semaphores([self._hosts[place] for place in ended])
             for place in ended:
                 ray.kill(self._hosts[place])
             self._hosts = [host for place, host in enumerate(self._hosts) if place not in ended]
@@ -269,20 +271,8 @@ class _Compiled:
             if left:
                 remove(made_by([self._store]))
             return left
-        # A cluster's store serves others too: each process removes what it has open of this graph, on its machine.
-        own = opened()
-        self._ask("note_semaphores")
-        if not self._ended():
-            return False
-        remove(own)
-        self._ask("remove_semaphores")
-        return True
-
-    def _ask(self, what: str) -> None:
-        import ray
-
-        with suppress(Trouble), _troubles():
-            ray.get([getattr(host, what).remote() for host in self._hosts], timeout=ANSWER_SECONDS)
+        _remove_semaphores(self._hosts)
+        return self._ended()
 
     def _ended(self) -> bool:
         # It waits without end for an actor that does not leave its part of the graph, until that actor has ended.
@@ -322,6 +312,15 @@ def _unrolled(sent: Any, steps: Any, last: Any, neighbors: Sequence[Sequence[int
     for level in range(levels):
         sent = advance(steps if level < levels - 1 else last, neighbors, sent)
     return list(sent)
+
+
+def _remove_semaphores(hosts: Sequence[Any]) -> None:
+    """Remove the semaphores of this driver's graph on a cluster, whose store serves others too: what each has open."""
+    import ray
+
+    remove(opened())
+    with suppress(Trouble), _troubles():
+        ray.get([host.remove_semaphores.remote() for host in hosts], timeout=ANSWER_SECONDS)
 
 
 @contextmanager

@@ -37,8 +37,9 @@ class Raylets:
 
 
 @contextmanager
-def raylets(count: int) -> Iterator[Raylets]:
+def raylets(count: int, niceness: int) -> Iterator[Raylets]:
     """Start a cluster of so many raylets with a core each, and end it on leaving."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     process = subprocess.Popen(
         [sys.executable, __file__, str(count)],
         cwd=ROOT,
@@ -46,7 +47,7 @@ def raylets(count: int) -> Iterator[Raylets]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env={name: value for name, value in os.environ.items() if not name.startswith("RAY_")},
+        env={**environment, "RAY_worker_niceness": str(niceness)},
     )
     try:
         yield Raylets(process)

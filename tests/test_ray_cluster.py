@@ -77,12 +77,12 @@ def kernelswarm(*words: str | Path, folder: Path) -> subprocess.Popen[str]:
 
 
 @contextmanager
-def running(folder: Path, *words: str) -> Iterator[tuple[Raylets, subprocess.Popen[str]]]:
+def running(folder: Path, *words: str, niceness: int = 0) -> Iterator[tuple[Raylets, subprocess.Popen[str]]]:
     """Write the experiment, and run it on a cluster of two Ray nodes; on leaving, both have ended."""
     (folder / "x.toml").write_text(EXPERIMENT)
     (folder / "own_of_cluster.py").write_text(MODULE)
     (folder / "own_of_cluster_too.py").write_text(f"PLACE = {str(folder)!r}\n")
-    with raylets(2) as cluster:
+    with raylets(2, niceness) as cluster:
         address = ["--address", cluster.address, "--set", "backend.nodes_per_actor=2"]
         run = kernelswarm("run", "../x.toml", *address, "--out", "../out", "--no-figures", *words, folder=folder)
         try:
@@ -115,7 +115,8 @@ def test_a_cluster_has_the_serial_backends_bits_and_uses_all_its_nodes(
 def test_a_machine_that_fails_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     rounds = ["rounds=1500", "evaluate_every=500", "checkpoint_every=50"]
-    with running(tmp_path, *(word for change in rounds for word in ("--set", change))) as (cluster, run):
+    words = [word for change in rounds for word in ("--set", change)]
+    with running(tmp_path, *words, niceness=15) as (cluster, run):
         deadline = time.monotonic() + 200.0
         while not any(round_of(path) >= 100 for path in paths(tmp_path / "out" / "checkpoints")):
             assert run.poll() is None and time.monotonic() < deadline, run.communicate()[1]
@@ -125,6 +126,7 @@ def test_a_machine_that_fails_is_done_without(tmp_path: Path, monkeypatch: pytes
         _, errors = run.communicate(timeout=200)
     assert run.returncode == 0, errors
     assert "replaced, and going on from round " in errors
+    assert errors.count("the actors of this cluster run at niceness 15") == 1
     summary = read_run(tmp_path / "out").summary
     assert summary["recoveries"] >= 1
     assert summary["digest"] == simulate(Experiment.from_file(tmp_path / "x.toml", rounds)).summary["digest"]
