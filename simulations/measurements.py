@@ -13,7 +13,7 @@ import numpy as np
 
 from kernelswarm.simulations.errors import SimulationError
 from kernelswarm.simulations.result import Columns, Table
-from kernelswarm.simulations.stored_table import StoredTable, as_array, batches
+from kernelswarm.simulations.stored_table import StoredTable, as_array, batches, checksum_line, sums_of
 
 TABLES = ("nodes", "edges", "network")
 """The network's row of an evaluation is written last: where it is, the others are."""
@@ -76,6 +76,7 @@ class OnDisk:
         (folder / FOLDER).mkdir(exist_ok=True)
         self._paths = {name: stream(folder, name) for name in TABLES}
         self._ends = dict.fromkeys(TABLES, 0)  # of what has been written whole
+        self._noted = dict.fromkeys(TABLES, 0)  # and of its checksums
         self._waiting: dict[str, list[Columns]] = {name: [] for name in TABLES}
         self._flushed = time.monotonic()
         for name, path in self._paths.items():
@@ -99,8 +100,9 @@ class OnDisk:
         """Have all that was added on the disk; raises OSError where that cannot be."""
         self._flush()
         for path in self._paths.values():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
+            for part in (path, sums_of(path)):
+                with part.open("rb") as file:
+                    os.fsync(file.fileno())
 
     def tables(self) -> dict[str, Table]:
         """Write what is waiting, and return the tables in the files."""
@@ -125,20 +127,30 @@ class OnDisk:
         written = batch.serialize().to_pybytes()
         if not self._ends[name]:
             written = batch.schema.serialize().to_pybytes() + written
-        with path.open("r+b") as file:
+        end = self._ends[name] + len(written)
+        sums = sums_of(path)
+        with path.open("r+b") as file, sums.open("r+b") as notes:
             file.truncate(self._ends[name])  # an attempt before this one may have ended in the middle
             file.seek(self._ends[name])
             file.write(written)
-        self._ends[name] += len(written)
+            file.flush()  # before anything says that it is there
+            notes.truncate(self._noted[name])
+            notes.seek(self._noted[name])
+            line = checksum_line(end, written)
+            notes.write(line)
+        self._ends[name] = end
+        self._noted[name] += len(line)
 
     def _take_up(self, name: str, source: Path, before: int) -> None:
         unfinished = self._paths[name].with_suffix(".part")
         unfinished.write_bytes(b"")
+        sums_of(unfinished).write_bytes(b"")
         for batch in batches(source) if before else ():
             kept = batch.column("round").to_numpy() < before
             if kept.any():
                 columns = zip(batch.schema.names, batch.columns, strict=True)
                 self._append(name, unfinished, {key: as_array(column)[kept] for key, column in columns})
+        sums_of(unfinished).replace(sums_of(self._paths[name]))
         unfinished.replace(self._paths[name])
 
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.graphs.topology import Graph
-from kernelswarm.simulations import measurements
+from kernelswarm.simulations import checksums, measurements
 from kernelswarm.simulations.data_description import DataDescription
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.result import Columns, Result
@@ -37,6 +37,7 @@ FILES = (
     "models.npz",
     "graph.graphml",
     "data.json",
+    checksums.NAME,
     "summary.json",
 )
 
@@ -128,12 +129,10 @@ def complete(result: Result, folder: Path) -> Result:
 
 
 def write_config(config: Mapping[str, Any], folder: Path) -> None:
-    """Write ``config.toml``, whole or not at all."""
+    """Write ``config.toml``, whole or not at all, and its checksum where the folder has them."""
     import tomli_w
 
-    unfinished = folder / ".config.toml.part"
-    unfinished.write_text(tomli_w.dumps(config), encoding="utf-8")
-    unfinished.replace(folder / "config.toml")
+    checksums.replace(folder, "config.toml", tomli_w.dumps(config).encode())
 
 
 def write_data(data: DataDescription, folder: Path) -> None:
@@ -205,6 +204,7 @@ def read(folder: str | Path, partial: bool = False) -> Result:
         if missing == ["data.json"]:
             hint = _earlier(folder)
         raise InputError(f"{folder} is no complete run folder, as kernelswarm run writes them: it {lacking}{hint}")
+    checksums.check(folder, [name for name in FILES if name != checksums.NAME])
     result = Result(
         config=_read(folder / "config.toml", _read_config),
         graph=_read(folder / "graph.graphml", read_graph),
@@ -229,7 +229,8 @@ def _read_unfinished(folder: Path) -> Result:
     config = _read(folder / "config.toml", _read_config)
     graph = _read(folder / "graph.graphml", read_graph)
     nodes, network, edges = (
-        dict(StoredTable(measurements.stream(folder, name))) for name in ("nodes", "network", "edges")
+        _read(measurements.stream(folder, name), lambda path: dict(StoredTable(path)))
+        for name in ("nodes", "network", "edges")
     )
     final = {name: column[-1].item() for name, column in network.items()}
     summary = {
@@ -255,6 +256,7 @@ def _write_files(result: Result, folder: Path) -> None:
     write_graph(result.graph, folder / "graph.graphml")
     write_data(result.data, folder)
     write_summary(result.summary, folder)
+    checksums.write(folder, [name for name in FILES if name != checksums.NAME])
 
 
 def write_summary(summary: Mapping[str, Any], folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,14 @@ class StoredTable(Mapping[str, npt.NDArray[Any]]):
     Parameters
     ----------
     path : Path
-        A ``.parquet`` file, or an ``.arrows`` file, which holds an Arrow IPC stream; a stream may end anywhere, also
-        in the middle of a batch, as a killed process leaves it. Without the file there are no columns.
+        A ``.parquet`` file, or an ``.arrows`` file, which holds an Arrow IPC stream with checksums beside it; a stream
+        may end anywhere, also in the middle of a batch, as a killed process leaves it. Without the file there are no
+        columns.
+
+    Raises
+    ------
+    ValueError
+        A column is asked for, and a batch of the stream is not what was written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -72,14 +79,45 @@ def batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pyarro
         with parquet.ParquetFile(path) as file:
             yield from file.iter_batches(GROUP_ROWS, columns=columns)
         return
+    schema = None
+    for piece in _whole_pieces(path):
+        if schema is None:
+            reader = ipc.open_stream(piece)
+            schema, batch = reader.schema, reader.read_next_batch()
+        else:
+            batch = ipc.read_record_batch(pyarrow.py_buffer(piece), schema)
+        yield batch if columns is None else batch.select(list(columns))
+
+
+def sums_of(path: Path) -> Path:
+    """Return where the checksums of a stream are: one line for each batch, where it ends and its CRC-32."""
+    return path.with_name(f"{path.name}.crc32")
+
+
+def checksum_line(end: int, piece: bytes) -> bytes:
+    """Return the line about the bytes of a batch that ends at ``end``."""
+    return f"{end} {zlib.crc32(piece):08x}\n".encode()
+
+
+def _whole_pieces(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of each batch of a stream that was written whole, the schema with those of the first."""
+    sums = sums_of(path)
+    if not path.exists() or not sums.exists():
+        return
+    start = 0
     with path.open("rb") as stream:
-        try:
-            reader = ipc.open_stream(stream)
-            while True:
-                batch = reader.read_next_batch()
-                yield batch if columns is None else batch.select(list(columns))
-        except (StopIteration, pyarrow.ArrowInvalid, OSError):
-            return
+        for line in sums.read_bytes().splitlines(keepends=True):
+            if not line.endswith(b"\n"):
+                return  # its writer was killed
+            number = line.split(b" ")[0]
+            end = int(number) if number.isdigit() else -1
+            piece = stream.read(max(end - start, 0))
+            if len(piece) < end - start:
+                return  # the machine went down
+            if line != checksum_line(end, piece):
+                raise ValueError(f"the checksum of its bytes {start} to {end} is not the one in {sums.name}")
+            yield piece
+            start = end
 
 
 def write_table(table: Table, path: Path) -> None:
@@ -97,18 +135,14 @@ def write_table(table: Table, path: Path) -> None:
 
 
 def _schema(path: Path) -> pyarrow.Schema | None:
-    import pyarrow
     from pyarrow import ipc, parquet
 
     if not path.exists():
         return None
     if path.suffix == ".parquet":
         return parquet.read_schema(path)
-    with path.open("rb") as stream:
-        try:
-            return ipc.open_stream(stream).schema
-        except pyarrow.ArrowInvalid:  # nothing has been measured yet
-            return None
+    first = next(_whole_pieces(path), None)
+    return None if first is None else ipc.open_stream(first).schema  # None: nothing has been measured yet
 
 
 def _groups(pieces: Iterable[pyarrow.RecordBatch]) -> Iterator[list[pyarrow.RecordBatch]]:

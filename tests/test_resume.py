@@ -364,7 +364,8 @@ def test_an_unfinished_run_says_how_to_go_on(tmp_path: Path) -> None:
 
 
 def test_a_failed_run_keeps_its_checkpoints(call: Command) -> None:
-    diverging = ["learner.step_size=0.5", 'stream={name="sensor_field",noise=3.0}', 'protocol={name="proximity"}']
+    published = "protocol={name='proximity',as_published=true}"
+    diverging = ["learner.step_size=0.5", "stream={name='sensor_field',noise=3.0}", published]
     diverging += ["topology={name='complete',nodes=8}", "rounds=60", "checkpoint_every=1"]
     answer = call("run", "small.toml", "--out", "here", *(word for key in diverging for word in ("--set", key)))
     assert answer.code == 1 and answer.err.endswith("what was measured until then is in here\n")

@@ -12,7 +12,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.simulations import run_folder
+from kernelswarm.simulations import checksums, run_folder
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.result import Result
@@ -136,17 +136,25 @@ def test_damaged_file_is_named(name: str, damage: str, result: Result, tmp_path:
         damage = "half"
         whole = b"seed = [1,\n" * 2  # the first half of a TOML file is often one
     path.write_bytes({"half": whole[: len(whole) // 2], "garbage": b"\xff\x00{[<" * 40, "empty": b""}[damage])
-    with pytest.raises(InputError, match=rf"{name} is damaged or is no such file: \S"):
+    with pytest.raises(InputError, match=rf"{name} is damaged\b.*\S"):
         read(folder)
+    if name != checksums.NAME:  # nor is a file believed because its checksum fits
+        checksums.write(folder, [entry for entry in FILES if entry != checksums.NAME])
+        with pytest.raises(InputError, match=rf"{name} is damaged or is no such file: \S"):
+            read(folder)
 
 
 def test_changed_model_is_noticed(result: Result, tmp_path: Path) -> None:
     folder = write(result, tmp_path / "run")
     models = dict(result.models)
     np.savez_compressed(folder / "models.npz", allow_pickle=False, **models)
+    with pytest.raises(InputError, match=r"models\.npz is damaged or was changed"):
+        read(folder)
+    checksums.replace(folder, "models.npz", (folder / "models.npz").read_bytes())
     read(folder)  # other bytes in the file, the same arrays
     models["weights_3"] = np.nextafter(models["weights_3"], np.inf)
     np.savez(folder / "models.npz", allow_pickle=False, **models)
+    checksums.replace(folder, "models.npz", (folder / "models.npz").read_bytes())
     with pytest.raises(InputError, match="its digest differs from the one in summary"):
         read(folder)
 
@@ -154,6 +162,7 @@ def test_changed_model_is_noticed(result: Result, tmp_path: Path) -> None:
 def test_pickle_is_not_opened(result: Result, tmp_path: Path) -> None:
     folder = write(result, tmp_path / "run")
     np.savez(folder / "models.npz", **{"points_3": np.array([{"a": 1}], dtype=object)})
+    checksums.replace(folder, "models.npz", (folder / "models.npz").read_bytes())
     with pytest.raises(InputError, match="allow_pickle"):
         read(folder)
 
