@@ -36,6 +36,7 @@ class Consensus:
 
     communicates: ClassVar[bool] = True
     pooled: ClassVar[bool] = False
+    offline: ClassVar[None] = None
     sends_duals: ClassVar[bool] = False
     compares_losses: ClassVar[bool] = False
 

@@ -47,6 +47,13 @@ class LinkRecord(NamedTuple):
     duals: Array
 
 
+class BatchLimits(NamedTuple):
+    """What limits a solver that fits all samples at once: the samples, and the points of its expansion, at most."""
+
+    rows: int
+    landmarks: int
+
+
 class Rule(Protocol):
     """A protocol as one node runs it."""
 
@@ -61,6 +68,11 @@ class Rule(Protocol):
     @property
     def pooled(self) -> bool:
         """Whether one learner sees every node's samples."""
+        ...
+
+    @property
+    def offline(self) -> BatchLimits | None:
+        """What limits the solver where that learner is fitted after the last round; None where rounds teach it."""
         ...
 
     @property

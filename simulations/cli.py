@@ -364,6 +364,10 @@ def _final(result: Result) -> str:
     }
     known = {**summary["facts"], **final}
     lines += [(name, f"{known[key]:.4g}") for key, name in named.items() if known.get(key) is not None]
+    fitted = summary["backend"]
+    if "landmarks" in fitted:
+        lines.append(("fitted to", f"{fitted['rows']:,} of {fitted['samples']:,} samples"))
+        lines.append(("regularization", f"{fitted['regularization']:.3g}, chosen by {fitted['chosen_by']}"))
     rate = summary.get("node_rounds_per_second")
     if rate is not None:
         lines.append(("node-rounds/s", f"{rate:,.0f}"))

@@ -63,7 +63,7 @@ def open_network(experiment: Experiment) -> Network:
         )
     rule = experiment.protocol
     if rule.pooled:
-        learners = {labels[0]: experiment.learner}
+        learners = {labels[0]: experiment.learner if rule.offline is None else experiment.learner_for(labels[0])}
     else:
         learners = {label: experiment.learner_for(label) for label in labels}
     outputs = {label: _outputs(learner, source, label) for label, learner in learners.items()}

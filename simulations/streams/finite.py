@@ -140,6 +140,7 @@ def open_rows(
         classes=classes,
         nodes=sources,
         lengths=[size * dealing.epochs for size in sizes],
+        epochs=dealing.epochs,
         facts=facts,
         locations=patch_middles(rows, hands) if dealing.split == "patches" and rows.ids is None else locations,
         differences=differences,
