@@ -25,9 +25,12 @@ PATIENCE = 2
 
 STEPS = 300
 TRIAL_STEPS = 100
-"""Iterations of L-BFGS at most, at the end and in trials. Smooth losses take 5 to 40. Those with kinks take them all
-and end within .5% of LIBLINEAR's objective, the multiclass hinge at a small lambda within 3%: there LIBLINEAR takes 140 s
-for 2,000 samples in place of 3 s, and did not end in ten minutes for 20,000."""
+"""Iterations of L-BFGS at most, at the end and in trials.
+
+Smooth losses take 5 to 40. Those with kinks take them all and end within .5% of LIBLINEAR's objective, the multiclass
+hinge at a small lambda within 3%: there LIBLINEAR takes 140 s for 2,000 samples in place of 3 s, and did not end in ten
+minutes for 20,000.
+"""
 
 AT_ONCE = 4096
 """Rows whose kernel is evaluated together."""
