@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from kernelswarm.agents.kernels import Linear as LinearKernel
 from kernelswarm.agents.linear_in_features import FeatureState, LinearInFeatures, combine
 
 Array = npt.NDArray[np.float64]
@@ -110,6 +111,11 @@ class Linear(LinearInFeatures):
     def gain(self) -> float | None:
         """None: ``||x||^2`` has no bound."""
         return None
+
+    @property
+    def kernel(self) -> LinearKernel:
+        """The kernel whose functions these are, for a solver that fits a kernel expansion."""
+        return LinearKernel(offset=float(self.intercept))
 
     def init(self, inputs: int, outputs: int) -> FeatureState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""

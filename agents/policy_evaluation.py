@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -69,6 +70,8 @@ class PolicyEvaluation(Polk):
     tracking_budget : Budget
         The rule for the compression error of g, whose step size is beta.
     """
+
+    bootstraps: ClassVar[bool] = True  # the target of x is a reward, not the value of the function there
 
     loss: Loss = field(default=Squared(), init=False)
     batch_size: int = 2

@@ -40,6 +40,7 @@ class Consensus:
     communicates: ClassVar[bool] = True
     pooled: ClassVar[bool] = False
     averaged: ClassVar[bool] = False
+    offline: ClassVar[None] = None
     sends_duals: ClassVar[bool] = False
     compares_losses: ClassVar[bool] = False
 

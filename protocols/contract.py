@@ -62,6 +62,17 @@ class LinkRecord(NamedTuple):
     duals: Array
 
 
+class BatchLimits(NamedTuple):
+    """What limits a solver that fits all samples at once: the samples, and the points of its expansion, at most."""
+
+    rows: int
+    landmarks: int
+
+
+FLAGS = ("form", "step", "communicates", "pooled", "averaged", "offline", "sends_duals", "compares_losses")
+"""What every rule declares, as fields, properties or class variables."""
+
+
 class Rule(Protocol):
     """A protocol as one node runs it."""
 
@@ -81,6 +92,11 @@ class Rule(Protocol):
     @property
     def averaged(self) -> bool:
         """Whether that learner takes one step a round on all samples together, and not one for each node's batch."""
+        ...
+
+    @property
+    def offline(self) -> BatchLimits | None:
+        """What limits the solver where that learner is fitted after the last round; None where rounds teach it."""
         ...
 
     @property

@@ -29,6 +29,7 @@ class Isolated:
     form: ClassVar[Form] = "one_sided"
     communicates: ClassVar[bool] = False
     pooled: ClassVar[bool] = False
+    offline: ClassVar[None] = None
     sends_duals: ClassVar[bool] = False
     compares_losses: ClassVar[bool] = False
 

@@ -62,6 +62,7 @@ class Proximity:
     communicates: ClassVar[bool] = True
     pooled: ClassVar[bool] = False
     averaged: ClassVar[bool] = False
+    offline: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.delta < np.inf:

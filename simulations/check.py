@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kernelswarm.agents.population import obstacle
-from kernelswarm.graphs.cost import RoundCost, pooled_cost, round_cost
+from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost
 from kernelswarm.graphs.diagnostics import diagnose
+from kernelswarm.simulations.batch import rows_until
 from kernelswarm.simulations.block import AgentPlan
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.memory import free, require_memory
@@ -75,6 +76,9 @@ def _experiment(experiment: Experiment, network: Network) -> Section:
     backend = describe(experiment.backend)
     blocks = [network.plans]
     lines = []
+    if experiment.protocol.offline is not None:
+        solver = _solver(experiment, network)
+        return Section("experiment", [("seed", str(experiment.seed)), ("rounds", rounds), *solver])
     if isinstance(experiment.backend, Ray):
         blocks, line = _blocks(experiment.backend, network)
         lines.append(line)
@@ -89,6 +93,23 @@ def _experiment(experiment: Experiment, network: Network) -> Section:
             ("execution", _way(blocks)),
         ],
     )
+
+
+def _solver(experiment: Experiment, network: Network) -> list[tuple[str, str]]:
+    """Say what is fitted after the last round."""
+    limits = experiment.protocol.offline
+    assert limits is not None
+    samples = sum(rows_until(network.source, network.rounds * experiment.learner.batch_size))
+    rows = min(samples, limits.rows)
+    fitted = f"all {samples:,} samples" if rows == samples else f"{rows:,} of {samples:,} samples, chosen evenly"
+    points = min(rows, limits.landmarks)
+    exact = " (every sample: the solution is exact)" if points == rows else ""
+    return [
+        ("evaluations", "1, after the last round"),
+        ("backend", "this process, whatever backend is named"),
+        ("execution", f"one solver after the last round, on {fitted}"),
+        ("landmarks", f"{points:,}{exact}, {size(BYTES * rows * points)} of memory"),
+    ]
 
 
 def _blocks(backend: Ray, network: Network) -> tuple[list[list[AgentPlan]], tuple[str, str]]:
@@ -149,6 +170,10 @@ def _cost(experiment: Experiment, network: Network) -> Section:
     else:
         cost = RoundCost(0, 0)
     total = network.rounds * cost.bytes
+    if rule.offline is not None:
+        # Rows of further epochs are at hand already.
+        samples = sum(rows_until(network.source, network.rounds * experiment.learner.batch_size))
+        total = BYTES * samples * (network.source.inputs + network.source.targets)
     return Section(
         "cost",
         [

@@ -367,6 +367,10 @@ def _final(result: Result) -> str:
     ends = summary.get("used_up")
     if ends is not None and ends["first"] < ends["last"]:
         lines.append(("own data", f"used up after {ends['first']:,} (first node) to {ends['last']:,} rounds (last)"))
+    fitted = summary["backend"]
+    if "landmarks" in fitted:
+        lines.append(("fitted to", f"{fitted['rows']:,} of {fitted['samples']:,} samples"))
+        lines.append(("regularization", f"{fitted['regularization']:.3g}, chosen by {fitted['chosen_by']}"))
     rate = summary.get("node_rounds_per_second")
     if rate is not None:
         lines.append(("node-rounds/s", f"{rate:,.0f}"))

@@ -11,12 +11,14 @@ from typing import Any
 
 import networkx as nx
 
+from kernelswarm.agents.batch_expansion import BatchExpansion
+from kernelswarm.agents.kernels import Kernel
 from kernelswarm.agents.learner import Learner
 from kernelswarm.graphs.topology import Graph, Topology
-from kernelswarm.protocols.contract import Rule
+from kernelswarm.protocols.contract import FLAGS, Rule
 from kernelswarm.simulations.changes import changed, parse_assignment, parse_value
 from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.naming import listed_parts_only
+from kernelswarm.simulations.naming import listed_parts_only, part_name
 from kernelswarm.simulations.parts import build, describe, described, fill, merge, written
 from kernelswarm.simulations.streams.contract import Stream
 from kernelswarm.simulations.wording import shown
@@ -123,6 +125,12 @@ class Experiment:
     folder: Path | None = field(default=None, compare=False, repr=False, metadata={"key": ""})
 
     def __post_init__(self) -> None:
+        missing = [flag for flag in FLAGS if not hasattr(self.protocol, flag)]
+        if missing:
+            raise InputError(
+                f'protocol.name = "{part_name(self.protocol)}" does not say {", ".join(missing)}: a protocol declares '
+                f"{', '.join(FLAGS)}; see docs/contributing.md"
+            )
         _require(self, "seed", 0, "it seeds the generators")
         _require(self, "rounds", 1, "it counts the mini-batches that every node draws")
         _require(self, "evaluate_every", 1, "it counts the rounds between two rows of the record")
@@ -221,7 +229,17 @@ class Experiment:
         return Experiment.from_dict(table, self.folder)
 
     def learner_for(self, node: int) -> Learner:
-        """Return the learner of a node, its overrides laid over the experiment's in their order."""
+        """Return the learner of a node, its overrides laid over the experiment's in their order.
+
+        Where a batch solver fits all nodes' samples, it is the one kernel expansion, without overrides.
+
+        Raises
+        ------
+        InputError
+            The batch solver has no use for the learner's kernel, loss or samples.
+        """
+        if self.protocol.offline is not None:
+            return _fitted(self.learner)
         changes = [override.learner for override in self.overrides if node in override.nodes]
         if not changes:
             return self.learner
@@ -230,6 +248,24 @@ class Experiment:
             table = _laid_over(table, change)
         learner: Learner = build("learner", table, f"the learner of node {node}")
         return learner
+
+
+def _fitted(learner: Learner) -> BatchExpansion:
+    kernel: Kernel | None = getattr(learner, "kernel", None)
+    name = part_name(learner)
+    cause = ""
+    if kernel is None:
+        cause = f'learner "{name}" has no kernel'
+    elif hasattr(learner.loss, "grid"):
+        cause = f'the integral in loss "{part_name(learner.loss)}" has no least value over functions of any sign'
+    elif getattr(learner, "bootstraps", False):
+        cause = f'the targets of learner "{name}" are no values of its function'
+    if kernel is None or cause:
+        raise InputError(
+            f'protocol.name = "batch" fits a kernel expansion to samples of one function, and {cause}: leave it out, '
+            'or take a learner with a kernel and another loss, such as learner.name = "polk"'
+        )
+    return BatchExpansion(learner.loss, kernel, learner.batch_size)
 
 
 def _laid_over(table: dict[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

@@ -90,6 +90,7 @@ PARTS: dict[str, dict[str, str]] = {
         "consensus": "kernelswarm.protocols.consensus:Consensus",
         "proximity": "kernelswarm.protocols.proximity:Proximity",
         "centralized": "kernelswarm.protocols.centralized:Centralized",
+        "batch": "kernelswarm.protocols.batch:Batch",
     },
     "tolerance": {
         "constant": "kernelswarm.protocols.tolerances:Constant",

@@ -1,6 +1,6 @@
 """From an experiment to the agents that will live it: the graph, the opened stream, one plan for each agent."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import networkx as nx
@@ -71,7 +71,7 @@ def open_network(experiment: Experiment) -> Network:
         )
     rule = experiment.protocol
     if rule.pooled:
-        learners = {labels[0]: _pooled_learner(experiment, len(labels))}
+        learners = {labels[0]: _pooled_learner(experiment, labels)}
     else:
         learners = {label: experiment.learner_for(label) for label in labels}
     size = experiment.learner.batch_size  # of every node, where one learner sees them all
@@ -139,8 +139,10 @@ def open_stream(experiment: Experiment, graph: "nx.Graph[int]") -> Source:
         raise InputError(f"stream.{refusal}") from refusal
 
 
-def _pooled_learner(experiment: Experiment, nodes: int) -> Learner:
+def _pooled_learner(experiment: Experiment, labels: Sequence[int]) -> Learner:
     """Return the learner that sees every node's samples: of the nodes' batch size, or of all their batches together."""
+    if experiment.protocol.offline is not None:
+        return experiment.learner_for(labels[0])
     learner = experiment.learner
     if not experiment.protocol.averaged:
         return learner
@@ -150,7 +152,7 @@ def _pooled_learner(experiment: Experiment, nodes: int) -> Learner:
             f"protocol.averaged = true makes one batch of all nodes' samples, and {type(learner).__name__} has no key "
             "batch_size: leave averaged out"
         )
-    pooled: Learner = build("learner", {**table, "batch_size": learner.batch_size * nodes}, "learner")
+    pooled: Learner = build("learner", {**table, "batch_size": learner.batch_size * len(labels)}, "learner")
     return pooled
 
 

@@ -169,10 +169,11 @@ class Comparison:
             )
         return rows
 
-    def series(self, cell: int, column: str) -> Series | None:
-        """Return a column of the network's measurements over samples, one course per seed; None without numbers.
+    def series(self, cell: int, column: str, fewest: int = 2) -> Series | None:
+        """Return a column of the network's measurements over samples, one course per seed.
 
-        Seeds whose data ended earlier cut the others to their length.
+        None where fewer than ``fewest`` rows have numbers. Seeds whose data ended earlier cut the others to their
+        length.
         """
         runs = [run for run in self.done(cell) if np.isfinite(run.network.get(column, np.array([np.nan]))).any()]
         if not runs:
@@ -181,7 +182,7 @@ class Comparison:
         values = np.stack([np.asarray(run.network[column][:rows], dtype=np.float64) for run in runs], axis=1)
         samples = np.mean([run.network["samples"][:rows] for run in runs], axis=0)
         kept = np.isfinite(values).all(axis=1)
-        return Series(samples[kept], values[kept]) if kept.sum() >= 2 else None
+        return Series(samples[kept], values[kept]) if kept.sum() >= max(fewest, 1) else None
 
 
 def gather(results: Sequence[Result]) -> Comparison:

@@ -16,6 +16,7 @@ class Role(IntEnum):
     HELD_OUT = 3
     SPLIT = 4
     LOCATIONS = 5
+    BATCH = 6
 
 
 def generator(seed: int, role: Role, node: int = 0, *path: int) -> np.random.Generator:

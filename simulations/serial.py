@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from kernelswarm.agents.agent import DivergenceError
 from kernelswarm.simulations.block import AgentPlan, Block
@@ -34,7 +34,7 @@ class SerialEngine:
         self.blocks: list[Block] = []
         self._labels = tuple(sorted(plan.neighborhood.node for plans in blocks for plan in plans))
         self._earlier = 0  # rounds before those that the agents have lived through here
-        with _Named(self, working=False):
+        with Named(self, working=False):
             self.blocks += [Block(plans, compiled) for plans in blocks]
             self._neighbors = block_neighbors(blocks)
             self._steps = [block.advance for block in self.blocks]
@@ -43,7 +43,7 @@ class SerialEngine:
 
     def run(self, rounds: int) -> None:
         """Take every agent through ``rounds`` rounds; raises DivergenceError or EngineError when one fails."""
-        with _Named(self, working=True):
+        with Named(self, working=True):
             if len(self.blocks) == 1:
                 self.blocks[0].run(rounds)
                 return
@@ -52,23 +52,23 @@ class SerialEngine:
 
     def report(self, pooled: HeldOut) -> list[Report]:
         """Measure every node, in sorted order of the labels."""
-        with _Named(self, working=False):
+        with Named(self, working=False):
             reports = [entry for block in self.blocks for entry in block.report(pooled)]
         return sorted(reports, key=lambda entry: entry.node)
 
     def functions(self) -> Functions:
         """Return every learner's dictionary, weights and dual variables."""
-        with _Named(self, working=False):
+        with Named(self, working=False):
             return {node: function for block in self.blocks for node, function in block.functions().items()}
 
     def snapshot(self) -> Snapshots:
         """Copy what all agents are, by their labels."""
-        with _Named(self, working=False):
+        with Named(self, working=False):
             return {node: taken for block in self.blocks for node, taken in block.snapshot().items()}
 
     def restore(self, snapshots: Snapshots, round: int) -> None:
         """Put the agents, before their first round, where the snapshots were taken."""
-        with _Named(self, working=False):
+        with Named(self, working=False):
             for block in self.blocks:
                 block.restore(snapshots)
             self._outgoing = [block.send() for block in self.blocks]
@@ -86,10 +86,18 @@ class SerialEngine:
         return {"name": "serial", "processes": 1}
 
 
-class _Named:
+class Failing(Protocol):
+    """An engine that knows which node failed, and in which round."""
+
+    def failed(self, error: Exception, working: bool) -> EngineError:
+        """Return what to raise for an exception of an agent, in the round after the last whole one if at work."""
+        ...
+
+
+class Named:
     """The border to code that may be a user's own: an exception from there leaves as EngineError."""
 
-    def __init__(self, engine: SerialEngine, working: bool) -> None:
+    def __init__(self, engine: Failing, working: bool) -> None:
         self._engine = engine
         self._working = working
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.agent import DivergenceError
+from kernelswarm.simulations.batch import BatchBackend
 from kernelswarm.simulations.checkpoint import Checkpoint, refuse_unsaved
 from kernelswarm.simulations.checkpoints import Checkpoints, newest
 from kernelswarm.simulations.engine import Backend, Engine, EngineError, LostError
@@ -111,6 +112,8 @@ class _Simulation:
         self.attempts = 0  # to replace lost processes, since the checkpoint of that round
         self.attempted: int | None = None
         self.edges = np.array(sorted(map(sorted, self.network.graph.edges)), dtype=np.int64).reshape(-1, 2)
+        self.offline = experiment.protocol.offline is not None
+        self.evaluate_every = self.network.rounds if self.offline else experiment.evaluate_every
         self.every = 0 if checkpoints is None else experiment.checkpoint_every
         if self.every:
             refuse_unsaved(self.network.plans)
@@ -141,6 +144,8 @@ class _Simulation:
     def _lived_through(self, since: Checkpoint | None) -> Functions:
         """Live through all rounds, from a checkpoint on if there is one, and return what has been learned."""
         backend: Backend = self.experiment.backend
+        if self.offline:
+            backend = BatchBackend(self.network.source, self.experiment.seed)
         with backend.kept():
             while True:
                 try:
@@ -148,6 +153,7 @@ class _Simulation:
                         self.backend = engine.describe()
                         self._begin(engine, since)
                         self._finish(engine)
+                        self.backend = engine.describe()
                         return engine.functions()
                 except LostError as lost:
                     since = self._recovered(lost)
@@ -156,7 +162,7 @@ class _Simulation:
         """Live through the rounds that are left."""
         with noted(bool(self.every)) as asked:
             while True:
-                if self.done and (self.done % self.experiment.evaluate_every == 0 or self._is_over()):
+                if self.done and (self.done % self.evaluate_every == 0 or self._is_over()):
                     self._evaluate(engine)
                 if self._is_over():
                     return
@@ -205,7 +211,7 @@ class _Simulation:
     def _run_to_next_stop(self, engine: Engine, asked: Asked) -> None:
         """Live through the rounds to the next evaluation or checkpoint, and write the latter."""
         stops = [self.network.rounds]
-        stops += [(self.done // step + 1) * step for step in (self.experiment.evaluate_every, self.every) if step]
+        stops += [(self.done // step + 1) * step for step in (self.evaluate_every, self.every) if step]
         target = min(stops)
         slice_rounds = 1
         while self.done < target:
@@ -295,7 +301,9 @@ class _Simulation:
             "used_up": self._used_up(),
             "facts": dict(network.source.facts),
             "wall_seconds": time.perf_counter() - self.clock,
-            "node_rounds_per_second": self.done * len(network.source.nodes) / spent if spent else None,
+            "node_rounds_per_second": self.done * len(network.source.nodes) / spent
+            if spent and not self.offline
+            else None,
             "backend": dict(self.backend),
             "recoveries": self.recoveries,
             "versions": versions(),

@@ -105,3 +105,16 @@ def test_each_neighbour_is_told_apart_at_its_own_samples():
 def test_a_rule_that_raises_at_its_start_is_named(what, words):
     with pytest.raises(InputError, match=words):
         open_network(experiment(Raising(what=what)))
+
+
+def test_a_rule_that_leaves_a_flag_out_is_told_which():
+    @dataclass(frozen=True)
+    class Silent:
+        form: ClassVar[str] = "one_sided"
+        step: ClassVar[str] = "implicit"
+        communicates: ClassVar[bool] = True
+        pooled: ClassVar[bool] = False
+        sends_duals: ClassVar[bool] = False
+
+    with pytest.raises(InputError, match=r"Silent\" does not say averaged, offline, compares_losses: .*contributing"):
+        experiment(Silent())

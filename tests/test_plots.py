@@ -208,7 +208,7 @@ def test_legends_and_titles_cover_no_data(tmp_path: Path, figures: list[Figure])
 
 
 def test_every_protocol_keeps_its_colour_in_any_company() -> None:
-    names = ["isolated", "consensus", "proximity", "centralized"]
+    names = ["isolated", "consensus", "proximity", "centralized", "batch"]
     alone = [style.strokes([name])[0] for name in names]
     assert style.strokes(names) == alone
     assert style.strokes(names[::-1]) == alone[::-1]

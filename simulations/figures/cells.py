@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.figures import style
+from kernelswarm.simulations.figures.series import Series
 from kernelswarm.simulations.figures.style import Stroke
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from kernelswarm.simulations.comparison import Comparison
-    from kernelswarm.simulations.figures.series import Series
 
 Array = npt.NDArray[np.float64]
 
@@ -67,14 +67,18 @@ def label(comparison: Comparison, labels: Sequence[str], places: Sequence[int]) 
 
 
 def panels(comparison: Comparison, column: str) -> list[Panel]:
-    """Arrange the cells that measured ``column`` into panels; none when no cell did, or all of it is zero."""
+    """Arrange the cells that measured ``column`` into panels; none when no cell did, or all of it is zero.
+
+    What was measured once, such as a batch solution, stands beside curves only: a panel of such cells alone shows
+    nothing.
+    """
     inner = comparison.inner
     outer = [place for place in range(len(comparison.keys)) if place not in inner]
     strokes = cell_strokes(comparison)
     gathered: dict[str, list[Curve]] = {}
     configs: dict[str, Mapping[str, Any]] = {}
     for place, cell in enumerate(comparison.cells):
-        series = comparison.series(place, column)
+        series = comparison.series(place, column, fewest=1)
         if series is None or (column == "disagreement" and not np.any(series.values)):
             continue
         title = label(comparison, cell.labels, outer)
@@ -84,7 +88,11 @@ def panels(comparison: Comparison, column: str) -> list[Panel]:
         name += f" ({failed} of {len(runs)} failed)" if failed else ""
         gathered.setdefault(title, []).append(Curve(name, strokes[place], series))
         configs.setdefault(title, cell.config)
-    return [Panel(title, configs[title], tuple(found)) for title, found in gathered.items()]
+    return [
+        Panel(title, configs[title], tuple(found))
+        for title, found in gathered.items()
+        if any(len(curve.series.samples) > 1 for curve in found)
+    ]
 
 
 def caption(comparison: Comparison, also: str = "") -> str:
@@ -107,10 +115,17 @@ def _shared(comparison: Comparison, part: str, key: str) -> str | None:
 
 
 def curves(axes: Axes, panel: Panel, column: str) -> list[Array]:
-    """Draw each cell's mean over seeds in a band of one standard deviation on either side; return the bands."""
+    """Draw each cell's mean over seeds in a band of one standard deviation on either side; return the bands.
+
+    What was measured once is a horizontal line.
+    """
     bounds = []
+    ends = [bound for curve in panel.curves for bound in curve.series.samples[[0, -1]] if len(curve.series.samples) > 1]
     for place, curve in enumerate(panel.curves):
         series, stroke = curve.series, curve.stroke
+        if len(series.samples) == 1:
+            span = np.array([min(ends), max(ends)])
+            series = Series(span, np.repeat(series.values, 2, axis=0))
         low, high = series.deviations()
         bounds += [low, high]
         if series.values.shape[1] > 1:

@@ -30,13 +30,14 @@ CLASS_COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, "#F0E442", GREY, "
 CLASS_MARKERS = "osD^vPX<>*"
 
 # One colour, dash and marker per protocol in every figure, so that a reader learns them once.
-PROTOCOLS: dict[str, tuple[str, str, str]] = {
+PROTOCOLS: dict[str, tuple[str, Any, str]] = {
     "isolated": (ORANGE, "--", "s"),
     "consensus": (BLUE, "-", "o"),
     "proximity": (GREEN, "-.", "^"),
     "centralized": (BLACK, ":", "D"),
+    "batch": (PURPLE, (0, (5, 1, 1, 1, 1, 1)), "v"),
 }
-OTHER_COLORS = (VERMILLION, PURPLE, SKY, GREY)
+OTHER_COLORS = (VERMILLION, SKY, GREY)
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 MARKERS = "o^svDPX<>*"
 

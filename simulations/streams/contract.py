@@ -79,6 +79,8 @@ class Source:
         One source for each node, aligned with ``sorted(graph.nodes)``.
     lengths
         Samples each node has in all epochs together, None when the stream is endless.
+    epochs
+        How often finite data are seen: the first 1 / epochs of a node's samples are all that differ.
     facts
         What is known of the data and worth reporting: Bayes error, rows read, scales.
     description
@@ -99,6 +101,7 @@ class Source:
     classes: int | None
     nodes: list[NodeSource]
     lengths: list[int] | None = None
+    epochs: int = 1
     facts: dict[str, float | int | str] = field(default_factory=dict)
     description: DataDescription = field(default_factory=DataDescription)
     truth: Callable[[int, Array, int], Array] | None = None

@@ -147,6 +147,7 @@ def open_rows(
         classes=classes,
         nodes=sources,
         lengths=[size * dealing.epochs for size in sizes],
+        epochs=dealing.epochs,
         facts=facts,
         description=DataDescription(inputs, outputs, labels, None if rows.ids is None else np.unique(rows.ids)),
         locations=patch_middles(rows, hands) if dealing.split == "patches" and rows.ids is None else locations,

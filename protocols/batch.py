@@ -1,0 +1,71 @@
+"""What a batch solver reaches on all data of the run: the row that a comparison is held against."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.contract import BatchLimits, Form, LinkRecord, Neighborhood, Step
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """No rounds: when the run's samples have come in, one solver fits a single function to those of all nodes.
+
+    It minimises ``mean_n l(f(x_n), y_n) + lambda / 2 ||f||^2`` over the kernel expansions on the landmarks, with the
+    experiment's loss and kernel, and chooses lambda by cross-validation on those samples. With no more samples than
+    landmarks every sample is one, and the solution is exact.
+
+    Parameters
+    ----------
+    rows : int
+        The samples that are fitted, at most: of more, an even, seeded choice from all nodes. At least 2.
+    landmarks : int
+        The points of the expansion, at most, chosen among those samples. At least 1; seconds grow with its square.
+    """
+
+    rows: int = 20_000
+    landmarks: int = 1_000
+
+    form: ClassVar[Form] = "one_sided"
+    step: ClassVar[Step] = "implicit"
+    communicates: ClassVar[bool] = False
+    pooled: ClassVar[bool] = True
+    averaged: ClassVar[bool] = False
+    sends_duals: ClassVar[bool] = False
+    compares_losses: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.rows < 2:
+            raise ValueError(f"rows = {self.rows!r} must be at least 2: some are left out to choose the regularization")
+        if self.landmarks < 1:
+            raise ValueError(f"landmarks = {self.landmarks!r} must be at least 1: 200 to 2,000 are usual")
+
+    @property
+    def offline(self) -> BatchLimits:
+        """What limits the solver."""
+        return BatchLimits(self.rows, self.landmarks)
+
+    def init(self, neighborhood: Neighborhood) -> None:
+        """Return no state."""
+
+    def couple(self, links: None, own: Array, answers: Array) -> tuple[Array, float]:
+        """Return no coupling."""
+        return np.zeros_like(own), 0.0
+
+    def couple_back(self, links: None, neighbor: int, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
+        """Return no coupling."""
+        return np.zeros_like(mine), 0.0
+
+    def advance(self, links: None, gaps: Array, excess: Array | None, eta: float, round: int) -> None:
+        """Return no state."""
+
+    def duals(self, links: None) -> None:
+        """Return no dual variables."""
+
+    def record(self, links: None, degree: int) -> LinkRecord:
+        """Return NaN for every edge."""
+        return LinkRecord(np.full(degree, np.nan), np.full(degree, np.nan))
