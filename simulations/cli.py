@@ -335,9 +335,12 @@ def _run_folders(path: Path) -> list[Path]:
 
 
 def _show(finished: Finished, figures: bool) -> None:
-    """Print the final figures of a run and where it is, and draw it."""
+    """Print the final figures of a run, what is wrong with it and where it is, and draw it."""
     result, folder, _ = finished
     print(_final(result))
+    width = get_terminal_size((100, 24)).columns
+    for sentence in result.verdict.values():
+        print("\n" + textwrap.fill(sentence, width))
     print(f"\nrun folder  {folder}")
     if figures:
         with _warnings_in_one_line():
@@ -354,6 +357,7 @@ def _final(result: Result) -> str:
     lines.append(("rounds", f"{summary['rounds']:,} in {summary['wall_seconds']:.3g} s"))
     named = {
         "risk": "risk",
+        "constant_risk": "constant risk",
         "error": "error",
         "global_risk": "pooled risk",
         "global_error": "pooled error",

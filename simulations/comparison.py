@@ -125,6 +125,9 @@ def compare(
         if folder is not None:
             folder.rmdir()
         raise InputError(runs[0].failure)
+    # With defaults: what two rows differ in without being asked is often one of them.
+    resolved = {task.cell: task.experiment.to_dict() for task in tasks}
+    found = [replace(cell, config=resolved[place]) for place, cell in enumerate(found)]
     comparison = Comparison(tuple(vary), tuple(found), tuple(runs[place] for place in sorted(runs)), folder)
     if folder is not None:
         _publish(comparison, experiment, vary, seeds, folder)

@@ -41,7 +41,7 @@ class Result:
     models : dict of str to array
         Of the last round: ``points_<node>`` (M, p) and ``weights_<node>`` (M, C), ``dual_<i>_<j>`` under proximity.
     summary : dict
-        Status, final figures, wall time, versions: what ``summary.json`` holds.
+        Status, verdict, final figures, wall time, versions: what ``summary.json`` holds.
     """
 
     config: dict[str, Any]
@@ -71,3 +71,12 @@ class Result:
         """The last evaluation: ``risk``, ``error``, ...; None where not measured, empty before the first."""
         final: dict[str, float | None] = self.summary.get("final") or {}
         return final
+
+    @property
+    def verdict(self) -> dict[str, str]:
+        """What is wrong with a run that came to its end, a sentence each; empty where nothing is, or where it failed.
+
+        The keys are ``worse_than_constant``, ``nothing_learned`` and ``everything_kept``.
+        """
+        found: dict[str, str] = self.summary.get("verdict") or {}
+        return found

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.agent import DivergenceError
+from kernelswarm.simulations import verdict
 from kernelswarm.simulations.checkpoint import Checkpoint, refuse_unsaved
 from kernelswarm.simulations.checkpoints import Checkpoints, newest
 from kernelswarm.simulations.engine import Backend, Engine, EngineError, LostError
@@ -133,6 +134,10 @@ class _Simulation:
             partial = self._result({}, str(failure))
             node = failure.node if isinstance(failure, DivergenceError) else failure.nodes[0]
             raise SimulationError(str(failure), node=node, round=failure.round, partial=partial) from failure
+        failed = verdict.failure(self.recorder.reports, self._baseline())
+        if failed is not None:
+            partial = self._result({}, failed.reason)
+            raise SimulationError(failed.reason, node=failed.node, round=self.done, partial=partial)
         return self._result(functions, None)
 
     def _starting(self, phase: str, done: int, total: int) -> None:
@@ -270,26 +275,45 @@ class _Simulation:
         rate = self.done / spent if spent > 0.0 else 0.0
         self.observe(Progress(phase, self.done, self.network.rounds, self.recorder.last, rate))
 
+    def _baseline(self) -> verdict.Baseline:
+        """Return what the nodes would reach without learning, on the data of the last evaluation."""
+        network = self.network
+        labels = sorted(network.graph.nodes)
+        first = network.plans[0].learner.loss  # of the one learner of a pooled network
+        losses = dict.fromkeys(labels, first)
+        losses |= {plan.neighborhood.node: plan.learner.loss for plan in network.plans}
+        sources = dict(zip(labels, network.source.nodes, strict=True))
+        return verdict.baseline(self.recorder.reports, sources, losses, network.outputs)
+
     def _result(self, functions: Functions, reason: str | None) -> Result:
         experiment, network = self.experiment, self.network
         models = model_arrays(functions, self._neighbors())
         final = dict(self.recorder.last or {})
+        base = self._baseline()
+        if final:
+            final["constant_risk"] = base.constant
         if functions and experiment.evaluation.rkhs_distance:
             final["rkhs_distance"] = self._distance(functions)
         config = experiment.to_dict()
+        findings = (
+            verdict.findings(self.recorder.reports, base, experiment.protocol, config["learner"])
+            if reason is None
+            else {}
+        )
         spent = final.get("seconds", 0.0)
         summary: dict[str, Any] = {
             "status": "done" if reason is None else "failed",
             "reason": reason,
             "protocol": config["protocol"]["name"],
-            "form": getattr(experiment.protocol, "form", None),
-            "step": getattr(experiment.protocol, "step", None),
+            "form": experiment.protocol.form if experiment.protocol.communicates else None,
+            "step": experiment.protocol.step,
             "topology": config["topology"]["name"],
             "stream": config["stream"]["name"],
             "nodes": network.graph.number_of_nodes(),
             "edges": network.graph.number_of_edges(),
             "rounds": self.done,
             "seed": experiment.seed,
+            "verdict": findings,
             "final": {name: value if math.isfinite(value) else None for name, value in final.items()},
             "facts": dict(network.source.facts),
             "wall_seconds": time.perf_counter() - self.clock,
