@@ -354,7 +354,9 @@ def _final(result: Result) -> str:
     """Return the final figures of a run as aligned lines."""
     summary, final = result.summary, result.final
     lines = [("protocol", f"{summary['protocol']} on {summary['topology']}, {summary['nodes']} nodes")]
-    lines.append(("rounds", f"{summary['rounds']:,} in {summary['wall_seconds']:.3g} s"))
+    compiled = summary.get("compile_seconds") or 0.0
+    after = f", after {compiled:.0f} s of compiling, once" if compiled >= 1.0 else ""
+    lines.append(("rounds", f"{summary['rounds']:,} in {summary['wall_seconds'] - compiled:.3g} s{after}"))
     named = {
         "risk": "risk",
         "constant_risk": "constant risk",

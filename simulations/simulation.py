@@ -19,6 +19,7 @@ from kernelswarm.agents.agent import DivergenceError
 from kernelswarm.simulations import verdict
 from kernelswarm.simulations.checkpoint import Checkpoint, refuse_unsaved
 from kernelswarm.simulations.checkpoints import Checkpoints, newest
+from kernelswarm.simulations.compiling import Compilation, heard
 from kernelswarm.simulations.engine import Backend, Engine, EngineError, LostError
 from kernelswarm.simulations.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.experiment import Experiment
@@ -91,21 +92,27 @@ def simulate(
     Interrupted
         When a signal came and a checkpoint is written; without checkpoints, signals do what they always do.
     """
-    with threadpool_limits(1):
-        return _Simulation(experiment, observe or (lambda progress: None), checkpoints).run()
+    with threadpool_limits(1), heard() as compilation:
+        return _Simulation(experiment, observe or (lambda progress: None), checkpoints, compilation).run()
 
 
 class _Simulation:
     def __init__(
-        self, experiment: Experiment, observe: Callable[[Progress], None], checkpoints: Checkpoints | None
+        self,
+        experiment: Experiment,
+        observe: Callable[[Progress], None],
+        checkpoints: Checkpoints | None,
+        compilation: Compilation,
     ) -> None:
         self.experiment = experiment
         self.observe = observe
         self.checkpoints = checkpoints
+        self.compilation = compilation
         self.network: Network = open_network(experiment)
         self.recorder = Recorder(self.network, experiment.protocol)
         self.done = 0
-        self.clock = self.started = 0.0  # when the simulation began, and its first round
+        self.clock = 0.0  # when the simulation began
+        self.started = 0.0  # its first round, by the clock that stands still while functions are compiled
         self.began = datetime.now(UTC).isoformat(timespec="seconds")
         self.backend: Mapping[str, object] = {}
         self.recoveries = 0
@@ -167,9 +174,13 @@ class _Simulation:
                     return
                 self._run_to_next_stop(engine, asked)
 
+    def _now(self) -> float:
+        """Read a clock that stands still while functions are compiled, which happens once and is no part of a round."""
+        return time.perf_counter() - self.compilation.seconds
+
     def _begin(self, engine: Engine, since: Checkpoint | None) -> None:
         """Go on from a checkpoint, if there is one, and write one otherwise: the run can be resumed from here on."""
-        self.started = time.perf_counter()
+        self.started = self._now()
         self.recorder = Recorder(self.network, self.experiment.protocol)
         self.done = 0
         if since is not None:
@@ -214,9 +225,9 @@ class _Simulation:
         slice_rounds = 1
         while self.done < target:
             rounds = min(slice_rounds, target - self.done)
-            clock = time.perf_counter()
+            clock = self._now()
             engine.run(rounds)
-            spent = time.perf_counter() - clock
+            spent = self._now() - clock
             self.done += rounds
             slice_rounds = max(1, min(8 * slice_rounds, int(SHOW_EVERY * rounds / max(spent, 1e-9))))
             # Before anything is measured, which starts new sums: more rounds may follow than were asked for now.
@@ -228,13 +239,12 @@ class _Simulation:
 
     def _save(self, engine: Engine) -> None:
         assert self.checkpoints is not None
-        now = time.perf_counter()
         folder = self.experiment.folder
         self.checkpoints.write(
             Checkpoint(
                 round=self.done,
-                seconds=now - self.started,
-                wall=now - self.clock,
+                seconds=self._now() - self.started,
+                wall=time.perf_counter() - self.clock,
                 started=self.began,
                 config=self.experiment.to_dict(),
                 folder=None if folder is None else str(folder.resolve()),
@@ -256,7 +266,7 @@ class _Simulation:
 
     def _evaluate(self, engine: Engine) -> None:
         reports = engine.report(self._pooled())
-        self.recorder.add(self.done, reports, time.perf_counter() - self.started)
+        self.recorder.add(self.done, reports, self._now() - self.started)
         self._tell("evaluating")
 
     def _pooled(self) -> HeldOut:
@@ -271,7 +281,7 @@ class _Simulation:
         return pool(sets, limit)
 
     def _tell(self, phase: str) -> None:
-        spent = time.perf_counter() - self.started
+        spent = self._now() - self.started
         rate = self.done / spent if spent > 0.0 else 0.0
         self.observe(Progress(phase, self.done, self.network.rounds, self.recorder.last, rate))
 
@@ -317,6 +327,7 @@ class _Simulation:
             "final": {name: value if math.isfinite(value) else None for name, value in final.items()},
             "facts": dict(network.source.facts),
             "wall_seconds": time.perf_counter() - self.clock,
+            "compile_seconds": self.compilation.seconds,
             "node_rounds_per_second": self.done * len(network.source.nodes) / spent if spent else None,
             "backend": dict(self.backend),
             "recoveries": self.recoveries,
