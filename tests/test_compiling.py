@@ -103,6 +103,7 @@ def test_compiling_is_no_part_of_a_runs_seconds_or_rate() -> None:
 def test_long_compiling_is_said_also_where_there_is_no_terminal(
     watch: Any, terminal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(progress, "WORTH_A_WORD", 60.0)
     shown = io.StringIO()
     with watch(False, Console(file=shown, force_terminal=terminal, width=150)):
         compile_something()
