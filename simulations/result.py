@@ -63,7 +63,7 @@ class Result:
 
     @property
     def failed(self) -> bool:
-        """Whether the simulation stopped before its last round; ``summary["reason"]`` says why."""
+        """Whether the simulation broke off, or ended with an absurd risk; ``summary["reason"]`` says why."""
         return self.summary.get("status") == "failed"
 
     @property
