@@ -247,10 +247,13 @@ class Agent:
                 self.node,
                 self.round // self._steps + 1,
                 f"its values reached {_largest(values):.3g} where targets reach {self.largest_target:.3g}",
-                f"lower learner.step_size = {self.learner.eta(self.state):g}"
-                + self._dispersion_remedy()
-                + self._coupling_remedy(),
+                self.remedy(),
             )
+
+    def remedy(self) -> str:
+        """Name the keys to lower where the function grows without bound, with their values."""
+        lower = f"lower learner.step_size = {self.learner.eta(self.state):g}"
+        return lower + self._dispersion_remedy() + self._coupling_remedy()
 
     def check_stability(self, rate: float, curvature: float) -> None:
         """Raise DivergenceError where an explicit step of size ``eta / b = rate`` multiplies errors."""

@@ -28,7 +28,11 @@ class Info(NamedTuple):
 
 
 class Learner(Protocol):
-    """A local learner: configuration only; ``init`` makes the state, and ``step`` advances that state in place."""
+    """A local learner: configuration only; ``init`` makes the state, and ``step`` advances that state in place.
+
+    A learner that compresses may have ``compression_budget(state) -> float`` besides: the Hilbert norm that the step to
+    come may lose, 0 where nothing is to be removed yet. What is said at the end of a run then names it.
+    """
 
     @property
     def batch_size(self) -> int:

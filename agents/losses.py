@@ -52,6 +52,13 @@ class Loss(Protocol):
         """Return the predictions in the unit of the targets: (n, C) gives (n, q)."""
 
 
+class ConstantLoss(Loss, Protocol):
+    """A loss whose best constant prediction has a closed form; that of other losses is searched for."""
+
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return the prediction (C,) of least mean loss on targets (n, q), n >= 1; C = outputs."""
+
+
 class ProbabilisticLoss(Loss, Protocol):
     """A loss whose predictions stand for class probabilities."""
 
@@ -147,6 +154,10 @@ class Squared(_Regression):
         """Return the number of the compiled formula, and its threshold."""
         return loss_formulas.SQUARED, 0.0
 
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return the mean of the targets, (C,)."""
+        return np.asarray(targets.mean(axis=0))
+
 
 @dataclass(frozen=True)
 class Absolute(_Regression):
@@ -159,6 +170,10 @@ class Absolute(_Regression):
     def formula(self) -> tuple[int, float]:
         """Return the number of the compiled formula, and its threshold."""
         return loss_formulas.ABSOLUTE, 0.0
+
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return the median of the targets, (C,)."""
+        return np.asarray(np.median(targets, axis=0))
 
 
 @dataclass(frozen=True)
@@ -207,6 +222,11 @@ class Logistic(_Binary):
         """Return the number of the compiled formula, and its threshold."""
         return loss_formulas.LOGISTIC, 0.0
 
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return the log odds of class 1, (1,)."""
+        logs = _log_frequencies(targets, 2)
+        return logs[1:] - logs[:1]
+
     def probabilities(self, predictions: Array) -> Array:
         """Return 1 / (1 + exp(f)) for class 0 and 1 / (1 + exp(-f)) for class 1: (n, 1) gives (n, 2)."""
         probabilities: Array = loss_formulas.logistic_probabilities(predictions)
@@ -225,6 +245,10 @@ class Hinge(_Binary):
         """Return the number of the compiled formula, and its threshold."""
         return loss_formulas.HINGE, 0.0
 
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return the sign of the more frequent class, (1,)."""
+        return np.array([1.0 if targets.mean() > 0.5 else -1.0])
+
 
 @dataclass(frozen=True)
 class MulticlassLogistic(_Multiclass):
@@ -241,6 +265,10 @@ class MulticlassLogistic(_Multiclass):
     def formula(self) -> tuple[int, float]:
         """Return the number of the compiled formula, and its threshold."""
         return loss_formulas.MULTICLASS_LOGISTIC, 0.0
+
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return the logarithms of the classes' frequencies, (C,)."""
+        return _log_frequencies(targets, outputs)
 
     def probabilities(self, predictions: Array) -> Array:
         """Return softmax(f), the probability of each class: (n, C) gives (n, C)."""
@@ -262,6 +290,23 @@ class MulticlassHinge(_Multiclass):
     def formula(self) -> tuple[int, float]:
         """Return the number of the compiled formula, and its threshold."""
         return loss_formulas.MULTICLASS_HINGE, 0.0
+
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return e_k for the class k that most samples have, 0 where none has half of them, (C,).
+
+        With d in [0, 1] between the two largest values the mean loss is at least ``p_k (1 - d) + (1 - p_k) (1 + d)``,
+        which ``d e_k`` attains.
+        """
+        counts = np.bincount(targets[:, 0].astype(np.int64), minlength=outputs)
+        best = np.zeros(outputs)
+        best[counts.argmax()] = float(2 * counts.max() > len(targets))
+        return best
+
+
+def _log_frequencies(targets: Array, classes: int) -> Array:
+    """Return the logarithm of each class's frequency, (classes,), that of a class that does not occur about -700."""
+    counts = np.bincount(targets[:, 0].astype(np.int64), minlength=classes)
+    return np.log(np.maximum(counts / len(targets), np.finfo(np.float64).tiny))
 
 
 def _name(loss: object) -> str:

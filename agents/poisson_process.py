@@ -86,6 +86,10 @@ class PoissonProcess:
         """Return the intensities themselves, (n, 1)."""
         return predictions
 
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return the mean number of events over the volume of the box, (1,)."""
+        return np.array([targets.mean() / (self.grid.volume * len(self.grid.points))])
+
 
 @numba.njit(cache=True)
 def _values(predictions: Array, targets: Array, floor: float) -> Array:

@@ -113,6 +113,12 @@ class Polk(DescentInSpace):
             self.inspect(state)
         return Info(error, eta)
 
+    def compression_budget(self, state: PolkState) -> float:
+        """Return eps of the step to come, a Hilbert norm; 0 while the budget steers to more points than there are."""
+        if state.function.order < getattr(self.budget, "target_order", 0):
+            return 0.0
+        return self.budget.bound(self.eta(state), state.budget)
+
     def inspect(self, state: PolkState) -> None:
         """Look at the factor's accuracy, and compute it afresh where it is lost and that is better."""
         state.changes = 0

@@ -205,6 +205,10 @@ class Spppot(DescentInSpace):
         dual.steps += 1
         return Info(error, eta)
 
+    def compression_budget(self, state: SpppotState) -> float:
+        """Return eps of the step to come, a Hilbert norm of z."""
+        return self.descent.compression_budget(state.dual)
+
     def function(self, state: SpppotState) -> Mirrored:
         """Return the current function f."""
         return state.function

@@ -23,7 +23,6 @@ from kernelswarm.simulations.errors import InputError, Interrupted, SimulationEr
 if TYPE_CHECKING:
     from kernelswarm.simulations.comparison import Plan
     from kernelswarm.simulations.experiment import Experiment
-    from kernelswarm.simulations.result import Result
     from kernelswarm.simulations.running import Finished
 
 DONE, FAILED, REFUSED, STOPPED = 0, 1, 2, 130
@@ -115,7 +114,7 @@ def run(
     run_folder.check_place(folder)
     from kernelswarm.simulations import running
 
-    with progress.watch_run(quiet) as observe, _warnings_in_one_line():
+    with _interruption_in_words(), progress.watch_run(quiet) as observe, _warnings_in_one_line():
         finished = running.run(described, folder, observe)
     _show(finished, figures)
 
@@ -138,7 +137,7 @@ def resume(
     options = _options(changes, backend, address)
     if rounds is not None:
         options.append(f"rounds={rounds}")
-    with progress.watch_run(quiet) as observe, _warnings_in_one_line():
+    with _interruption_in_words(), progress.watch_run(quiet) as observe, _warnings_in_one_line():
         finished = running.resume(folder, options, observe)
     if finished.before:
         done = finished.result.summary["rounds"]
@@ -335,9 +334,11 @@ def _run_folders(path: Path) -> list[Path]:
 
 
 def _show(finished: Finished, figures: bool) -> None:
-    """Print the final figures of a run and where it is, and draw it."""
+    """Print the final figures of a run, what is wrong with it and where it is, and draw it."""
+    from kernelswarm.simulations.final_figures import as_text
+
     result, folder, _ = finished
-    print(_final(result))
+    print(as_text(result, get_terminal_size((100, 24)).columns))
     print(f"\nrun folder  {folder}")
     if figures:
         with _warnings_in_one_line():
@@ -347,35 +348,14 @@ def _show(finished: Finished, figures: bool) -> None:
         print(f"figures     {folder / 'figures'}: {', '.join(path.name for path in drawn)}")
 
 
-def _final(result: Result) -> str:
-    """Return the final figures of a run as aligned lines."""
-    summary, final = result.summary, result.final
-    lines = [("protocol", f"{summary['protocol']} on {summary['topology']}, {summary['nodes']} nodes")]
-    lines.append(("rounds", f"{summary['rounds']:,} in {summary['wall_seconds']:.3g} s"))
-    named = {
-        "risk": "risk",
-        "error": "error",
-        "global_risk": "pooled risk",
-        "global_error": "pooled error",
-        "bayes_error": "Bayes error",
-        "model_order": "model order",
-        "disagreement": "disagreement",
-        "violation": "violation",
-    }
-    known = {**summary["facts"], **final}
-    lines += [(name, f"{known[key]:.4g}") for key, name in named.items() if known.get(key) is not None]
-    ends = summary.get("used_up")
-    if ends is not None and ends["first"] < ends["last"]:
-        lines.append(("own data", f"used up after {ends['first']:,} (first node) to {ends['last']:,} rounds (last)"))
-    fitted = summary["backend"]
-    if "landmarks" in fitted:
-        lines.append(("fitted to", f"{fitted['rows']:,} of {fitted['samples']:,} samples"))
-        lines.append(("regularization", f"{fitted['regularization']:.3g}, chosen by {fitted['chosen_by']}"))
-    rate = summary.get("node_rounds_per_second")
-    if rate is not None:
-        lines.append(("node-rounds/s", f"{rate:,.0f}"))
-    wide = max(len(name) for name, _ in lines)
-    return "\n".join(f"{name:<{wide}}  {value}" for name, value in lines)
+@contextmanager
+def _interruption_in_words() -> Iterator[None]:
+    """Say with a Ctrl-C what is left of the run; typer would make an exit code of it and drop its notes."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        text = "; ".join(["stopped by Ctrl-C", *getattr(stop, "__notes__", [])])
+        raise Interrupted(text, signal.SIGINT, 0) from stop
 
 
 @contextmanager

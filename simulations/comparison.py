@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
+from threadpoolctl import threadpool_limits
 
 from kernelswarm.simulations import parallel
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.network import open_network
 from kernelswarm.simulations.outcome import METRICS, Comparison, Row, Run, gather, run_of
 from kernelswarm.simulations.ray_backend import keep_ray
+from kernelswarm.simulations.rehearsal import rehearse
 from kernelswarm.simulations.result import Result
 from kernelswarm.simulations.run_folder import check_place, free, write
 from kernelswarm.simulations.serial import Serial
@@ -111,6 +114,8 @@ def compare(
     serial = all(isinstance(task.experiment.backend, Serial) for task in tasks)
     count = min(parallel.cores() if jobs is None else jobs, len(tasks)) if serial else 1
     watcher = _Watcher(tasks, observe)
+    if count > 1:
+        _compile(tasks)
     runs: dict[int, Run] = {}
     folder = None if out is None else free(Path(out))
     if folder is not None:
@@ -125,6 +130,9 @@ def compare(
         if folder is not None:
             folder.rmdir()
         raise InputError(runs[0].failure)
+    # With defaults: what two rows differ in without being asked is often one of them.
+    resolved = {task.cell: task.experiment.to_dict() for task in tasks}
+    found = [replace(cell, config=resolved[place]) for place, cell in enumerate(found)]
     comparison = Comparison(tuple(vary), tuple(found), tuple(runs[place] for place in sorted(runs)), folder)
     if folder is not None:
         _publish(comparison, experiment, vary, seeds, folder)
@@ -158,6 +166,14 @@ def _tasks(experiment: Experiment, found: Sequence[Cell], seeds: int) -> Iterato
                 raise InputError(f"{where}: {error}" if where else str(error)) from error
             folder = Path("runs") / slugs[place] / f"seed_{seed}"
             yield _Task(place, ", ".join([*cell.labels, f"seed {seed}"]), built, folder)
+
+
+def _compile(tasks: Sequence[_Task]) -> None:
+    """Compile, once for each learner, what the processes to come would otherwise each compile for themselves."""
+    learners = {task.experiment.to_dict()["learner"]["name"]: task for task in reversed(tasks)}
+    for task in learners.values():
+        with suppress(InputError), threadpool_limits(1):  # a refusal is said of the run that it ends
+            rehearse(open_network(task.experiment).plans, apart=False)
 
 
 class _Watcher:

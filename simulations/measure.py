@@ -15,6 +15,25 @@ Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class Standing:
+    """What is to be known of a node's learner to judge its figures.
+
+    Attributes
+    ----------
+    unchanged : bool
+        Whether the function is the one that it started from: a combination of nothing, or with weights that are all 0.
+    compression_budget : float or None
+        The Hilbert norm that compression of the step to come may lose; None for learners that do not compress.
+    remedy : str
+        The keys to lower where the function grows without bound.
+    """
+
+    unchanged: bool
+    compression_budget: float | None
+    remedy: str
+
+
+@dataclass(frozen=True)
 class Report:
     """One node at one evaluation.
 
@@ -31,6 +50,8 @@ class Report:
         ``h - gamma``, the tolerance gamma and the dual variable mu.
     common : Array
         The function's values at the pooled points, (n, C).
+    standing : Standing
+        What is to be known of the learner.
     """
 
     node: int
@@ -41,6 +62,7 @@ class Report:
     tolerances: Array
     duals: Array
     common: Array
+    standing: Standing
 
 
 def mean_risk(loss: Loss, values: Array, held_out: HeldOut) -> float:
@@ -87,6 +109,7 @@ def report(agent: Agent, evaluated: tuple[tuple[int, NodeSource], ...], pooled: 
         "scalars_sent": float(tally.scalars_sent),
         "rebuilds": float(getattr(agent.state, "rebuilds", 0)),
     }
+    standing = _standing(agent, function)
     samples = agent.samples // len(evaluated)
     for node, source in evaluated:
         held_out = source.held_out(samples)
@@ -97,4 +120,13 @@ def report(agent: Agent, evaluated: tuple[tuple[int, NodeSource], ...], pooled: 
             "error": mean_error(loss, values, held_out),
             **shared,
         }
-        yield Report(node, agent.neighbors, figures, gaps, violation, record.tolerances, record.duals, common)
+        yield Report(node, agent.neighbors, figures, gaps, violation, record.tolerances, record.duals, common, standing)
+
+
+def _standing(agent: Agent, function: Function) -> Standing:
+    budget = getattr(agent.learner, "compression_budget", None)
+    return Standing(
+        unchanged=not np.any(function.weights),
+        compression_budget=None if budget is None else float(budget(agent.state)),
+        remedy=agent.remedy(),
+    )

@@ -15,6 +15,7 @@ from kernelswarm.simulations.variation import Cell, differing
 
 METRICS = (
     "risk",
+    "constant_risk",
     "error",
     "global_risk",
     "global_error",
@@ -50,6 +51,12 @@ class Run:
         Whether it failed because its input was refused, before its first round.
     folder : Path, optional
         Its run folder.
+    digest : str
+        The digest of its models; empty when it failed.
+    verdict : dict of str to str
+        What is wrong with it although it ended well, as in the run's summary.
+    form, step : str
+        Of its protocol; empty where nodes exchange nothing, or where it is not known.
     """
 
     cell: int
@@ -59,6 +66,18 @@ class Run:
     failure: str = ""
     refused: bool = False
     folder: Path | None = None
+    digest: str = ""
+    verdict: Mapping[str, str] = field(default_factory=dict)
+    form: str = ""
+    step: str = ""
+
+    @property
+    def outcome(self) -> tuple[object, ...]:
+        """What two runs have in common that are the same run twice: their models and all figures but the time.
+
+        Models alone may be equal although the data are not, such as those that have learned nothing.
+        """
+        return self.digest, *(repr(value) for name, value in sorted(self.final.items()) if name != "seconds")
 
 
 @dataclass(frozen=True)
@@ -73,9 +92,13 @@ class Row:
         For each of ``METRICS`` and for ``CHANGE`` the mean over the runs that are done and their standard deviation
         (n - 1 in the denominator); NaN where the runs did not measure it, and the deviation of a single run.
     done, failed : int
-        Runs that ended well, and that did not.
+        Runs that ended well, those that are the same counted once, and runs that did not.
     reasons : tuple of str
         Why runs failed, each reason once.
+    equal : tuple of tuples of int
+        Seeds whose runs are the same, models and figures.
+    verdicts : dict of str to (int, str)
+        For each kind of verdict, how many of the runs that are done it is true of, and the first one's sentence.
     """
 
     labels: tuple[str, ...]
@@ -84,6 +107,8 @@ class Row:
     done: int
     failed: int
     reasons: tuple[str, ...]
+    equal: tuple[tuple[int, ...], ...] = ()
+    verdicts: Mapping[str, tuple[int, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -116,6 +141,16 @@ class Comparison:
         """Return the runs of a cell that ended well."""
         return [run for run in self.runs if run.cell == cell and not run.failure]
 
+    def distinct(self, cell: int) -> list[list[Run]]:
+        """Return the runs of a cell that ended well, those with equal models and figures together.
+
+        Seeds that change nothing, such as those of data in a given order, repeat one run: they say nothing of a spread.
+        """
+        found: dict[tuple[object, ...], list[Run]] = {}
+        for place, run in enumerate(self.done(cell)):
+            found.setdefault(run.outcome if run.digest else (place,), []).append(run)
+        return list(found.values())
+
     @property
     def inner(self) -> tuple[int, ...]:
         """The places of the keys whose values are held against one another.
@@ -147,7 +182,8 @@ class Comparison:
         rows = []
         several = len({run.seed for run in self.runs}) > 1
         for place, cell in enumerate(self.cells):
-            done = self.done(place)
+            groups = self.distinct(place)
+            done = [group[0] for group in groups]
             failures = [run.failure for run in self.runs if run.cell == place and run.failure]
             values = {name: np.array([_number(run.final.get(name)) for run in done]) for name in METRICS}
             reference = self.reference(place)
@@ -165,6 +201,8 @@ class Comparison:
                     len(done),
                     len(failures),
                     tuple(dict.fromkeys(failures)),
+                    tuple(tuple(run.seed for run in group) for group in groups if len(group) > 1),
+                    _verdicts(done),
                 )
             )
         return rows
@@ -175,7 +213,8 @@ class Comparison:
         None where fewer than ``fewest`` rows have numbers. Seeds whose data ended earlier cut the others to their
         length.
         """
-        runs = [run for run in self.done(cell) if np.isfinite(run.network.get(column, np.array([np.nan]))).any()]
+        done = [group[0] for group in self.distinct(cell)]
+        runs = [run for run in done if np.isfinite(run.network.get(column, np.array([np.nan]))).any()]
         if not runs:
             return None
         rows = min(len(run.network["round"]) for run in runs)
@@ -183,6 +222,18 @@ class Comparison:
         samples = np.mean([run.network["samples"][:rows] for run in runs], axis=0)
         kept = np.isfinite(values).all(axis=1)
         return Series(samples[kept], values[kept]) if kept.sum() >= max(fewest, 1) else None
+
+    def unfinished(self, cell: int, column: str) -> list[Series]:
+        """Return a column of what each failed run of a cell measured before, over samples; those with some number."""
+        found = []
+        for run in self.runs:
+            if run.cell == cell and run.failure and column in run.network:
+                values = np.asarray(run.network[column], dtype=np.float64)
+                kept = np.isfinite(values)
+                if kept.any():
+                    samples = np.asarray(run.network["samples"], dtype=np.float64)
+                    found.append(Series(samples[kept], values[kept][:, None]))
+        return found
 
 
 def gather(results: Sequence[Result]) -> Comparison:
@@ -201,7 +252,25 @@ def run_of(cell: int, result: Result, folder: Path | None = None, failure: str =
     """Keep of a result what a comparison needs; a failed one has no final figures."""
     failure = failure or (str(result.summary.get("reason") or "it failed") if result.failed else "")
     final = {} if failure else {key: _number(value) for key, value in result.final.items()}
-    return Run(cell, int(result.config.get("seed", 0)), result.network, final, failure, False, folder)
+    summary = result.summary
+    return Run(
+        cell,
+        int(result.config.get("seed", 0)),
+        result.network,
+        final,
+        failure,
+        folder=folder,
+        digest="" if failure else str(summary.get("digest") or ""),
+        verdict={} if failure else result.verdict,
+        form=str(summary.get("form") or ""),
+        step=str(summary.get("step") or ""),
+    )
+
+
+def _verdicts(runs: Sequence[Run]) -> dict[str, tuple[int, str]]:
+    kinds = dict.fromkeys(kind for run in runs for kind in run.verdict)
+    said = {kind: [run.verdict[kind] for run in runs if kind in run.verdict] for kind in kinds}
+    return {kind: (len(sentences), sentences[0]) for kind, sentences in said.items()}
 
 
 def _number(value: float | None) -> float:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 PANELS = 12  # nodes shown one by one at most
 REGIONS = 6
 COLUMNS = 3  # of panels side by side
+ENTRY = 60  # characters in a line of a legend
+TITLE = 12  # characters in an inch of a panel's title
 BAND = "line: mean, band: the middle 80% of the nodes or edges"
 
 
@@ -92,7 +94,15 @@ def draw_comparison(comparison: Comparison, folder: Path) -> list[Path]:
             drawn += [] if path is None else [path]
         measured = cells.measured(comparison)
         if measured:
-            figure, axes = _grid(len(measured), columns=COLUMNS, width=3.6, height=1.0 + 0.32 * len(comparison.cells))
+            names = cells.longest_name(comparison)
+            lines = max(1.0, -(-names // cells.NAME))
+            figure, axes = _grid(
+                len(measured),
+                columns=COLUMNS,
+                width=3.0,
+                height=1.0 + (0.2 + 0.14 * lines) * len(comparison.cells),
+                margin=0.075 * names,
+            )
             for place, (ax, column) in enumerate(zip(axes, measured, strict=True)):
                 cells.dots(ax, comparison, column, named=place % COLUMNS == 0)
             figure.suptitle(cells.caption(comparison, "ticks: the seeds"))
@@ -125,6 +135,7 @@ def _courses(comparison: Comparison, column: str, folder: Path) -> Path | None:
         mine = axes[row * count : (row + 1) * count]
         bounds = [bound for ax, panel in zip(mine, panels, strict=True) for bound in cells.curves(ax, panel, name)]
         for ax in mine:
+            ax.set_title(style.wrapped(ax.get_title(), int(TITLE * figure.get_figwidth() / columns)))
             style.scale(ax, bounds)  # they share an axis, so that what all of them hold decides
             if row:
                 ax.set_title("")
@@ -184,15 +195,15 @@ def _network(result: Result, learned: Learned | None, folder: Path) -> Path | No
     ax = figure.add_subplot()
     nodes, edges = network.draw(ax, result, risks, differences, duals)
     if nodes is not None:
-        figure.colorbar(
-            nodes, ax=ax, location="right", shrink=0.85, label=f"node: {style.column_label('risk', result.config)}"
-        )
+        label = f"node: {style.column_label('risk', result.config)}"
+        style.ticks(figure.colorbar(nodes, ax=ax, location="right", shrink=0.85, label=label))
     if edges is not None:
         label = f"edge: mean square difference {where}" + (
             ", wider where the dual is larger" if any(duals.values()) else ""
         )
-        figure.colorbar(edges, ax=ax, location="bottom", shrink=0.85, aspect=35, label=label)
-    figure.suptitle(_title(result))
+        style.ticks(figure.colorbar(edges, ax=ax, location="bottom", shrink=0.85, aspect=35, label=label))
+    count, lines = result.graph.number_of_edges(), len(network.drawn_edges(result))
+    figure.suptitle(_title(result) + (f"\n{lines:,} of the {count:,} edges are drawn" if lines < count else ""))
     return save(figure, folder / "network.png")
 
 
@@ -243,8 +254,7 @@ def _regions(learned: Learned, stream: Reopened, folder: Path) -> Path:
         regions.regions(ax, learned, node, sides, classes)
         regions.bayes(ax, stream, order.index(node), sides, classes)
         risk = f", risk {style.readable(risks[node])}" if node in risks else ""
-        points = f", {len(learned.points(node))} points" if learned.written_in_points else ""
-        ax.set_title(f"node {names[node]}{risk}{points}")
+        ax.set_title(f"node {names[node]}{risk}, {learned.size(node)}")
         ax.set_xlabel(data.inputs.name(0, "first input"))
         ax.set_ylabel(data.inputs.name(1, "second input"))
     _keep_outer_labels(axes, COLUMNS)
@@ -280,12 +290,12 @@ def _figure(width: float, height: float) -> Figure:
 
 
 def _grid(
-    count: int, columns: int, width: float, height: float, share: bool | Literal["row"] = False
+    count: int, columns: int, width: float, height: float, share: bool | Literal["row"] = False, margin: float = 0.3
 ) -> tuple[Figure, list[Axes]]:
-    """Make ``count`` panels of ``width`` by ``height`` inches, row by row."""
+    """Make ``count`` panels of ``width`` by ``height`` inches, row by row, with a margin for what is beside them."""
     columns = min(columns, count)
     rows = math.ceil(count / columns)
-    figure = _figure(width * columns + 0.3, height * rows + 0.9)
+    figure = _figure(width * columns + margin, height * rows + 0.9)
     grid = figure.subplots(rows, columns, squeeze=False, sharex=bool(share), sharey=share)
     axes = list(grid.ravel())
     for spare in axes[count:]:
@@ -318,8 +328,11 @@ def _entries(axes: Sequence[Axes]) -> dict[str, Any]:
 def _legend(figure: Figure, entries: dict[str, Any]) -> None:
     """Put one legend for all panels under them, in as many columns as fit."""
     if entries:
-        longest = max(len(label) for label in entries)
+        entries = {style.wrapped(label, ENTRY): handle for label, handle in entries.items()}
+        longest = max(len(line) for label in entries for line in label.split("\n"))
         columns = max(1, int(figure.get_figwidth() * 13) // (longest + 8))
+        lines = sum(label.count("\n") + 1 for label in entries) / columns
+        figure.set_figheight(figure.get_figheight() + 0.2 * max(0.0, lines - 3))  # at the cost of no panel
         figure.legend(
             list(entries.values()), list(entries), loc="outside lower center", ncols=min(len(entries), columns)
         )
@@ -339,7 +352,7 @@ def _title(result: Result) -> str:
         *(str(part.get("name", "")).replace("_", " ") for part in (stream, learner)),
         f"seed {config.get('seed', 0)}",
     ]
-    failed = "\nstopped before its last round" if result.failed else ""
+    failed = f"\nfailed after round {result.summary.get('rounds', 0):,}" if result.failed else ""
     if result.summary.get("status") == "unfinished":
         failed = f"\nunfinished, measured until round {result.summary['rounds']:,}"
     return " · ".join(part for part in about if part) + failed

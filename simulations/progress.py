@@ -11,9 +11,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Display
 
+from kernelswarm.simulations.compiling import Compilation, heard
+
 if TYPE_CHECKING:
     from kernelswarm.simulations.comparison import ComparisonProgress
     from kernelswarm.simulations.simulation import Progress
+
+
+WORTH_A_WORD = 2.0
+"""Seconds of compiling after which it is said."""
+
+COMPILING = "compiling, once"
 
 
 @contextmanager
@@ -25,11 +33,13 @@ def watch_run(quiet: bool, console: Console | None = None) -> Iterator[Callable[
     quiet : bool
         Show nothing.
     console : Console, optional
-        Where to show it; nothing is shown where that is no terminal, and the observer is then None.
+        Where to show it; where that is no terminal, only a line is shown when something is compiled, and the observer
+        is None.
     """
     console = Console(stderr=True) if console is None else console
     if quiet or not console.is_terminal:
-        yield None
+        with _compiling_in_a_line(quiet, console):
+            yield None
         return
     columns = (
         TextColumn("{task.description}"),
@@ -42,6 +52,12 @@ def watch_run(quiet: bool, console: Console | None = None) -> Iterator[Callable[
     with Display(*columns, console=console, transient=True) as display:
         task = display.add_task("starting", total=None, pace="", figures="")
         phase = "starting"
+
+        def compiling(compilation: Compilation) -> None:
+            nonlocal phase
+            if compilation.seconds >= WORTH_A_WORD:
+                phase = COMPILING
+                display.update(task, description=f"{phase}: {_compiled(compilation)}", total=None, pace="")
 
         def observe(progress: Progress) -> None:
             nonlocal phase
@@ -60,7 +76,8 @@ def watch_run(quiet: bool, console: Console | None = None) -> Iterator[Callable[
                 figures=figures(progress.row),
             )
 
-        yield observe
+        with heard(compiling):
+            yield observe
 
 
 @contextmanager
@@ -70,7 +87,8 @@ def watch_comparison(
     """Show a comparison's progress on standard error while its runs go on; yields its observer."""
     console = Console(stderr=True) if console is None else console
     if quiet or not console.is_terminal:
-        yield None
+        with _compiling_in_a_line(quiet, console):
+            yield None
         return
     columns = (
         TextColumn("{task.fields[runs]}"),
@@ -81,6 +99,10 @@ def watch_comparison(
     )
     with Display(*columns, console=console, transient=True) as display:
         task = display.add_task("", total=1.0, runs="starting", remaining="", latest="")
+
+        def compiling(compilation: Compilation) -> None:
+            if compilation.seconds >= WORTH_A_WORD:
+                display.update(task, runs=COMPILING, latest=_compiled(compilation))
 
         def observe(progress: ComparisonProgress) -> None:
             failed = f", {progress.failed} failed" if progress.failed else ""
@@ -93,7 +115,8 @@ def watch_comparison(
                 latest=progress.latest,
             )
 
-        yield observe
+        with heard(compiling):
+            yield observe
 
 
 @contextmanager
@@ -101,7 +124,8 @@ def watch_reproduction(quiet: bool, console: Console | None = None) -> Iterator[
     """Show on standard error what a reproduction is doing and how much is done; yields its observer."""
     console = Console(stderr=True) if console is None else console
     if quiet or not console.is_terminal:
-        yield None
+        with _compiling_in_a_line(quiet, console):
+            yield None
         return
     columns = (
         BarColumn(),
@@ -111,7 +135,36 @@ def watch_reproduction(quiet: bool, console: Console | None = None) -> Iterator[
     )
     with Display(*columns, console=console, transient=True) as display:
         task = display.add_task("starting", total=1.0)
-        yield lambda what, share: display.update(task, description=what, completed=share)
+
+        def compiling(compilation: Compilation) -> None:
+            if compilation.seconds >= WORTH_A_WORD:
+                display.update(task, description=f"{COMPILING}: {_compiled(compilation)}")
+
+        with heard(compiling):
+            yield lambda what, share: display.update(task, description=what, completed=share)
+
+
+@contextmanager
+def _compiling_in_a_line(quiet: bool, console: Console) -> Iterator[None]:
+    """Say in one plain line that functions are compiled, once that has taken a while: it may go on for a minute."""
+    said = quiet
+
+    def compiling(compilation: Compilation) -> None:
+        nonlocal said
+        if not said and compilation.seconds >= WORTH_A_WORD:
+            said = True
+            console.print(
+                f"kernelswarm: {COMPILING}: this takes up to a minute or two, and later runs load what is compiled now",
+                highlight=False,
+                soft_wrap=True,
+            )
+
+    with heard(compiling):
+        yield
+
+
+def _compiled(compilation: Compilation) -> str:
+    return f"{compilation.functions} functions, {duration(compilation.seconds)}"
 
 
 def figures(row: object) -> str:

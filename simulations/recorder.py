@@ -1,6 +1,7 @@
 """The reports of an evaluation as rows of the three tables of a run."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ class Recorder:
         Rows of the network's table.
     last : dict of str to float or None
         The last of them.
+    reports : list of Report
+        What the last was made of, without the values at pooled points, which are many.
     """
 
     def __init__(self, network: Network, rule: Rule) -> None:
@@ -55,6 +58,7 @@ class Recorder:
         self._seen = dict.fromkeys(network.graph.nodes, 0.0)  # samples of each node at the evaluation before
         self.evaluations = 0
         self.last: dict[str, float] | None = None
+        self.reports: list[Report] = []
 
     def add(self, round: int, reports: Sequence[Report], seconds: float) -> None:
         """Record one evaluation after ``round`` rounds, ``seconds`` after the first began."""
@@ -87,6 +91,7 @@ class Recorder:
             **({} if self._names is None else {"name": self._names}),
             **{name: [report.figures[name] for report in reports] for name in reports[0].figures},
         }
+        self.reports = [replace(report, common=np.empty((0, 0))) for report in reports]
         network = {name: [value] for name, value in self.last.items()}
         self.evaluations += 1
         self.measurements.add({"nodes": _typed("nodes", nodes), "edges": edges, "network": _typed("network", network)})

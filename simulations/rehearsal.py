@@ -52,11 +52,18 @@ class _Rehearsed:
         """Do nothing."""
 
 
-def rehearse(plans: Sequence[AgentPlan]) -> None:
+def rehearse(plans: Sequence[AgentPlan], apart: bool = True) -> None:
     """Let two nodes of each learner of the network live through some rounds on samples of no meaning.
 
     Twenty processes that start at once would compile the same functions twenty times; after the rehearsal they load
     them. A user's own parts are not rehearsed: they may count their calls, or fail, and are to do so in the simulation.
+
+    Parameters
+    ----------
+    plans : sequence of AgentPlan
+        The network's agents.
+    apart : bool
+        Whether the nodes will live in several processes, so that what carries their messages is compiled too.
     """
     kinds: dict[Learner, AgentPlan] = {}
     for plan in plans:
@@ -64,7 +71,7 @@ def rehearse(plans: Sequence[AgentPlan]) -> None:
             kinds.setdefault(plan.learner, plan)
     for plan in kinds.values():
         with suppress(DivergenceError):
-            _live(plan)
+            _live(plan, apart)
 
 
 def _ours(part: object) -> bool:
@@ -74,7 +81,7 @@ def _ours(part: object) -> bool:
     return type(part).__module__.startswith("kernelswarm.") and all(_ours(entry) for entry in inside)
 
 
-def _live(plan: AgentPlan) -> None:
+def _live(plan: AgentPlan, apart: bool) -> None:
     targets = plan.outputs if plan.learner.loss.task == "regression" else 1
     node, others = plan.neighborhood.node, plan.neighborhood.neighbors[:1]
     pairs = [(node, others), *((other, (node,)) for other in others)]
@@ -99,7 +106,7 @@ def _live(plan: AgentPlan) -> None:
                 steps=1,
             )
         )
-    engine = SerialEngine([[agent] for agent in network])
+    engine = SerialEngine([[agent] for agent in network] if apart else [network])
     engine.run(ROUNDS)
     for _ in range(2):
         engine.report(network[0].source.held_out(0))

@@ -46,7 +46,7 @@ class Result:
     models : dict of str to array
         Of the last round: ``points_<node>`` (M, p) and ``weights_<node>`` (M, C), ``dual_<i>_<j>`` under proximity.
     summary : dict
-        Status, final figures, wall time, versions: what ``summary.json`` holds.
+        Status, verdict, final figures, wall time, versions: what ``summary.json`` holds.
     data : DataDescription
         What the numbers stand for in the data: columns, scaling, class labels, names of the nodes.
     """
@@ -71,7 +71,7 @@ class Result:
 
     @property
     def failed(self) -> bool:
-        """Whether the simulation stopped before its last round; ``summary["reason"]`` says why."""
+        """Whether the simulation broke off, or ended with an absurd risk; ``summary["reason"]`` says why."""
         return self.summary.get("status") == "failed"
 
     @property
@@ -101,3 +101,12 @@ class Result:
         from kernelswarm.simulations.model_loading import load
 
         return load(self, node)
+
+    @property
+    def verdict(self) -> dict[str, str]:
+        """What is wrong with a run that came to its end, a sentence each; empty where nothing is, or where it failed.
+
+        The keys are ``worse_than_constant``, ``nothing_learned`` and ``everything_kept``.
+        """
+        found: dict[str, str] = self.summary.get("verdict") or {}
+        return found

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -157,7 +158,21 @@ def _lived(experiment: Experiment, observe: Observer | None, checkpoints: Checkp
         if isinstance(error.__cause__, EngineError) and checkpoints.last is not None:
             text += f"; {checkpoints.command} goes on from round {checkpoints.last:,}"
         raise SimulationError(text, node=error.node, round=error.round, partial=partial) from error
+    except KeyboardInterrupt as stop:
+        if checkpoints.measured is not None:
+            with suppress(OSError):  # what cannot be written is lost, as with a kill
+                checkpoints.measured.sync()
+            stop.add_note(_left(checkpoints))
+        raise
     return written(result)
+
+
+def _left(checkpoints: Checkpoints) -> str:
+    """Say what there is of a run that was stopped in the middle of a round."""
+    if checkpoints.last is not None:
+        return f"{checkpoints.command} goes on from round {checkpoints.last:,}"
+    folder = checkpoints.folder
+    return f"what was measured until then is in {folder}, and kernelswarm plot {shlex.quote(str(folder))} draws it"
 
 
 def _described(folder: Path, changes: Sequence[str]) -> Experiment:

@@ -16,9 +16,11 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.agent import DivergenceError
+from kernelswarm.simulations import verdict
 from kernelswarm.simulations.batch import BatchBackend
 from kernelswarm.simulations.checkpoint import Checkpoint, refuse_unsaved
 from kernelswarm.simulations.checkpoints import Checkpoints, newest
+from kernelswarm.simulations.compiling import Compilation, heard
 from kernelswarm.simulations.engine import Backend, Engine, EngineError, LostError
 from kernelswarm.simulations.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.experiment import Experiment
@@ -91,21 +93,27 @@ def simulate(
     Interrupted
         When a signal came and a checkpoint is written; without checkpoints, signals do what they always do.
     """
-    with threadpool_limits(1):
-        return _Simulation(experiment, observe or (lambda progress: None), checkpoints).run()
+    with threadpool_limits(1), heard() as compilation:
+        return _Simulation(experiment, observe or (lambda progress: None), checkpoints, compilation).run()
 
 
 class _Simulation:
     def __init__(
-        self, experiment: Experiment, observe: Callable[[Progress], None], checkpoints: Checkpoints | None
+        self,
+        experiment: Experiment,
+        observe: Callable[[Progress], None],
+        checkpoints: Checkpoints | None,
+        compilation: Compilation,
     ) -> None:
         self.experiment = experiment
         self.observe = observe
         self.checkpoints = checkpoints
+        self.compilation = compilation
         self.network: Network = open_network(experiment)
         self.recorder = Recorder(self.network, experiment.protocol)
         self.done = 0
-        self.clock = self.started = 0.0  # when the simulation began, and its first round
+        self.clock = 0.0  # when the simulation began
+        self.started = 0.0  # its first round, by the clock that stands still while functions are compiled
         self.began = datetime.now(UTC).isoformat(timespec="seconds")
         self.backend: Mapping[str, object] = {}
         self.recoveries = 0
@@ -136,6 +144,10 @@ class _Simulation:
             partial = self._result({}, str(failure))
             node = failure.node if isinstance(failure, DivergenceError) else failure.nodes[0]
             raise SimulationError(str(failure), node=node, round=failure.round, partial=partial) from failure
+        failed = verdict.failure(self.recorder.reports, self._baseline())
+        if failed is not None:
+            partial = self._result({}, failed.reason)
+            raise SimulationError(failed.reason, node=failed.node, round=self.done, partial=partial)
         return self._result(functions, None)
 
     def _starting(self, phase: str, done: int, total: int) -> None:
@@ -168,9 +180,13 @@ class _Simulation:
                     return
                 self._run_to_next_stop(engine, asked)
 
+    def _now(self) -> float:
+        """Read a clock that stands still while functions are compiled, which happens once and is no part of a round."""
+        return time.perf_counter() - self.compilation.seconds
+
     def _begin(self, engine: Engine, since: Checkpoint | None) -> None:
         """Go on from a checkpoint, if there is one, and write one otherwise: the run can be resumed from here on."""
-        self.started = time.perf_counter()
+        self.started = self._now()
         self.recorder = Recorder(self.network, self.experiment.protocol)
         self.done = 0
         if since is not None:
@@ -216,9 +232,9 @@ class _Simulation:
         slice_rounds = 1
         while self.done < target:
             rounds = min(slice_rounds, target - self.done)
-            clock = time.perf_counter()
+            clock = self._now()
             engine.run(rounds)
-            spent = time.perf_counter() - clock
+            spent = self._now() - clock
             self.done += rounds
             slice_rounds = max(1, min(8 * slice_rounds, int(SHOW_EVERY * rounds / max(spent, 1e-9))))
             # Before anything is measured, which starts new sums: more rounds may follow than were asked for now.
@@ -230,13 +246,12 @@ class _Simulation:
 
     def _save(self, engine: Engine) -> None:
         assert self.checkpoints is not None
-        now = time.perf_counter()
         folder = self.experiment.folder
         self.checkpoints.write(
             Checkpoint(
                 round=self.done,
-                seconds=now - self.started,
-                wall=now - self.clock,
+                seconds=self._now() - self.started,
+                wall=time.perf_counter() - self.clock,
                 started=self.began,
                 config=self.experiment.to_dict(),
                 folder=None if folder is None else str(folder.resolve()),
@@ -258,7 +273,7 @@ class _Simulation:
 
     def _evaluate(self, engine: Engine) -> None:
         reports = engine.report(self._pooled())
-        self.recorder.add(self.done, reports, time.perf_counter() - self.started)
+        self.recorder.add(self.done, reports, self._now() - self.started)
         self._tell("evaluating")
 
     def _pooled(self) -> HeldOut:
@@ -273,34 +288,54 @@ class _Simulation:
         return pool(sets, limit)
 
     def _tell(self, phase: str) -> None:
-        spent = time.perf_counter() - self.started
+        spent = self._now() - self.started
         rate = self.done / spent if spent > 0.0 else 0.0
         self.observe(Progress(phase, self.done, self.network.rounds, self.recorder.last, rate))
+
+    def _baseline(self) -> verdict.Baseline:
+        """Return what the nodes would reach without learning, on the data of the last evaluation."""
+        network = self.network
+        labels = sorted(network.graph.nodes)
+        first = network.plans[0].learner.loss  # of the one learner of a pooled network
+        losses = dict.fromkeys(labels, first)
+        losses |= {plan.neighborhood.node: plan.learner.loss for plan in network.plans}
+        sources = dict(zip(labels, network.source.nodes, strict=True))
+        return verdict.baseline(self.recorder.reports, sources, losses, network.outputs)
 
     def _result(self, functions: Functions, reason: str | None) -> Result:
         experiment, network = self.experiment, self.network
         models = model_arrays(functions, self._neighbors())
         final = dict(self.recorder.last or {})
+        base = self._baseline()
+        if final:
+            final["constant_risk"] = base.constant
         if functions and experiment.evaluation.rkhs_distance:
             final["rkhs_distance"] = self._distance(functions)
         config = experiment.to_dict()
+        findings = (
+            verdict.findings(self.recorder.reports, base, experiment.protocol, config["learner"])
+            if reason is None
+            else {}
+        )
         spent = final.get("seconds", 0.0)
         summary: dict[str, Any] = {
             "status": "done" if reason is None else "failed",
             "reason": reason,
             "protocol": config["protocol"]["name"],
-            "form": getattr(experiment.protocol, "form", None),
-            "step": getattr(experiment.protocol, "step", None),
+            "form": experiment.protocol.form if experiment.protocol.communicates else None,
+            "step": experiment.protocol.step,
             "topology": config["topology"]["name"],
             "stream": config["stream"]["name"],
             "nodes": network.graph.number_of_nodes(),
             "edges": network.graph.number_of_edges(),
             "rounds": self.done,
             "seed": experiment.seed,
+            "verdict": findings,
             "final": {name: value if math.isfinite(value) else None for name, value in final.items()},
             "used_up": self._used_up(),
             "facts": dict(network.source.facts),
             "wall_seconds": time.perf_counter() - self.clock,
+            "compile_seconds": self.compilation.seconds,
             "node_rounds_per_second": self.done * len(network.source.nodes) / spent
             if spent and not self.offline
             else None,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelswarm.simulations.outcome import CHANGE, METRICS
-from kernelswarm.simulations.variation import NOT_APPLICABLE
+from kernelswarm.simulations.table_notes import MARKS, above, explanation, marks, under
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.comparison import Comparison, Row
@@ -28,8 +28,15 @@ HEADINGS = {
     "scalars_sent": "scalars sent",
     "seconds": "seconds",
 }
-NEUTRAL = {"disagreement", "scalars_sent"}
-"""Columns without a best value: nodes that never talk send least, and equally wrong ones agree."""
+EXACT = (*HEADINGS, "constant_risk")
+"""Columns of the CSV file: the risk of the best constant prediction is the same for many rows."""
+
+RANKED = ("risk", CHANGE, "error", "global_risk", "global_error")
+"""Columns with a best value. Others have none: nodes that never talk send least, equally wrong ones agree, and a small
+model or a short time is worth what it costs in risk."""
+
+
+LATEX_MARKS = {"worse_than_constant": r"\dagger", "nothing_learned": r"\ddagger", "everything_kept": r"\S"}
 
 
 def write(comparison: Comparison, folder: Path) -> list[Path]:
@@ -55,14 +62,12 @@ def replace(path: Path, text: str) -> Path:
 def as_text(comparison: Comparison, width: int = 100) -> str:
     """Return the table in aligned columns; columns that do not fit into ``width`` follow in further blocks.
 
-    The reasons of failed runs stand under it.
+    What all rows share, and where they differ unasked, stands above it; under it the reasons of failed runs, runs that
+    are the same, and what the marks mean.
     """
     rows = comparison.rows()
     labels = _label_columns(comparison, rows)
-    figures = [
-        [heading, *cells]
-        for heading, cells in _figure_columns(comparison, rows, lambda mean, spread, best: pair(mean, spread))
-    ]
+    figures = [[heading, *cells] for heading, cells in _figure_columns(comparison, rows, _plain)]
     figures.append(["runs", *(_count(row) for row in rows)])
     head = sum(_wide(column) + 2 for column in labels)
     blocks: list[list[list[str]]] = [[]]
@@ -71,25 +76,31 @@ def as_text(comparison: Comparison, width: int = 100) -> str:
             blocks.append([])
         blocks[-1].append(column)
     text = "\n\n".join(_aligned(labels, block) for block in blocks)
-    return "\n".join([text, "", *_explanation(rows), *_notes(comparison, rows)]) + "\n"
+    head_lines = above(comparison)
+    lines = [*head_lines, *([""] if head_lines else []), text, "", *explanation(rows), *under(comparison, rows)]
+    return "\n".join(lines) + "\n"
 
 
 def as_csv(comparison: Comparison) -> str:
     """Return all figures at full precision: for each metric a column for its mean and one for its deviation."""
     header = [
         *comparison.keys,
-        *(f"{name}_{kind}" for name in HEADINGS for kind in ("mean", "std")),
+        *(f"{name}_{kind}" for name in EXACT for kind in ("mean", "std")),
         "runs",
+        "equal",
         "failed",
         "reason",
+        "verdict",
     ]
     lines = [
         [
             *row.labels,
-            *(_exact(figures[name]) for name in HEADINGS for figures in (row.mean, row.deviation)),
+            *(_exact(figures[name]) for name in EXACT for figures in (row.mean, row.deviation)),
             str(row.done),
+            str(sum(len(seeds) - 1 for seeds in row.equal)),
             str(row.failed),
             "; ".join(row.reasons),
+            "; ".join(row.verdicts),
         ]
         for row in comparison.rows()
     ]
@@ -98,22 +109,24 @@ def as_csv(comparison: Comparison) -> str:
 
 def runs_csv(comparison: Comparison) -> str:
     """Return the final figures of every single run at full precision."""
-    header = [*comparison.keys, "seed", *METRICS, "folder", "reason"]
+    header = [*comparison.keys, "seed", *METRICS, "digest", "verdict", "folder", "reason"]
     lines = []
     for run in comparison.runs:
         folder = "" if run.folder is None else str(run.folder)
         if run.folder is not None and comparison.folder is not None:
             folder = run.folder.relative_to(comparison.folder).as_posix()
         figures = [_exact(run.final.get(name, math.nan)) for name in METRICS]
-        lines.append([*comparison.cells[run.cell].labels, str(run.seed), *figures, folder, run.failure])
+        said = [run.digest, "; ".join(run.verdict), folder, run.failure]
+        lines.append([*comparison.cells[run.cell].labels, str(run.seed), *figures, *said])
     return comma_separated([header, *lines])
 
 
 def as_markdown(comparison: Comparison) -> str:
     """Return a Markdown table; the best mean of each column under the same circumstances is bold."""
 
-    def cell(mean: float, spread: float, best: bool) -> str:
-        return f"**{pair(mean, spread)}**" if best else pair(mean, spread)
+    def cell(mean: float, spread: float, best: bool, kinds: Sequence[str]) -> str:
+        text = pair(mean, spread)
+        return " ".join([f"**{text}**" if best else text, *(MARKS[kind] for kind in kinds)])
 
     rows = comparison.rows()
     labels = [[markdown(text) for text in column] for column in _label_columns(comparison, rows)]
@@ -124,14 +137,15 @@ def as_markdown(comparison: Comparison) -> str:
     ]
     lines = [f"| {' | '.join(line)} |" for line in zip(*columns, strict=True)]
     rule = "|" + " --- |" * len(labels) + " ---: |" * (len(columns) - len(labels))
-    notes = "".join(f"\n{markdown(note)}\n" for note in _notes(comparison, rows))
-    return "\n".join([lines[0], rule, *lines[1:]]) + "\n" + notes
+    head = "".join(f"{markdown(note)}\n\n" for note in above(comparison))
+    notes = "".join(f"\n{markdown(note)}\n" for note in under(comparison, rows))
+    return head + "\n".join([lines[0], rule, *lines[1:]]) + "\n" + notes
 
 
 def as_latex(comparison: Comparison) -> str:
     """Return a ``tabular`` that needs the package ``booktabs``; the best means are bold as in :func:`as_markdown`."""
 
-    def cell(mean: float, spread: float, best: bool) -> str:
+    def cell(mean: float, spread: float, best: bool, kinds: Sequence[str]) -> str:
         if not math.isfinite(mean):
             return "--"
         center, deviation, exponent = _rounded(mean, spread)
@@ -139,7 +153,8 @@ def as_latex(comparison: Comparison) -> str:
         text += rf" \pm {deviation}" if deviation else ""
         if exponent:
             text = rf"({text}) \times 10^{{{exponent}}}" if deviation else rf"{text} \times 10^{{{exponent}}}"
-        return f"${text}$"
+        said = "".join(LATEX_MARKS[kind] for kind in kinds)
+        return f"${text}^{{{said}}}$" if said else f"${text}$"
 
     rows = comparison.rows()
     labels = [[escape(text) for text in column] for column in _label_columns(comparison, rows)]
@@ -151,7 +166,7 @@ def as_latex(comparison: Comparison) -> str:
     lines = [" & ".join(line) + r" \\" for line in zip(*columns, strict=True)]
     return "\n".join(
         [
-            *(f"% {' '.join(note.split())}" for note in _notes(comparison, rows)),
+            *(f"% {' '.join(note.split())}" for note in [*above(comparison), *under(comparison, rows)]),
             rf"\begin{{tabular}}{{{'l' * len(labels)}{'r' * (len(columns) - len(labels))}}}",
             r"\toprule",
             lines[0],
@@ -203,6 +218,10 @@ def pair(mean: float, deviation: float) -> str:
     return f"({center} ± {spread}){suffix}" if suffix else f"{center} ± {spread}"
 
 
+def _plain(mean: float, deviation: float, best: bool, kinds: Sequence[str]) -> str:
+    return " ".join([pair(mean, deviation), *(MARKS[kind] for kind in kinds)])
+
+
 def _rounded(mean: float, deviation: float) -> tuple[str, str, int]:
     """Return mean and deviation with the same decimals, and the power of ten taken out of both; no deviation is ""."""
     # Equal runs leave a deviation at rounding level, which must not ask for sixteen digits of the mean.
@@ -220,9 +239,13 @@ def _rounded(mean: float, deviation: float) -> tuple[str, str, int]:
 
 
 def _figure_columns(
-    comparison: Comparison, rows: Sequence[Row], cell: Callable[[float, float, bool], str]
+    comparison: Comparison, rows: Sequence[Row], cell: Callable[[float, float, bool, Sequence[str]], str]
 ) -> list[tuple[str, list[str]]]:
-    """Return the columns that hold a number in some row, each with its heading; ``cell`` hears which means are best."""
+    """Return the columns that hold a number in some row, each with its heading.
+
+    ``cell`` hears which means are best, and which verdicts are to be marked at a figure. A risk that has not fallen
+    is no best change.
+    """
     groups: dict[int, list[Row]] = {}
     for place, row in enumerate(rows):
         groups.setdefault(comparison.reference(place), []).append(row)
@@ -231,11 +254,15 @@ def _figure_columns(
         if not any(math.isfinite(row.mean[name]) for row in rows):
             continue
         best: list[Row] = []
-        for alike in groups.values() if name not in NEUTRAL else ():
+        for alike in groups.values() if name in RANKED else ():
             means = [row.mean[name] for row in alike if math.isfinite(row.mean[name])]
-            if len(means) > 1 and min(means) < max(means):
+            if name == CHANGE:
+                best += [row for row in alike if row.mean[name] == min(means, default=0.0) < 0.0]
+            elif len(means) > 1 and min(means) < max(means):
                 best += [row for row in alike if row.mean[name] == min(means)]
-        cells = [cell(row.mean[name], row.deviation[name], any(row is one for one in best)) for row in rows]
+        cells = [
+            cell(row.mean[name], row.deviation[name], any(row is one for one in best), marks(row, name)) for row in rows
+        ]
         columns.append((HEADINGS[name], cells))
     return columns
 
@@ -248,30 +275,9 @@ def _label_columns(comparison: Comparison, rows: Sequence[Row]) -> list[list[str
 
 
 def _count(row: Row) -> str:
-    return f"{row.done} of {row.done + row.failed}" if row.failed else str(row.done)
-
-
-def _notes(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
-    notes = []
-    for row in rows:
-        names = zip(comparison.keys, row.labels, strict=True)
-        cell = ", ".join(f"{key.removesuffix('.name')} = {label}" for key, label in names if label != NOT_APPLICABLE)
-        notes += [f"failed: {cell or 'the experiment'}: {reason}" for reason in row.reasons]
-    return notes
-
-
-def _explanation(rows: Sequence[Row]) -> list[str]:
-    several = any(row.done > 1 for row in rows)
-    lines = ["mean ± standard deviation over seeds"] if several else []
-    lines.append(
-        "risk and error are measured on the nodes' own data, the pooled ones on the data of all nodes together"
-    )
-    if any(math.isfinite(row.mean[CHANGE]) for row in rows):
-        lines.append(
-            "risk change: against the isolated nodes, or else the first row, under the same circumstances and with the "
-            "same seed; negative is better"
-        )
-    return lines
+    same = sum(len(seeds) - 1 for seeds in row.equal)
+    text = f"{row.done} of {row.done + same + row.failed}" if row.failed or same else str(row.done)
+    return f"{text}, {same} equal" if same else text
 
 
 def _wide(column: Sequence[str]) -> int:

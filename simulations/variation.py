@@ -17,6 +17,9 @@ from kernelswarm.simulations.naming import PARTS, find
 from kernelswarm.simulations.parts import kind_of, merge
 from kernelswarm.simulations.wording import join, nearest, shown
 
+MEASURING = ("evaluate_every", "checkpoint_every")
+"""Keys that change when something is looked at, but nothing that is learned: named only where nothing else differs."""
+
 NOT_APPLICABLE = "–"
 """The label of a varied key that a cell's part does not have, such as the penalty of isolated nodes."""
 
@@ -185,6 +188,8 @@ def cells(config: Mapping[str, Any], vary: Mapping[str, Sequence[Any]]) -> list[
 def differing(configs: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the keys in which experiments differ, and for each experiment the labels of its values there.
 
+    When something is measured is left out where other keys tell the experiments apart.
+
     Examples
     --------
     >>> differing([{"rounds": 5, "protocol": {"name": "isolated"}}, {"rounds": 5, "protocol": {"name": "centralized"}}])
@@ -192,6 +197,9 @@ def differing(configs: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], li
     """
     keys = dict.fromkeys(key for config in configs for key in config)
     told = tuple(key for key in keys if any(config.get(key) != configs[0].get(key) for config in configs))
+    essential = tuple(key for key in told if key not in MEASURING)
+    if len({repr([config.get(key) for key in essential]) for config in configs}) == len(configs):
+        told = essential
     columns = []
     for key in told:
         values = [config.get(key, NOT_APPLICABLE) for config in configs]
@@ -265,12 +273,23 @@ def _labels(values: Sequence[Any]) -> list[str]:
             unlabelled = [other for other in values if isinstance(other, Mapping) and "label" not in other]
             alike = [other for other in unlabelled if other.get("name") == value.get("name")]
             words = [str(value["name"])] if "name" in value else []
-            for key in value:
-                if any(other.get(key) != value[key] for other in alike):
-                    inner = _labels([other[key] for other in (value, *alike) if key in other])
-                    words.append(f"{key} = {inner[0]}")
+            words += _differences(value, alike)
             named.append(", ".join(words) or shown(value))
     return named
+
+
+def _differences(table: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say in which keys a table differs from any of the others, in the tables inside it without naming these again."""
+    words: list[str] = []
+    for key, value in table.items():
+        if all(other.get(key) == value for other in others):
+            continue
+        values = [value, *(other[key] for other in others if key in other)]
+        inner: list[str] = []
+        if all(isinstance(one, Mapping) for one in values) and len({one.get("name") for one in values}) == 1:
+            inner = _differences(value, values[1:])
+        words += inner or [f"{key} = {_labels(values)[0]}"]
+    return words
 
 
 def _leaves(table: Mapping[str, Any], above: str, path: str) -> Iterator[tuple[str, list[Any]]]:

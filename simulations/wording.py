@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,6 +20,57 @@ _PLAIN_RULES: dict[Any, str] = {
     str: "a string",
     Path: "the path of a file",
 }
+
+
+SYNONYMS: dict[str, str] = {
+    "mse": "squared",
+    "l2": "squared",
+    "least_squares": "squared",
+    "mean_squared_error": "squared",
+    "quadratic": "squared",
+    "mae": "absolute",
+    "l1": "absolute",
+    "mean_absolute_error": "absolute",
+    "log_loss": "logistic",
+    "binary_cross_entropy": "logistic",
+    "bce": "logistic",
+    "cross_entropy": "multiclass_logistic",
+    "categorical_cross_entropy": "multiclass_logistic",
+    "softmax": "multiclass_logistic",
+    "svm": "hinge",
+    "crammer_singer": "multiclass_hinge",
+    "poisson": "poisson_process",
+    "rbf": "gaussian",
+    "squared_exponential": "gaussian",
+    "se": "gaussian",
+    "exponential": "laplacian",
+    "poly": "polynomial",
+    "dot": "linear",
+    "rff": "random_features",
+    "random_fourier_features": "random_features",
+    "nystrom": "nystroem",
+    "er": "erdos_renyi",
+    "gnp": "erdos_renyi",
+    "rgg": "random_geometric",
+    "geometric": "random_geometric",
+    "watts_strogatz": "small_world",
+    "barabasi_albert": "scale_free",
+    "ba": "scale_free",
+    "cycle": "ring",
+    "line": "path",
+    "chain": "path",
+    "full": "complete",
+    "fully_connected": "complete",
+    "lattice": "grid",
+    "tree": "balanced_tree",
+    "local": "isolated",
+    "none": "isolated",
+    "independent": "isolated",
+    "central": "centralized",
+    "csv": "file",
+    "mnist": "idx",
+}
+"""Other usual names of parts, in lower case with underscores, and what they are called here."""
 
 
 def join(path: str, key: str) -> str:
@@ -59,8 +111,21 @@ def _toml(value: Any) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a half sentence with the known name nearest to a mistyped one, empty when none is near."""
-    found = get_close_matches(name.lower(), list(known), n=1)
+    """Return a half sentence with the known name that is meant by another usual one, or nearest to a mistyped one.
+
+    Empty when there is none.
+
+    Examples
+    --------
+    >>> nearest("MSE", ["squared", "absolute"])
+    '; did you mean "squared"?'
+    >>> nearest("squarred", ["squared", "absolute"])
+    '; did you mean "squared"?'
+    """
+    known = list(known)
+    lower = name.lower()
+    meant = SYNONYMS.get(re.sub(r"[\s-]+", "_", lower), "")
+    found = [meant] if meant in known else get_close_matches(lower, known, n=1)
     return f'; did you mean "{found[0]}"?' if found else ""
 
 

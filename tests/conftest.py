@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 
 os.environ["MPLBACKEND"] = "Agg"  # before anything imports pyplot; subprocesses inherit it
@@ -15,6 +16,7 @@ import scipy.linalg  # noqa: F401  its BLAS must be loaded to be limited below
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
+from kernelswarm.simulations import progress
 from kernelswarm.simulations.semaphores import made_by, remove
 
 settings.register_profile(
@@ -27,6 +29,14 @@ settings.load_profile("suite")
 def one_blas_thread() -> Iterator[None]:
     """Products of matrices have the same bits on every machine only when one thread adds them up."""
     with threadpool_limits(limits=1):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def silent_compilation() -> Iterator[None]:
+    """What commands print does not depend on whether an earlier test has compiled what they call."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(progress, "WORTH_A_WORD", math.inf)
         yield
 
 

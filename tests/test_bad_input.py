@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.naming import PARTS, find
+from kernelswarm.simulations.wording import SYNONYMS
 from tests.command_line import SMALL, Command, commands
 
 MODULES = {
@@ -55,6 +58,8 @@ CHANGES = [
     ("learner.kernel.bandwith=1", "learner.kernel.bandwith = 1 is not a key of gaussian", 'did you mean "bandwidth"?'),
     ("learner.loss.threshold=1", "learner.loss.threshold = 1 is not a key of squared", "(it has no keys)"),
     ("learner.budget={epsilon=1,parsimony=1}", "learner.budget.parsimony = 1 is not a key of epsilon", ""),
+    ("learner.loss=mse", "learner.loss", 'did you mean "squared"?'),
+    ("learner.kernel.name=rbf", "learner.kernel", 'did you mean "gaussian"?'),
     ("learner.budget={epsilom=1}", "names no budget", 'did you mean "epsilon"?'),
     ("learner.step_size={initial=1}", "learner.step_size.initial = 1 is not a key of constant", ""),
     ("protocol.penalti=1", "protocol.penalti = 1 is not a key of consensus", 'did you mean "penalty"?'),
@@ -287,3 +292,17 @@ def test_data_with_a_hole_is_refused_with_its_place(call: Command) -> None:
 def test_small_file_itself_is_fine(call: Command) -> None:
     assert tomllib.loads(SMALL)
     assert call("check", "small.toml").code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "meant"), [(n, k, m) for n, m in SYNONYMS.items() for k in PARTS if m in PARTS[k]]
+)
+def test_other_usual_names_of_a_part_lead_to_ours(name: str, kind: str, meant: str) -> None:
+    for spelled in (name, name.upper(), name.replace("_", "-")):
+        with pytest.raises(InputError, match=f'is not the name of a {kind}; did you mean "{meant}"'):
+            find(kind, spelled, kind)
+
+
+def test_every_synonym_means_a_part_and_is_none() -> None:
+    names = {name for table in PARTS.values() for name in table}
+    assert set(SYNONYMS.values()) <= names

@@ -113,7 +113,7 @@ def test_rows_of_a_file_count_once_however_many_epochs_there_are(tmp_path: Path,
 
 
 def test_rounds_end_before_the_data_does(tmp_path: Path, fitted: list[Any]) -> None:
-    stream = written(tmp_path)
+    stream = {**written(tmp_path), "order": "file"}
     simulate(experiment(stream=stream, rounds=5))
     with np.load(tmp_path / "data.npz") as data:
         nodes = [data["x"][data["node"] == node] for node in (0, 1, 2, 7)]

@@ -13,10 +13,13 @@ import pytest
 from rich.console import Console
 
 from kernelswarm.simulations import progress, running
+from kernelswarm.simulations.checkpoints import Checkpoints
 from kernelswarm.simulations.errors import SimulationError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.parts import PARTS
+from kernelswarm.simulations.result import Result
 from kernelswarm.simulations.run_folder import FILES, read
+from kernelswarm.simulations.simulation import Progress, simulate
 from tests.command_line import SMALL, Command, commands
 
 DIVERGING = [
@@ -103,6 +106,30 @@ def test_interruption_is_one_line_and_writes_nothing(call: Command, monkeypatch:
     answer = call("run", "small.toml")
     assert (answer.code, answer.out, answer.err) == (130, "", "kernelswarm: stopped by Ctrl-C\n")
     assert [path.name for path in Path().iterdir()] == ["small.toml"]
+
+
+@pytest.mark.parametrize("every", [0, 10])
+def test_interruption_says_what_is_left_of_the_run(call: Command, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
+    def interrupted(experiment: Experiment, observe: object, checkpoints: Checkpoints) -> Result:
+        def stop(progress: Progress) -> None:
+            if progress.phase == "evaluating":
+                raise KeyboardInterrupt
+
+        return simulate(experiment, stop, checkpoints)
+
+    monkeypatch.setattr(running, "simulate", interrupted)
+    answer = call("run", "small.toml", "--out", "a run", "--set", f"checkpoint_every={every}")
+    assert (answer.code, answer.out) == (130, "")
+    assert not Path("a run/summary.json").exists()
+    said = answer.err.splitlines()[-1]
+    if every:
+        assert "stopped by Ctrl-C; kernelswarm resume 'a run' goes on from round " in said
+        assert Path("a run/checkpoints").is_dir()
+    else:
+        assert said.endswith(
+            "stopped by Ctrl-C; what was measured until then is in a run, and kernelswarm plot 'a run' draws it"
+        )
+        assert len(read("a run", partial=True).network["round"]) == 1
 
 
 def test_compare_prints_its_table_and_writes_all(call: Command) -> None:

@@ -308,7 +308,7 @@ def test_nodes_do_not_cover_one_another(spread: float) -> None:
     assert apart.min() > 0.9 * width
 
 
-def test_many_nodes_are_smaller_dots_of_the_same_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_nodes_are_dots_without_rims_of_the_same_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     result = believable(nodes=9)
     risks = {node: 0.1 * node for node in range(8)}  # and one without
 
@@ -322,7 +322,8 @@ def test_many_nodes_are_smaller_dots_of_the_same_colours(monkeypatch: pytest.Mon
     many = drawn()
     assert np.array_equal(many.get_facecolors(), few.get_facecolors())
     assert len(np.unique(np.asarray(few.get_facecolors()), axis=0)) == 9
-    assert many.get_sizes()[0] < few.get_sizes()[0]
+    assert np.all(few.get_linewidths() > 0.0)
+    assert np.all(many.get_linewidths() == 0.0)
 
 
 def test_of_many_functions_some_are_drawn(

@@ -24,6 +24,14 @@ COLUMNS = ("risk", "error", "global_risk", "global_error", "model_order", "disag
 """The quantities drawn against samples; each is one file."""
 
 MARKERS = 8  # on each curve
+NAME = 36  # characters of a cell's name in a line beside its dots
+
+
+def longest_name(comparison: Comparison) -> int:
+    """Return the characters of the longest line of a cell's name beside its dots."""
+    every = range(len(comparison.keys))
+    names = [label(comparison, cell.labels, every) or cell.protocol for cell in comparison.cells]
+    return max((len(line) for name in names for line in style.wrapped(name, NAME).split("\n")), default=0)
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,13 @@ class Curve:
 
     label: str
     stroke: Stroke
-    series: Series
+    series: Series | None  # over the seeds; None where all runs failed
+    unfinished: tuple[Series, ...] = ()  # what each failed run measured before
+
+    @property
+    def courses(self) -> tuple[Series, ...]:
+        """All that there is to draw."""
+        return self.unfinished if self.series is None else (self.series, *self.unfinished)
 
 
 @dataclass(frozen=True)
@@ -46,7 +60,7 @@ class Panel:
 
 def cell_strokes(comparison: Comparison) -> list[Stroke]:
     """Return the stroke of each cell; cells that differ only in their panel have the same one."""
-    inner = comparison.inner
+    inner, _ = _grouping(comparison)
     names = [label(comparison, cell.labels, inner) for cell in comparison.cells]
     distinct = list(dict.fromkeys(names))
     protocols = [comparison.cells[names.index(name)].protocol for name in distinct]
@@ -72,27 +86,42 @@ def panels(comparison: Comparison, column: str) -> list[Panel]:
     What was measured once, such as a batch solution, stands beside curves only: a panel of such cells alone shows
     nothing.
     """
-    inner = comparison.inner
-    outer = [place for place in range(len(comparison.keys)) if place not in inner]
+    inner, outer = _grouping(comparison)
     strokes = cell_strokes(comparison)
     gathered: dict[str, list[Curve]] = {}
     configs: dict[str, Mapping[str, Any]] = {}
     for place, cell in enumerate(comparison.cells):
         series = comparison.series(place, column, fewest=1)
-        if series is None or (column == "disagreement" and not np.any(series.values)):
+        unfinished = tuple(comparison.unfinished(place, column))
+        courses = [one for one in (series, *unfinished) if one is not None]
+        if not courses or (column == "disagreement" and not any(np.any(one.values) for one in courses)):
             continue
         title = label(comparison, cell.labels, outer)
         runs = [run for run in comparison.runs if run.cell == place]
         failed = sum(bool(run.failure) for run in runs)
         name = label(comparison, cell.labels, inner) or cell.protocol
-        name += f" ({failed} of {len(runs)} failed)" if failed else ""
-        gathered.setdefault(title, []).append(Curve(name, strokes[place], series))
+        if failed:
+            name += " (failed)" if failed == len(runs) else f" ({failed} of {len(runs)} failed)"
+        gathered.setdefault(title, []).append(Curve(name, strokes[place], series, unfinished))
         configs.setdefault(title, cell.config)
     return [
         Panel(title, configs[title], tuple(found))
         for title, found in gathered.items()
-        if any(len(curve.series.samples) > 1 for curve in found)
+        if any(len(course.samples) > 1 for curve in found for course in curve.courses)
     ]
+
+
+def _grouping(comparison: Comparison) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the places of the keys whose values share a panel, and of those that make panels.
+
+    Where each panel would hold a single curve, as with runs that have little in common, they all share one.
+    """
+    inner = comparison.inner
+    outer = tuple(place for place in range(len(comparison.keys)) if place not in inner)
+    titles = {label(comparison, cell.labels, outer) for cell in comparison.cells}
+    if outer and len(titles) == len(comparison.cells):
+        return tuple(range(len(comparison.keys))), ()
+    return inner, outer
 
 
 def caption(comparison: Comparison, also: str = "") -> str:
@@ -117,12 +146,17 @@ def _shared(comparison: Comparison, part: str, key: str) -> str | None:
 def curves(axes: Axes, panel: Panel, column: str) -> list[Array]:
     """Draw each cell's mean over seeds in a band of one standard deviation on either side; return the bands.
 
-    What was measured once is a horizontal line.
+    What was measured once is a horizontal line. Failed runs are drawn, thin and dashed, as far as they were measured,
+    and end in a cross: those that grow without bound end at twice the highest of the others, which would else be a flat
+    line.
     """
     bounds = []
-    ends = [bound for curve in panel.curves for bound in curve.series.samples[[0, -1]] if len(curve.series.samples) > 1]
+    courses = [course for curve in panel.curves for course in curve.courses if len(course.samples) > 1]
+    ends = [bound for course in courses for bound in course.samples[[0, -1]]]
     for place, curve in enumerate(panel.curves):
         series, stroke = curve.series, curve.stroke
+        if series is None:
+            continue
         if len(series.samples) == 1:
             span = np.array([min(ends), max(ends)])
             series = Series(span, np.repeat(series.values, 2, axis=0))
@@ -143,10 +177,34 @@ def curves(axes: Axes, panel: Panel, column: str) -> list[Array]:
             markevery=(place * step // max(len(panel.curves), 1), step),  # side by side where curves coincide
             label=curve.label,
         )
+    ceiling = 2.0 * max((float(bound.max()) for bound in bounds), default=np.inf)
+    for curve in panel.curves:
+        for place, failed in enumerate(curve.unfinished):
+            name = curve.label if curve.series is None and place == 0 else None
+            bounds.append(_failed(axes, failed, curve.stroke, ceiling, name))
     axes.set_title(panel.title)
     axes.set_xlabel(style.column_label("samples", dict(panel.config)))
     axes.set_ylabel(style.column_label(column, dict(panel.config)))
     return bounds
+
+
+def _failed(axes: Axes, series: Series, stroke: Stroke, ceiling: float, name: str | None) -> Array:
+    """Draw what a failed run measured until it exceeds the ceiling, and return what is drawn."""
+    values = series.mean
+    beyond = np.flatnonzero(values > ceiling)
+    shown = np.minimum(values[: beyond[0] + 1 if len(beyond) else None], ceiling)
+    axes.plot(
+        series.samples[: len(shown)],
+        shown,
+        color=stroke.color,
+        linestyle=(0, (2, 2)),
+        linewidth=1.1,
+        marker="x",
+        markersize=6,
+        markevery=[len(shown) - 1],
+        label=name,
+    )
+    return np.asarray(shown, dtype=np.float64)
 
 
 def measured(comparison: Comparison) -> list[str]:
@@ -183,6 +241,6 @@ def dots(axes: Axes, comparison: Comparison, column: str, named: bool) -> None:
             axes.set_xlim(left=-0.04 * axes.get_xlim()[1])  # room for the marker of a zero
     axes.set_ylim(len(rows) - 0.5, -0.5)
     every = range(len(comparison.keys))
-    names = [label(comparison, cell.labels, every) or cell.protocol for cell in comparison.cells]
+    names = [style.wrapped(label(comparison, cell.labels, every) or cell.protocol, NAME) for cell in comparison.cells]
     axes.set_yticks(range(len(rows)), names if named else [""] * len(rows))
     axes.set_xlabel(style.column_label(column, dict(comparison.cells[0].config)))

@@ -39,7 +39,12 @@ def own_and_pooled(axes: Axes, result: Result, column: str) -> bool:
     if pooled is not None:
         _banded(axes, pooled, style.GREY, "--", "pooled data", alpha=0.25)
     if drawn:
-        style.scale(axes, [series.quantiles()[0] for series in drawn] + [series.quantiles()[1] for series in drawn])
+        bounds = [series.quantiles()[0] for series in drawn] + [series.quantiles()[1] for series in drawn]
+        constant = result.final.get("constant_risk") if column == "risk" and own is not None else None
+        if constant is not None:
+            axes.axhline(constant, color=style.BLACK, linestyle=":", linewidth=1.0, label="best constant, own data")
+            bounds.append(np.array([constant]))
+        style.scale(axes, bounds)
         axes.set_xlabel(style.column_label("samples", result.config))
         axes.set_ylabel(style.column_label(column, result.config))
     return bool(drawn)

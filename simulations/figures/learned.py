@@ -70,6 +70,12 @@ class Learned:
         """Return the dictionary of a node, (M, p); none where its function is written in features."""
         return dictionary(self.function(node))
 
+    def size(self, node: int) -> str:
+        """Return what the function of a node is a combination of: "12 points", or "50 features"."""
+        function = self.function(node)
+        kind = "point" if hasattr(function, "points") else "feature"
+        return f"{function.order} {kind}{'' if function.order == 1 else 's'}"
+
     def weights(self, node: int) -> Array:
         """Return the weights of a node, one row for each point or feature, (M, C)."""
         return self.function(node).weights

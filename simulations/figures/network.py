@@ -25,7 +25,9 @@ Edge = tuple[int, int]
 SIDE = 270.0  # points, of the square that the network is drawn into
 LABELLED = 60  # nodes; more labels than these would cover one another
 FITTING = 4  # characters of a node's name; longer names stand below the node
-CROWD = 2000  # nodes; more of them are small dots, or they would cover the page
+CROWD = 400  # nodes; more of them are small dots without rims, or they would cover the page
+THREADS = 400  # edges; more are thinner and let one another through
+DRAWN = 4000  # edges at most; of more, an even selection is drawn
 
 
 def final_risks(result: Result) -> dict[int, float]:
@@ -61,6 +63,14 @@ def model_differences(learned: Learned) -> dict[Edge, float]:
     return found
 
 
+def drawn_edges(result: Result) -> list[Edge]:
+    """Return the edges that are drawn, sorted: all, or of more than ``DRAWN`` an even selection."""
+    edges = sorted((min(edge), max(edge)) for edge in result.graph.edges)
+    if len(edges) <= DRAWN:
+        return edges
+    return [edges[place] for place in np.linspace(0, len(edges) - 1, DRAWN).round().astype(int)]
+
+
 def draw(
     axes: Axes, result: Result, risks: dict[int, float], differences: dict[Edge, float], duals: dict[Edge, float]
 ) -> tuple[ScalarMappable | None, ScalarMappable | None]:
@@ -72,11 +82,11 @@ def draw(
     from matplotlib.cm import ScalarMappable
     from matplotlib.collections import LineCollection
 
-    size = 320 if len(result.graph) <= 30 else max(30, 5000 // len(result.graph))
     crowded = len(result.graph) > CROWD
-    area, thin = (max(0.2, 30.0 * CROWD / len(result.graph)), 0.3) if crowded else (float(size), 1.0)
+    area = 320.0 if len(result.graph) <= 30 else max(5000.0, min(30.0 * len(result.graph), 12000.0)) / len(result.graph)
     places = _apart(positions(result.graph), area)
-    edges = sorted((min(e), max(e)) for e in result.graph.edges)
+    edges = drawn_edges(result)
+    thin = min(1.0, (THREADS / max(len(edges), 1)) ** 0.5)
     strongest = max(duals.values(), default=0.0)
     widths = [thin * (1.5 + (3.0 * duals.get(edge, 0.0) / strongest if strongest > 0 else 0.0)) for edge in edges]
     # From light to dark, but not so light that a small value vanishes into the page.
@@ -87,6 +97,7 @@ def draw(
     edge_scale, node_scale = _norm(differences), _norm(risks)
     lines = np.array([(places[i], places[j]) for i, j in edges]).reshape(-1, 2, 2)
     edge_colors = _colors(edge_map, edge_scale, differences, edges, style.GREY)
+    edge_colors[:, 3] *= max(0.2, thin)
     axes.add_collection(LineCollection(list(lines), colors=edge_colors, linewidths=widths, zorder=1))
     nodes = sorted(places)
     faces = _colors(node_map, node_scale, risks, nodes, style.lighter(style.GREY, 0.5))
@@ -113,7 +124,7 @@ def draw(
                 ha="center",
                 va="center" if inside else "top",
                 color="white" if inside and luminance < 0.55 else "black",
-                fontsize=8 if size > 200 else 6,
+                fontsize=8 if area > 200 else 6,
                 zorder=3,
             )
     axes.margins(0.08)

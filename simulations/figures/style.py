@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colorbar import Colorbar
 
 Array = npt.NDArray[np.float64]
 
@@ -139,6 +141,20 @@ def scale(axes: Axes, values: Iterable[Array], axis: str = "y") -> None:
         axes.set_ylim(bottom=0) if axis == "y" else axes.set_xlim(left=0)
 
 
+def ticks(bar: Colorbar) -> None:
+    """Mark a logarithmic colour bar at 1, 2 and 5 times the powers of ten, in numbers that leave one another room."""
+    from matplotlib.colors import LogNorm
+
+    if not isinstance(bar.norm, LogNorm) or bar.norm.vmin is None or bar.norm.vmax is None:
+        return
+    low, high = float(bar.norm.vmin), float(bar.norm.vmax)
+    steps = (1.0, 2.0, 5.0) if high / low < 1e3 else (1.0,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    places = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+    bar.set_ticks(places, labels=[f"{place:.4g}" for place in places])
+    bar.minorticks_off()
+
+
 def readable(value: float) -> str:
     """Write a number for a title or a legend: three significant digits, thousands with commas."""
     if not np.isfinite(value):
@@ -148,6 +164,11 @@ def readable(value: float) -> str:
     if 1e4 <= abs(value) < 1e7:
         return f"{value:,.0f}"
     return f"{value:.2e}"
+
+
+def wrapped(text: str, width: int) -> str:
+    """Break a long text into lines of at most ``width`` characters, between words where there are any."""
+    return textwrap.fill(text, width, break_on_hyphens=False)
 
 
 def task(config: dict[str, Any]) -> str:

@@ -1,0 +1,85 @@
+"""The compilation of our own functions, which happens once on a machine: heard of as it goes on, and timed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class Compilation:
+    """What has been compiled since it is listened to; functions that are loaded from the disk do not count.
+
+    Attributes
+    ----------
+    functions : int
+        How many functions have been compiled, those inside others included.
+    """
+
+    def __init__(self, tell: Callable[[Compilation], None] | None = None) -> None:
+        self.functions = 0
+        self._tell = tell
+        self._thread = threading.get_ident()
+        self._depth = 0
+        self._began = self._done = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """The time that it has taken so far, also of one that goes on."""
+        return self._done + (time.perf_counter() - self._began if self._depth else 0.0)
+
+    def begin(self) -> None:
+        """Note that a function is being compiled, perhaps inside another one."""
+        if threading.get_ident() != self._thread:
+            return
+        if not self._depth:
+            self._began = time.perf_counter()
+        self._depth += 1
+        self._speak()
+
+    def end(self) -> None:
+        """Note that it is done."""
+        if threading.get_ident() != self._thread:
+            return
+        self.functions += 1
+        if self._depth == 1:
+            self._done = self.seconds
+        self._depth -= 1
+        self._speak()
+
+    def _speak(self) -> None:
+        if self._tell is not None:
+            self._tell(self)
+
+
+@contextmanager
+def heard(tell: Callable[[Compilation], None] | None = None) -> Iterator[Compilation]:
+    """Listen to what numba compiles in this thread.
+
+    Numba announces a compilation only after it has looked for the function in its cache on the disk, so that a function
+    that is loaded is none.
+
+    Parameters
+    ----------
+    tell : callable, optional
+        Hears of the compilation whenever a function begins or is done.
+
+    Yields
+    ------
+    Compilation
+        What has been compiled since.
+    """
+    from numba.core import event
+
+    compilation = Compilation(tell)
+
+    class Listener(event.Listener):
+        def on_start(self, event: event.Event) -> None:
+            compilation.begin()
+
+        def on_end(self, event: event.Event) -> None:
+            compilation.end()
+
+    with event.install_listener("numba:compile", Listener()):
+        yield compilation

@@ -1,0 +1,186 @@
+"""What stands above and under a comparison's table, and what counts as one run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernelswarm.simulations import tables
+from kernelswarm.simulations.comparison import compare
+from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.outcome import METRICS, Comparison, Run
+from kernelswarm.simulations.table_notes import above, differing_keys, under
+from kernelswarm.simulations.variation import Cell
+
+TABLE: dict[str, Any] = {
+    "rounds": 60,
+    "evaluate_every": 30,
+    "topology": {"name": "ring", "nodes": 4},
+    "stream": {"name": "sine_regression"},
+    "learner": {
+        "name": "polk",
+        "step_size": 0.5,
+        "kernel": {"name": "gaussian", "bandwidth": 0.2},
+        "budget": {"parsimony": 0.03},
+    },
+    "protocol": {"name": "consensus"},
+    "evaluation": {"local_samples": 20, "global_samples": 40},
+}
+
+
+def rows_of(risks: list[list[float]], **changes: Any) -> Comparison:
+    """One cell for each list of risks, the first of isolated nodes; everything else is alike."""
+    protocols = ["isolated", "consensus", "proximity"]
+    runs = [
+        Run(place, seed, final=dict.fromkeys(METRICS, 1.0) | {"risk": risk}, digest=f"{place} {seed}", **changes)
+        for place, found in enumerate(risks)
+        for seed, risk in enumerate(found)
+    ]
+    cells = tuple(Cell((name,), {"protocol": {"name": name}}) for name in protocols[: len(risks)])
+    return Comparison(("protocol.name",), cells, tuple(runs))
+
+
+def column(found: Comparison, heading: str) -> list[str]:
+    lines = [line for line in tables.as_markdown(found).splitlines() if line.startswith("|")]
+    place = [cell.strip() for cell in lines[0].strip("|").split("|")].index(heading)
+    return [line.strip("|").split("|")[place].strip() for line in lines[2:]]
+
+
+def test_a_risk_change_for_the_worse_is_never_best() -> None:
+    assert [cell.startswith("**") for cell in column(rows_of([[1.0, 2.0], [1.2, 2.3], [1.5, 2.6]]), "risk change")] == [
+        False,
+        False,
+        False,
+    ]
+    better = column(rows_of([[1.0, 2.0], [1.2, 2.3], [0.5, 1.6]]), "risk change")
+    assert [cell.startswith("**") for cell in better] == [False, False, True]
+
+
+def test_only_risks_and_errors_have_a_best_value() -> None:
+    found = rows_of([[1.0], [2.0]])
+    runs = tuple(replace(run, final=dict.fromkeys(METRICS, 1.0 + run.cell)) for run in found.runs)
+    found = replace(found, runs=runs)
+    for name, heading in tables.HEADINGS.items():
+        if name != "risk_change":
+            marked = any(cell.startswith("**") for cell in column(found, heading))
+            assert marked == (name in ("risk", "error", "global_risk", "global_error")), name
+
+
+# Runs that are the same
+
+
+def test_runs_with_equal_models_and_figures_count_once_and_have_no_spread() -> None:
+    found = rows_of([[1.0, 1.0, 1.0], [2.0, 3.0, 2.5]])
+    same = [replace(run, digest="same", final={**run.final, "seconds": run.seed}) for run in found.runs[:3]]
+    found = replace(found, runs=(*same, *found.runs[3:]))
+    first, second = found.rows()
+    assert (first.done, first.equal) == (1, ((0, 1, 2),))
+    assert math.isnan(first.deviation["risk"])
+    assert (second.done, second.equal) == (3, ())
+    assert second.mean["risk_change"] == pytest.approx(np.mean([1.0, 2.0, 1.5]))  # each seed has its reference still
+    assert "equal: protocol = isolated: the runs with seeds 0, 1, 2 are the same" in tables.as_text(found)
+    assert column(found, "runs") == ["1 of 3, 2 equal", "3"]
+    lines = list(csv.DictReader(io.StringIO(tables.as_csv(found))))
+    assert [(line["runs"], line["equal"]) for line in lines] == [("1", "2"), ("3", "0")]
+
+
+def test_equal_models_with_other_figures_are_other_runs() -> None:
+    found = rows_of([[1.0, 1.5]])  # both have learned nothing, on other data
+    found = replace(found, runs=tuple(replace(run, digest="empty") for run in found.runs))
+    assert (found.rows()[0].done, found.rows()[0].equal) == (2, ())
+
+
+def test_seeds_that_change_nothing_are_said_under_the_table(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    data = {"x": random.normal(size=(200, 1)), "y": random.normal(size=(200, 1)), "node": np.arange(200) % 4}
+    np.savez(tmp_path / "data.npz", **data)
+    stream = {"name": "file", "path": str(tmp_path / "data.npz")}
+    protocol = {"name": "isolated"}
+    table = {**TABLE, "rounds": 30, "stream": stream, "protocol": protocol}
+    found = compare(Experiment.from_dict(table), {"protocol.name": ["isolated"]}, seeds=2, jobs=1)
+    digests = {run.digest for run in found.runs}
+    distinct = len({run.outcome for run in found.runs})
+    assert all(digests)
+    assert found.rows()[0].done == distinct
+    assert ("equal: " in tables.as_text(found)) == (distinct == 1)
+
+
+# The step, and keys that differ unasked
+
+
+def test_one_step_form_is_said_above_the_table() -> None:
+    vary = {"protocol": [{"name": "isolated", "step": "implicit"}, {"name": "consensus", "step": "implicit"}]}
+    found = compare(Experiment.from_dict(TABLE), vary, jobs=1)
+    form = found.runs[1].form
+    assert above(found)[0] == f"all rows: step = implicit, form = {form} where nodes communicate"
+    for text in (tables.as_text(found), tables.as_markdown(found).replace("\\_", "_"), tables.as_latex(found)):
+        assert text.index("step = implicit") < text.index("isolated")
+
+
+def test_rows_that_differ_in_a_key_that_is_not_compared_are_warned_of() -> None:
+    vary = {"protocol": [{"name": "isolated", "step": "explicit"}, {"name": "consensus", "step": "implicit"}]}
+    found = compare(Experiment.from_dict({**TABLE, "learner": {**TABLE["learner"], "step_size": 0.2}}), vary, jobs=1)
+    warning = 'warning: rows differ in protocol.step, which is not compared: "explicit" in isolated; "implicit" in'
+    assert warning in tables.as_text(found)
+    assert "step = " not in above(found)[0]
+
+
+@pytest.mark.parametrize(
+    ("vary", "keys"),
+    [
+        ({"protocol.name": ["isolated", "consensus"]}, set()),
+        ({"protocol": [{"name": "consensus", "penalty": 0.1}, {"name": "consensus", "penalty": 0.2}]}, set()),
+        ({"protocol.penalty": [0.1, 0.2], "learner.step_size": [0.1, 0.2]}, set()),
+        ({"learner.kernel.name": ["gaussian", "laplacian"]}, set()),
+        ({"learner": [{"name": "polk", "batch_size": 2}, {"name": "ogd", "batch_size": 1}]}, {"learner.batch_size"}),
+        ({"topology": [{"name": "ring", "nodes": 4}, {"name": "path", "nodes": 5}]}, {"topology.nodes"}),
+    ],
+    ids=["names", "values of one part", "keys", "inner names", "learners", "networks"],
+)
+def test_keys_that_are_compared_are_not_warned_of(vary: dict[str, list[Any]], keys: set[str]) -> None:
+    protocol = {"name": "consensus", "step": "implicit"}
+    found = compare(Experiment.from_dict({**TABLE, "rounds": 2, "protocol": protocol}), vary, jobs=1)
+    unasked = set(differing_keys(found))
+    if "learner" in vary:  # defaults of the two learners may differ besides
+        assert keys <= unasked
+    else:
+        assert unasked - {"protocol.step", "protocol.form"} == keys
+
+
+# Verdicts
+
+
+def test_a_verdict_is_marked_at_its_figure_and_explained() -> None:
+    found = rows_of([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    verdict = {"worse_than_constant": "worse than the constant prediction", "everything_kept": "everything kept"}
+    runs = tuple(replace(run, verdict=verdict) if run.cell == 1 and run.seed else run for run in found.runs)
+    found = replace(found, runs=runs)
+    assert column(found, "risk")[1].endswith(" †")
+    assert column(found, "model order")[1].endswith(" §")
+    assert not any(mark in cell for cell in (column(found, "risk")[0], *column(found, "error")) for mark in "†‡§")
+    text = tables.as_text(found)
+    assert "† protocol = consensus, 2 of 3 runs: worse than the constant prediction" in text
+    assert "§ protocol = consensus, 2 of 3 runs: everything kept" in text
+    assert r"^{\dagger}$" in tables.as_latex(found)
+    lines = list(csv.DictReader(io.StringIO(tables.as_csv(found))))
+    assert [line["verdict"] for line in lines] == ["", "worse_than_constant; everything_kept"]
+    assert under(rows_of([[1.0]]), rows_of([[1.0]]).rows()) == []
+
+
+def test_runs_without_a_result_count_as_failed_in_a_comparison() -> None:
+    table = {**TABLE, "rounds": 8, "protocol": {"name": "isolated", "step": "explicit"}}
+    learner = [{"name": "linear", "step_size": 6.0}, {"name": "linear", "step_size": 0.05}]
+    found = compare(Experiment.from_dict(table), {"learner": learner}, seeds=2, jobs=1)
+    wild, tame = found.rows()
+    assert (wild.done, wild.failed, tame.done) == (0, 2, 2)
+    assert all("ended with risk" in reason and "learner.step_size = 6" in reason for reason in wild.reasons)
+    assert tables.as_text(found).count("failed: learner = linear, step_size = 6.0: node ") == 2
+    lines = list(csv.DictReader(io.StringIO(tables.runs_csv(found))))
+    assert all(float(line["constant_risk"]) > 0 for line in lines if not line["reason"])
