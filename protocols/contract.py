@@ -31,6 +31,8 @@ class Neighborhood:
         The true mean-square differences to the neighbours' targets at this node's inputs, (deg,), where known.
     curvature : float
         A bound on the second derivative of the node's loss; 0 where there is none.
+    batch_size : int
+        The samples b that the node draws in a round.
     """
 
     node: int
@@ -38,6 +40,7 @@ class Neighborhood:
     distances: Array | None
     differences: Array | None
     curvature: float
+    batch_size: int = 1
 
 
 class LinkRecord(NamedTuple):

@@ -152,7 +152,7 @@ def _neighborhood(
         distances = np.linalg.norm(source.locations[others] - source.locations[place], axis=1)
     if source.differences is not None:
         differences = source.differences(place, others)
-    return Neighborhood(label, neighbors, distances, differences, learner.loss.curvature)
+    return Neighborhood(label, neighbors, distances, differences, learner.loss.curvature, learner.batch_size)
 
 
 def _refuse_instability(plan: AgentPlan) -> None:

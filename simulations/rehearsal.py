@@ -86,7 +86,9 @@ def _live(plan: AgentPlan) -> None:
         network.append(
             replace(
                 plan,
-                neighborhood=Neighborhood(label, neighbors, one, one, plan.neighborhood.curvature),
+                neighborhood=Neighborhood(
+                    label, neighbors, one, one, plan.neighborhood.curvature, plan.neighborhood.batch_size
+                ),
                 slots=(0,) * len(neighbors),
                 rule=rule,
                 source=source,
