@@ -37,8 +37,8 @@ class Proximity:
     the terms ``2 mu_ji (f_i(x_j) - f_j(x_j))`` at its neighbours' samples.
 
     Where the tolerances adapt, ``mu_ij <= b / (2 eta deg_i)``: the neighbours together then never weigh more at a
-    sample than the node's own function. Estimation errors add to ``h_ij`` as long as nodes learn, so without that bound the
-    dual variables grow all the while, and the step that own data and coupling share shrinks with them.
+    sample than the node's own function. Both functions' estimation errors are part of ``h_ij``, so without that bound
+    the dual variables grow as long as nodes learn, and the step that own data and coupling share shrinks with them.
 
     Parameters
     ----------
@@ -130,6 +130,7 @@ def largest_dual(eta: float, batch_size: int, degree: int) -> float:
 
     With it on all edges ``(eta/b) sum_j 2 mu_ij = 1``. Where kappa(x, x) = 1, the implicit step at a single sample then
     gives the neighbours' values together the weight of the node's own, and is
-    ``(1 + eta/b l'') / (2 + eta/b l'')`` times the step of a node alone: never less than half of it.
+    ``(1 + eta/b l'') / (2 + eta/b l'')`` times the step of a node alone: never less than half of it. In the
+    symmetric form neighbours' points near by take their part beside it.
     """
     return batch_size / (2.0 * eta * degree)

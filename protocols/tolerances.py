@@ -171,6 +171,8 @@ class Adaptive:
         m_ij <- (1 - beta) m_ij + beta mean_k[ l(f_j(x_k), y_k) - l(f_i(x_k), y_k) ] / (l''/2)
         gamma_ij = scale max(0, m_ij)
 
+    :class:`~kernelswarm.protocols.proximity.Proximity` bounds the dual variables that belong to it.
+
     Parameters
     ----------
     scale : float
