@@ -32,7 +32,7 @@ from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Rule
 from kernelswarm.protocols.isolated import Isolated
-from kernelswarm.protocols.proximity import Proximity, ProximityState
+from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import ToleranceState
 
 Array = npt.NDArray[np.float64]
@@ -226,7 +226,7 @@ class Population:
                 if self._coupling.proximity:
                     averages = links.average[edges] if self._coupling.adaptive else np.zeros(0)
                     known = ToleranceState(links.tolerance[edges].copy(), averages.copy())
-                    agent.links = ProximityState(links.strength[edges].copy(), known, agent.links.curvature)
+                    agent.links = agent.links._replace(duals=links.strength[edges].copy(), tolerances=known)
 
     def restart_sums(self) -> None:
         """Begin new sums after a report."""

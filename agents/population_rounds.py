@@ -20,7 +20,7 @@ from kernelswarm.agents.descent import solved
 from kernelswarm.agents.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.polk import inspection_due
 from kernelswarm.protocols.coupling import mean_square_gaps, pull, total
-from kernelswarm.protocols.proximity import ascend
+from kernelswarm.protocols.proximity import ascend, largest_dual
 from kernelswarm.protocols.tolerances import average
 
 Array = npt.NDArray[np.float64]
@@ -317,7 +317,9 @@ def _advance_links(
     if not coupling.proximity:
         return
     tolerances = links.tolerance[begin:end]
+    bound = coupling.dual_max
     if coupling.adaptive:
+        bound = min(bound, largest_dual(eta, len(targets), end - begin))
         losses = np.empty(len(targets))
         excess = np.empty(end - begin)
         for e in range(end - begin):
@@ -328,5 +330,5 @@ def _advance_links(
         tolerances[:] = values
         links.average[begin:end] = averages
     decay = max(0.0, 1.0 - coupling.delta * eta * eta)
-    links.strength[begin:end] = ascend(links.strength[begin:end], gaps, tolerances, decay, eta, coupling.dual_max)
+    links.strength[begin:end] = ascend(links.strength[begin:end], gaps, tolerances, decay, eta, bound)
     sums.violation[begin:end] += gaps - tolerances

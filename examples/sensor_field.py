@@ -61,6 +61,9 @@ def protocols(length: float, step: str) -> dict[str, list[dict[str, object]]]:
         ],
         "proximity, adaptive, scale 1": [proximity("adaptive 1", {"name": "adaptive", "scale": 1.0})],
         "proximity, adaptive, scale 2": [proximity("adaptive 2", {"name": "adaptive", "scale": 2.0})],
+        "proximity, adaptive, scale 2, symmetric": [
+            {**proximity("adaptive 2, symmetric", {"name": "adaptive", "scale": 2.0}), "form": "symmetric"}
+        ],
         "proximity, true differences": [proximity("true", {"name": "true"})],
     }
 
@@ -113,8 +116,8 @@ def draw(results: dict[tuple[float, int, float], dict[str, tuple[float, float, s
     from matplotlib import pyplot
 
     families = [family for family in next(iter(results.values())) if family != "isolated"]
-    colours = ["#E69F00", "#56B4E9", "#009E73", "#0072B2", "#CC79A7", "#000000"]
-    markers = ["o", "s", "^", "D", "v", "*"]
+    colours = ["#E69F00", "#56B4E9", "#009E73", "#0072B2", "#CC79A7", "#D55E00", "#000000"]
+    markers = ["o", "s", "^", "D", "v", "P", "*"]
     conditions = list(dict.fromkeys((noise, samples) for noise, samples, _ in results))
     figure, panels = pyplot.subplots(
         1, len(conditions), figsize=(max(7.5, 4 * len(conditions)), 4.6), sharey=True, squeeze=False

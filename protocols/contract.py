@@ -32,6 +32,8 @@ class Neighborhood:
         The true mean-square differences to the neighbours' targets at this node's inputs, (deg,), where known.
     curvature : float
         A bound on the second derivative of the node's loss; 0 where there is none.
+    batch_size : int
+        The samples b that the node draws in a round.
     degrees : tuple of int
         The number of neighbours that each neighbour has, (deg,).
     edges : tuple of mapping
@@ -45,6 +47,7 @@ class Neighborhood:
     distances: Array | None
     differences: Array | None
     curvature: float
+    batch_size: int
     degrees: tuple[int, ...]
     edges: tuple[Mapping[str, Any], ...]
     batch_sizes: tuple[int, ...]

@@ -20,6 +20,7 @@ class ProximityState(NamedTuple):
     duals: Array
     tolerances: ToleranceState
     curvature: float
+    batch_size: int
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class Proximity:
     The dual variable mu_ij belongs to the directed edge (i, j) and to node i. In the symmetric form f_i also takes
     the terms ``2 mu_ji (f_i(x_j) - f_j(x_j))`` at its neighbours' samples.
 
+    Where the tolerances adapt, ``mu_ij <= b / (2 eta deg_i)``: the neighbours together then never weigh more at a
+    sample than the node's own function. Both functions' estimation errors are part of ``h_ij``, so without that bound
+    the dual variables grow as long as nodes learn, and the step that own data and coupling share shrinks with them.
+
     Parameters
     ----------
     gamma : Tolerance
@@ -46,7 +51,7 @@ class Proximity:
     step : {"implicit", "explicit"}
         The coupling at the new function or, as published, at the old one, which large dual variables make diverge.
     dual_max : float
-        Dual variables are clipped to it; infinite by default.
+        Dual variables are clipped to it; infinite by default. Where the tolerances adapt, the smaller bound counts.
     as_published : bool
         The paper's one-sided, explicit form in one key; it goes before ``form`` and ``step``, and a tolerance that
         adapts, which no paper has, becomes the constant 0.
@@ -88,7 +93,7 @@ class Proximity:
     def init(self, neighborhood: Neighborhood) -> ProximityState:
         """Return dual variables of 0 with the first tolerances."""
         duals = np.zeros(len(neighborhood.neighbors))
-        return ProximityState(duals, self.gamma.init(neighborhood), neighborhood.curvature)
+        return ProximityState(duals, self.gamma.init(neighborhood), neighborhood.curvature, neighborhood.batch_size)
 
     def couple(self, links: ProximityState, own: Array, answers: Array) -> tuple[Array, float]:
         """Return ``sum_j 2 mu_ij (f_i - f_j)`` at the node's samples and its curvature ``2 sum_j mu_ij``."""
@@ -104,12 +109,13 @@ class Proximity:
         self, links: ProximityState, gaps: Array, excess: Array | None, eta: float, round: int
     ) -> ProximityState:
         """Return the next dual variables, from tolerances that have seen this round's excess losses."""
-        tolerances = links.tolerances
+        tolerances, bound = links.tolerances, self.dual_max
         if excess is not None:
             tolerances = self.gamma.next(tolerances, excess, links.curvature, round)
+            bound = min(bound, largest_dual(eta, links.batch_size, len(gaps)))
         decay = max(0.0, 1.0 - self.delta * eta * eta)
-        duals = ascend(links.duals, gaps, tolerances.values, decay, eta, self.dual_max)
-        return ProximityState(duals, tolerances, links.curvature)
+        duals = ascend(links.duals, gaps, tolerances.values, decay, eta, bound)
+        return links._replace(duals=duals, tolerances=tolerances)
 
     def duals(self, links: ProximityState) -> Array:
         """Return the dual variables, (deg,)."""
@@ -127,3 +133,15 @@ def ascend(duals: Array, gaps: Array, tolerances: Array, decay: float, eta: floa
     for j in range(len(duals)):
         ascended[j] = min(max(decay * duals[j] + eta * (gaps[j] - tolerances[j]), 0.0), bound)
     return ascended
+
+
+@numba.njit(cache=True)
+def largest_dual(eta: float, batch_size: int, degree: int) -> float:
+    """Compute ``b / (2 eta deg)``, up to which dual variables grow where the tolerances are learned.
+
+    With it on all edges ``(eta/b) sum_j 2 mu_ij = 1``. Where kappa(x, x) = 1, the implicit step at a single sample then
+    gives the neighbours' values together the weight of the node's own, and is
+    ``(1 + eta/b l'') / (2 + eta/b l'')`` times the step of a node alone: never less than half of it. In the
+    symmetric form neighbours' points near by take their part beside it.
+    """
+    return batch_size / (2.0 * eta * degree)

@@ -176,6 +176,7 @@ class Adaptive:
 
     For losses without a second derivative, which change by at most as much as their argument, the mean is not divided
     and ``gamma_ij = scale max(0, m_ij)^2``: where losses differ by m on average, values do by m and more.
+    :class:`~kernelswarm.protocols.proximity.Proximity` bounds the dual variables that belong to it.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ from kernelswarm.simulations.engine import Snapshots
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.wording import plain
 
-FORMAT = 2
+FORMAT = 3
 """The arrangement of a file; it changes whenever older files could be misread."""
 
 DIGEST = 64

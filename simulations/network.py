@@ -200,6 +200,7 @@ def _neighborhood(
         distances,
         differences,
         learners[label].loss.curvature,
+        learners[label].batch_size,
         degrees=tuple(graph.degree(other) for other in neighbors),
         edges=tuple(dict(graph.edges[label, other]) for other in neighbors),
         batch_sizes=tuple(learners[other].batch_size for other in neighbors),

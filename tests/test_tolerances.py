@@ -11,7 +11,9 @@ from kernelswarm.protocols.tolerances import Adaptive, Constant, Edges, Location
 
 def neighborhood(node=0, neighbors=(1, 4), distances=None, differences=None, curvature=2.0):
     count = len(neighbors)
-    return Neighborhood(node, neighbors, distances, differences, curvature, (1,) * count, ({},) * count, (1,) * count)
+    return Neighborhood(
+        node, neighbors, distances, differences, curvature, 1, (1,) * count, ({},) * count, (1,) * count
+    )
 
 
 def test_constant_is_the_same_for_every_edge():
