@@ -13,6 +13,7 @@ from kernelswarm.simulations.block import AgentPlan
 from kernelswarm.simulations.boxes import refuse_misfit
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.fitting import resolved
 from kernelswarm.simulations.pooled import PooledSource
 from kernelswarm.simulations.seeding import Role, generator
 from kernelswarm.simulations.streams.contract import Source
@@ -36,6 +37,8 @@ class Network:
         C.
     rounds : int
         The rounds that the run will take: those asked for, or fewer where the data is used up before.
+    experiment : Experiment
+        The experiment with numbers in place of the words that its data turn into numbers.
     """
 
     graph: "nx.Graph[int]"
@@ -43,6 +46,7 @@ class Network:
     plans: list[AgentPlan]
     outputs: int
     rounds: int
+    experiment: Experiment
 
 
 def open_network(experiment: Experiment) -> Network:
@@ -62,10 +66,7 @@ def open_network(experiment: Experiment) -> Network:
             f"node.nodes = {unknown} are not in the network: its labels run from {labels[0]} to {labels[-1]}"
         )
     rule = experiment.protocol
-    if rule.pooled:
-        learners = {labels[0]: experiment.learner}
-    else:
-        learners = {label: experiment.learner_for(label) for label in labels}
+    learners = _learners(experiment, labels)
     outputs = {label: _outputs(learner, source, label) for label, learner in learners.items()}
     for place, label in enumerate(labels):
         refuse_misfit(learners.get(label, experiment.learner), source, place, label)
@@ -73,6 +74,8 @@ def open_network(experiment: Experiment) -> Network:
         raise InputError(
             f"learner.loss: the nodes' functions have different numbers of outputs, {sorted(set(outputs.values()))}"
         )
+    experiment = resolved(experiment, source, labels)
+    learners = _learners(experiment, labels)
     count = next(iter(outputs.values()))
     evaluated = list(zip(labels, source.nodes, strict=True))
     plans: list[AgentPlan] = []
@@ -99,7 +102,7 @@ def open_network(experiment: Experiment) -> Network:
     if source.lengths is not None:
         sizes = [learners.get(label, experiment.learner).batch_size for label in labels]
         rounds = min(rounds, max(-(-length // size) for length, size in zip(source.lengths, sizes, strict=True)))
-    return Network(graph, source, plans, count, rounds)
+    return Network(graph, source, plans, count, rounds, experiment)
 
 
 def build_graph(experiment: Experiment) -> "nx.Graph[int]":
@@ -128,6 +131,13 @@ def open_stream(experiment: Experiment, graph: "nx.Graph[int]") -> Source:
         raise
     except ValueError as refusal:
         raise InputError(f"stream.{refusal}") from refusal
+
+
+def _learners(experiment: Experiment, labels: list[int]) -> dict[int, Learner]:
+    """Return the learner of each node that has one: of the first only, where samples are pooled."""
+    if experiment.protocol.pooled:
+        return {labels[0]: experiment.learner}
+    return {label: experiment.learner_for(label) for label in labels}
 
 
 def _outputs(learner: Learner, source: Source, label: int) -> int:

@@ -98,10 +98,11 @@ class _Simulation:
     def __init__(
         self, experiment: Experiment, observe: Callable[[Progress], None], checkpoints: Checkpoints | None
     ) -> None:
+        self.network: Network = open_network(experiment)
+        experiment = self.network.experiment  # words in it are numbers now
         self.experiment = experiment
         self.observe = observe
         self.checkpoints = checkpoints
-        self.network: Network = open_network(experiment)
         self.recorder = Recorder(self.network, experiment.protocol)
         self.done = 0
         self.clock = self.started = 0.0  # when the simulation began, and its first round
