@@ -1,14 +1,16 @@
 """Compression budgets eps_t: how large an error, a Hilbert norm, each compression may make.
 
-A budget is ``start() -> state``, ``bound(step_size, state) -> eps`` and ``next(state, order) -> state``; only the
-adaptive one has a state that changes.
+A budget is ``start() -> state``, ``bound(step_size, state, batch_size) -> eps`` and ``next(state, order) -> state``;
+only the adaptive one has a state that changes.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, Self
 
 import numba
+
+from kernelswarm.agents.sample import Sample
 
 
 class Budget(Protocol):
@@ -18,8 +20,8 @@ class Budget(Protocol):
         """Return the state before the first step."""
         ...
 
-    def bound(self, step_size: float, state: float) -> float:
-        """Return eps_t for a step of size eta_t."""
+    def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
+        """Return eps_t for a step of size eta_t on a batch of b samples."""
         ...
 
     def next(self, state: float, order: int) -> float:
@@ -46,7 +48,7 @@ class Epsilon:
         """Return 0; this budget has no state."""
         return 0.0
 
-    def bound(self, step_size: float, state: float) -> float:
+    def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
         """Return eps."""
         return self.epsilon
 
@@ -74,7 +76,7 @@ class Parsimony:
         """Return 0; this budget has no state."""
         return 0.0
 
-    def bound(self, step_size: float, state: float) -> float:
+    def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
         """Return ``K eta^(3/2)``."""
         return self.parsimony * step_size * math.sqrt(step_size)
 
@@ -104,7 +106,7 @@ class Quadratic:
         """Return 0; this budget has no state."""
         return 0.0
 
-    def bound(self, step_size: float, state: float) -> float:
+    def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
         """Return ``K eta^2``."""
         return self.quadratic * step_size * step_size
 
@@ -132,9 +134,61 @@ class Proportional:
         """Return 0; this budget has no state."""
         return 0.0
 
-    def bound(self, step_size: float, state: float) -> float:
+    def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
         """Return ``alpha eta``."""
         return self.proportional * step_size
+
+    def next(self, state: float, order: int) -> float:
+        """Return the state unchanged."""
+        return state
+
+
+@dataclass(frozen=True)
+class PerSample:
+    """A budget in units of what one sample changes: ``eps = a slope eta / b``.
+
+    One sample of a batch moves f by ``eta / b |l'| sqrt(kappa(x, x))``, and early on |l'| is about ``slope``. So ``a``
+    is the share of a sample's first effect that a step may forget: a lone sample stays where ``|l'| delta > a slope``,
+    with delta its distance from the span of the dictionary. Whatever the batch size, about as many points are kept.
+
+    Parameters
+    ----------
+    per_sample : float
+        a, not negative; from 1 on nothing is learned.
+    slope : float or "auto"
+        The size of the loss's derivative before anything is learned, positive: "auto" measures it on training data
+        (squared loss: twice the targets' standard deviation; logistic loss: 0.5).
+    """
+
+    per_sample: float = 0.2
+    slope: float | Literal["auto"] = "auto"
+
+    def __post_init__(self) -> None:
+        _refuse_negative("per_sample", self.per_sample)
+        if self.slope != "auto" and not 0.0 < self.slope < math.inf:
+            raise ValueError(f'slope = {self.slope!r} must be positive, or "auto" to have it measured')
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into a number."""
+        return ("slope",) if self.slope == "auto" else ()
+
+    def fitted(self, sample: Sample) -> Self:
+        """Return the budget with the slope of the loss on a sample of the data."""
+        return replace(self, slope=sample.slope) if self.slope == "auto" else self
+
+    def start(self) -> float:
+        """Return 0; this budget has no state."""
+        return 0.0
+
+    def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
+        """Return ``a slope eta / b``."""
+        if self.slope == "auto":
+            raise ValueError(
+                'slope = "auto" of the budget per_sample is a word that training data turn into a number before '
+                "learning starts: take budget.fitted(sample), or give a number"
+            )
+        return self.per_sample * self.slope * step_size / batch_size
 
     def next(self, state: float, order: int) -> float:
         """Return the state unchanged."""
@@ -184,7 +238,7 @@ class TargetOrder:
         """Return alpha_0."""
         return self.alpha
 
-    def bound(self, step_size: float, state: float) -> float:
+    def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
         """Return ``alpha_t eta_t``."""
         return state * step_size
 

@@ -2,6 +2,10 @@
 
 With at most `NARROW` inputs an entry is computed by plain loops over its own two rows, so it has the same bits
 whichever other rows are in the call; a node may therefore be evaluated alone or among others.
+
+The numbers of a kernel come as one array: its own parameters (bandwidth; bandwidth; bandwidth,
+smoothness; scale, offset, degree), then a factor for each input where the
+inputs have length scales of their own.
 """
 
 import math
@@ -43,6 +47,30 @@ def _squared_distance(points: Array, i: int, centers: Array, j: int) -> float:
 
 
 @njit(cache=True)
+def _stretched(rows: Array, factors: Array) -> Array:
+    stretched: Array = np.empty(rows.shape)
+    for i in range(rows.shape[0]):
+        for k in range(rows.shape[1]):
+            stretched[i, k] = rows[i, k] * factors[k]
+    return stretched
+
+
+@njit(cache=True)
+def _stretched_distances(points: Array, centers: Array, factors: Array, squares: Array) -> None:
+    """The same with every input multiplied by its factor first."""
+    if points.shape[1] > NARROW:
+        _squared_distances(_stretched(points, factors), _stretched(centers, factors), squares)
+        return
+    for i in range(points.shape[0]):
+        for j in range(centers.shape[0]):
+            total = 0.0
+            for k in range(points.shape[1]):
+                difference = (points[i, k] - centers[j, k]) * factors[k]
+                total += difference * difference
+            squares[i, j] = total
+
+
+@njit(cache=True)
 def _squared_distances(points: Array, centers: Array, squares: Array) -> None:
     n, m = points.shape[0], centers.shape[0]
     if points.shape[1] <= NARROW:
@@ -63,8 +91,16 @@ def _squared_distances(points: Array, centers: Array, squares: Array) -> None:
 
 
 @njit(cache=True)
-def _gaussian(points: Array, centers: Array, bandwidth: float, values: Array) -> None:
-    _squared_distances(points, centers, values)
+def _distances(points: Array, centers: Array, factors: Array, squares: Array) -> None:
+    if len(factors):
+        _stretched_distances(points, centers, factors, squares)
+    else:
+        _squared_distances(points, centers, squares)
+
+
+@njit(cache=True)
+def _gaussian(points: Array, centers: Array, bandwidth: float, factors: Array, values: Array) -> None:
+    _distances(points, centers, factors, values)
     rate = 0.5 / (bandwidth * bandwidth)
     for i in range(points.shape[0]):
         for j in range(centers.shape[0]):
@@ -72,18 +108,23 @@ def _gaussian(points: Array, centers: Array, bandwidth: float, values: Array) ->
 
 
 @njit(cache=True)
-def _laplacian(points: Array, centers: Array, bandwidth: float, values: Array) -> None:
+def _laplacian(points: Array, centers: Array, bandwidth: float, factors: Array, values: Array) -> None:
+    each = len(factors) > 0
     for i in range(points.shape[0]):
         for j in range(centers.shape[0]):
             total = 0.0
-            for k in range(points.shape[1]):
-                total += abs(points[i, k] - centers[j, k])
+            if each:
+                for k in range(points.shape[1]):
+                    total += abs((points[i, k] - centers[j, k]) * factors[k])
+            else:
+                for k in range(points.shape[1]):
+                    total += abs(points[i, k] - centers[j, k])
             values[i, j] = math.exp(-total / bandwidth)
 
 
 @njit(cache=True)
-def _matern(points: Array, centers: Array, bandwidth: float, smoothness: float, values: Array) -> None:
-    _squared_distances(points, centers, values)
+def _matern(points: Array, centers: Array, bandwidth: float, smoothness: float, factors: Array, values: Array) -> None:
+    _distances(points, centers, factors, values)
     twice = 2.0 * smoothness  # 3 or 5
     curved = 1.0 / 3.0 if smoothness == 2.5 else 0.0
     rate = math.sqrt(twice) / bandwidth
@@ -132,23 +173,23 @@ def polynomial_diagonal(points: Array, scale: float, offset: float, degree: int)
 
 
 @njit(cache=True)
-def cross(number: int, first: float, second: float, third: float, points: Array, centers: Array, values: Array) -> None:
-    """Evaluate kernel ``number`` with its parameters for all pairs: (n, p) and (m, p) fill the first m columns of
+def cross(number: int, numbers: Array, points: Array, centers: Array, values: Array) -> None:
+    """Evaluate kernel ``number`` with its ``numbers`` for all pairs: (n, p) and (m, p) fill the first m columns of
     ``values``, all C-contiguous."""
     if number == GAUSSIAN:
-        _gaussian(points, centers, first, values)
+        _gaussian(points, centers, numbers[0], numbers[1:], values)
     elif number == LAPLACIAN:
-        _laplacian(points, centers, first, values)
+        _laplacian(points, centers, numbers[0], numbers[1:], values)
     elif number == MATERN:
-        _matern(points, centers, first, second, values)
+        _matern(points, centers, numbers[0], numbers[1], numbers[2:], values)
     else:
-        _polynomial(points, centers, first, second, int(third), values)
+        _polynomial(points, centers, numbers[0], numbers[1], int(numbers[2]), values)
 
 
 @njit(cache=True)
-def among(number: int, first: float, second: float, third: float, points: Array, values: Array) -> None:
+def among(number: int, numbers: Array, points: Array, values: Array) -> None:
     """Evaluate kernel ``number`` for all pairs of ``points`` (n, p), as `cross` of the points with themselves does."""
     if len(points) == 1 and number != POLYNOMIAL:
         values[0, 0] = 1.0
     else:
-        cross(number, first, second, third, points, points, values)
+        cross(number, numbers, points, points, values)

@@ -1,25 +1,29 @@
 """Kernels kappa(x, y), the similarity that decides which functions a node can learn.
 
 A kernel is a frozen dataclass whose fields are the keys of the experiment file. Each call runs one compiled function
-with a few plain float arguments, because a round evaluates a kernel between one sample and some twenty dictionary
-points: there the call itself costs more than the arithmetic (0.9 microseconds for 1 x 2 against 20 x 2).
+with one small array of numbers, because a round evaluates a kernel between one sample and some twenty dictionary
+points: there the call itself costs more than the arithmetic.
 """
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral, Real
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents import kernel_formulas
+from kernelswarm.agents import bandwidths, kernel_formulas
+from kernelswarm.agents.bandwidths import Bandwidth
+from kernelswarm.agents.sample import Sample
 
 Array = npt.NDArray[np.float64]
 
-Formula = tuple[int, float, float, float]
-"""A number of `kernel_formulas` and three parameters. A kernel without one works too, but not in compiled passes."""
+Formula = tuple[int, Array]
+"""A number of `kernel_formulas` and the kernel's own numbers. A kernel without one works too, but not in compiled
+passes."""
 
 
 class Kernel(Protocol):
@@ -42,7 +46,7 @@ class _Compiled(ABC):
     @property
     @abstractmethod
     def formula(self) -> Formula:
-        """Return the number of the compiled formula, and its parameters."""
+        """The number of the compiled formula, and the kernel's own numbers."""
 
     def cross(self, points: Array, centers: Array) -> Array:
         """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
@@ -51,14 +55,50 @@ class _Compiled(ABC):
         return values
 
 
+class _Scaled(_Compiled):
+    """A kernel of the distance between its points, measured in one length or in one for each input."""
+
+    bandwidth: Bandwidth
+    absolute: ClassVar[bool] = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into a number."""
+        return ("bandwidth",) if isinstance(self.bandwidth, str) else ()
+
+    @property
+    def inputs(self) -> int | None:
+        """How many inputs there must be; None for any number."""
+        return len(self.bandwidth) if isinstance(self.bandwidth, tuple) else None
+
+    def fitted(self, sample: Sample) -> Self:
+        """Return the kernel with the bandwidth that its word stands for on a sample of the data."""
+        return replace(self, bandwidth=bandwidths.fitted(self.bandwidth, sample, self.absolute))  # type: ignore[type-var]
+
+    def cross(self, points: Array, centers: Array) -> Array:
+        """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
+        if isinstance(self.bandwidth, tuple) and points.shape[1] != len(self.bandwidth):
+            raise ValueError(
+                f"bandwidth = {list(self.bandwidth)} has {len(self.bandwidth)} entries, and points have "
+                f"{points.shape[1]} inputs: give one length for each input, or one number for all"
+            )
+        return super().cross(points, centers)
+
+    def diagonal(self, points: Array) -> Array:
+        """Return ones, one for each of the n points."""
+        return np.ones(points.shape[0])
+
+
 @dataclass(frozen=True)
-class Gaussian(_Compiled):
+class Gaussian(_Scaled):
     """Gaussian kernel exp(-||x - y||^2 / (2 bandwidth^2)), with values in [0, 1] (POLK section 5).
 
     Parameters
     ----------
     bandwidth
-        Length scale s > 0 in the unit of the inputs. The papers quote s^2.
+        Length scale s > 0 in the unit of the inputs; the papers quote s^2. Or a list of lengths, one for each input:
+        distances are then those of ``x_k / s_k``. Or a word: "median", 0.4 of the median distance of training points;
+        "relevance", a length for each input, the shorter the more the targets depend on it.
 
     Examples
     --------
@@ -67,50 +107,44 @@ class Gaussian(_Compiled):
     array([[1.    , 0.3679]])
     """
 
-    bandwidth: float = 1.0
+    bandwidth: Bandwidth = 1.0
     supremum: ClassVar[float | None] = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bandwidth", _length("bandwidth", self.bandwidth))
+        object.__setattr__(self, "bandwidth", bandwidths.checked(self.bandwidth))
 
-    @property
+    @cached_property
     def formula(self) -> Formula:
-        """Return the number of the compiled formula, and its parameters."""
-        return (kernel_formulas.GAUSSIAN, self.bandwidth, 0.0, 0.0)
-
-    def diagonal(self, points: Array) -> Array:
-        """Return ones, one for each of the n points."""
-        return np.ones(points.shape[0])
+        """The number of the compiled formula, and the kernel's own numbers."""
+        return kernel_formulas.GAUSSIAN, bandwidths.numbers(self.bandwidth)
 
 
 @dataclass(frozen=True)
-class Laplacian(_Compiled):
+class Laplacian(_Scaled):
     """Laplacian kernel exp(-||x - y||_1 / bandwidth), with values in [0, 1]; its functions may have kinks.
 
     Parameters
     ----------
     bandwidth
-        Length scale > 0 in the unit of the inputs.
+        Length scale > 0 in the unit of the inputs, a list of lengths, "median" or "relevance"; as of the gaussian
+        kernel.
     """
 
-    bandwidth: float = 1.0
+    bandwidth: Bandwidth = 1.0
     supremum: ClassVar[float | None] = 1.0
+    absolute: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bandwidth", _length("bandwidth", self.bandwidth))
+        object.__setattr__(self, "bandwidth", bandwidths.checked(self.bandwidth))
 
-    @property
+    @cached_property
     def formula(self) -> Formula:
-        """Return the number of the compiled formula, and its parameters."""
-        return (kernel_formulas.LAPLACIAN, self.bandwidth, 0.0, 0.0)
-
-    def diagonal(self, points: Array) -> Array:
-        """Return ones, one for each of the n points."""
-        return np.ones(points.shape[0])
+        """The number of the compiled formula, and the kernel's own numbers."""
+        return kernel_formulas.LAPLACIAN, bandwidths.numbers(self.bandwidth)
 
 
 @dataclass(frozen=True)
-class Matern(_Compiled):
+class Matern(_Scaled):
     """Matern kernel of half-integer smoothness, with values in [0, 1].
 
     With r = ||x - y|| / bandwidth it is (1 + sqrt(3) r) exp(-sqrt(3) r) for smoothness 1.5 and
@@ -120,17 +154,18 @@ class Matern(_Compiled):
     Parameters
     ----------
     bandwidth
-        Length scale > 0 in the unit of the inputs.
+        Length scale > 0 in the unit of the inputs, a list of lengths, "median" or "relevance"; as of the gaussian
+        kernel.
     smoothness
         1.5 or 2.5.
     """
 
-    bandwidth: float = 1.0
+    bandwidth: Bandwidth = 1.0
     smoothness: float = 1.5
     supremum: ClassVar[float | None] = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bandwidth", _length("bandwidth", self.bandwidth))
+        object.__setattr__(self, "bandwidth", bandwidths.checked(self.bandwidth))
         if self.smoothness not in (1.5, 2.5):
             raise ValueError(
                 f"smoothness = {self.smoothness!r} must be 1.5 or 2.5: take a gaussian kernel for smoother functions, "
@@ -138,14 +173,10 @@ class Matern(_Compiled):
             )
         object.__setattr__(self, "smoothness", float(self.smoothness))
 
-    @property
+    @cached_property
     def formula(self) -> Formula:
-        """Return the number of the compiled formula, and its parameters."""
-        return (kernel_formulas.MATERN, self.bandwidth, self.smoothness, 0.0)
-
-    def diagonal(self, points: Array) -> Array:
-        """Return ones, one for each of the n points."""
-        return np.ones(points.shape[0])
+        """The number of the compiled formula, and the kernel's own numbers."""
+        return kernel_formulas.MATERN, bandwidths.numbers(self.bandwidth, self.smoothness)
 
 
 @dataclass(frozen=True)
@@ -173,12 +204,12 @@ class Polynomial(_Compiled):
             raise ValueError(f"degree = {degree!r} must be an integer of at least 1")
         object.__setattr__(self, "degree", int(degree))
         object.__setattr__(self, "offset", _nonnegative("offset", self.offset))
-        object.__setattr__(self, "scale", _length("scale", self.scale))
+        object.__setattr__(self, "scale", _factor("scale", self.scale))
 
-    @property
+    @cached_property
     def formula(self) -> Formula:
-        """Return the number of the compiled formula, and its parameters."""
-        return (kernel_formulas.POLYNOMIAL, self.scale, self.offset, float(self.degree))
+        """The number of the compiled formula, and the kernel's own numbers."""
+        return kernel_formulas.POLYNOMIAL, np.array([self.scale, self.offset, float(self.degree)])
 
     def diagonal(self, points: Array) -> Array:
         """Evaluate (scale ||x||^2 + offset)^degree: (n, p) gives (n,)."""
@@ -202,10 +233,10 @@ class Linear(_Compiled):
     def __post_init__(self) -> None:
         object.__setattr__(self, "offset", _nonnegative("offset", self.offset))
 
-    @property
+    @cached_property
     def formula(self) -> Formula:
-        """Return the number of the compiled formula, and its parameters."""
-        return (kernel_formulas.POLYNOMIAL, 1.0, self.offset, 1.0)
+        """The number of the compiled formula, and the kernel's own numbers."""
+        return kernel_formulas.POLYNOMIAL, np.array([1.0, self.offset, 1.0])
 
     def diagonal(self, points: Array) -> Array:
         """Evaluate ||x||^2 + offset: (n, p) gives (n,)."""
@@ -213,11 +244,12 @@ class Linear(_Compiled):
         return values
 
 
-def _length(name: str, value: object) -> float:
-    # Beyond 1e+-100 the square over- or underflows, and 0 * inf would put a NaN on the diagonal.
+def _factor(name: str, value: object) -> float:
+    # Beyond 1e+-100 powers over- or underflow.
     if isinstance(value, bool) or not isinstance(value, Real) or not 1e-100 <= float(value) <= 1e100:
-        remedy = "a factor such as 1 / inputs" if name == "scale" else "the length scale of the inputs"
-        raise ValueError(f"{name} = {value!r} must be positive, within 1e-100 to 1e100: use {remedy}")
+        raise ValueError(
+            f"{name} = {value!r} must be positive, within 1e-100 to 1e100: use a factor such as 1 / inputs"
+        )
     return float(value)  # an int or a numpy scalar would make numba compile a second version
 
 

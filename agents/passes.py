@@ -11,7 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents import kernel_formulas, komp, loss_formulas
-from kernelswarm.agents.budgets import Budget, Epsilon, Parsimony, Proportional, Quadratic, TargetOrder, adapted
+from kernelswarm.agents.budgets import (
+    Budget,
+    Epsilon,
+    Parsimony,
+    PerSample,
+    Proportional,
+    Quadratic,
+    TargetOrder,
+    adapted,
+)
 from kernelswarm.agents.descent import share
 from kernelswarm.agents.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.learner import Learner
@@ -23,7 +32,7 @@ Array = npt.NDArray[np.float64]
 DIVERGED = 1e100
 """A squared gradient of this size means that the function grows without bound; every loss is then far from its data."""
 
-BUDGETS = {Epsilon, Parsimony, Quadratic, Proportional, TargetOrder}
+BUDGETS = {Epsilon, Parsimony, PerSample, Quadratic, Proportional, TargetOrder}
 """The budgets of which a whole pass is known beforehand, or follows a compiled rule."""
 
 DONE, NO_ROOM, INSPECTION, LARGE, GRADIENT = range(5)
@@ -95,7 +104,7 @@ def _compiled_steps(learner: Any, state: PolkState, points: Array, targets: Arra
     rule = (0.0, 0.0, 0.0, 0.0)
     if adaptive:
         rule = (float(budget.target_order), float(budget.gain), float(budget.smallest), float(budget.largest))
-    limits = bounds(budget, state.budget, rates)
+    limits = bounds(budget, state.budget, rates, size)
     taken = 0
     reason = NO_ROOM
     while taken < steps and reason in (NO_ROOM, INSPECTION):
@@ -137,13 +146,13 @@ def step_sizes(schedule: Schedule, first: int, steps: int) -> Array:
     return np.array([schedule.at(step) for step in range(first, first + steps)])
 
 
-def bounds(budget: Budget, state: float, rates: Array) -> Array:
-    """Return eps for each of the step sizes; for the adaptive budget, which decides step by step, these themselves."""
+def bounds(budget: Budget, state: float, rates: Array, size: int) -> Array:
+    """Return eps for each of the step sizes on ``size`` samples; for the adaptive budget the step sizes themselves."""
     if type(budget) is TargetOrder:
         return rates
     if len(rates) and (rates == rates[0]).all():
-        return np.full(len(rates), budget.bound(float(rates[0]), state))
-    return np.array([budget.bound(rate, state) for rate in rates.tolist()])
+        return np.full(len(rates), budget.bound(float(rates[0]), state, size))
+    return np.array([budget.bound(rate, state, size) for rate in rates.tolist()])
 
 
 @numba.njit(cache=True)
@@ -157,7 +166,7 @@ def _steps(
     targets: Array,
     size: int,
     taken: int,
-    kernel: tuple[int, float, float, float],
+    kernel: tuple[int, Array],
     loss: tuple[int, float],
     regularization: float,
     rates: Array,
@@ -168,7 +177,7 @@ def _steps(
     changes: int,
 ) -> tuple[int, int, float, int, int]:
     capacity = len(dictionary)
-    number, first, second, third = kernel
+    number, numbers = kernel
     loss_number, threshold = loss
     limit = np.inf if number == kernel_formulas.POLYNOMIAL else komp.DEPENDENT
     scratch = np.empty((5, capacity))
@@ -187,7 +196,7 @@ def _steps(
         rate = rates[taken]
         count = len(batch)
         rows = all_rows[:count]
-        kernel_formulas.cross(number, first, second, third, batch, dictionary[:order], rows)
+        kernel_formulas.cross(number, numbers, batch, dictionary[:order], rows)
         values, gradients = all_values[:count], all_gradients[:count]
         komp.combine(rows, weights, order, values)
         loss_formulas.differentiate(loss_number, threshold, values, targets[start : start + size], gradients)
@@ -201,7 +210,7 @@ def _steps(
         if not squared < DIVERGED:
             return taken, order, alpha, changes, GRADIENT
         gram = whole_gram if count == size else np.empty((count, count))
-        kernel_formulas.among(number, first, second, third, batch, gram)
+        kernel_formulas.among(number, numbers, batch, gram)
         order, _, changed = komp.project_in(
             scratch,
             dictionary,

@@ -7,13 +7,13 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.budgets import Budget, Parsimony
+from kernelswarm.agents.budgets import Budget, PerSample
 from kernelswarm.agents.descent import DescentInSpace, check_step, explicit_or_implicit
 from kernelswarm.agents.expansion import Expansion
 from kernelswarm.agents.kernels import Gaussian, Kernel
 from kernelswarm.agents.learner import Evaluation, Info
 from kernelswarm.agents.losses import Loss, Squared
-from kernelswarm.agents.schedules import Constant, Schedule
+from kernelswarm.agents.schedules import Auto, Schedule
 
 Array = npt.NDArray[np.float64]
 
@@ -65,22 +65,22 @@ class Polk(DescentInSpace):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization.
+        eta, a number or a schedule; below 1 / regularization. "auto" takes what the data and the batch size suggest.
     regularization : float
         lambda, the Tikhonov coefficient, not negative.
     batch_size : int
         b, the samples that a node draws in a round.
     budget : Budget
-        The rule for eps: ``{ parsimony = K }``, ``{ epsilon = e }``, ``{ quadratic = K }``, ``{ proportional = a }`` or
-        ``{ target_order = d, alpha = a }``.
+        The rule for eps: ``{ per_sample = a }``, ``{ parsimony = K }``, ``{ epsilon = e }``, ``{ quadratic = K }``,
+        ``{ proportional = a }`` or ``{ target_order = d, alpha = a }``.
     """
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
     kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
-    step_size: Schedule = field(default=Constant(0.1), metadata={"part": "schedule", "scalar": "constant"})
+    step_size: Schedule = field(default=Auto(), metadata={"part": "schedule", "scalar": "constant"})
     regularization: float = 1e-6
     batch_size: int = 1
-    budget: Budget = field(default=Parsimony(0.01), metadata={"part": "budget"})
+    budget: Budget = field(default=PerSample(), metadata={"part": "budget"})
 
     def __post_init__(self) -> None:
         check_step(self.step_size, self.regularization, self.batch_size)
@@ -104,7 +104,7 @@ class Polk(DescentInSpace):
     def move(self, state: PolkState, eta: float, points: Array, weights: Array, rows: Array) -> Info:
         """Add ``sum_n weights[n] kappa(points[n], .)`` to ``(1 - eta lambda) f`` and compress; counts as a step."""
         function = state.function
-        epsilon = self.budget.bound(eta, state.budget)
+        epsilon = self.budget.bound(eta, state.budget, self.batch_size)
         error, changes = function.step(points, weights, rows, 1.0 - eta * self.regularization, epsilon)
         state.budget = self.budget.next(state.budget, function.order)
         state.steps += 1

@@ -295,7 +295,7 @@ class Population:
             found = known.get((id(learner), steps))
             if found is None:
                 sizes = passes.step_sizes(learner.step_size, steps, whole)
-                found = sizes, passes.bounds(learner.budget, agent.state.budget, sizes)
+                found = sizes, passes.bounds(learner.budget, agent.state.budget, sizes, size)
                 known[id(learner), steps] = found
             self._step_sizes[i], self._bounds[i] = found
         return True

@@ -36,9 +36,13 @@ def parts_of(learners: Sequence[Any]) -> Parts:
         (budget.target_order, budget.gain, budget.smallest, budget.largest) if adapts else (0.0,) * 4
         for budget, adapts in zip(budgets, adaptive, strict=True)
     ]
+    numbers = np.zeros((len(kernels), max(len(formula[1]) for formula in kernels)))
+    for row, formula in zip(numbers, kernels, strict=True):
+        row[: len(formula[1])] = formula[1]
     return Parts(
         np.array([formula[0] for formula in kernels], dtype=np.int64),
-        np.array([formula[1:] for formula in kernels], dtype=np.float64),
+        numbers,
+        np.array([len(formula[1]) for formula in kernels], dtype=np.int64),
         np.array([loss.formula[0] for loss in losses], dtype=np.int64),
         np.array([loss.formula[1] for loss in losses], dtype=np.float64),
         np.array([loss.curvature if loss.quadratic else 0.0 for loss in losses], dtype=np.float64),

@@ -48,7 +48,8 @@ class Parts(NamedTuple):
     """What the nodes' learners are made of."""
 
     kernel: Integers  # (V,) numbers of formulas
-    kernel_values: Array  # (V, 3) their parameters
+    kernel_values: Array  # (V, most) their numbers
+    kernel_counts: Integers  # (V,) how many numbers each has
     loss: Integers  # (V,)
     threshold: Array  # (V,)
     quadratic_curvature: Array  # (V,) l'' where it is exact, else 0
@@ -210,14 +211,14 @@ def live(
         for i in range(nodes):
             order = functions.order[i]
             dictionary = functions.points[i, :order]
-            number, values = parts.kernel[i], parts.kernel_values[i]
+            number, values = parts.kernel[i], parts.kernel_values[i, : parts.kernel_counts[i]]
             rows = messages.rows[i]
-            kernel_formulas.cross(number, values[0], values[1], values[2], points[i, t + 1], dictionary, rows)
+            kernel_formulas.cross(number, values, points[i, t + 1], dictionary, rows)
             komp.combine(rows, functions.weights[i], order, messages.values[i])
             for e in range(links.start[i], links.start[i + 1]):
                 rows = messages.their_rows[e] if coupling.symmetric else joined_rows[:size]
                 theirs = points[links.other[e], t + 1]
-                kernel_formulas.cross(number, values[0], values[1], values[2], theirs, dictionary, rows)
+                kernel_formulas.cross(number, values, theirs, dictionary, rows)
                 komp.combine(rows, functions.weights[i], order, messages.answers[links.reverse[e]])
         if coupling.proximity and coupling.symmetric:
             links.sent[: len(links.strength)] = links.strength
@@ -259,9 +260,9 @@ def _step(
 ) -> None:
     """Take node i's step and compress, as :meth:`~kernelswarm.agents.polk.Polk.step` does."""
     taken, outputs = gradients.shape
-    number, values = parts.kernel[i], parts.kernel_values[i]
+    number, values = parts.kernel[i], parts.kernel_values[i, : parts.kernel_counts[i]]
     gram = np.empty((taken, taken))
-    kernel_formulas.among(number, values[0], values[1], values[2], points, gram)
+    kernel_formulas.among(number, values, points, gram)
     if implicit:
         gradients[:] = solved(gram, gradients, rates, stiffness)
     else:

@@ -150,11 +150,17 @@ class RandomFeatures(LinearInFeatures):
 @lru_cache(maxsize=16)
 def _draw(kernel: ShiftInvariant, count: int, seed: int, inputs: int) -> tuple[Array, Array]:
     """Draw the frequencies (L, p) and phases (L,); all nodes of a process share the arrays."""
+    if isinstance(kernel.bandwidth, str):
+        raise ValueError(
+            f'bandwidth = "{kernel.bandwidth}" is a word that training data turn into a number before learning starts: '
+            "take kernel.fitted(sample), or give a number"
+        )
+    bandwidth = np.asarray(kernel.bandwidth)  # () or (p,)
     normal, scale, uniform = np.random.default_rng(seed).spawn(3)
     if isinstance(kernel, Laplacian):
-        frequencies = normal.standard_cauchy((count, inputs)) / kernel.bandwidth
+        frequencies = normal.standard_cauchy((count, inputs)) / bandwidth
     else:
-        frequencies = normal.standard_normal((count, inputs)) / kernel.bandwidth
+        frequencies = normal.standard_normal((count, inputs)) / bandwidth
     if isinstance(kernel, Matern):
         # The spectral density of a Matern kernel of smoothness nu is a multivariate t of 2 nu degrees of freedom
         # (Rasmussen and Williams, eq. 4.15).

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
+from kernelswarm.agents.sample import Sample
+
 
 class Schedule(Protocol):
     """A step size for every step t = 0, 1, 2, ..."""
@@ -106,3 +108,75 @@ class Horizon:
     def largest(self) -> float:
         """The step size itself."""
         return self.scale / math.sqrt(self.horizon)
+
+
+@dataclass(frozen=True)
+class Auto:
+    """A step size that training data decide: b times what suits a single sample, as far as a batch of b allows.
+
+    With kappa the largest kappa(x, x) of the data, a single sample takes, for regression,
+
+        eta_1 = 0.4 scale spread / (slope kappa)        at most 0.4 scale / (l'' kappa)
+
+    with the targets' ``spread`` and the loss's ``slope`` (`Sample`), which is 0.2 for the squared loss; for classes
+
+        eta_1 = scale unit min(1, 0.1 / e) / kappa
+
+    with e the error rate of a pilot fit, since where classes overlap a small step averages over more samples, and
+    ``unit`` the usual size of f: 1 for hinge losses, which ask for that margin, 2.5 for logistic ones. Then
+
+        eta = b min(eta_1, most / lambda_max(K_b))
+
+    where lambda_max is the largest eigenvalue of the Gram matrix of a batch, and ``most = 1 / l''`` for a quadratic
+    loss, half of what is stable, and ``4 eta_1 kappa`` for others: a batch moves f no further than four samples could.
+
+    Parameters
+    ----------
+    scale : float
+        A factor on eta_1, positive.
+    offset : float
+        The number of samples after which the step size is halved, as of the schedule ``diminishing``, which counts
+        steps; for ever the same where infinite.
+    """
+
+    scale: float = 1.0
+    offset: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.scale < math.inf:
+            raise ValueError(f"scale = {self.scale!r} must be positive: 1 leaves the step size as the data say")
+        if not self.offset > 0.0:
+            raise ValueError(
+                f"offset = {self.offset!r} must be positive: it counts the samples after which eta is halved"
+            )
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The schedule itself is a word that data turn into a number."""
+        return ("step_size",)
+
+    def fitted(self, sample: Sample) -> "Constant | Diminishing":
+        """Return the schedule that this one stands for on a sample of the data."""
+        loss, gain = sample.loss, sample.largest_gain
+        if sample.classes:
+            unit = 2.5 if loss.curvature > 0.0 else 1.0
+            first = self.scale * unit * min(1.0, 0.1 / sample.error_rate) / gain
+        else:
+            first = 0.4 * self.scale * sample.spread / (sample.slope * gain)
+            if loss.curvature > 0.0:
+                first = min(first, 0.4 * self.scale / (loss.curvature * gain))
+        most = 1.0 / loss.curvature if loss.quadratic else 4.0 * first * gain
+        eta = sample.batch_size * min(first, most / (sample.batch_size * sample.stiffness))
+        return Constant(eta) if self.offset == math.inf else Diminishing(eta, self.offset / sample.batch_size)
+
+    def at(self, step: int) -> float:
+        """Raise ValueError: there is no number yet."""
+        raise ValueError(
+            'step_size = "auto" is a word that training data turn into a number before learning starts: take '
+            "step_size.fitted(sample), or give a number"
+        )
+
+    @property
+    def largest(self) -> float:
+        """Not a number: none is known, and none is out of range."""
+        return math.nan

@@ -73,14 +73,14 @@ def rate(running: SerialEngine, nodes: int, node_rounds: int) -> float:
 
 
 @numba.njit(cache=True)
-def products(point: Array, points: Array, factor: Array, bandwidth: float, repeats: int) -> float:
+def products(point: Array, points: Array, factor: Array, numbers: Array, repeats: int) -> float:
     """Compute three kernel rows and one matrix-vector product so many times."""
     row = np.empty((1, len(points)))
     image = np.empty(len(points))
     total = 0.0
     for _ in range(repeats):
         for _ in range(3):
-            kernel_formulas.cross(kernel_formulas.GAUSSIAN, bandwidth, 0.0, 0.0, point, points, row)
+            kernel_formulas.cross(kernel_formulas.GAUSSIAN, numbers, point, points, row)
         np.dot(factor, row[0], image)
         total += image[0]
     return total
@@ -95,11 +95,11 @@ def least_work(running: SerialEngine) -> float:
         np.ascontiguousarray(function.points),
         np.ascontiguousarray(function.factor),
     )
-    products(*inputs, 0.7746, 1)
+    products(*inputs, np.array([0.7746]), 1)
     found = []
     for _ in range(REPEATS):
         start = time.perf_counter()
-        products(*inputs, 0.7746, 20_000)
+        products(*inputs, np.array([0.7746]), 20_000)
         found.append(20_000 / (time.perf_counter() - start))
     return statistics.median(found)
 

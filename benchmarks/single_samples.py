@@ -52,7 +52,7 @@ def inverse_steps(
     order: int,
     points: Array,
     targets: Array,
-    kernel: tuple[int, float, float, float],
+    kernel: tuple[int, Array],
     loss: tuple[int, float],
     shrink: float,
     rate: float,
@@ -64,11 +64,11 @@ def inverse_steps(
     capacity = len(dictionary)
     projection = np.empty(capacity)
     values, slopes = np.empty((1, outputs)), np.empty((1, outputs))
-    number, first, second, third = kernel
+    number, numbers = kernel
     loss_number, threshold = loss
     for n in range(len(points)):
         rows = np.empty((1, order))
-        kernel_formulas.cross(number, first, second, third, points[n : n + 1], dictionary[:order], rows)
+        kernel_formulas.cross(number, numbers, points[n : n + 1], dictionary[:order], rows)
         row = rows[0]
         komp.combine(rows, weights, order, values)
         loss_formulas.differentiate(loss_number, threshold, values, targets[n : n + 1], slopes)
@@ -146,14 +146,14 @@ def inverse_steps(
 
 
 @numba.njit(cache=True)
-def least_steps(dictionary: Array, inverse: Array, points: Array, kernel: tuple[int, float, float, float]) -> float:
+def least_steps(dictionary: Array, inverse: Array, points: Array, kernel: tuple[int, Array]) -> float:
     """Compute only the kernel row of each sample and its product with an M x M matrix."""
     total = 0.0
     product = np.empty(len(dictionary))
     rows = np.empty((1, len(dictionary)))
-    number, first, second, third = kernel
+    number, numbers = kernel
     for n in range(len(points)):
-        kernel_formulas.cross(number, first, second, third, points[n : n + 1], dictionary, rows)
+        kernel_formulas.cross(number, numbers, points[n : n + 1], dictionary, rows)
         np.dot(inverse, rows[0], product)
         total += product[0]
     return total

@@ -36,6 +36,7 @@ def examine(experiment: Experiment) -> list[Section]:
         The experiment would be refused.
     """
     network = open_network(experiment)
+    experiment = network.experiment  # words in it are numbers now
     sections = [_experiment(experiment, network), _network(experiment, network), _stream(experiment, network)]
     for title, part in (("learner", experiment.learner), ("protocol", experiment.protocol)):
         table = describe(part)

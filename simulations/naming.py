@@ -66,12 +66,14 @@ PARTS: dict[str, dict[str, str]] = {
         "cvar": "kernelswarm.agents.dispersions:ConditionalValueAtRisk",
     },
     "schedule": {
+        "auto": "kernelswarm.agents.schedules:Auto",
         "constant": "kernelswarm.agents.schedules:Constant",
         "diminishing": "kernelswarm.agents.schedules:Diminishing",
         "horizon": "kernelswarm.agents.schedules:Horizon",
     },
     "budget": {
         "epsilon": "kernelswarm.agents.budgets:Epsilon",
+        "per_sample": "kernelswarm.agents.budgets:PerSample",
         "parsimony": "kernelswarm.agents.budgets:Parsimony",
         "quadratic": "kernelswarm.agents.budgets:Quadratic",
         "proportional": "kernelswarm.agents.budgets:Proportional",

@@ -15,6 +15,7 @@ from kernelswarm.simulations.boxes import refuse_misfit
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.failures import Asked
+from kernelswarm.simulations.fitting import resolved
 from kernelswarm.simulations.node_names import node_names
 from kernelswarm.simulations.parts import build, describe
 from kernelswarm.simulations.pooled import PooledSource
@@ -42,6 +43,8 @@ class Network:
         The rounds that the run will take: those asked for, or fewer where the data is used up before.
     ends : list of int
         The rounds after which each node's data is used up; empty where it is endless.
+    experiment : Experiment
+        The experiment with numbers in place of the words that its data turn into numbers.
     """
 
     graph: "nx.Graph[int]"
@@ -50,6 +53,7 @@ class Network:
     outputs: int
     rounds: int
     ends: list[int]
+    experiment: Experiment
 
 
 def open_network(experiment: Experiment) -> Network:
@@ -70,10 +74,7 @@ def open_network(experiment: Experiment) -> Network:
             f"node.nodes = {unknown} are not in the network: its labels run from {labels[0]} to {labels[-1]}"
         )
     rule = experiment.protocol
-    if rule.pooled:
-        learners = {labels[0]: _pooled_learner(experiment, labels)}
-    else:
-        learners = {label: experiment.learner_for(label) for label in labels}
+    learners = _learners(experiment, labels)
     size = experiment.learner.batch_size  # of every node, where one learner sees them all
     outputs = {label: _outputs(learner, source, label) for label, learner in learners.items()}
     for place, label in enumerate(labels):
@@ -82,6 +83,8 @@ def open_network(experiment: Experiment) -> Network:
         raise InputError(
             f"learner.loss: the nodes' functions have different numbers of outputs, {sorted(set(outputs.values()))}"
         )
+    experiment = resolved(experiment, source, labels)
+    learners = _learners(experiment, labels)
     count = next(iter(outputs.values()))
     evaluated = list(zip(labels, source.nodes, strict=True))
     plans: list[AgentPlan] = []
@@ -108,7 +111,8 @@ def open_network(experiment: Experiment) -> Network:
     sizes = [size if rule.pooled else learners[label].batch_size for label in labels]
     lengths = source.lengths or []
     ends = [-(-length // drawn) for length, drawn in zip(lengths, sizes, strict=bool(lengths))]
-    return Network(graph, source, plans, count, min([experiment.rounds, *([max(ends)] if ends else [])]), ends)
+    rounds = min([experiment.rounds, *([max(ends)] if ends else [])])
+    return Network(graph, source, plans, count, rounds, ends, experiment)
 
 
 def build_graph(experiment: Experiment) -> "nx.Graph[int]":
@@ -139,21 +143,25 @@ def open_stream(experiment: Experiment, graph: "nx.Graph[int]") -> Source:
         raise InputError(f"stream.{refusal}") from refusal
 
 
-def _pooled_learner(experiment: Experiment, labels: Sequence[int]) -> Learner:
-    """Return the learner that sees every node's samples: of the nodes' batch size, or of all their batches together."""
-    if experiment.protocol.offline is not None:
-        return experiment.learner_for(labels[0])
+def _learners(experiment: Experiment, labels: Sequence[int]) -> dict[int, Learner]:
+    """Return the learner of each node that has one: of the first only, where samples are pooled.
+
+    The one that sees them all is of the nodes' batch size, or of all their batches together.
+    """
+    if not experiment.protocol.pooled:
+        return {label: experiment.learner_for(label) for label in labels}
     learner = experiment.learner
-    if not experiment.protocol.averaged:
-        return learner
-    table = describe(learner)
-    if "batch_size" not in table:
-        raise InputError(
-            f"protocol.averaged = true makes one batch of all nodes' samples, and {type(learner).__name__} has no key "
-            "batch_size: leave averaged out"
-        )
-    pooled: Learner = build("learner", {**table, "batch_size": learner.batch_size * len(labels)}, "learner")
-    return pooled
+    if experiment.protocol.offline is not None:
+        learner = experiment.learner_for(labels[0])
+    elif experiment.protocol.averaged:
+        table = describe(learner)
+        if "batch_size" not in table:
+            raise InputError(
+                f"protocol.averaged = true makes one batch of all nodes' samples, and {type(learner).__name__} has no "
+                "key batch_size: leave averaged out"
+            )
+        learner = build("learner", {**table, "batch_size": learner.batch_size * len(labels)}, "learner")
+    return {labels[0]: learner}
 
 
 def _name_nodes(graph: "nx.Graph[int]", source: Source) -> None:

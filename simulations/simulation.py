@@ -105,11 +105,12 @@ class _Simulation:
         checkpoints: Checkpoints | None,
         compilation: Compilation,
     ) -> None:
+        self.network: Network = open_network(experiment)
+        experiment = self.network.experiment  # words in it are numbers now
         self.experiment = experiment
         self.observe = observe
         self.checkpoints = checkpoints
         self.compilation = compilation
-        self.network: Network = open_network(experiment)
         self.recorder = Recorder(self.network, experiment.protocol)
         self.done = 0
         self.clock = 0.0  # when the simulation began
