@@ -78,23 +78,15 @@ class Model:
         The label of each class index, (classes,), sorted; None for regression.
     flat : bool
         Whether regression predictions have shape (n,), as targets of one column often have, rather than (n, C).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelswarm.agents.kernel_sum import KernelSum
-    >>> from kernelswarm.agents.kernels import Gaussian
-    >>> from kernelswarm.agents.losses import Squared
-    >>> function = KernelSum(Gaussian(), 1, 1).assign(points=np.array([[0.0]]), weights=np.array([[2.0]]))
-    >>> model = Model(function, Squared())
-    >>> model.predict(np.array([[0.0], [9.0]])).round(6)
-    array([2., 0.])
+    offset : array, optional
+        What is added to f to predict numbers, (C,).
     """
 
     function: Function
     loss: Loss
     classes: npt.NDArray[Any] | None = None
     flat: bool = True
+    offset: Array | None = None
 
     def __repr__(self) -> str:
         """Name the model in one line; the arrays would fill pages."""
@@ -149,6 +141,8 @@ class Model:
         if self.classes is not None:
             labels: npt.NDArray[Any] = self.classes[decided[:, 0].astype(np.intp)]
             return labels
+        if self.offset is not None:
+            decided = decided + self.offset
         return decided[:, 0] if self.flat and decided.shape[1] == 1 else decided
 
     def predict_proba(self, points: npt.ArrayLike) -> Array:
@@ -188,6 +182,8 @@ def save(model: Model, path: str | Path) -> None:
     arrays: dict[str, npt.NDArray[Any]] = {"description": np.array(json.dumps(description)), **model.function.arrays()}
     if model.classes is not None:
         arrays["classes"] = _labels(model.classes, path)
+    if model.offset is not None:
+        arrays["offset"] = model.offset
     if not path.parent.is_dir():
         raise InputError(f"{path} cannot be written: there is no folder {path.parent}")
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -245,7 +241,9 @@ def _from_file(path: Path, kernel: Kernel | None, loss: Loss | None) -> Model:
             raise InputError(f"{path}: classes has shape {classes.shape}, must be ({wanted},) for {loss}")
     if loss.task == "binary" and function.outputs != 1:
         raise InputError(f"{path}: weights has {function.outputs} columns, must be 1 for {loss}")
-    return Model(function, loss, classes, bool(description.get("flat", True)))
+    shapes: dict[str, tuple[str, ...]] = {"weights": ("M", "C"), "offset": ("C",)}
+    offset = _checked(path, arrays, shapes)["offset"] if "offset" in arrays else None
+    return Model(function, loss, classes, bool(description.get("flat", True)), offset)
 
 
 def _function(

@@ -56,7 +56,7 @@ CHANGES = [
     ("learner.loss.threshold=1", "learner.loss.threshold = 1 is not a key of squared", "(it has no keys)"),
     ("learner.budget={epsilon=1,parsimony=1}", "learner.budget.parsimony = 1 is not a key of epsilon", ""),
     ("learner.budget={epsilom=1}", "names no budget", 'did you mean "epsilon"?'),
-    ("learner.step_size={initial=1}", "learner.step_size.initial = 1 is not a key of constant", ""),
+    ("learner.step_size={initial=1}", "learner.step_size.initial = 1 is not a key of auto", ""),
     ("protocol.penalti=1", "protocol.penalti = 1 is not a key of consensus", 'did you mean "penalty"?'),
     ("protocol={name='proximity',gama=1}", "protocol.gama = 1 is not a key of proximity", 'did you mean "gamma"?'),
     ("protocol={name='proximity',gamma={name='adaptive',scal=1}}", "protocol.gamma.scal = 1", '"scale"?'),
