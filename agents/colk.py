@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.budgets import Budget, Parsimony
 from kernelswarm.agents.compositional import Center, Composition, Tracking, check_pairs
 from kernelswarm.agents.descent import share
 from kernelswarm.agents.dispersions import CentralMoments, Dispersion
@@ -72,7 +73,9 @@ class Colk(Polk):
         beta in (0, 1], a number or a schedule.
     """
 
+    step_size: Schedule = field(default=Constant(0.1), metadata={"part": "schedule", "scalar": "constant"})
     batch_size: int = 2
+    budget: Budget = field(default=Parsimony(0.01), metadata={"part": "budget"})
     dispersion: Dispersion = field(default=CentralMoments(), metadata={"part": "dispersion"})
     dispersion_weight: float = 0.01
     tracking: Tracking = "difference"

@@ -74,6 +74,8 @@ class PolicyEvaluation(Polk):
     bootstraps: ClassVar[bool] = True  # the target of x is a reward, not the value of the function there
 
     loss: Loss = field(default=Squared(), init=False)
+    step_size: Schedule = field(default=Constant(0.1), metadata={"part": "schedule", "scalar": "constant"})
+    budget: Budget = field(default=Parsimony(0.01), metadata={"part": "budget"})
     batch_size: int = 2
     discount: float = 0.9
     tracking_rate: Schedule = field(default=Constant(0.2), metadata={"part": "schedule", "scalar": "constant"})

@@ -33,8 +33,8 @@ class Consensus:
     """
 
     penalty: float = 0.1
-    form: Form = field(default="symmetric", metadata={"unless": "as_published"})
-    step: Step = field(default="implicit", metadata={"unless": "as_published"})
+    form: Form = field(default="symmetric", metadata={"as_published": "one_sided"})
+    step: Step = field(default="implicit", metadata={"as_published": "explicit"})
     as_published: bool = False
 
     communicates: ClassVar[bool] = True

@@ -23,7 +23,7 @@ class Isolated:
         The papers' explicit step in one key; it goes before ``step``.
     """
 
-    step: Step = field(default="implicit", metadata={"unless": "as_published"})
+    step: Step = field(default="implicit", metadata={"as_published": "explicit"})
     as_published: bool = False
 
     form: ClassVar[Form] = "one_sided"

@@ -57,10 +57,12 @@ class Proximity:
         adapts, which no paper has, becomes the constant 0.
     """
 
-    gamma: Tolerance = field(default=Adaptive(2.0), metadata={"part": "tolerance", "scalar": "constant"})
+    gamma: Tolerance = field(
+        default=Adaptive(2.0), metadata={"part": "tolerance", "scalar": "constant", "as_published": Constant(0.0)}
+    )
     delta: float = 0.01
-    form: Form = field(default="symmetric", metadata={"unless": "as_published"})
-    step: Step = field(default="implicit", metadata={"unless": "as_published"})
+    form: Form = field(default="symmetric", metadata={"as_published": "one_sided"})
+    step: Step = field(default="implicit", metadata={"as_published": "explicit"})
     dual_max: float = np.inf
     as_published: bool = False
 

@@ -100,6 +100,8 @@ def _changed(
     if not rest:
         if first == "name" and kind is not None and isinstance(value, str):
             return _renamed(table, value, kind, explicit)
+        if first == "as_published" and kind is not None and not explicit:
+            table = _undecided(table, kind)
         return {**table, first: value}
     below = table.get(first, {})
     if isinstance(below, str):
@@ -120,6 +122,16 @@ def _renamed(table: Mapping[str, Any], name: str, kind: str, explicit: bool) -> 
         if (key in new and not is_default) or (key not in old and key != "name"):
             kept[key] = value
     return {"name": name, **kept}
+
+
+def _undecided(table: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return a resolved table without those defaults that as_published decides."""
+    defaults = _fields(kind, table.get("name"))
+    if defaults is None:
+        return dict(table)
+    cls = find(kind, table["name"], f"{kind}.name")
+    decided = {field.name for field in dataclasses.fields(cls) if "as_published" in field.metadata}
+    return {key: value for key, value in table.items() if key not in decided or defaults[key] != value}
 
 
 def _kind_below(table: Mapping[str, Any], key: str, kind: str | None) -> str | None:

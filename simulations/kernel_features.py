@@ -8,9 +8,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kernelswarm.agents.fitting import words
+from kernelswarm.agents.losses import Squared
+from kernelswarm.agents.sample import Sample
 from kernelswarm.agents.subspace import Subspace, Tracking
+from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.parts import fill
-from kernelswarm.simulations.polk_estimator import Array, array, blas, kernel_for
+from kernelswarm.simulations.polk_estimator import Array, array, blas, kernel_for, refuse_other_inputs
 
 
 class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -63,7 +67,17 @@ class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _begin(self, points: Array) -> None:
         tracking: Tracking = fill(Tracking, self._keys(), "", title="the transformer")
-        self.subspace_ = Subspace(kernel_for(self.kernel, self.bandwidth, points), tracking, points.shape[1])
+        kernel = kernel_for(self.kernel, self.bandwidth, points)
+        if getattr(kernel, "bandwidth", None) == "relevance":
+            raise InputError(
+                'bandwidth = "relevance" needs targets to tell which columns matter, and a transformer sees none: use '
+                '"median" or "scale", or one length for each column'
+            )
+        if words(kernel):
+            unknown = np.zeros((len(points), 1))
+            kernel = kernel.fitted(Sample(points, unknown, Squared(), 1, 1, lambda chosen: np.eye(len(chosen))))  # type: ignore[attr-defined]
+        refuse_other_inputs(kernel, points.shape[1])
+        self.subspace_ = Subspace(kernel, tracking, points.shape[1])
         self._n_features_out = tracking.rank
 
     def _keys(self) -> dict[str, Any]:
@@ -90,8 +104,8 @@ class OnlineKernelFeatures(SubspaceTransformer):
     kernel : str, mapping or Kernel
         "gaussian", "laplacian", "matern", "polynomial", "linear", a mapping with ``name`` and the kernel's keys, or a
         kernel part.
-    bandwidth : float or "scale"
-        Length scale of the kernel where ``kernel`` does not give one; "scale" follows the spread of the first data.
+    bandwidth : float, sequence of floats, "median" or "scale"
+        Length scale of the kernel where ``kernel`` does not give one, as of `PolkRegressor`.
     regularization : float
         lambda > 0.
     step : str, mapping or SubspaceStep
@@ -126,7 +140,7 @@ class OnlineKernelFeatures(SubspaceTransformer):
         rank: int = 10,
         *,
         kernel: Any = "gaussian",
-        bandwidth: float | str = "scale",
+        bandwidth: Any = "scale",
         regularization: float = 1e-3,
         step: Any = "normalized",
         update: str = "nonparametric",
@@ -179,7 +193,7 @@ class BudgetedKernelFeatures(SubspaceTransformer):
         *,
         recency: float = 1.0,
         kernel: Any = "gaussian",
-        bandwidth: float | str = "scale",
+        bandwidth: Any = "scale",
         regularization: float = 1e-3,
         step: Any = "normalized",
         update: str = "nonparametric",

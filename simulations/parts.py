@@ -115,7 +115,19 @@ def fill(cls: type[Any], table: Mapping[str, Any], path: str, folder: Path | Non
             values[field.name] = _value(table[key], field, hints[field.name], where, folder)
         elif default_of(field) is dataclasses.MISSING:
             raise InputError(f"{where} is missing: {title or path} needs {_rule(field, hints[field.name])}")
-    return _made(cls, values, path, fields)
+    made = _made(cls, values, path, fields)
+    for key, field in fields.items():
+        if key in table and is_published(made, field) and getattr(made, field.name) != values[field.name]:
+            raise InputError(
+                f"{join(path, key)} = {shown(table[key])} stands beside as_published = true, which makes it "
+                f"{shown(described(getattr(made, field.name), field))}: leave one of them out"
+            )
+    return made
+
+
+def is_published(part: Any, field: dataclasses.Field[Any]) -> bool:
+    """Return whether a part is in its published form, which decides this field."""
+    return "as_published" in field.metadata and part.as_published
 
 
 def describe(part: Any) -> dict[str, Any]:
@@ -133,8 +145,8 @@ def describe(part: Any) -> dict[str, Any]:
     table = {} if name in {field.name for field in fields} else {"name": name}
     for field in fields:
         value = getattr(part, field.name)
-        # TOML has no null: leaving the key out means the same. So does leaving out what another key decides.
-        if value is not None and not getattr(part, field.metadata.get("unless", ""), False):
+        # TOML has no null: leaving the key out means the same. So does leaving out what as_published decides.
+        if value is not None and not (is_published(part, field) and value == field.metadata["as_published"]):
             table[field.name] = described(value, field)
     return table
 

@@ -6,23 +6,31 @@ import dataclasses
 import functools
 import importlib
 import math
+import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController
 
 from kernelswarm.agents import passes
+from kernelswarm.agents.budgets import Budget, TargetOrder
+from kernelswarm.agents.fitting import fitted, words
 from kernelswarm.agents.kernels import Kernel
 from kernelswarm.agents.losses import Loss
 from kernelswarm.agents.polk import Polk
+from kernelswarm.agents.sample import spaced
+from kernelswarm.agents.schedules import Auto
+from kernelswarm.simulations.data_description import Variables
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.model import Model
 from kernelswarm.simulations.model_files import save as save_model
@@ -32,6 +40,12 @@ from kernelswarm.simulations.parts import build, fill
 from kernelswarm.simulations.wording import shown
 
 Array = npt.NDArray[np.float64]
+
+LOOKED_AT = 1000
+"""Samples that the words, and the judgement after `fit`, are taken from."""
+
+SMALL = 20
+"""So few samples may all be kept without a word."""
 
 
 class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -48,6 +62,9 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
     shuffle: bool
     random_state: Any
     n_jobs: Any
+    _boldness: ClassVar[float]  # factor on the first step size
+    _most: ClassVar[int]  # points, about, at which the default budget ends: a step costs as their square
+    _forgotten: ClassVar[float]  # the share of a sample's first effect that compression may take
 
     @property
     def dictionary_(self) -> Array:
@@ -70,7 +87,11 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         function = self.state_.function
         learner: Polk = self.learner_
         frozen = learner.function_from(function.arrays())
-        return Model(frozen, learner.loss, getattr(self, "classes_", None), getattr(self, "flat_", True))
+        targets = Variables()
+        if hasattr(self, "intercept_"):
+            targets = Variables((), self.intercept_, np.ones(len(self.intercept_)))
+        known = getattr(self, "classes_", None), getattr(self, "flat_", True)
+        return Model(frozen, learner.loss, *known, target_variables=targets)
 
     def save(self, path: str | Path) -> None:
         """Write the learned function to an .npz file, which `kernelswarm.load_model` reads.
@@ -83,17 +104,26 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         check_is_fitted(self, "state_")
         save_model(self.model_, path)
 
-    def _begin(self, points: Array, targets: int, classes: int | None) -> None:
+    def _begin(self, points: Array, targets: Array, classes: int | None, epoch: int | None) -> None:
+        """Make the learner, and numbers of its words, from the first data; ``epoch`` samples are visited repeatedly."""
         loss: Loss = build("loss", self._loss(classes), "loss")
         if hasattr(loss, "grid"):
             raise ValueError(f"loss = {loss} has an integral over a box in it, which POLK leaves out: use Spppot")
-        budget = {"parsimony": self.budget} if _is_number(self.budget) else self.budget
+        automatic = isinstance(self.budget, str) and self.budget == "auto"
+        budget = self.budget
+        if automatic:
+            budget = {"per_sample": self._forgotten}
+        elif _is_number(budget):
+            budget = {"parsimony": budget}
+        step_size = self.step_size
+        if isinstance(step_size, str) and step_size == "auto":
+            step_size = Auto(self._boldness, math.inf if epoch is None else float(epoch))
         learner: Polk = fill(
             Polk,
             {
                 "loss": loss,
                 "kernel": kernel_for(self.kernel, self.bandwidth, points),
-                "step_size": self.step_size,
+                "step_size": step_size,
                 "regularization": self.regularization,
                 "batch_size": self.batch_size,
                 "budget": budget,
@@ -101,7 +131,16 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             "",
             title="the learner",
         )
-        self.state_ = learner.init(points.shape[1], loss.outputs(targets, classes))
+        refuse_other_inputs(learner.kernel, points.shape[1])
+        outputs = loss.outputs(targets.shape[1], classes)
+        if words(learner):
+            chosen = spaced(len(points), LOOKED_AT)
+            if self.shuffle:  # rows that follow one another, which make a batch, are then no neighbours in the data
+                chosen = np.random.default_rng(0).permutation(chosen)
+            learner = cast(Polk, fitted(learner, points[chosen], targets[chosen], outputs))
+        if automatic:
+            learner = replace(learner, budget=_bounded(learner.budget, self.batch_size, self._most))
+        self.state_ = learner.init(points.shape[1], outputs)
         self.learner_ = learner
 
     def _loss(self, classes: int | None) -> Any:
@@ -131,12 +170,64 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         for _ in range(self.epochs):
             order = generator.permutation(len(points)) if self.shuffle else slice(None)
             self._pass(points[order], targets[order])
+        self._judge(points, targets)
+
+    def _judge(self, points: Array, targets: Array) -> None:
+        """Warn where what was learned is of no use, as seen on the training data itself."""
+        learner, order, count = self.learner_, self.state_.function.order, len(points)
+        if order == 0:
+            epsilon = learner.budget.bound(learner.step_size.at(0), learner.budget.start(), learner.batch_size)
+            complaint = (
+                f"nothing was learned: every step was smaller than the budget, eps = {epsilon:.3g} at first: lower "
+                "budget, or raise step_size"
+            )
+        elif order == count and count > SMALL:
+            complaint = (
+                f"all {count} samples were kept: the kernel is too narrow for them to tell of each other, or the "
+                "budget too small: widen bandwidth, scale X (sklearn.preprocessing.StandardScaler), or raise budget"
+            )
+        else:
+            chosen = spaced(count, LOOKED_AT)
+            with self._threads():
+                found = learner.loss.decide(self.model_.evaluate(points[chosen]))
+            error, constant = _errors(found, targets[chosen], learner.loss.task != "regression")
+            if error <= constant:
+                return
+            complaint = (
+                f"the error on the training data, {error:.3g}, is worse than {constant:.3g}, that of a constant "
+                "prediction: use more epochs, scale X and y (sklearn.preprocessing.StandardScaler), or lower step_size"
+            )
+        warnings.warn(f"{type(self).__name__}: {complaint}", ConvergenceWarning, stacklevel=4)
 
     def _values(self, X: Any) -> Array:
         check_is_fitted(self, "state_")
         points = array(validate_data(self, X, reset=False, dtype=np.float64, order="C"))
         with self._threads():
             return self.model_.evaluate(points)
+
+
+def _bounded(budget: Budget, batch_size: int, most: int) -> TargetOrder:
+    """Return the budget per sample with an end: eps rises where the dictionary has grown to ``most`` points."""
+    alpha = budget.bound(1.0, budget.start(), batch_size)
+    return TargetOrder(most, alpha=alpha, gain=0.3 / most, smallest=alpha, largest=max(1e6, 1e6 * alpha))
+
+
+def _errors(found: Array, targets: Array, classes: bool) -> tuple[float, float]:
+    """Return the error of predictions and that of the best constant: the share of wrong classes, or the mean square."""
+    if classes:
+        return float(np.mean(found != targets)), 1.0 - float(np.unique(targets, return_counts=True)[1].max()) / len(
+            targets
+        )
+    return float(np.mean((found - targets) ** 2)), float(np.mean((targets - targets.mean(axis=0)) ** 2))
+
+
+def refuse_other_inputs(kernel: Kernel, inputs: int) -> None:
+    """Refuse a kernel with another number of length scales than the data have columns."""
+    wanted = getattr(kernel, "inputs", None)
+    if wanted is not None and wanted != inputs:
+        raise InputError(
+            f"bandwidth has {wanted} entries, and X has {inputs} columns: give one length for each, or one for all"
+        )
 
 
 @functools.cache
@@ -157,12 +248,17 @@ def array(values: Any) -> Array:
 
 
 def kernel_for(kernel: Any, bandwidth: Any, points: Array) -> Kernel:
-    """Make the kernel, with the estimator's bandwidth where it takes one that its table does not give."""
+    """Make the kernel, with the estimator's bandwidth where it takes one that its table does not give.
+
+    A word that a sample decides stays in it.
+    """
     if isinstance(kernel, str | Mapping):
         table = {"name": kernel} if isinstance(kernel, str) else {"name": "gaussian", **kernel}
         cls = find("kernel", str(table["name"]), "kernel")
         if "bandwidth" not in table and any(field.name == "bandwidth" for field in dataclasses.fields(cls)):
-            table["bandwidth"] = _scale(str(table["name"]), points) if bandwidth == "scale" else bandwidth
+            table["bandwidth"] = (
+                _scale(str(table["name"]), points) if isinstance(bandwidth, str) and bandwidth == "scale" else bandwidth
+            )
         kernel = table
     made: Kernel = build("kernel", kernel, "kernel")
     return made

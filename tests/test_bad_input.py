@@ -61,7 +61,7 @@ CHANGES = [
     ("learner.loss=mse", "learner.loss", 'did you mean "squared"?'),
     ("learner.kernel.name=rbf", "learner.kernel", 'did you mean "gaussian"?'),
     ("learner.budget={epsilom=1}", "names no budget", 'did you mean "epsilon"?'),
-    ("learner.step_size={initial=1}", "learner.step_size.initial = 1 is not a key of constant", ""),
+    ("learner.step_size={initial=1}", "learner.step_size.initial = 1 is not a key of auto", ""),
     ("protocol.penalti=1", "protocol.penalti = 1 is not a key of consensus", 'did you mean "penalty"?'),
     ("protocol={name='proximity',gama=1}", "protocol.gama = 1 is not a key of proximity", 'did you mean "gamma"?'),
     ("protocol={name='proximity',gamma={name='adaptive',scal=1}}", "protocol.gamma.scal = 1", '"scale"?'),
@@ -276,7 +276,7 @@ def test_compare_table_of_the_file_is_checked(call: Command) -> None:
 def test_damaged_run_is_refused(call: Command) -> None:
     assert call("run", "small.toml", "--no-figures", "--out", "here").code == 0
     Path("here/nodes.parquet").write_bytes(b"PAR1")
-    assert "here/nodes.parquet is damaged or is no such file" in refused(call, "plot", "here")
+    assert "here/nodes.parquet is damaged or was changed: its SHA-256 checksum is not" in refused(call, "plot", "here")
     Path("here/nodes.parquet").unlink()
     assert "here is no complete run folder" in refused(call, "plot", "here")
 

@@ -8,6 +8,7 @@ from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import Adaptive, Constant
 from kernelswarm.simulations.comparison import compare
+from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.parts import build, describe
 from kernelswarm.simulations.template import template
@@ -93,3 +94,24 @@ def test_rows_of_the_template_differ_in_the_protocol_alone(tmp_path) -> None:  #
     found = cells(described.to_dict(), read_compare(path).vary)
     assert [cell.protocol for cell in found] == NAMES
     assert {Experiment.from_dict(dict(cell.config)).protocol.step for cell in found} == {"implicit"}
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"name": "consensus", "step": "implicit"}, 'protocol.step = "implicit" stands beside as_published = true'),
+        ({"name": "proximity", "form": "symmetric"}, 'protocol.form = "symmetric" .* which makes it "one_sided"'),
+        ({"name": "proximity", "gamma": "adaptive"}, 'protocol.gamma = "adaptive" .* which makes it 0.0: leave one'),
+    ],
+)
+def test_what_contradicts_the_published_form_is_refused(table: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        experiment(protocol={**table, "as_published": True})
+    assert experiment(protocol={"name": "proximity", "gamma": 0.3, "as_published": True}).protocol.gamma == Constant(
+        0.3
+    )
+
+
+def test_a_step_is_not_compared_where_it_is_decided() -> None:
+    with pytest.raises(InputError, match="stands beside as_published"):
+        compare(experiment(protocol={"name": "consensus", "as_published": True}), {"protocol.step": ["implicit"]})

@@ -7,6 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.agents.budgets import Epsilon
 from kernelswarm.agents.kernels import Gaussian
 from kernelswarm.agents.polk import Polk
 from kernelswarm.agents.schedules import Constant as ConstantStep
@@ -23,7 +24,7 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "common_target.py"
 
 def neighborhood(degree, batch=1):
     """What the hub of a star knows of its links."""
-    learner = Polk(batch_size=batch)
+    learner = Polk(batch_size=batch, step_size=ConstantStep(0.1), budget=Epsilon(0.01))
     description = Experiment(
         topology=nx.star_graph(degree), stream=SineRegression(), learner=learner, protocol=Proximity()
     )
@@ -58,7 +59,7 @@ def test_dual_variables_of_given_tolerances_grow_as_published():
 def test_the_own_sample_moves_the_node_by_at_least_half_of_what_it_would_alone(eta):
     rule = Proximity(gamma=Adaptive(), form="one_sided", step="implicit")
     links = driven_apart(rule, eta, 4)
-    learner = Polk(kernel=Gaussian(1.0), step_size=ConstantStep(eta))
+    learner = Polk(kernel=Gaussian(1.0), step_size=ConstantStep(eta), budget=Epsilon(0.0))
     moved = []
     for coupled in (False, True):
         state = learner.init(1, 1)
@@ -75,7 +76,7 @@ def test_the_own_sample_moves_the_node_by_at_least_half_of_what_it_would_alone(e
 def test_learned_tolerances_keep_the_published_step_within_its_stability_rule():
     # eta (l'' + 2 sum_j mu_ij) is at most 0.3 * 2 + 1; with a tolerance of 0 the same noise stops the run.
     rule = Proximity(gamma=Adaptive(), delta=0.0, form="one_sided", step="explicit")
-    learner = Polk(kernel=Gaussian(0.2), step_size=ConstantStep(0.3))
+    learner = Polk(kernel=Gaussian(0.2), step_size=ConstantStep(0.3), budget=Epsilon(0.01))
     description = Experiment(
         topology=nx.star_graph(3), stream=SensorField(noise=3.0), learner=learner, protocol=rule, rounds=300
     )

@@ -56,7 +56,13 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
 def test_one_pass_in_order_is_the_learner_fed_by_hand() -> None:
     x, y = sine()
     estimator = PolkRegressor(
-        bandwidth=0.1, step_size=0.4, batch_size=7, budget={"epsilon": 0.01}, epochs=1, shuffle=False
+        bandwidth=0.1,
+        step_size=0.4,
+        batch_size=7,
+        budget={"epsilon": 0.01},
+        fit_intercept=False,
+        epochs=1,
+        shuffle=False,
     ).fit(x, y)
     learner = Polk(kernel=Gaussian(0.1), step_size=Constant(0.4), batch_size=7, budget=Epsilon(0.01))
     state = learner.init(1, 1)
@@ -72,8 +78,9 @@ def test_one_pass_in_order_is_the_learner_fed_by_hand() -> None:
 
 def test_batches_continue_where_the_last_one_ended() -> None:
     x, y = sine()
-    whole = PolkRegressor(bandwidth=0.1, epochs=1, shuffle=False).fit(x, y)
-    parts = PolkRegressor(bandwidth=0.1)
+    keys = {"bandwidth": 0.1, "step_size": 0.2, "budget": 0.5, "fit_intercept": False}  # none is taken from the data
+    whole = PolkRegressor(**keys, epochs=1, shuffle=False).fit(x, y)
+    parts = PolkRegressor(**keys)
     for start in range(0, len(x), 50):
         parts.partial_fit(x[start : start + 50], y[start : start + 50])
     np.testing.assert_array_equal(parts.predict(x), whole.predict(x))
@@ -83,8 +90,9 @@ def test_batches_continue_where_the_last_one_ended() -> None:
 @pytest.mark.parametrize("classes", [2, 4])
 def test_classifier_batches_continue_too(loss: str, classes: int) -> None:
     x, y = sectors(classes)
-    whole = PolkClassifier(loss, bandwidth=1.0, epochs=1, shuffle=False).fit(x, y)
-    parts = PolkClassifier(loss, bandwidth=1.0).partial_fit(x[:1], y[:1], classes=np.unique(y))
+    keys = {"bandwidth": 1.0, "step_size": 1.0, "budget": 0.1}
+    whole = PolkClassifier(loss, **keys, epochs=1, shuffle=False).fit(x, y)
+    parts = PolkClassifier(loss, **keys).partial_fit(x[:1], y[:1], classes=np.unique(y))
     parts.partial_fit(x[1:], y[1:])
     np.testing.assert_array_equal(parts.decision_function(x), whole.decision_function(x))
 
@@ -173,10 +181,10 @@ def test_scale_follows_the_spread_of_the_inputs() -> None:
     generator = np.random.default_rng(0)
     x, y = generator.normal(size=(200, 8)), generator.normal(size=200)
     bandwidth = float(np.sqrt(8 * x.var() / 2))  # scikit-learn's gamma = "scale"
-    assert PolkRegressor(epochs=1).fit(x, y).learner_.kernel == Gaussian(bandwidth)
-    wider = PolkRegressor(kernel="matern", epochs=1).fit(16 * x, y).learner_.kernel
+    assert PolkRegressor(bandwidth="scale", epochs=1).fit(x, y).learner_.kernel == Gaussian(bandwidth)
+    wider = PolkRegressor(kernel="matern", bandwidth="scale", epochs=1).fit(16 * x, y).learner_.kernel
     assert wider == Matern(16 * bandwidth)
-    assert PolkRegressor().partial_fit([[3.0]], [1.0]).learner_.kernel == Gaussian(1.0)
+    assert PolkRegressor(bandwidth="scale").partial_fit([[3.0]], [1.0]).learner_.kernel == Gaussian(1.0)
 
 
 def test_parts_tables_and_numbers_name_the_same_learner() -> None:
@@ -292,7 +300,7 @@ def test_divergence_is_reported_with_its_remedy() -> None:
     with pytest.raises(
         FloatingPointError, match=r"^learning diverged after \d+ steps: step_size = 0.2 must stay below"
     ):
-        PolkRegressor(kernel="linear").fit(x, y)
+        PolkRegressor(kernel="linear", step_size=0.2).fit(x, y)
 
 
 def test_the_example_of_the_documentation_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
