@@ -96,6 +96,8 @@ def differing_keys(comparison: Comparison) -> dict[str, dict[str, list[Any]]]:
                 part = above.rpartition(".")[0] if last == "name" else above
                 of = values.setdefault(str(table.get(f"{part}.name", "")), [])
                 of += [table[key]] if table[key] not in of else []
+        if len(values) > 1 and last != "name" and above not in asked:
+            continue  # a key of parts inside that are others: a name it shares with theirs means something else
         if any(sorted(map(str, of)) != sorted(map(str, next(iter(values.values())))) for of in values.values()):
             found[key] = values
     return found
