@@ -44,6 +44,14 @@ def _refuse_modules(context: typer.Context, asked: bool) -> bool:
     return asked
 
 
+def _keep_to_own_modules(context: typer.Context, trusted: bool) -> bool:
+    if not trusted:
+        from kernelswarm.simulations.naming import modules_beside_only
+
+        context.with_resource(modules_beside_only())
+    return trusted
+
+
 ExperimentFile = Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment file.")]
 Sets = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated.")]
 Backend = Annotated[str | None, typer.Option(help="Where the nodes run: serial or ray.")]
@@ -53,6 +61,12 @@ Figures = Annotated[bool, typer.Option(help="Draw figures.")]
 Safe = Annotated[
     bool,
     typer.Option("--safe", callback=_refuse_modules, help='Refuse parts named as "module:Class": run no such code.'),
+]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust/", callback=_keep_to_own_modules, help='Import "module:Class" from anywhere, not only beside the file.'
+    ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
@@ -282,7 +296,9 @@ def init(
 
 
 @app.command()
-def check(experiment: ExperimentFile, changes: Sets = None, safe: Safe = False, debug: Debug = False) -> None:
+def check(
+    experiment: ExperimentFile, changes: Sets = None, trust: Trust = False, safe: Safe = False, debug: Debug = False
+) -> None:
     """Validate an experiment, show its network, its data and what its rounds will cost; run nothing."""
     described = _read(experiment, changes)
     plan = _plan(experiment, None, None)

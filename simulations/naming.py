@@ -136,6 +136,7 @@ PARTS: dict[str, dict[str, str]] = {
 }
 
 _safe: ContextVar[bool] = ContextVar("safe", default=False)
+_beside_only: ContextVar[bool] = ContextVar("beside_only", default=False)
 
 _OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
@@ -167,9 +168,34 @@ def listed_parts_only(only: bool = True) -> Iterator[None]:
         _safe.reset(token)
 
 
+@contextmanager
+def modules_beside_only(only: bool = True) -> Iterator[None]:
+    """Import, inside this context, only modules that lie beside the experiment file or in the current folder."""
+    token = _beside_only.set(only or _beside_only.get())
+    try:
+        yield
+    finally:
+        _beside_only.reset(token)
+
+
 def may_import() -> bool:
     """Return whether parts may be named by a module here."""
     return not _safe.get()
+
+
+def names_code(value: Any) -> bool:
+    """Return whether the tables of an experiment name a part by its module anywhere.
+
+    Examples
+    --------
+    >>> names_code({"protocol": {"name": "consensus"}, "learner": {"loss": "my_parts:Tukey"}})
+    True
+    """
+    if isinstance(value, str):
+        return _OWN.fullmatch(value) is not None
+    if isinstance(value, dict):
+        value = list(value.values())
+    return isinstance(value, list) and any(names_code(entry) for entry in value)
 
 
 def part_name(part: Any) -> str:
@@ -241,8 +267,16 @@ def _import(name: str, path: str, folder: Path | None) -> Any:
     # shadow nothing, and they stay, so that the processes of a backend find the module too.
     places = list(dict.fromkeys(str(place.resolve()) for place in (folder, Path.cwd()) if place is not None))
     sys.path.extend(place for place in places if place not in sys.path)
-    importlib.invalidate_caches()  # the module may be younger than the last look into its folder
     module, _, attribute = name.partition(":")
+    first = module.split(".")[0]
+    if _beside_only.get() and not any(
+        Path(place, stem).exists() for place in places for stem in (first, f"{first}.py")
+    ):
+        raise InputError(
+            f"{path} = {shown(name)} names code that does not lie beside the experiment file or in the current folder, "
+            f"and check is not to run it: give --trust if {module} may be imported and called"
+        )
+    importlib.invalidate_caches()  # the module may be younger than the last look into its folder
     try:
         return _load(name)
     except ModuleNotFoundError as error:

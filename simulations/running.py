@@ -21,7 +21,7 @@ from kernelswarm.simulations.engine import EngineError
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.lock import held
-from kernelswarm.simulations.naming import listed_parts_only, may_import
+from kernelswarm.simulations.naming import listed_parts_only, may_import, names_code
 from kernelswarm.simulations.network import open_network
 from kernelswarm.simulations.result import Result
 from kernelswarm.simulations.simulation import Progress, simulate, versions
@@ -104,8 +104,9 @@ def _resumed(folder: Path, changes: Sequence[str], observe: Observer | None) -> 
     if result is not None and not changes and result.summary["rounds"] >= result.config["rounds"]:
         return Finished(result, folder, before=True)
     since = newest(folder) if result is None or paths(folder / FOLDER) else None
-    if since is not None and since.folder is not None and since.folder not in sys.path and may_import():
-        sys.path.append(since.folder)  # the user's own modules may lie there
+    own = since.folder if since is not None and names_code(_config(folder)) and may_import() else None
+    if own is not None and own not in sys.path:
+        sys.path.append(own)  # the user's own modules lie there; nobody else's are looked for
     experiment = _described(folder, changes)
     for known in (since, result):
         if known is not None:
@@ -178,11 +179,20 @@ def _left(checkpoints: Checkpoints) -> str:
 def _described(folder: Path, changes: Sequence[str]) -> Experiment:
     """Return the experiment of a run folder with some changes."""
     experiment = Experiment.from_file(folder / "config.toml", changes)
-    with (folder / "config.toml").open("rb") as file:
-        topology = tomllib.load(file).get("topology")
-    if topology == {"name": "file", "path": "graph.graphml"}:  # it was given as a graph, and is described as one again
+    if _config(folder).get("topology") == {
+        "name": "file",
+        "path": "graph.graphml",
+    }:  # it was given as a graph, and is described as one again
         return replace(experiment, topology=read_graph(folder / "graph.graphml"))
     return experiment
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """Read the tables of a run folder's experiment; none where it is no TOML, which its reader refuses."""
+    try:
+        return tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return {}
 
 
 def _refuse_changes(folder: Path, before: Mapping[str, Any], experiment: Experiment) -> None:

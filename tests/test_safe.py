@@ -132,3 +132,51 @@ def test_python_reads_a_file_safely(call: Command) -> None:
         with pytest.raises(InputError, match="names code in a module"):
             experiment.with_changes({"protocol.name": "own_of_safe:Own"})
     assert not Path("imported").exists()
+
+
+def test_a_checkpoint_names_no_folder_to_import_from(call: Command, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from kernelswarm.simulations.checkpoint import paths, read, write
+
+    trap = tmp_path / "trap"
+    trap.mkdir()
+    (trap / "pandas.py").write_text(f"from pathlib import Path\nPath({str(tmp_path / 'imported')!r}).touch()\n")
+    (trap / "own_of_trap.py").write_text((tmp_path / "own_of_safe.py").read_text())
+    text = SMALL.replace("rounds = 4", "checkpoint_every = 2\nrounds = 4")
+    Path("small.toml").write_text(text)
+    run(Experiment.from_file("small.toml"), "here")
+    checkpoints = Path("here/checkpoints")
+    for path in paths(checkpoints):
+        write(replace(read(path), folder=str(trap)), checkpoints)
+    assert read(paths(checkpoints)[-1]).folder == str(trap)
+    before = list(sys.path)
+    resume("here", ["rounds=9"])
+    assert sys.path == before
+    assert not Path("imported").exists()
+
+
+def test_the_folder_of_a_module_that_is_named_comes_last(call: Command) -> None:
+    Path("own.toml").write_text(Path("own.toml").read_text().replace("rounds = 4", "checkpoint_every = 2\nrounds = 4"))
+    run(Experiment.from_file("own.toml"), "here")
+    sys.path[:] = [place for place in sys.path if place != str(Path.cwd())]
+    first = list(sys.path)
+    resume("here", ["rounds=9"])
+    assert sys.path[: len(first)] == first
+
+
+@pytest.mark.parametrize("name", ["os:system", "shutil:rmtree", "networkx:petersen_graph"])
+def test_check_imports_nothing_from_elsewhere_unless_trusted(name: str, call: Command, tmp_path: Path) -> None:
+    trace = tmp_path / "called"
+    topology = f'{{name="{name}",command="touch {trace}"}}' if name == "os:system" else f'{{name="{name}"}}'
+    answer = call("check", "small.toml", "--set", f"topology={topology}")
+    assert answer.code == 2 and answer.out == ""
+    assert f'topology.name = "{name}" names code that does not lie beside the experiment file' in answer.err
+    assert not trace.exists()
+    if name == "networkx:petersen_graph":
+        assert call("check", "small.toml", "--set", f"topology={topology}", "--trust").code == 0
+
+
+def test_check_takes_modules_beside_the_file(call: Command) -> None:
+    assert call("check", "own.toml").code == 0
+    assert Path("imported").exists()
