@@ -12,6 +12,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.copying import copy_vector
 from kernelswarm.agents.lanes import dot
 
 Array = npt.NDArray[np.float64]
@@ -61,8 +62,8 @@ def append(
     schur: float,
 ) -> None:
     """Append a point with its weight: the row ``[-a', 1] / sqrt(s)`` of U from its projection a and complement s."""
-    points[order] = point
-    weights[order] = weight
+    copy_vector(point, points[order])
+    copy_vector(weight, weights[order])
     root = 1.0 / math.sqrt(schur)
     line = factor[order]
     for j in range(order):
@@ -121,5 +122,5 @@ def remove(points: Array, weights: Array, factor: Array, precision: Array, order
             for c in range(outputs):
                 weights[k, c] -= ratio * weights[j, c]
     for k in range(j, last):
-        points[k] = points[k + 1]
-        weights[k] = weights[k + 1]
+        copy_vector(points[k + 1], points[k])
+        copy_vector(weights[k + 1], weights[k])

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from kernelswarm.agents.copying import copy_matrix
 from kernelswarm.agents.lanes import dot
 
 Array = npt.NDArray[np.float64]
@@ -78,7 +79,7 @@ def _squared_distances(points: Array, centers: Array, squares: Array) -> None:
             for j in range(m):
                 squares[i, j] = _squared_distance(points, i, centers, j)
         return
-    squares[:, :m] = np.dot(points, centers.T)
+    copy_matrix(np.dot(points, centers.T), squares)
     point_norms = _squared_norms(points)
     center_norms = _squared_norms(centers)
     for i in range(n):
@@ -158,7 +159,7 @@ def _polynomial(points: Array, centers: Array, scale: float, offset: float, degr
                     product += points[i, k] * centers[j, k]
                 values[i, j] = product
     else:
-        values[:, :m] = np.dot(points, centers.T)
+        copy_matrix(np.dot(points, centers.T), values)
     for i in range(n):
         for j in range(m):
             values[i, j] = _power(scale * values[i, j] + offset, degree)

@@ -73,6 +73,10 @@ class KernelSum:
 
     def rows_and_values(self, points: Array) -> tuple[Array, Array]:
         """Compute the kernel rows (n, M) of ``points`` (n, p) and from them the values of f, (n, C)."""
+        if not self.order:
+            # Points that are sent are read-only, another type to the compiler: where the first round is the only one
+            # that agents live themselves, nothing is compiled for it.
+            return np.zeros((len(points), 0)), np.zeros((len(points), self.outputs))
         rows = self.kernel.cross(points, self.points_buffer[: self.order])
         return rows, self.combined(rows)
 

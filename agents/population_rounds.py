@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents import kernel_formulas, komp, loss_formulas
 from kernelswarm.agents.budgets import adapted
+from kernelswarm.agents.copying import copy_matrix, copy_vector
 from kernelswarm.agents.descent import solved
 from kernelswarm.agents.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.polk import inspection_due
@@ -168,8 +169,8 @@ def live(
                 if not coupling.implicit and rate * parts.gain[i] * explicit >= 2.0:
                     return UNSTABLE, t - first, i, explicit
             sums.loss[i] += loss
-            joined_points[:size] = points[i, t]
-            joined_rows[:size] = messages.rows[i]
+            copy_matrix(points[i, t], joined_points)
+            copy_matrix(messages.rows[i], joined_rows)
             rates[:size] = rate
             stiffness[:size] = parts.curvature[i] + curvature
             taken = size
@@ -184,8 +185,8 @@ def live(
                     for k in range(size):
                         for c in range(outputs):
                             joined[taken + k, c] = pulling * (mine[k, c] - theirs[k, c])
-                    joined_points[taken : taken + size] = points[j, t]
-                    joined_rows[taken : taken + size] = messages.their_rows[e]
+                    copy_matrix(points[j, t], joined_points[taken:])
+                    copy_matrix(messages.their_rows[e], joined_rows[taken:])
                     rates[taken : taken + size] = rate
                     stiffness[taken : taken + size] = pulling
                     taken += size
@@ -221,7 +222,7 @@ def live(
                 kernel_formulas.cross(number, values, theirs, dictionary, rows)
                 komp.combine(rows, functions.weights[i], order, messages.answers[links.reverse[e]])
         if coupling.proximity and coupling.symmetric:
-            links.sent[: len(links.strength)] = links.strength
+            copy_vector(links.strength, links.sent)
     return DONE, count, 0, 0.0
 
 
@@ -264,7 +265,7 @@ def _step(
     gram = np.empty((taken, taken))
     kernel_formulas.among(number, values, points, gram)
     if implicit:
-        gradients[:] = solved(gram, gradients, rates, stiffness)
+        copy_matrix(solved(gram, gradients, rates, stiffness), gradients)
     else:
         for k in range(taken):
             for c in range(outputs):

@@ -16,7 +16,8 @@ def risk_of(loss: Loss, constant: Array, held_out: HeldOut) -> float:
         return float("nan")
     grid = getattr(loss, "grid", None)
     area = 0.0 if grid is None else grid.volume * len(grid.points) * float(constant.sum())
-    return float(loss.values(np.tile(constant, (count, 1)), held_out.targets).mean()) + area
+    # Read-only targets, as streams hand them out, would have the loss compiled a second time.
+    return float(loss.values(np.tile(constant, (count, 1)), np.array(held_out.targets)).mean()) + area
 
 
 def best_constant(loss: Loss, outputs: int, held_out: HeldOut) -> Array:

@@ -95,6 +95,7 @@ def report(agent: Agent, evaluated: tuple[tuple[int, NodeSource], ...], pooled: 
     tally = agent.restart_tally()
     function = agent.function
     loss = agent.learner.loss
+    pooled = _writeable(pooled)
     common = function.values(pooled.points)
     area = integral(loss, function)
     record = agent.rule.record(agent.links, len(agent.neighbors))
@@ -112,7 +113,7 @@ def report(agent: Agent, evaluated: tuple[tuple[int, NodeSource], ...], pooled: 
     standing = _standing(agent, function)
     samples = agent.samples // len(evaluated)
     for node, source in evaluated:
-        held_out = source.held_out(samples)
+        held_out = _writeable(source.held_out(samples))
         values = function.values(held_out.points)
         figures = {
             "samples": float(samples),
@@ -121,6 +122,12 @@ def report(agent: Agent, evaluated: tuple[tuple[int, NodeSource], ...], pooled: 
             **shared,
         }
         yield Report(node, agent.neighbors, figures, gaps, violation, record.tolerances, record.duals, common, standing)
+
+
+def _writeable(held_out: HeldOut) -> HeldOut:
+    """Copy what is read-only: to the compiler it is another type than the samples of the rounds, and the kernel and the
+    loss would be compiled a second time for it."""
+    return HeldOut(np.array(held_out.points), np.array(held_out.targets), held_out.truth)
 
 
 def _standing(agent: Agent, function: Function) -> Standing:
