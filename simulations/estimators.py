@@ -39,8 +39,9 @@ class PolkRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # sci
         first data (schedule ``auto``), in `fit` falling as 1 / (1 + passes done), in `partial_fit` for ever the same.
     regularization : float
         lambda >= 0, with eta lambda < 1.
-    batch_size : int
-        b, the samples of a step.
+    batch_size : int or "auto"
+        b, the samples of a step. "auto" is 1 up to 32 columns; of more, where ``step_size`` is "auto" too, up to 32
+        samples as long as each can take the step that it would take alone: matrix products then save time.
     budget : "auto", float, mapping or Budget
         How much a compression may change: more gives a smaller dictionary. "auto" takes away a tenth of what a sample
         first changes, and more where that would keep more than about 500 points. A number K is the parsimony constant
@@ -92,7 +93,7 @@ class PolkRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # sci
         bandwidth: Any = "median",
         step_size: Any = "auto",
         regularization: float = 1e-6,
-        batch_size: int = 1,
+        batch_size: Any = "auto",
         budget: Any = "auto",
         fit_intercept: bool = True,
         epochs: int = 3,
@@ -206,7 +207,7 @@ class PolkClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  # s
         bandwidth: Any = "median",
         step_size: Any = "auto",
         regularization: float = 1e-6,
-        batch_size: int = 1,
+        batch_size: Any = "auto",
         budget: Any = "auto",
         epochs: int = 3,
         shuffle: bool = True,

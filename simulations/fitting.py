@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -74,7 +75,7 @@ def drawn(source: Source, batch_size: int) -> tuple[Array, Array]:
     Raises
     ------
     InputError
-        When a source cannot be put back, or there are no samples.
+        When there are no samples.
     """
     most = max(1, min(NODES, 4 * POINTS // batch_size))
     places = members(len(source.nodes), most)
@@ -82,14 +83,12 @@ def drawn(source: Source, batch_size: int) -> tuple[Array, Array]:
     found = []
     for place in places:
         node = source.nodes[place]
-        if not (hasattr(node, "state") and hasattr(node, "restore")):
-            raise InputError(
-                f'learner: "auto" and other words are turned into numbers by a sample of the stream, and '
-                f"{type(node).__name__} has no state() and restore() to put it back: add them, or give numbers"
-            )
-        state = node.state()
-        found.append(node.draw(share))
-        node.restore(state)
+        if hasattr(node, "state") and hasattr(node, "restore"):
+            state = node.state()
+            found.append(node.draw(share))
+            node.restore(state)
+        else:  # a user's source without checkpoints; copies of large data would take memory
+            found.append(copy.deepcopy(node).draw(share))
     points, targets = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
     if not len(points):
         raise InputError('learner: "auto" and other words need training data, and the stream has none: give numbers')

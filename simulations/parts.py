@@ -274,13 +274,17 @@ def _typed(value: Any, hint: Any, path: str, folder: Path | None, default: Any) 
         # As JSON, strictly: a list becomes the tuple that the annotation asks for, but "1" and true become no number.
         typed = _adapter(hint).validate_json(json.dumps(written), strict=True)
     except (TypeError, ValidationError) as error:
-        choices = [entry for entry in get_args(hint) if isinstance(entry, str)]
-        near = nearest(value, choices) if isinstance(value, str) else ""
+        near = nearest(value, _words(hint)) if isinstance(value, str) else ""
         raise InputError(f"{path} = {shown(value)} must be {asked}{near}") from error
     if isinstance(typed, str | Path) and (hint is Path or Path in get_args(hint)):
         typed = Path(typed).expanduser()
         return typed if folder is None else folder / typed
     return typed
+
+
+def _words(hint: Any) -> list[str]:
+    """Return the strings that an annotation admits by name."""
+    return [word for entry in get_args(hint) for word in ([entry] if isinstance(entry, str) else _words(entry))]
 
 
 def _table(cls: type[Any], value: Any, path: str, folder: Path | None) -> Any:

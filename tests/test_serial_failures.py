@@ -11,6 +11,7 @@ import networkx as nx
 import pytest
 
 from kernelswarm import Experiment, SimulationError, read_run, resume, run, simulate
+from kernelswarm.agents.budgets import Parsimony
 from kernelswarm.agents.kernels import Gaussian
 from kernelswarm.agents.polk import Polk
 from kernelswarm.agents.schedules import Constant
@@ -27,7 +28,7 @@ CAUSE = r"LookupError: there is no such key \(brittle.py, line \d+\)"
 
 
 def experiment(**keys: Any) -> Experiment:
-    learner = Polk(kernel=Gaussian(0.3), step_size=Constant(0.2))
+    learner = Polk(kernel=Gaussian(0.3), step_size=Constant(0.2), budget=Parsimony(0.01))  # no sample is drawn
     tables = {"topology": nx.cycle_graph(4), "stream": SineRegression(), "learner": learner, "rounds": 40, **keys}
     return Experiment(**{"evaluate_every": 10, **tables})
 

@@ -1,0 +1,164 @@
+"""The estimators as they are, on data of any unit and size: what they reach, what it costs, when they complain."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+from kernelswarm.agents.bandwidths import SHARE, median_distance
+from kernelswarm.agents.kernels import Gaussian
+from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.estimators import PolkClassifier, PolkRegressor
+from kernelswarm.simulations.kernel_features import OnlineKernelFeatures
+from kernelswarm.simulations.model_files import load
+
+Array = npt.NDArray[np.float64]
+
+
+def wave(samples: int = 400, inputs: int = 2, seed: int = 0) -> tuple[Array, Array]:
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=(samples, inputs))
+    return x, np.sin(2.0 * x[:, 0]) + 0.1 * generator.normal(size=samples)
+
+
+@pytest.mark.parametrize("unit", [1e-2, 1e6])
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_the_unit_of_the_targets_does_not_matter(loss: str, unit: float) -> None:
+    x, y = wave()
+    keys = {"regularization": 0.0, "random_state": 0}  # lambda is in the unit of the loss over that of f squared
+    plain = PolkRegressor(loss, **keys).fit(x, y)
+    scaled = PolkRegressor(loss, **keys).fit(x, unit * y)
+    assert plain.score(x, y) > 0.8
+    assert scaled.model_order_ == plain.model_order_
+    np.testing.assert_allclose(scaled.predict(x) / unit, plain.predict(x), rtol=1e-6, atol=1e-6)
+
+
+def test_the_origin_of_the_targets_does_not_matter() -> None:
+    x, y = wave()
+    np.testing.assert_allclose(
+        PolkRegressor(random_state=0).fit(x, y + 1e4).predict(x) - 1e4,
+        PolkRegressor(random_state=0).fit(x, y).predict(x),
+        atol=1e-7,
+    )
+    assert PolkRegressor(fit_intercept=False).fit(x, y + 5.0).intercept_.tolist() == [0.0]
+
+
+def test_the_intercept_is_part_of_the_model_and_its_file(tmp_path: Path) -> None:
+    x, y = wave()
+    for targets in (y + 30.0, np.column_stack([y + 30.0, 2.0 * y - 7.0])):
+        model = PolkRegressor(random_state=0).fit(x, targets)
+        np.testing.assert_allclose(model.intercept_, np.atleast_1d(targets.mean(axis=0)))
+        np.testing.assert_array_equal(model.model_.predict(x), model.predict(x))
+        model.save(tmp_path / "model.npz")
+        np.testing.assert_array_equal(load(tmp_path / "model.npz").predict(x), model.predict(x))
+
+
+def test_median_bandwidth_is_the_default() -> None:
+    x, y = wave()
+    assert PolkRegressor().fit(x, y).learner_.kernel == Gaussian(SHARE * median_distance(x))
+    each = PolkRegressor(bandwidth=[0.5, 3.0]).fit(x, y)
+    assert each.learner_.kernel == Gaussian((0.5, 3.0))
+    with pytest.raises(InputError, match="bandwidth has 3 entries, and X has 2 columns"):
+        PolkRegressor(bandwidth=[0.5, 3.0, 1.0]).fit(x, y)
+
+
+@pytest.mark.parametrize(("estimator", "most"), [(PolkRegressor, 500), (PolkClassifier, 1000)])
+def test_the_dictionary_is_bounded_where_nothing_can_be_learned(estimator: Any, most: int) -> None:
+    generator = np.random.default_rng(0)
+    x, y = generator.normal(size=(3 * most, 20)), generator.normal(size=3 * most) > 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert estimator(epochs=1, random_state=0).fit(x, y).model_order_ < 1.2 * most
+
+
+@pytest.mark.parametrize(
+    ("load_data", "ours", "theirs"),
+    [(load_diabetes, PolkRegressor, SVR), (load_breast_cancer, PolkClassifier, SVC)],
+)
+def test_defaults_err_at_most_a_tenth_more_than_a_support_vector_machine(
+    load_data: Any, ours: Any, theirs: Any
+) -> None:
+    points, targets = load_data(return_X_y=True)
+    errors, orders = [], []
+    for seed in range(5):
+        x, x_test, y, y_test = train_test_split(points, targets, test_size=0.2, random_state=seed)
+        scaler = StandardScaler().fit(x)
+        x, x_test = scaler.transform(x), scaler.transform(x_test)
+        if ours is PolkRegressor:  # SVR's defaults want targets of size 1
+            y, y_test = (y - targets.mean()) / targets.std(), (y_test - targets.mean()) / targets.std()
+        models = ours(random_state=seed).fit(x, y), theirs().fit(x, y)
+        errors.append([1.0 - model.score(x_test, y_test) for model in models])
+        orders.append([models[0].model_order_, len(models[1].support_)])
+    ours_error, theirs_error = np.mean(errors, axis=0)
+    assert ours_error < 1.1 * theirs_error
+    ours_order, theirs_order = np.mean(orders, axis=0)
+    assert ours_order < theirs_order
+
+
+def test_relevance_learns_where_most_columns_say_nothing() -> None:
+    x, y = wave(1500, 25)
+    train, test = slice(0, 1000), slice(1000, None)
+    alike = PolkRegressor(random_state=0).fit(x[train], y[train])
+    relevant = PolkRegressor(bandwidth="relevance", random_state=0).fit(x[train], y[train])
+    assert alike.score(x[test], y[test]) < 0.6
+    assert relevant.score(x[test], y[test]) > 0.9
+    assert relevant.model_order_ < alike.model_order_
+
+
+def test_wide_inputs_are_learned_in_batches_and_narrow_ones_are_not() -> None:
+    x, y = wave(600, 60)
+    assert PolkClassifier(random_state=0).fit(x, y > 0).learner_.batch_size > 1
+    assert PolkClassifier(step_size=0.5, random_state=0).fit(x, y > 0).learner_.batch_size == 1
+    assert PolkClassifier(random_state=0).fit(x[:, :30], y > 0).learner_.batch_size == 1
+
+
+def complaint(model: Any, x: Array, y: Array) -> str:
+    with pytest.warns(ConvergenceWarning) as found:
+        model.fit(x, y)
+    assert found[0].filename == __file__  # it points at the line that called fit
+    return str(found[0].message)
+
+
+def test_nothing_learned_is_said() -> None:
+    x, y = wave()
+    text = complaint(PolkRegressor(budget={"epsilon": 1e3}), x, y)
+    assert "nothing was learned: every step was smaller than the budget, eps = 1e+03" in text
+
+
+def test_worse_than_a_constant_is_said() -> None:
+    x, y = wave()
+    text = complaint(PolkRegressor(step_size=1e-3, budget=1e-3, fit_intercept=False, epochs=1), x, y + 100.0)
+    assert "worse than" in text
+    assert "that of a constant prediction" in text
+
+
+def test_keeping_every_sample_is_said() -> None:
+    x, y = wave()
+    assert "all 400 samples were kept" in complaint(PolkRegressor(bandwidth=1e-3, budget=1e-6), x, y)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_what_was_learned_passes_without_a_word(loss: str) -> None:
+    x, y = wave()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PolkRegressor(random_state=0).fit(x, y)
+        PolkClassifier(loss, random_state=0).fit(x, y > 0)
+
+
+def test_transformers_take_the_words_that_need_no_targets() -> None:
+    x, _ = wave()
+    features = OnlineKernelFeatures(rank=5, bandwidth="median").fit(x)
+    assert features.subspace_.kernel == Gaussian(SHARE * median_distance(x))
+    with pytest.raises(InputError, match=r'^bandwidth = "relevance" needs targets'):
+        OnlineKernelFeatures(rank=5, bandwidth="relevance").fit(x)
