@@ -20,7 +20,7 @@ from kernelswarm.agents.kernels import Gaussian
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.estimators import PolkClassifier, PolkRegressor
 from kernelswarm.simulations.kernel_features import OnlineKernelFeatures
-from kernelswarm.simulations.model_files import load
+from kernelswarm.simulations.model_loading import load
 
 Array = npt.NDArray[np.float64]
 

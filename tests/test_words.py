@@ -362,18 +362,21 @@ def test_check_shows_the_numbers() -> None:
     assert "auto" not in text
 
 
+@pytest.mark.parametrize(("step", "most"), [("explicit", 2.0), ("implicit", 3.0)])
 @pytest.mark.parametrize("loss", ["squared", "multiclass_logistic"])
-def test_an_epoch_in_batches_learns_and_keeps_about_what_single_samples_do(loss: str) -> None:
+def test_an_epoch_in_batches_learns_and_keeps_about_what_single_samples_do(loss: str, step: str, most: float) -> None:
+    # The implicit step damps a lone sample by its curvature, and one among many by less: more of these stay.
     stream = "sine_regression" if loss == "squared" else {"name": "gaussian_mixture", "classes": 5, "radius": 3.0}
+    alike = {"name": "isolated", "step": step}
     found = {}
     for size in (1, 4, 16, 64):
         learner = {"name": "polk", "loss": loss, "batch_size": size, "kernel": {"bandwidth": "median"}}
         rounds = 2048 // size
         result = simulate(
-            experiment(stream=stream, learner=learner, protocol="isolated", rounds=rounds, evaluate_every=rounds)
+            experiment(stream=stream, learner=learner, protocol=alike, rounds=rounds, evaluate_every=rounds)
         )
         found[size] = result.final["risk"], result.final["model_order"]
     alone = found[1]
     for size in (4, 16, 64):
         assert found[size][0] < 1.25 * alone[0]
-        assert 0.5 * alone[1] <= found[size][1] <= 2.0 * alone[1]
+        assert 0.5 * alone[1] <= found[size][1] <= most * alone[1]
