@@ -156,7 +156,7 @@ def main() -> None:
     for batch_size in (1, 8):  # compiled before anything is timed
         PolkRegressor(batch_size=batch_size).fit(warm, warm[:, 0])
         PolkClassifier(batch_size=batch_size).fit(warm, warm[:, 0] > 0)
-    print("| data | samples x inputs | error | of SVM's | vectors | of SVM's | seconds | of SVM's |")
+    print("| data | samples x inputs | error | SVR, SVC | vectors | SVR, SVC | seconds | SVR, SVC |")
     print("|---|---|---:|---:|---:|---:|---:|---:|")
     for task in tasks(arguments):
         shape = " x ".join(f"{size:,}" for size in task.split(0)[0].shape)
