@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
@@ -153,6 +154,10 @@ class Host:
             self._lived = round + PRIMING
             return
         raise HostError("the agents cannot be restored")
+
+    def semaphores(self) -> list[Path]:
+        """List the semaphores that this process has open."""
+        return semaphores.opened()
 
     def remove_semaphores(self) -> None:
         """Remove the semaphores that this process has open; it can go on using them."""

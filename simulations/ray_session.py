@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from kernelswarm.simulations.errors import InputError, SimulationError
@@ -246,6 +247,7 @@ class _Compiled:
         self._log = logging.getLogger("ray.dag.compiled_dag_node")
         self._log.setLevel(logging.CRITICAL + 1)
         self._hosts, self._store = hosts, store
+        self._opened: set[Path] = set()  # semaphores, on a cluster whose store serves others too
         with InputNode() as rounds:
             sent = [host.send.bind(rounds) for host in hosts]
             steps, last = [host.advance.bind for host in hosts], [host.finish.bind for host in hosts]
@@ -265,6 +267,15 @@ class _Compiled:
         with _troubles():
             return list(ray.get(execution, timeout=timeout))
 
+    def primed(self) -> None:
+        import ray
+
+        if self._store is None:
+            found: list[list[Path]] = []
+            with suppress(Trouble), _troubles():
+                found = ray.get([host.semaphores.remote() for host in self._hosts], timeout=ANSWER_SECONDS)
+            self._opened = {*opened(), *(path for paths in found for path in paths)}
+
     def close(self) -> bool:
         if self._store is not None:
             left = self._ended()
@@ -272,6 +283,7 @@ class _Compiled:
                 remove(made_by([self._store]))
             return left
         _remove_semaphores(self._hosts)
+        remove(self._opened)  # also of actors that have died together
         return self._ended()
 
     def _ended(self) -> bool:
@@ -302,6 +314,9 @@ class _Calls:
 
         with _troubles():
             return list(ray.get(execution, timeout=timeout))
+
+    def primed(self) -> None:
+        pass
 
     def close(self) -> bool:
         return True

@@ -67,6 +67,9 @@ class Transport(Protocol):
     def collect(self, execution: Any, timeout: float) -> Sequence[int]:
         """Wait until an execution has ended, and return the rounds that each host has lived by then."""
 
+    def primed(self) -> None:
+        """Hear that the first executions have ended: whatever it needs is there."""
+
     def close(self) -> bool:
         """Free what it holds, and return whether all processes have let go of it in time."""
 
@@ -154,6 +157,7 @@ class RemoteEngine:
             self.pids = self._load(tell)
             self._transport = self._processes.connect(self._kind, self._hosts, neighbors, levels)
             self._live(PRIMING)
+            self._transport.primed()
 
     def run(self, rounds: int) -> None:
         """Take every agent through ``rounds`` rounds.

@@ -131,7 +131,9 @@ def test_scalars_sent_are_those_of_the_protocol(form, duals, expected):
 def test_what_travels_between_blocks_holds_as_many_scalars():
     pair = nx.path_graph(2)
     plans = open_network(
-        experiment(Consensus(), batch=4, loss=MulticlassLogistic(), stream=GaussianMixture(), graph=pair)
+        experiment(
+            Consensus(as_published=True), batch=4, loss=MulticlassLogistic(), stream=GaussianMixture(), graph=pair
+        )
     ).plans
     engine = SerialEngine([[plans[0]], [plans[1]]])
     engine.run(3)

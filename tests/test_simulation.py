@@ -9,6 +9,7 @@ from kernelswarm.agents.kernels import Gaussian
 from kernelswarm.agents.losses import MulticlassLogistic
 from kernelswarm.agents.polk import Polk
 from kernelswarm.agents.schedules import Constant
+from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
@@ -73,7 +74,7 @@ def test_disagreement_and_hilbert_distance_follow_their_definitions():
 
 
 def test_violation_is_clipped_after_the_sum_over_time():
-    result = simulate(experiment(Proximity(step="implicit"), evaluate_every=5))
+    result = simulate(experiment(Proximity(tolerances.Constant(0.0)), evaluate_every=5))
     for round in np.unique(result.edges["round"]):
         at = result.edges["round"] == round
         expected = np.maximum(result.edges["violation"][at], 0.0).sum()
@@ -104,8 +105,8 @@ def test_dual_variables_are_saved_by_directed_edge():
     ("protocol", "scalars", "messages"),
     [
         (Isolated(), 0, 0),
-        (Consensus(0.1), 8 * 50 * 2 * (1 + 1), 8 * 50),
-        (Consensus(0.1, "symmetric"), 8 * 50 * 2 * (1 + 2), 8 * 50),
+        (Consensus(0.1, "one_sided"), 8 * 50 * 2 * (1 + 1), 8 * 50),
+        (Consensus(0.1), 8 * 50 * 2 * (1 + 2), 8 * 50),
         (Proximity(form="symmetric", step="implicit"), 8 * 50 * (2 * (1 + 2) + 1), 8 * 50),
         (Centralized(), 4 * 50 * 2 * (1 + 1), 4 * 50),
     ],

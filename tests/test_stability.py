@@ -243,7 +243,7 @@ def test_one_sample_and_none():
     assert (state.function.values(np.ones((3, 2))) == 0.0).all()
     assert state.function.values(np.zeros((0, 2))).shape == (0, 1)
     passes.learn(learner, state, np.ones((1, 2)), np.full((1, 1), 4.0))
-    np.testing.assert_allclose(state.function.weights, [[2.0]])  # -eta l' = 0.25 * 2 * 4
+    np.testing.assert_allclose(state.function.weights, [[0.25]])  # -eta/b l' = 0.25 / 8 * 2 * 4
     assert state.steps == 1
 
 
