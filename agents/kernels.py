@@ -21,6 +21,9 @@ from kernelswarm.agents.sample import Sample
 
 Array = npt.NDArray[np.float64]
 
+LARGEST_DEGREE = 100
+"""Of a polynomial kernel."""
+
 Formula = tuple[int, Array]
 """A number of `kernel_formulas` and the kernel's own numbers. A kernel without one works too, but not in compiled
 passes."""
@@ -205,6 +208,11 @@ class Polynomial(_Compiled):
         degree: object = self.degree
         if isinstance(degree, bool) or not isinstance(degree, Integral) or int(degree) < 1:
             raise ValueError(f"degree = {degree!r} must be an integer of at least 1")
+        if int(degree) > LARGEST_DEGREE:
+            raise ValueError(
+                f"degree = {degree!r} must be at most {LARGEST_DEGREE}: values above 1 grow beyond any number, and the "
+                "others vanish"
+            )
         object.__setattr__(self, "degree", int(degree))
         object.__setattr__(self, "offset", _nonnegative("offset", self.offset))
         object.__setattr__(self, "scale", _factor("scale", self.scale))

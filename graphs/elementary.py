@@ -39,8 +39,8 @@ class Ring:
     def build(self, generator: np.random.Generator) -> Graph:
         """Build the ring; the generator is not used."""
         nodes = self.nodes
-        edges = ((node, (node + 1) % nodes) for node in range(nodes if nodes > 1 else 0))
-        return from_edges(nodes, edges, circle(nodes))
+        each = np.arange(nodes if nodes > 1 else 0)
+        return from_edges(nodes, np.column_stack([each, (each + 1) % nodes]), circle(nodes))
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class Path:
     def build(self, generator: np.random.Generator) -> Graph:
         """Build the path; the generator is not used."""
         x = np.linspace(0.0, 1.0, self.nodes) if self.nodes > 1 else np.array([0.5])
-        edges = ((node, node + 1) for node in range(self.nodes - 1))
-        return from_edges(self.nodes, edges, np.column_stack([x, np.full(self.nodes, 0.5)]))
+        each = np.arange(self.nodes - 1)
+        return from_edges(self.nodes, np.column_stack([each, each + 1]), np.column_stack([x, np.full(self.nodes, 0.5)]))
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ class Star:
         if self.nodes > 1:
             angles = np.pi / 2 + 2 * np.pi * np.arange(self.nodes - 1) / (self.nodes - 1)
             positions = np.vstack([positions, 0.5 + 0.5 * np.column_stack([np.cos(angles), np.sin(angles)])])
-        return from_edges(self.nodes, ((0, node) for node in range(1, self.nodes)), positions)
+        others = np.arange(1, self.nodes)
+        return from_edges(self.nodes, np.column_stack([np.zeros_like(others), others]), positions)
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from xml.etree.ElementTree import ParseError
 
 import networkx as nx
 import numpy as np
 
 from kernelswarm.graphs.topology import Graph
-from kernelswarm.graphs.validation import listed, validate
+from kernelswarm.graphs.validation import LARGEST_LABEL, listed, validate
 
 FORMATS = {
     ".graphml": "GraphML",
@@ -26,6 +27,7 @@ FORMATS = {
     ".tsv": "edge list",
 }
 INTEGER = re.compile(r"[+-]?[0-9]+")
+SEPARATOR = re.compile(r"\s*[,;\s]\s*")
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def read_graph(path: str | os.PathLike[str]) -> Graph:
         When the file cannot be read, is not in its format, has labels that are not integers or is no valid network.
     """
     file = Path(path)
-    read = _parse_graphml if _format(file) == "GraphML" else _parse_edges
+    read = _read_graphml if _format(file) == "GraphML" else _read_edges
     try:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -83,7 +85,7 @@ def read_graph(path: str | os.PathLike[str]) -> Graph:
     except OSError as error:
         raise ValueError(f"path = {str(path)!r} cannot be read, {error.strerror or error}{_nearest(file)}") from error
     try:
-        return validate(_with_integer_labels(read(text)))
+        return validate(read(text), fresh=True)
     except ValueError as error:
         raise ValueError(f"path = {str(path)!r}: {error}") from error
 
@@ -104,7 +106,7 @@ def _nearest(path: Path) -> str:
     return f": did you mean {close[0]!r}?" if close else ": check the name"
 
 
-def _parse_graphml(text: str) -> nx.Graph[str]:
+def _read_graphml(text: str) -> Graph:
     try:
         graph: nx.Graph[str] = nx.parse_graphml(text)
     except (ParseError, nx.NetworkXError, AttributeError, KeyError, TypeError, ValueError) as error:
@@ -113,25 +115,27 @@ def _parse_graphml(text: str) -> nx.Graph[str]:
         x, y = attributes.get("x"), attributes.get("y")
         if isinstance(x, int | float) and isinstance(y, int | float):
             attributes["pos"] = (attributes.pop("x"), attributes.pop("y"))
-    return graph
+    numbered: Graph = nx.relabel_nodes(cast("Any", graph), cast("Any", _integers(graph)))
+    return numbered
 
 
-def _parse_edges(text: str) -> nx.Graph[str]:
+def _read_edges(text: str) -> Graph:
     rows = []
     for number, line in enumerate(text.splitlines(), start=1):
-        fields = re.split(r"\s*[,;\s]\s*", line.partition("#")[0].strip())
-        if fields != [""]:
+        kept = line.partition("#")[0].strip()
+        fields = SEPARATOR.split(kept) if "," in kept or ";" in kept else kept.split()
+        if fields:
             rows.append((number, fields))
     if len(rows) > 1 and _is_header(rows[0][1]) and not _is_header(rows[1][1]):
         del rows[0]
-    graph: nx.Graph[str] = nx.Graph()
     for number, fields in rows:
         if "" in fields[:2]:
             raise ValueError(f"line {number} has an empty label: write two integers, such as 0 1")
-        if len(fields) == 1:
-            graph.add_node(fields[0])
-        else:
-            graph.add_edge(fields[0], fields[1])
+    numbers = _integers(dict.fromkeys(label for _, fields in rows for label in fields[:2]))
+    edges = np.array([(numbers[fields[0]], numbers[fields[1]]) for _, fields in rows if len(fields) > 1], np.int64)
+    graph: Graph = nx.Graph()
+    graph.add_nodes_from(sorted(numbers.values()))
+    graph.add_edges_from(np.unique(np.sort(edges.reshape(-1, 2), axis=1), axis=0).tolist())
     return graph
 
 
@@ -139,17 +143,22 @@ def _is_header(fields: list[str]) -> bool:
     return not any(INTEGER.fullmatch(field) for field in fields[:2])
 
 
-def _with_integer_labels(graph: nx.Graph[Any]) -> Graph:
-    wrong = sorted(label for label in graph if not INTEGER.fullmatch(label))
+def _integers(labels: Iterable[str]) -> dict[str, int]:
+    """Return the integer that each label is."""
+    wrong = sorted(label for label in labels if not INTEGER.fullmatch(label))
     if wrong:
         raise ValueError(
             f"node labels are integers here, not {listed(wrong)}: renumber them, in Python with "
             "networkx.convert_node_labels_to_integers(graph, label_attribute='label')"
         )
+    numbers: dict[str, int] = {}
     texts: dict[int, str] = {}
-    for label in graph:
-        if int(label) in texts:
-            raise ValueError(f"the labels {texts[int(label)]!r} and {label!r} are the same integer: rename one of them")
-        texts[int(label)] = label
-    mapping: dict[Any, Any] = {label: number for number, label in texts.items()}
-    return nx.relabel_nodes(graph, mapping)
+    for label in labels:
+        number = numbers[label] = int(label)
+        if number in texts:
+            raise ValueError(f"the labels {texts[number]!r} and {label!r} are the same integer: rename one of them")
+        texts[number] = label
+    outside = sorted(number for number in texts if not 0 <= number <= LARGEST_LABEL)
+    if outside:
+        raise ValueError(f"graph has node labels outside 0 to {LARGEST_LABEL}, {listed(outside)}: renumber them")
+    return numbers

@@ -15,6 +15,7 @@ else:  # at run time networkx's class takes no parameters
     Graph = nx.Graph
 
 Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 DEFAULT_NODES = 20  # of every family, so that topologies compared by name alone have the same size
 
@@ -65,14 +66,14 @@ def require_edges(field: str, value: float, edges: float) -> None:
         )
 
 
-def from_edges(nodes: int, edges: Iterable[tuple[int, int]], positions: Array | None = None) -> Graph:
+def from_edges(nodes: int, edges: Iterable[tuple[int, int]] | Integers, positions: Array | None = None) -> Graph:
     """Build the graph on ``0 .. nodes - 1`` whose nodes and edges are stored in sorted order.
 
     Parameters
     ----------
     nodes : int
         Number of nodes.
-    edges : iterable of pairs
+    edges : iterable of pairs, or array, shape (E, 2)
         Edges in any order and either direction; a repeated edge counts once.
     positions : array, shape (nodes, 2), optional
         Becomes the node attribute ``pos``.
@@ -86,6 +87,8 @@ def from_edges(nodes: int, edges: Iterable[tuple[int, int]], positions: Array | 
     if positions is None:
         graph.add_nodes_from(range(nodes))
     else:
-        graph.add_nodes_from((node, {"pos": (float(x), float(y))}) for node, (x, y) in enumerate(positions))
-    graph.add_edges_from(sorted({(min(edge), max(edge)) for edge in edges}))
+        graph.add_nodes_from((node, {"pos": place}) for node, place in enumerate(map(tuple, positions.tolist())))
+    pairs = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges), dtype=np.int64).reshape(-1, 2)
+    low, high = np.divmod(np.unique(pairs.min(axis=1) * nodes + pairs.max(axis=1)), nodes)
+    graph.add_edges_from(zip(low.tolist(), high.tolist(), strict=True))
     return graph

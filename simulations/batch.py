@@ -43,6 +43,7 @@ class BatchBackend:
     source: Source
     seed: int
     restarts: ClassVar[int] = 0
+    elsewhere: ClassVar[bool] = False
 
     def kept(self) -> AbstractContextManager[None]:
         """Keep nothing: starting takes no time."""

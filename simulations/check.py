@@ -10,6 +10,7 @@ from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.simulations.batch import rows_until
 from kernelswarm.simulations.block import AgentPlan
 from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.footprint import in_words
 from kernelswarm.simulations.memory import free, require_memory
 from kernelswarm.simulations.network import Network, open_network
 from kernelswarm.simulations.parallel import cores
@@ -17,6 +18,9 @@ from kernelswarm.simulations.partition import crossing, partition
 from kernelswarm.simulations.parts import describe
 from kernelswarm.simulations.ray_backend import Ray
 from kernelswarm.simulations.wording import shown, some
+
+PLANNED = 10_000
+"""Agents of a large network that are looked at one by one, at most; the others are the same in kind."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,8 @@ def examine(experiment: Experiment) -> list[Section]:
     InputError
         The experiment would be refused.
     """
-    network = open_network(experiment)
+    some_of = None if isinstance(experiment.backend, Ray) else PLANNED  # how its processes are cut depends on all
+    network = open_network(experiment, some_of)
     experiment = network.experiment  # words in it are numbers now
     sections = [_experiment(experiment, network), _network(experiment, network), _stream(experiment, network)]
     for title, part in (("learner", experiment.learner), ("protocol", experiment.protocol)):
@@ -109,7 +114,7 @@ def _solver(experiment: Experiment, network: Network) -> list[tuple[str, str]]:
         ("evaluations", "1, after the last round"),
         ("backend", "this process, whatever backend is named"),
         ("execution", f"one solver after the last round, on {fitted}"),
-        ("landmarks", f"{points:,}{exact}, {size(BYTES * rows * points)} of memory"),
+        ("landmarks", f"{points:,}{exact}, {in_words(BYTES * rows * points)} of memory"),
     ]
 
 
@@ -181,21 +186,7 @@ def _cost(experiment: Experiment, network: Network) -> Section:
             ("samples a round", f"{sum(sizes):,}"),
             ("messages a round", f"{cost.messages:,}"),
             ("scalars a round", f"{cost.scalars:,}"),
-            ("sent in the whole run", size(total)),
+            ("sent in the whole run", in_words(total)),
+            ("memory", f"{in_words(network.memory)} and the dictionaries"),
         ],
     )
-
-
-def size(count: float) -> str:
-    """Return a number of bytes in words.
-
-    Examples
-    --------
-    >>> size(800), size(1.25e6)
-    ('800 bytes', '1.25 MB')
-    """
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:,.3g} TB"

@@ -77,6 +77,11 @@ class Backend(Protocol):
         """How often, without a checkpoint in between, lost processes are replaced before the run ends."""
         ...
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether agents may live on other machines, whose memory is not known here."""
+        ...
+
     def kept(self) -> AbstractContextManager[None]:
         """Keep what :meth:`start` starts for the starts to come inside."""
         ...

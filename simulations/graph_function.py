@@ -76,7 +76,7 @@ class GraphFunction:
 
         graph = draw()
         if not random or graph.is_directed() or not len(graph) or nx.is_connected(graph):
-            return graph  # what else is wrong with it, the validation of networks says
+            return graph.copy()  # what else is wrong with it, the validation of networks says
         return draw_until_connected(draw, ATTEMPTS, self.function, lambda last: "change its arguments")
 
     def _accepted(self) -> Mapping[str, inspect.Parameter]:

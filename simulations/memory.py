@@ -1,6 +1,9 @@
-"""Whether the processes of a run fit into this machine's memory, asked before any is started."""
+"""What memory this machine has left, and a limit to what this process may take of it."""
 
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from kernelswarm.simulations.errors import InputError
@@ -12,6 +15,7 @@ RESERVE_BYTES = 10**9
 """What stays for Ray itself, the driver and the functions that are learned."""
 
 MEMINFO = Path("/proc/meminfo")
+STATUS = Path("/proc/self/status")
 GROUPS = (
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
     (Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"), Path("/sys/fs/cgroup/memory/memory.usage_in_bytes")),
@@ -33,6 +37,36 @@ def free() -> int | None:
             if most.isdecimal():  # else "max"
                 found.append(int(most) - int(used.read_text()))
     return min(found, default=None)
+
+
+@contextmanager
+def limited(room: int | None) -> Iterator[None]:
+    """Let this process take at most ``room`` more bytes in here: what asks for more gets a MemoryError.
+
+    Without it Linux promises memory that there is not, and ends the process once it is used. Where the system knows no
+    such limit, or ``room`` is None, nothing is limited.
+    """
+    taken = _data_bytes() if sys.platform == "linux" and room is not None else None
+    if taken is None or room is None:
+        yield
+        return
+    import resource  # not everywhere
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    most = [limit for limit in (taken + max(0, room), *before) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(most), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _data_bytes() -> int | None:
+    """Return the bytes of this process that the limit counts; None where the system does not say."""
+    if not STATUS.exists():
+        return None
+    lines = dict(line.split(":", 1) for line in STATUS.read_text().splitlines() if ":" in line)
+    return 1024 * int(lines["VmData"].split()[0])
 
 
 def require_memory(processes: int, nodes: int, room: int | None) -> None:

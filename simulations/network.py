@@ -1,6 +1,8 @@
 """From an experiment to the agents that will live it: the graph, the opened stream, one plan for each agent."""
 
-from collections.abc import Mapping, Sequence
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import networkx as nx
@@ -16,13 +18,17 @@ from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.failures import Asked
 from kernelswarm.simulations.fitting import resolved
+from kernelswarm.simulations.footprint import Bounded, functions, needs, require
 from kernelswarm.simulations.node_names import node_names
 from kernelswarm.simulations.parts import build, describe
-from kernelswarm.simulations.pooled import PooledSource
+from kernelswarm.simulations.pooled import PooledSource, members
 from kernelswarm.simulations.seeding import Role, generator
 from kernelswarm.simulations.streams.contract import Source
 
 Array = npt.NDArray[np.float64]
+
+LARGEST_GRAPH = 6 * 10**9
+"""Bytes that a network of the largest size that is simulated takes while it is made, generously."""
 
 
 @dataclass
@@ -36,7 +42,7 @@ class Network:
     source : Source
         The opened stream; the agents draw from its sources.
     plans : list of AgentPlan
-        One for each learner, in sorted order of the nodes.
+        One for each learner, in sorted order of the nodes; for a look at some of many nodes, theirs.
     outputs : int
         C.
     rounds : int
@@ -45,6 +51,8 @@ class Network:
         The rounds after which each node's data is used up; empty where it is endless.
     experiment : Experiment
         The experiment with numbers in place of the words that its data turn into numbers.
+    memory : float
+        The bytes that it takes, about, dictionaries left out.
     """
 
     graph: "nx.Graph[int]"
@@ -54,16 +62,29 @@ class Network:
     rounds: int
     ends: list[int]
     experiment: Experiment
+    memory: float
 
 
-def open_network(experiment: Experiment) -> Network:
+def open_network(experiment: Experiment, most: int | None = None) -> Network:
     """Build the graph, open the stream and plan the agents.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What is to be simulated.
+    most : int, optional
+        Agents to plan, at most, evenly spaced ones, where only a look is wanted; all of them when left out.
 
     Raises
     ------
     InputError
-        When the parts do not fit one another; the message starts with the key at fault.
+        When the parts do not fit one another, or into the memory; the message starts with the key at fault.
     """
+    with uncollected():
+        return _opened(experiment, most)
+
+
+def _opened(experiment: Experiment, most: int | None) -> Network:
     graph = build_graph(experiment)
     labels = sorted(graph.nodes)
     source = open_stream(experiment, graph)
@@ -76,43 +97,62 @@ def open_network(experiment: Experiment) -> Network:
     rule = experiment.protocol
     learners = _learners(experiment, labels)
     size = experiment.learner.batch_size  # of every node, where one learner sees them all
-    outputs = {label: _outputs(learner, source, label) for label, learner in learners.items()}
-    for place, label in enumerate(labels):
-        refuse_misfit(learners.get(label, experiment.learner), source, place, label)
-    if len(set(outputs.values())) > 1:
-        raise InputError(
-            f"learner.loss: the nodes' functions have different numbers of outputs, {sorted(set(outputs.values()))}"
-        )
-    experiment = resolved(experiment, source, labels)
+    kinds = {id(learner): (learner, label) for label, learner in reversed(learners.items())}
+    outputs = {_outputs(learner, source, label) for learner, label in kinds.values()}
+    places = {label: place for place, label in enumerate(labels)}
+    planned = labels if most is None else [labels[place] for place in members(len(labels), most)]
+    for label in planned:
+        refuse_misfit(learners.get(label, experiment.learner), source, places[label], label)
+    if len(outputs) > 1:
+        raise InputError(f"learner.loss: the nodes' functions have different numbers of outputs, {sorted(outputs)}")
+    (count,) = outputs
+    needed = needs(experiment, graph, source, count)
+    require(experiment, needed)
+    with Bounded("stream", experiment.stream):
+        experiment = resolved(experiment, source, labels)
+    needed.append(functions(experiment, source, count))
+    require(experiment, needed)
     learners = _learners(experiment, labels)
-    count = next(iter(outputs.values()))
     evaluated = list(zip(labels, source.nodes, strict=True))
     plans: list[AgentPlan] = []
-    places = {label: place for place, label in enumerate(labels)}
-    for label, place in places.items():
-        if label not in learners:
-            continue
-        pooled = rule.pooled
-        plans.append(
-            AgentPlan(
-                neighborhood=_neighborhood(graph, source, label, places, learners, alone=pooled),
-                slots=() if pooled else _slots(graph, label),
-                learner=learners[label],
-                rule=rule,
-                source=PooledSource(source.nodes, size) if pooled else source.nodes[place],
-                inputs=source.inputs,
-                outputs=count,
-                evaluated=tuple(evaluated) if pooled else (evaluated[place],),
-                steps=size * len(labels) // learners[label].batch_size if pooled else 1,
+    pooled = rule.pooled
+    with Bounded("stream", experiment.stream):  # targets may be compared between nodes
+        for label in planned:
+            if label not in learners:
+                continue
+            place = places[label]
+            plans.append(
+                AgentPlan(
+                    neighborhood=_neighborhood(graph, source, label, places, learners, alone=pooled),
+                    slots=() if pooled else _slots(graph, label),
+                    learner=learners[label],
+                    rule=rule,
+                    source=PooledSource(source.nodes, size) if pooled else source.nodes[place],
+                    inputs=source.inputs,
+                    outputs=count,
+                    evaluated=tuple(evaluated) if pooled else (evaluated[place],),
+                    steps=size * len(labels) // learners[label].batch_size if pooled else 1,
+                )
             )
-        )
     for plan in plans:
         _refuse_instability(plan)
     sizes = [size if rule.pooled else learners[label].batch_size for label in labels]
     lengths = source.lengths or []
     ends = [-(-length // drawn) for length, drawn in zip(lengths, sizes, strict=bool(lengths))]
     rounds = min([experiment.rounds, *([max(ends)] if ends else [])])
-    return Network(graph, source, plans, count, rounds, ends, experiment)
+    return Network(graph, source, plans, count, rounds, ends, experiment, sum(need.bytes for need in needed))
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Leave cycles of objects alone in here: looking for them among millions that stay takes half the time."""
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collected:
+            gc.enable()
 
 
 def build_graph(experiment: Experiment) -> "nx.Graph[int]":
@@ -121,7 +161,8 @@ def build_graph(experiment: Experiment) -> "nx.Graph[int]":
     try:
         if isinstance(topology, nx.Graph):
             return validate(topology)
-        return validate(topology.build(generator(experiment.seed, Role.TOPOLOGY)))
+        with Bounded("topology", topology, LARGEST_GRAPH):
+            return validate(topology.build(generator(experiment.seed, Role.TOPOLOGY)), fresh=True)
     except InputError:
         raise
     except ValueError as refusal:
@@ -136,7 +177,8 @@ def open_stream(experiment: Experiment, graph: "nx.Graph[int]") -> Source:
         np.array([positions[label] for label in labels], dtype=np.float64) if len(positions) == len(labels) else None
     )
     try:
-        return experiment.stream.open(len(labels), experiment.seed, experiment.evaluation.local_samples, locations)
+        with Bounded("stream", experiment.stream):
+            return experiment.stream.open(len(labels), experiment.seed, experiment.evaluation.local_samples, locations)
     except InputError:
         raise
     except ValueError as refusal:

@@ -71,6 +71,11 @@ class Ray:
                 "compiled graphs do not work through a Ray Client"
             )
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether agents may live on other machines."""
+        return self.address is not None
+
     def size(self, nodes: int, cores: int) -> int:
         """Return the most nodes of a network of so many that an actor hosts."""
         return -(-nodes // cores) if self.nodes_per_actor == "auto" else self.nodes_per_actor

@@ -116,6 +116,7 @@ class Serial:
     """All agents in one process, one after the other: the fastest for small networks, the reference for the others."""
 
     restarts: ClassVar[int] = 0
+    elsewhere: ClassVar[bool] = False
 
     def kept(self) -> AbstractContextManager[None]:
         """Keep nothing: starting takes no time."""

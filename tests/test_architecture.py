@@ -24,7 +24,7 @@ MAY_IMPORT = {  # room -> the rooms it sees
 LIBRARIES = {  # room -> the only libraries it uses besides the standard one
     "protocols": {"numpy", "scipy", "numba"},
     "agents": {"numpy", "scipy", "numba", "llvmlite"},
-    "graphs": {"networkx", "numpy", "scipy"},
+    "graphs": {"networkx", "numba", "numpy", "scipy"},
 }
 HEAVY = {"llvmlite", "matplotlib", "networkx", "numba", "pandas", "pyarrow", "ray", "sklearn"}
 LONGEST = 400  # lines; a longer file is more than one idea

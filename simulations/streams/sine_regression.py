@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -70,10 +71,10 @@ class SineRegression:
     def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
         ends = node_intervals(self.split, self.low, self.high, nodes, self.overlap)
         shifts = offsets(self.shift, nodes, seed) if self.split == "target_shift" else np.zeros(nodes)
-        laws = [
-            NoisyCurve(
-                self, float(low), float(high), self.noise, float(offset), self.outlier_fraction, self.outlier_size
-            )
-            for (low, high), offset in zip(ends, shifts, strict=True)
-        ]
+
+        @cache
+        def law(low: float, high: float, offset: float) -> NoisyCurve:
+            return NoisyCurve(self, low, high, self.noise, offset, self.outlier_fraction, self.outlier_size)
+
+        laws = [law(*interval, shift) for interval, shift in zip(ends.tolist(), shifts.tolist(), strict=True)]
         return open_curves(laws, seed, held_out, locations, ShiftDifferences(shifts))

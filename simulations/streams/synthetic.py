@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +16,12 @@ from kernelswarm.simulations.streams.contract import Array, HeldOut
 CHUNK = 256
 
 Ages = npt.NDArray[np.int64]
+
+
+@cache
+def _nothing(inputs: int) -> tuple[Array, Array]:
+    """No samples, shared by a million sources that have not drawn yet."""
+    return freeze(np.empty((0, inputs))), freeze(np.empty((0, 1)))
 
 
 class Law(Protocol):
@@ -56,6 +63,8 @@ class SyntheticSource:
         Number of test samples.
     """
 
+    __slots__ = ("_address", "_held_out", "_held_out_count", "_next", "_offset", "_points", "_targets", "law")
+
     _next: int  # chunk to be made next
     _offset: int  # samples already taken from the present chunk
     _points: Array
@@ -94,7 +103,7 @@ class SyntheticSource:
     def _rewind(self, samples: int) -> None:
         """Stand before sample number ``samples``: at the end of a chunk that is not made, or inside one that is."""
         self._next, offset = divmod(samples, CHUNK)
-        self._points, self._targets = np.empty((0, self.law.inputs)), np.empty((0, 1))
+        self._points, self._targets = _nothing(self.law.inputs)
         self._offset = CHUNK
         if offset:
             self._generate()
