@@ -4,7 +4,8 @@
     python benchmarks/chaos.py --kills 10 --nodes 20 --nodes-per-actor 5
 
 Runs follow one another, each from its start to its end on a Ray that all share, until as many actors were killed as
-asked for. Exits with 1 unless every run's models are the serial ones, bit for bit.
+asked for. Exits with 1 unless every run's models are the serial ones, bit for bit, and no semaphore of this Ray is left
+in shared memory.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 from kernelswarm import Experiment, simulate
 from kernelswarm.simulations.ray_backend import Ray, keep_ray
 from kernelswarm.simulations.running import run
+from kernelswarm.simulations.semaphores import made_by
 from kernelswarm.simulations.serial import Serial
 from kernelswarm.simulations.simulation import Progress
 
@@ -41,6 +43,7 @@ class Killer(threading.Thread):
         self.phase = "starting"
         self.phases: Counter[str] = Counter()
         self.ended = threading.Event()
+        self.stores: set[int] = set()  # the raylets seen, which make the channels' semaphores
         self._random = random.Random(seed)
 
     def observe(self, progress: Progress) -> None:
@@ -50,7 +53,8 @@ class Killer(threading.Thread):
     def run(self) -> None:
         """Kill until there have been enough, or the end."""
         while self.left and not self.ended.wait(self._random.uniform(SHORTEST, LONGEST)):
-            victims = actors(os.getpid())
+            self.stores |= set(descendants(os.getpid(), "raylet"))
+            victims = descendants(os.getpid(), "ray::_Actor", "ray::IDLE")
             if victims:
                 phase = self.phase
                 os.kill(self._random.choice(victims), signal.SIGKILL)
@@ -58,8 +62,8 @@ class Killer(threading.Thread):
                 self.phases[phase] += 1
 
 
-def actors(pid: int) -> list[int]:
-    """Return the processes of actors, those that are only starting too, that descend from a process."""
+def descendants(pid: int, *beginnings: str) -> list[int]:
+    """Return the processes that descend from a process and whose names begin so; those of actors, or of raylets."""
     children: dict[int, list[int]] = {}
     names: dict[int, str] = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
@@ -73,7 +77,7 @@ def actors(pid: int) -> list[int]:
     found = [pid]
     for process in found:
         found += children.get(process, [])
-    return [process for process in found if names.get(process, "").startswith(("ray::_Actor", "ray::IDLE"))]
+    return [process for process in found if names.get(process, "").startswith(beginnings)]
 
 
 def described(nodes: int, rounds: int, backend: Any) -> Experiment:
@@ -128,7 +132,9 @@ def main() -> int:
         killer.ended.set()
     phases = ", ".join(f"{count} while {phase}" for phase, count in killer.phases.most_common())
     print(f"{arguments.kills} actors killed ({phases}); {runs - wrong} of {runs} runs ended with the same models")
-    return 1 if wrong else 0
+    left = made_by(killer.stores)
+    print(f"{len(left)} semaphores of {len(killer.stores)} raylets are left in shared memory")
+    return 1 if wrong or left or not killer.stores else 0
 
 
 if __name__ == "__main__":

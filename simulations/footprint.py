@@ -124,9 +124,8 @@ def functions(experiment: Experiment, source: Source, outputs: int) -> Need:
     """
     learner, evaluation = experiment.learner, experiment.evaluation
     nodes = len(source.nodes)
-    rows = max(
-        learner.batch_size, _pooled(evaluation, source), evaluation.local_samples if source.lengths is None else 0
-    )
+    own = evaluation.local_samples if source.lengths is None else 0
+    rows = max(learner.batch_size, _pooled(evaluation, source), own)
     with Asked("learner", learner), Bounded("learner", learner):
         arrays = learner.snapshot(learner.init(source.inputs, outputs)).values()
     numbers = sum(array.size for array in arrays)
@@ -155,7 +154,8 @@ def require(experiment: Experiment, found: list[Need]) -> None:
     others = "of memory" if taken == whole else f"of the {whole} of memory that the simulation takes"
     raise InputError(
         f"{most.key}{'' if most.value is None else f' = {shown(most.value)}'}: {most.what} take about "
-        f"{taken} {others}, and {in_words(max(0, room))} are free, of which {in_words(memory.RESERVE_BYTES)} stay for everything else: "
+        f"{taken} {others}, and {in_words(max(0, room))} are free, of which "
+        f"{in_words(memory.RESERVE_BYTES)} stay for everything else: "
         f"{REMEDIES.get(most.key, 'lower it, or take fewer nodes')}"
     )
 
