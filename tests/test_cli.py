@@ -143,7 +143,10 @@ def test_compare_prints_its_table_and_writes_all(call: Command) -> None:
     assert len(list(folder.glob("runs/*/*/summary.json"))) == 4
     assert str(folder / "figures") in answer.out and list((folder / "figures").glob("*.png"))
     again = call("compare", "small.toml", *words, "--out", "runs/small-compare")
-    assert again.code == 0 and Path("runs/small-compare-2/comparison.csv").is_file()
+    assert again.code == 0 and again.out.endswith("runs/small-compare/runs: 4 reused\n")
+    assert (folder / "comparison.txt").read_text() == table
+    afresh = call("compare", "small.toml", *words, "--afresh")
+    assert afresh.code == 0 and afresh.out.endswith("runs/small-compare-2/runs: 4 new\n")
 
 
 def test_compare_takes_what_it_varies_from_the_file(call: Command) -> None:
