@@ -121,7 +121,7 @@ def compare(
             folder, index, made = stack.enter_context(opening)
             tasks, index = _placed(tasks, described, found, vary, folder, replace(index, base=base))
             for place, task in enumerate(tasks):
-                before = earlier(task.place, task.experiment)
+                before = earlier(task.place, task.experiment, described[place].behind)
                 tasks[place] = replace(task, state=before.state)
                 if before.result is not None:
                     runs[place] = replace(run_of(task.cell, before.result, task.place), origin="reused")
@@ -162,10 +162,12 @@ def read(folder: Path | str, safe: bool = False) -> Comparison:
     experiment = Experiment.from_file(folder / EXPERIMENT, safe=safe)
     found = cells(experiment.to_dict(), plan.vary)
     tasks = list(_tasks(experiment, found, plan.seeds))
-    tasks, _ = _placed(tasks, [_described(task, {}) for task in tasks], found, plan.vary, folder, index)
+    digests: Digests = {}
+    described = [_described(task, digests) for task in tasks]
+    tasks, _ = _placed(tasks, described, found, plan.vary, folder, index)
     runs = []
-    for task in tasks:
-        result = earlier(task.place, task.experiment).result
+    for task, asked in zip(tasks, described, strict=True):
+        result = earlier(task.place, task.experiment, asked.behind).result
         runs.append(
             Run(task.cell, task.experiment.seed, failure="it has not ended")
             if result is None

@@ -198,7 +198,7 @@ def assigned(
     known = {entry.identity(vary): entry for entry in index.runs}
     by_rounds = sorted(index.runs, key=lambda entry: int(entry.experiment["rounds"]))
     longest = {entry.identity(vary, *growing): entry for entry in by_rounds}
-    named = {replace(entry, behind={}).identity(vary): entry for entry in index.runs}
+    named = {_nameless(entry).identity(vary): entry for entry in index.runs}
     cellmates = {entry.identity(vary, *growing, "seed"): entry.folder.rpartition("/")[0] for entry in index.runs}
     taken = {entry.folder for entry in index.runs}
     folders: list[str] = []
@@ -206,7 +206,7 @@ def assigned(
     for run, labels in runs:
         entry = known.get(run.identity(vary)) or longest.get(run.identity(vary, *growing))
         if entry is None or entry.experiment["rounds"] > run.experiment["rounds"]:
-            _refuse_other_files(run, named.get(replace(run, behind={}).identity(vary)))
+            _refuse_other_files(run, named.get(_nameless(run).identity(vary)))
             cell = run.identity(vary, *growing, "seed")
             slug = re.sub(r"[^A-Za-z0-9.+-]+", "_", "__".join(labels)).strip("_.")[:80] or "all"
             seed = f"seed_{run.experiment['seed']}"
@@ -242,12 +242,15 @@ def differences(
     if len(old_cells) == len(new_cells) > 0:
         pairs = [(old.config, new.config) for old, new in zip(old_cells, new_cells, strict=True)]
     found: dict[str, tuple[str | None, str | None]] = {}
+    bases = dict(_entries(before)), dict(_entries(after))
     for tables in pairs:
         old, new = (dict(_entries(table)) for table in tables)
         for key in dict.fromkeys([*old, *new]):
             grown = key == "rounds" and old.get(key, 0) <= new.get(key, 0)
             if old.get(key) != new.get(key) and key.split(".")[0] not in UNTOLD and not grown:
-                values = [shown(table[key]) if key in table else None for table in (old, new)]
+                # A cell of another part leaves out what is the default: the value that was given says more.
+                told = bases if bases[0].get(key) != bases[1].get(key) else (old, new)
+                values = [shown(table[key]) if key in table else None for table in told]
                 found[key] = (values[0], values[1])
     return found
 
@@ -265,6 +268,11 @@ def _refusal(folder: Path, base: Described, vary: Mapping[str, Sequence[Any]]) -
     more = f", and {len(said) - 5} more keys" if len(said) > 5 else ""
     less = " (a comparison may get more rounds, not fewer)" if "rounds" in found else ""
     return f"{folder} holds a comparison of another experiment: {', '.join(said[:5])}{more}{less}"
+
+
+def _nameless(run: Described) -> Described:
+    """Return a run without what its files are and where they lie."""
+    return replace(run, behind=dict.fromkeys(run.behind, ""))
 
 
 def _refuse_other_files(run: Described, before: Described | None) -> None:

@@ -16,6 +16,7 @@ from kernelswarm.simulations.checkpoints import FOLDER
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.lock import held
+from kernelswarm.simulations.origins import identified
 from kernelswarm.simulations.outcome import State
 from kernelswarm.simulations.result import Result
 from kernelswarm.simulations.running import Finished, Observer
@@ -38,7 +39,7 @@ class Earlier:
     result: Result | None = None
 
 
-def earlier(folder: Path, experiment: Experiment) -> Earlier:
+def earlier(folder: Path, experiment: Experiment, behind: Mapping[str, str]) -> Earlier:
     """Return what there is of a run in its folder.
 
     A run has ended with the rounds that are asked for, or when a node diverged in them. One that broke off (its process
@@ -51,6 +52,8 @@ def earlier(folder: Path, experiment: Experiment) -> Earlier:
         Its run folder, which may be missing.
     experiment : Experiment
         What is asked for.
+    behind : dict of str to str
+        What stands behind its files, which may have moved: see :func:`kernelswarm.simulations.origins.origins`.
 
     Raises
     ------
@@ -67,7 +70,7 @@ def earlier(folder: Path, experiment: Experiment) -> Earlier:
     except InputError as damage:
         warnings.warn(f"{damage}; it begins again", stacklevel=2)
         return Earlier("new")
-    _refuse_another(folder, experiment, result.config)
+    _refuse_another(folder, experiment, behind, result.config)
     if experiment.rounds > result.config["rounds"] or result.summary.get("failure") == "broken":
         return Earlier("resumed" if saved else "new")
     return Earlier("reused", result)
@@ -118,11 +121,11 @@ def _unwritten(folder: Path) -> AbstractContextManager[None]:
     return held(folder / FOLDER) if (folder / FOLDER).is_dir() else nullcontext()
 
 
-def _refuse_another(folder: Path, experiment: Experiment, config: Mapping[str, Any]) -> None:
+def _refuse_another(folder: Path, experiment: Experiment, behind: Mapping[str, str], config: Mapping[str, Any]) -> None:
     apart = {"backend", "checkpoint_every", "rounds"}
     if words(experiment.learner) or experiment.overrides:
         apart |= {"learner", "node"}  # the run folder has the numbers that data have turned words into
-    asked, found = plain(experiment.to_dict()), plain(config)
+    asked, found = (identified(table, behind) for table in (experiment.to_dict(), config))
     other = [key for key in dict.fromkeys([*asked, *found]) if key not in apart and asked.get(key) != found.get(key)]
     if other:
         raise InputError(

@@ -149,6 +149,22 @@ def test_compare_prints_its_table_and_writes_all(call: Command) -> None:
     assert afresh.code == 0 and afresh.out.endswith("runs/small-compare-2/runs: 4 new\n")
 
 
+def test_compare_of_another_experiment_is_refused_where_the_folder_is_named(call: Command) -> None:
+    words = ["--vary", "protocol.name=isolated,consensus", "--jobs", "1"]
+    call("compare", "small.toml", *words)
+    refused = call("compare", "small.toml", *words, "--out", "runs/small-compare", "--set", "learner.batch_size=2")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith(
+        "kernelswarm: runs/small-compare holds a comparison of another experiment: learner.batch_size is 2 and was 1: "
+    )
+    numbered = call("compare", "small.toml", *words, "--set", "learner.batch_size=2")
+    assert numbered.code == 0 and numbered.out.endswith("runs/small-compare-2/runs: 2 new\n")
+    assert numbered.err == (
+        "kernelswarm: warning: runs/small-compare holds a comparison of another experiment: learner.batch_size is 2 "
+        "and was 1: this one goes to runs/small-compare-2\n"
+    )
+
+
 def test_compare_takes_what_it_varies_from_the_file(call: Command) -> None:
     Path("small.toml").write_text(SMALL + '[compare.vary]\nprotocol.name = ["isolated", "centralized"]\n')
     answer = call("compare", "small.toml", "--jobs", "1", "--out", "here")
