@@ -14,7 +14,7 @@ help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/installed  ## install, then compare four protocols on a network of 20 nodes
-	$(BIN)/kernelswarm compare examples/quickstart.toml --out runs/quickstart
+	$(BIN)/kernelswarm compare examples/quickstart.toml
 
 test: $(VENV)/installed-dev  ## run the tests
 	$(BIN)/python -m pytest -q

@@ -27,6 +27,7 @@ from kernelswarm.compiled_cache import drop_stale
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.comparison import Comparison, compare
+    from kernelswarm.simulations.comparison import read as read_comparison
     from kernelswarm.simulations.errors import InputError, SimulationError
     from kernelswarm.simulations.estimators import PolkClassifier, PolkRegressor
     from kernelswarm.simulations.experiment import Evaluation, Experiment, Override
@@ -69,6 +70,7 @@ _PLACES = {
     "listed_parts_only": "naming:listed_parts_only",
     "load_model": "model_loading:load",
     "plot_model": "model_plot:plot_model",
+    "read_comparison": "comparison:read",
     "read_run": "run_folder:read",
     "reproduce": "reproductions.running:reproduce",
     "resume": "running:resume",
@@ -99,6 +101,7 @@ __all__ = [
     "listed_parts_only",
     "load_model",
     "plot_model",
+    "read_comparison",
     "read_run",
     "reproduce",
     "resume",

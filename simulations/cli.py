@@ -171,12 +171,21 @@ def compare(
     changes: Sets = None,
     backend: Backend = None,
     address: Address = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for all runs, tables and figures.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for all runs, tables and figures; runs/EXPERIMENT-compare when left out."),
+    ] = None,
+    afresh: Annotated[
+        bool, typer.Option("--afresh", help="Run all again, in a new folder with a number, and reuse nothing.")
+    ] = False,
     quiet: Quiet = False,
     safe: Safe = False,
     debug: Debug = False,
 ) -> None:
-    """Run every combination of the varied keys over several seeds, print the table of final figures."""
+    """Run every combination of the varied keys over several seeds, print the table of final figures.
+
+    Given again, it reuses runs that have ended, goes on with those that were stopped, and adds new ones.
+    """
     from kernelswarm.simulations import progress
     from kernelswarm.simulations.comparison import compare as run_all
     from kernelswarm.simulations.tables import as_text
@@ -184,16 +193,17 @@ def compare(
     described = _read(experiment, changes, backend, address)
     plan = _plan(experiment, vary, seeds)
     place = Path("runs") / f"{experiment.stem}-compare" if out is None else out
-    with progress.watch_comparison(quiet) as observe, _warnings_in_one_line():
-        comparison = run_all(described, plan.vary, plan.seeds, jobs, place, observe)
-    folder = comparison.folder or place
+    with _interruption_in_words(), progress.watch_comparison(quiet) as observe, _warnings_in_one_line():
+        comparison = run_all(
+            described, plan.vary, plan.seeds, jobs, place, observe, afresh=afresh, numbered=out is None
+        )
+    folder, runs = comparison.folder or place, comparison.origins.items()
     print(as_text(comparison, get_terminal_size((100, 24)).columns))
     print(f"tables   {folder}: comparison.txt, .csv, .md, .tex and runs.csv")
     print(f"figures  {folder / 'figures'}")
-    print(f"runs     {folder / 'runs'}")
-    if comparison.failed:
-        count = len(comparison.failed)
-        raise SimulationError(f"{count} of {len(comparison.runs)} runs failed; the table gives their reasons")
+    print(f"runs     {folder / 'runs'}: {', '.join(f'{count} {kind}' for kind, count in runs)}")
+    if failed := len(comparison.failed):
+        raise SimulationError(f"{failed} of {len(comparison.runs)} runs failed; the table gives their reasons")
 
 
 @app.command()

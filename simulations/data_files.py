@@ -18,7 +18,7 @@ def digests(experiment: Experiment) -> dict[str, str]:
     Whatever field of the stream, or of a part in it, is the path of a file counts; it is read piece by piece.
     """
     found = {}
-    for key, path in _paths(experiment.stream, "stream"):
+    for key, path in file_paths(experiment.stream, "stream"):
         if path.is_file():  # a missing one is refused where it is opened, with the nearest name in its folder
             with path.open("rb") as file:
                 found[key] = hashlib.file_digest(file, "sha256").hexdigest()
@@ -42,7 +42,7 @@ def refuse_changed(experiment: Experiment, before: Mapping[str, str], now: Mappi
     InputError
         A file has other content.
     """
-    for key, path in _paths(experiment.stream, "stream"):
+    for key, path in file_paths(experiment.stream, "stream"):
         if key in before and key in now and before[key] != now[key]:
             raise InputError(
                 f"{key} = {shown(path)} has changed since the run began (its SHA-256 is {now[key][:12]}... and was "
@@ -50,9 +50,10 @@ def refuse_changed(experiment: Experiment, before: Mapping[str, str], now: Mappi
             )
 
 
-def _paths(part: object, key: str) -> Iterator[tuple[str, Path]]:
+def file_paths(part: object, key: str) -> Iterator[tuple[str, Path]]:
+    """Yield each field of a part, or of a part in it, that is the path of a file, with its dotted key."""
     if isinstance(part, Path):
         yield key, part.expanduser()
     elif dataclasses.is_dataclass(part):
         for field in dataclasses.fields(part):
-            yield from _paths(getattr(part, field.name), join(key, field.name))
+            yield from file_paths(getattr(part, field.name), join(key, field.name))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -26,6 +27,9 @@ METRICS = (
     "seconds",
 )
 """The final figures that a comparison gives for each cell: columns of the last row of ``network.parquet``."""
+
+State = Literal["new", "resumed", "reused"]
+STATES: tuple[State, ...] = ("reused", "resumed", "new")
 
 CHANGE = "risk_change"
 """The risk less that of the reference cell with the same seed, which takes out how hard each seed's data are."""
@@ -57,6 +61,8 @@ class Run:
         What is wrong with it although it ended well, as in the run's summary.
     form, step : str
         Of its protocol; empty where nodes exchange nothing, or where it is not known.
+    origin : {"new", "resumed", "reused"}
+        Whether it was begun, gone on with from a checkpoint, or found in the comparison's folder at its end.
     """
 
     cell: int
@@ -70,6 +76,7 @@ class Run:
     verdict: Mapping[str, str] = field(default_factory=dict)
     form: str = ""
     step: str = ""
+    origin: State = field(default="new", compare=False)
 
     @property
     def outcome(self) -> tuple[object, ...]:
@@ -131,6 +138,12 @@ class Comparison:
     cells: tuple[Cell, ...]
     runs: tuple[Run, ...]
     folder: Path | None = None
+
+    @property
+    def origins(self) -> dict[State, int]:
+        """How many runs were begun, gone on with, and reused; those that are none are left out."""
+        found = [run.origin for run in self.runs]
+        return {state: found.count(state) for state in STATES if state in found}
 
     @property
     def failed(self) -> tuple[Run, ...]:
@@ -256,7 +269,7 @@ def run_of(cell: int, result: Result, folder: Path | None = None, failure: str =
     return Run(
         cell,
         int(result.config.get("seed", 0)),
-        result.network,
+        dict(result.network),  # a few numbers for each evaluation, which may lie in a file
         final,
         failure,
         folder=folder,

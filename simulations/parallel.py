@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from kernelswarm.simulations.errors import SimulationError
+from kernelswarm.simulations.errors import Interrupted, SimulationError
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
@@ -127,9 +127,15 @@ def answers(
                     yield place, message
     finally:
         for worker in workers:
-            worker.process.terminate()
-        for worker in workers:
-            worker.process.join()
+            worker.process.terminate()  # which lets a run that is saved from time to time save itself once more
+            worker.link.close()
+        try:
+            for worker in workers:
+                worker.process.join()
+        except KeyboardInterrupt:
+            for worker in workers:
+                worker.process.kill()
+            raise
 
 
 _CANNOT_START = (
@@ -159,7 +165,14 @@ def _serve(function: Callable[[Any, Tell], Any], link: connection.Connection[Any
         def tell(share: float, place: int = place) -> None:
             shares[place] = share
 
-        link.send(function(task, tell))
+        try:
+            answer = function(task, tell)
+        except Interrupted as stop:  # a signal came, and what was done is saved: end as it would have ended the process
+            signal.signal(stop.number, signal.SIG_DFL)
+            os.kill(os.getpid(), stop.number)
+            return
+        with suppress(BrokenPipeError, ConnectionResetError):  # nobody waits for it any more
+            link.send(answer)
 
 
 def _end_with_parent() -> None:

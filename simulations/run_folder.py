@@ -266,7 +266,12 @@ def write_summary(summary: Mapping[str, Any], folder: Path) -> None:
 
 
 def write_graph(graph: Graph, path: Path) -> None:
-    """Write a network as GraphML: positions as ``x`` and ``y``, other attributes where GraphML has a type for them."""
+    """Write a network as GraphML."""
+    path.write_text(graphml(graph), encoding="utf-8")
+
+
+def graphml(graph: Graph) -> str:
+    """Return a network as GraphML: positions as ``x`` and ``y``, other attributes where GraphML has a type for them."""
     import networkx as nx
 
     written: Graph = nx.Graph()
@@ -278,7 +283,7 @@ def write_graph(graph: Graph, path: Path) -> None:
             written.add_node(node, x=float(x), y=float(y))
     for source, target in sorted((min(edge), max(edge)) for edge in graph.edges):
         written.add_edge(source, target, **_scalars(graph.edges[source, target]))
-    path.write_text("\n".join(nx.generate_graphml(written)) + "\n", encoding="utf-8")
+    return "\n".join(nx.generate_graphml(written)) + "\n"
 
 
 def _scalars(attributes: Mapping[str, Any]) -> dict[str, Any]:

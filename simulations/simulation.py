@@ -142,12 +142,12 @@ class _Simulation:
         try:
             functions = self._lived_through(since)
         except (DivergenceError, EngineError) as failure:
-            partial = self._result({}, str(failure))
+            partial = self._result({}, str(failure), "broken" if isinstance(failure, EngineError) else "diverged")
             node = failure.node if isinstance(failure, DivergenceError) else failure.nodes[0]
             raise SimulationError(str(failure), node=node, round=failure.round, partial=partial) from failure
         failed = verdict.failure(self.recorder.reports, self._baseline())
         if failed is not None:
-            partial = self._result({}, failed.reason)
+            partial = self._result({}, failed.reason, "diverged")
             raise SimulationError(failed.reason, node=failed.node, round=self.done, partial=partial)
         return self._result(functions, None)
 
@@ -303,7 +303,7 @@ class _Simulation:
         sources = dict(zip(labels, network.source.nodes, strict=True))
         return verdict.baseline(self.recorder.reports, sources, losses, network.outputs)
 
-    def _result(self, functions: Functions, reason: str | None) -> Result:
+    def _result(self, functions: Functions, reason: str | None, failure: str | None = None) -> Result:
         experiment, network = self.experiment, self.network
         models = model_arrays(functions, self._neighbors())
         final = dict(self.recorder.last or {})
@@ -322,6 +322,7 @@ class _Simulation:
         summary: dict[str, Any] = {
             "status": "done" if reason is None else "failed",
             "reason": reason,
+            "failure": failure,
             "protocol": config["protocol"]["name"],
             "form": experiment.protocol.form if experiment.protocol.communicates else None,
             "step": experiment.protocol.step,

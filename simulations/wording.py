@@ -93,19 +93,26 @@ def plain(value: Any) -> Any:
 
 def shown(value: Any) -> str:
     """Return a value as one would write it in the file, at most 80 characters long."""
-    text = _toml(plain(value))
+    text = toml(plain(value))
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _toml(value: Any) -> str:
+def toml(value: Any) -> str:
+    """Return a plain value as TOML on one line.
+
+    Examples
+    --------
+    >>> toml({"name": "ray", "nodes_per_actor": 4})
+    '{ name = "ray", nodes_per_actor = 4 }'
+    """
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(toml, value))}]"
     if isinstance(value, dict):
-        entries = ", ".join(f"{key} = {_toml(entry)}" for key, entry in value.items())
+        entries = ", ".join(f"{key} = {toml(entry)}" for key, entry in value.items())
         return f"{{ {entries} }}" if entries else "{}"
     return str(value)  # numbers, inf and nan included, and dates, are written as they print
 

@@ -143,7 +143,26 @@ def test_compare_prints_its_table_and_writes_all(call: Command) -> None:
     assert len(list(folder.glob("runs/*/*/summary.json"))) == 4
     assert str(folder / "figures") in answer.out and list((folder / "figures").glob("*.png"))
     again = call("compare", "small.toml", *words, "--out", "runs/small-compare")
-    assert again.code == 0 and Path("runs/small-compare-2/comparison.csv").is_file()
+    assert again.code == 0 and again.out.endswith("runs/small-compare/runs: 4 reused\n")
+    assert (folder / "comparison.txt").read_text() == table
+    afresh = call("compare", "small.toml", *words, "--afresh")
+    assert afresh.code == 0 and afresh.out.endswith("runs/small-compare-2/runs: 4 new\n")
+
+
+def test_compare_of_another_experiment_is_refused_where_the_folder_is_named(call: Command) -> None:
+    words = ["--vary", "protocol.name=isolated,consensus", "--jobs", "1"]
+    call("compare", "small.toml", *words)
+    refused = call("compare", "small.toml", *words, "--out", "runs/small-compare", "--set", "learner.batch_size=2")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith(
+        "kernelswarm: runs/small-compare holds a comparison of another experiment: learner.batch_size is 2 and was 1: "
+    )
+    numbered = call("compare", "small.toml", *words, "--set", "learner.batch_size=2")
+    assert numbered.code == 0 and numbered.out.endswith("runs/small-compare-2/runs: 2 new\n")
+    assert numbered.err == (
+        "kernelswarm: warning: runs/small-compare holds a comparison of another experiment: learner.batch_size is 2 "
+        "and was 1: this one goes to runs/small-compare-2\n"
+    )
 
 
 def test_compare_takes_what_it_varies_from_the_file(call: Command) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations import comparison as module
-from kernelswarm.simulations import parallel
+from kernelswarm.simulations import parallel, running
 from kernelswarm.simulations.comparison import ComparisonProgress, Plan, compare, gather, parse_vary, read_compare
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment import Experiment
@@ -41,7 +41,7 @@ def experiment(**changes: Any) -> Experiment:
     return Experiment.from_dict({**TABLE, **changes})
 
 
-def invented(tried: Experiment, observe: Callable[[Any], None] | None = None) -> Result:
+def invented(tried: Experiment, observe: Callable[[Any], None] | None = None, checkpoints: Any = None) -> Result:
     """Stand for a simulation: the risk says which cell and seed it is, isolated nodes diverge with odd seeds."""
     config = tried.to_dict()
     graph: nx.Graph[int] = nx.path_graph(2)
@@ -51,7 +51,7 @@ def invented(tried: Experiment, observe: Callable[[Any], None] | None = None) ->
     final = {"round": 40.0, "risk": float(network["risk"][-1]), "violation": None}
     result = Result(config, graph, network=network, summary={"status": "done", "final": final})
     if config["protocol"]["name"] == "isolated" and tried.seed % 2:
-        result.summary |= {"status": "failed", "reason": "node 1 diverged"}
+        result.summary |= {"status": "failed", "reason": "node 1 diverged in round 30"}
         raise SimulationError("node 1 diverged in round 30", partial=result)
     if config["protocol"]["name"] == "proximity":
         raise InputError("protocol.step must be implicit here")
@@ -126,7 +126,7 @@ def test_a_label_names_its_table_and_stays_out_of_the_experiment() -> None:
 def test_wrong_variations_are_refused_before_anything_runs(
     vary: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "simulate", lambda *_: pytest.fail("it ran"))
+    monkeypatch.setattr(running, "simulate", lambda *_: pytest.fail("it ran"))
     with pytest.raises(InputError, match=message):
         compare(experiment(), vary, jobs=1, out=tmp_path / "out")
     assert not any(tmp_path.iterdir())
@@ -242,11 +242,12 @@ def test_risk_change_is_paired_by_seed_and_circumstances(monkeypatch: pytest.Mon
 def test_a_network_given_as_a_graph_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Experiment] = []
 
-    def keep(one: Experiment, observe: Any) -> Result:
+    def keep(one: Experiment, observe: Any, checkpoints: Any = None) -> Result:
         tried.append(one)
         return invented(one)
 
     monkeypatch.setattr(module, "simulate", keep)
+    monkeypatch.setattr(running, "simulate", keep)
     graph: nx.Graph[int] = nx.path_graph(2)
     vary: dict[str, list[Any]] = {
         "protocol.name": ["consensus", "centralized"],
@@ -279,7 +280,7 @@ def test_a_failed_run_is_recorded_and_loses_no_other(monkeypatch: pytest.MonkeyP
 
 
 def test_what_every_run_refuses_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module, "simulate", invented)
+    monkeypatch.setattr(running, "simulate", invented)
     with pytest.raises(InputError, match="must be implicit here"):
         compare(experiment(), {"protocol.name": ["proximity"]}, seeds=2, jobs=1, out=tmp_path / "out")
     assert not any(tmp_path.iterdir())
@@ -327,14 +328,13 @@ def test_processes_give_the_same_as_one_and_everything_is_written(tmp_path: Path
 
 
 def test_the_written_experiment_repeats_the_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "simulate", invented)
-    monkeypatch.setattr(module, "write", lambda result, folder: folder)
+    monkeypatch.setattr(running, "simulate", invented)
     vary = {"protocol": [{"name": "consensus", "penalty": 0.1}, {"name": "centralized"}]}
     first = compare(experiment(), vary, seeds=2, jobs=1, out=tmp_path / "out")
     path = tmp_path / "out" / "experiment.toml"
     plan = read_compare(path)
     table = {key: value for key, value in tomllib.loads(path.read_text()).items() if key != "compare"}
-    second = compare(Experiment.from_dict(table), plan.vary, plan.seeds, jobs=1, out=tmp_path / "out")
+    second = compare(Experiment.from_dict(table), plan.vary, plan.seeds, jobs=1, out=tmp_path / "out", afresh=True)
     assert second.folder == tmp_path / "out-2"  # what exists is never overwritten
     assert second.rows() == first.rows() or repr(second.rows()) == repr(first.rows())
 

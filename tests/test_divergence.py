@@ -67,7 +67,7 @@ def test_growing_dual_variables_stop_the_explicit_step():
     assert f"node {failure.value.node} diverged in round {failure.value.round}" in message
     assert "learner.step_size" in message and "protocol.dual_max" in message and "implicit" in message
     partial = failure.value.partial
-    assert partial is not None and partial.failed
+    assert partial is not None and partial.failed and partial.summary["failure"] == "diverged"
     assert len(partial.network["round"]) == failure.value.round - 1 > 0  # what was measured before is kept
 
 

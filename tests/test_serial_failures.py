@@ -45,6 +45,7 @@ def test_the_node_the_round_and_the_cause_are_named(at: int, size: int) -> None:
     assert failure.value.node == 2
     assert failure.value.round == at
     assert failure.value.partial is not None
+    assert failure.value.partial.summary["failure"] == "broken"
     assert list(failure.value.partial.network.get("round", ())) == [round for round in (10, 20, 30) if round < at]
     assert isinstance(failure.value.__cause__, EngineError)
     assert isinstance(failure.value.__cause__.__cause__, LookupError)
