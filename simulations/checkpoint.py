@@ -279,9 +279,11 @@ def _parted(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[int, dict[str, npt.N
     for key, values in arrays.items():
         if not (key.startswith("agents/") and key.endswith("/values")):
             continue
-        name = key.split("/")[1]
+        _, name, make, _ = key.split("/")
         start = 0
         for node, *shape in arrays[key.removesuffix("values") + "shapes"].tolist():
+            if make != f"{values.dtype.name}-{len(shape)}":
+                raise ValueError(f"{key} is {values.dtype} of {len(shape)} dimensions")
             stop = start + int(np.prod(shape, dtype=np.int64))
             agents.setdefault(node, {})[name] = values[start:stop].reshape(shape)
             start = stop

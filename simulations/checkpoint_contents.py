@@ -91,6 +91,9 @@ def _check(plan: AgentPlan, snapshot: Snapshot, targets: int) -> None:
         _require(arrays, belonging, targets)
         if points in arrays and len(arrays[points]) != len(arrays[belonging]):
             raise ValueError(f"{points} has {len(arrays[points])} rows and {belonging} {len(arrays[belonging])}")
+    counts = arrays["counts"]
+    if counts.dtype != np.int64 or np.any(counts < 0):
+        raise ValueError("counts are no whole numbers from 0")
     agent = plan.build()
     restore(agent, snapshot)
     again = take(agent)

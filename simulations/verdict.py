@@ -106,7 +106,8 @@ def failure(reports: Sequence[Report], base: Baseline) -> Failure | None:
         return Failure(
             worst,
             f"node {worst} ended with risk {risks[worst]:.3g}, and the best constant prediction has "
-            f"{base.constant:.3g}: numbers of this size leave nothing to be told apart: give the data in another unit",
+            f"{base.constant:.3g}: sums and squares of such numbers leave the range of numbers: give the data in "
+            "another unit",
         )
     remedy = next(report.standing.remedy for report in reports if report.node == worst)
     return Failure(
