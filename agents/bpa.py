@@ -170,8 +170,11 @@ class Bpa(MistakeDriven):
         """Put the state where :meth:`snapshot` was taken."""
         super().restore(state, arrays)
         if isinstance(state, NearestState):
+            near = arrays["near"]
+            if not np.all((near >= -1) & (near < len(state.near))):  # compiled code follows it
+                raise ValueError(f"near names points beyond the {len(state.near)} that there can be")
             state.gram[:] = arrays["gram"]
-            state.near[:] = arrays["near"]
+            state.near[:] = near
 
 
 @njit(cache=True)

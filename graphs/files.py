@@ -100,7 +100,7 @@ def _format(path: Path) -> str:
 
 def _nearest(path: Path) -> str:
     """Return a hint at the file with the most similar name in the same folder."""
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         return f": there is no folder {str(path.parent)!r}"
     close = get_close_matches(path.name, [file.name for file in path.parent.iterdir()], n=1)
     return f": did you mean {close[0]!r}?" if close else ": check the name"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Mapping
 from typing import Any
 
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.naming import PARTS, find, may_import
 from kernelswarm.simulations.parts import default_of, described, kind_of
+from kernelswarm.simulations.toml_tables import DEEPEST, NotTOML, parse
 from kernelswarm.simulations.wording import shown
 
 _OPENING, _CLOSING, _QUOTES = "[{", "]}", "\"'"
@@ -25,7 +25,8 @@ def parse_assignment(text: str, option: str = "--set") -> tuple[str, str]:
     """
     key, sign, value = text.partition("=")
     key = key.strip()
-    if not sign or not key or not all(step.strip() for step in key.split(".")):
+    steps = key.split(".")
+    if not sign or not key or not all(step.strip() for step in steps) or len(steps) > DEEPEST:
         raise InputError(f"{option} {shown(text)} must be key=value, such as {option} learner.step_size=1")
     return key, value.strip()
 
@@ -39,8 +40,8 @@ def parse_value(text: str) -> Any:
     (0.001, 'ring', {'epsilon': 0.1})
     """
     try:
-        table = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+        table = parse(f"value = {text}")
+    except NotTOML:
         return text
     return table["value"] if len(table) == 1 else text
 

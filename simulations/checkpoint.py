@@ -20,10 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.snapshot import Snapshot, leaves
+from kernelswarm.simulations import archives
 from kernelswarm.simulations.block import AgentPlan
 from kernelswarm.simulations.engine import Snapshots
 from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.wording import plain
+from kernelswarm.simulations.toml_tables import check_depth
+from kernelswarm.simulations.wording import plain, shown
 
 FORMAT = 3
 """The arrangement of a file; it changes whenever older files could be misread."""
@@ -33,6 +35,19 @@ DIGEST = 64
 
 KEPT = 2
 """Checkpoints that stay: the newest may turn out to be damaged."""
+
+FACTS: dict[str, type | tuple[type, ...]] = {
+    "round": int,
+    "seconds": (int, float),
+    "wall": (int, float),
+    "started": str,
+    "config": dict,
+    "folder": (str, type(None)),
+    "versions": dict,
+    "evaluations": int,
+    "sources": dict,
+}
+"""What is written beside the agents, with the types that JSON has for it."""
 
 _NAME = re.compile(r"round_(\d{8,})\.npz")
 
@@ -176,11 +191,17 @@ def read(path: Path) -> Checkpoint:
             if file.read(DIGEST) != digest:
                 raise Damaged("its checksum does not match its content")
             file.seek(0)
-            with np.load(file, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
+            arrays = archives.read_arrays(file)
     except OSError as error:
         raise Damaged(f"it cannot be read: {error.strerror or error}") from error
-    return _checkpoint(arrays, path)
+    except archives.ArchiveError as error:
+        raise Damaged(f"{error.name or 'its archive'} cannot be read: {error}") from error
+    try:
+        return _checkpoint(arrays, path)
+    except InputError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise Damaged(f"its content is not that of a checkpoint: {type(error).__name__}: {error}") from error
 
 
 def _arrays(checkpoint: Checkpoint) -> dict[str, npt.NDArray[Any]]:
@@ -211,6 +232,17 @@ def _checkpoint(arrays: Mapping[str, npt.NDArray[Any]], path: Path) -> Checkpoin
             f"{path} has the format {facts['format']}, and this version of kernelswarm reads {FORMAT}: resume the run "
             f"with kernelswarm {facts['versions'].get('kernelswarm', 'as it was')}"
         )
+    data = facts.get("data", {})  # which earlier checkpoints do not have
+    for name, kinds in FACTS.items():
+        if not isinstance(facts[name], kinds) or isinstance(facts[name], bool):
+            raise TypeError(f"{name} is {shown(facts[name])}")
+    edges = arrays["edges"]
+    if min(facts["round"], facts["evaluations"]) < 0 or edges.dtype != np.int64 or edges.shape[1:] != (2,):
+        raise ValueError("rounds, evaluations and edges are no counts and pairs of nodes")
+    for table in (facts["versions"], data):
+        if not all(isinstance(entry, str) for entry in table.values()):
+            raise TypeError(f"{shown(table)} is no table of texts")
+    check_depth(facts)
     agents = _parted(arrays)
     return Checkpoint(
         facts["round"],
@@ -220,10 +252,10 @@ def _checkpoint(arrays: Mapping[str, npt.NDArray[Any]], path: Path) -> Checkpoin
         facts["config"],
         facts["folder"],
         facts["versions"],
-        arrays["edges"],
+        edges,
         facts["evaluations"],
         {int(node): Snapshot(agents[int(node)], source) for node, source in facts["sources"].items()},
-        facts.get("data", {}),  # which earlier checkpoints do not have
+        data,
     )
 
 
@@ -247,12 +279,16 @@ def _parted(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[int, dict[str, npt.N
     for key, values in arrays.items():
         if not (key.startswith("agents/") and key.endswith("/values")):
             continue
-        name = key.split("/")[1]
+        _, name, make, _ = key.split("/")
         start = 0
         for node, *shape in arrays[key.removesuffix("values") + "shapes"].tolist():
+            if make != f"{values.dtype.name}-{len(shape)}":
+                raise ValueError(f"{key} is {values.dtype} of {len(shape)} dimensions")
             stop = start + int(np.prod(shape, dtype=np.int64))
             agents.setdefault(node, {})[name] = values[start:stop].reshape(shape)
             start = stop
+        if start != len(values):
+            raise ValueError(f"{key} has {len(values)} entries, and its shapes need {start}")
     return agents
 
 

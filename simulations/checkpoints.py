@@ -35,6 +35,9 @@ class Checkpoints:
         The digests of the files that the data come from, to be kept in every checkpoint.
     since : Checkpoint, optional
         What to go on from; the first round when left out.
+    anew : bool
+        Whether the run folder is there, its lock held, and is begun again from the first round: that of a run that
+        ended before its first checkpoint.
 
     Attributes
     ----------
@@ -44,9 +47,12 @@ class Checkpoints:
         The measurements in the folder; None before the folder is made.
     """
 
-    def __init__(self, folder: Path, data: Mapping[str, str], since: Checkpoint | None = None) -> None:
+    def __init__(
+        self, folder: Path, data: Mapping[str, str], since: Checkpoint | None = None, anew: bool = False
+    ) -> None:
         self.folder = folder
         self.since = since
+        self._anew = anew
         self._data = dict(data)
         self._held = ExitStack()
         self.last = None if since is None else since.round
@@ -67,12 +73,14 @@ class Checkpoints:
         InputError
             It lacks what was measured before the checkpoint.
         """
-        if self.since is None:
+        if self.since is None and not self._anew:
             self.folder = run_folder.begin(config, graph, data, self.folder)
             if config["checkpoint_every"]:
                 self._hold()
         try:
             self.measured = OnDisk(self.folder, 0 if self.since is None else self.since.round)
+            if self._anew:
+                run_folder.begin_again(config, graph, data, self.folder)
             if self.since is None:
                 return self.measured
             self._require_measured(self.since)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernelswarm.simulations.errors import InputError, Interrupted, SimulationError
+from kernelswarm.simulations.interruption import in_words
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.comparison import Plan
@@ -52,7 +53,26 @@ def _keep_to_own_modules(context: typer.Context, trusted: bool) -> bool:
     return trusted
 
 
-ExperimentFile = Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment file.")]
+def _path(text: str | Path) -> Path:
+    from kernelswarm.simulations.paths import impossible
+
+    cause = impossible(text) if str(text).strip() else "it is empty"
+    if cause:
+        raise typer.BadParameter(
+            f'"{textwrap.shorten(str(text), 80, placeholder="...")}" is no path, {cause}: give one'
+        )
+    return Path(text)
+
+
+def _place(help: str) -> Any:
+    return typer.Option(metavar="PATH", parser=_path, help=help)
+
+
+def _given(metavar: str, help: str) -> Any:
+    return typer.Argument(metavar=metavar, parser=_path, help=help)
+
+
+ExperimentFile = Annotated[Path, _given("EXPERIMENT.toml", "The experiment file.")]
 Sets = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated.")]
 Backend = Annotated[str | None, typer.Option(help="Where the nodes run: serial or ray.")]
 Address = Annotated[str | None, typer.Option(help='Ray cluster: "auto" or a head address.')]
@@ -114,7 +134,7 @@ def run(
     changes: Sets = None,
     backend: Backend = None,
     address: Address = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the run; runs/... when left out.")] = None,
+    out: Annotated[Path | None, _place("Folder for the run; runs/... when left out.")] = None,
     figures: Figures = True,
     quiet: Quiet = False,
     safe: Safe = False,
@@ -124,18 +144,19 @@ def run(
     from kernelswarm.simulations import progress, run_folder
 
     described = _read(experiment, changes, backend, address)
+    _plan(experiment, None, None).combinations(described.to_dict())  # what `check` refuses is not run
     folder = run_folder.default_folder(experiment.stem, described.to_dict()) if out is None else out
     run_folder.check_place(folder)
     from kernelswarm.simulations import running
 
-    with _interruption_in_words(), progress.watch_run(quiet) as observe, _warnings_in_one_line():
+    with in_words(), progress.watch_run(quiet) as observe, _warnings_in_one_line():
         finished = running.run(described, folder, observe)
     _show(finished, figures)
 
 
 @app.command()
 def resume(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
+    folder: Annotated[Path, _given("RUN", "The run folder.")],
     rounds: Annotated[int | None, typer.Option(help="Rounds in all; as many as before when left out.")] = None,
     changes: Sets = None,
     backend: Backend = None,
@@ -151,7 +172,7 @@ def resume(
     options = _options(changes, backend, address)
     if rounds is not None:
         options.append(f"rounds={rounds}")
-    with _interruption_in_words(), progress.watch_run(quiet) as observe, _warnings_in_one_line():
+    with in_words(), progress.watch_run(quiet) as observe, _warnings_in_one_line():
         finished = running.resume(folder, options, observe)
     if finished.before:
         done = finished.result.summary["rounds"]
@@ -173,7 +194,7 @@ def compare(
     address: Address = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for all runs, tables and figures; runs/EXPERIMENT-compare when left out."),
+        _place("Folder for all runs, tables and figures; runs/EXPERIMENT-compare when left out."),
     ] = None,
     afresh: Annotated[
         bool, typer.Option("--afresh", help="Run all again, in a new folder with a number, and reuse nothing.")
@@ -193,7 +214,7 @@ def compare(
     described = _read(experiment, changes, backend, address)
     plan = _plan(experiment, vary, seeds)
     place = Path("runs") / f"{experiment.stem}-compare" if out is None else out
-    with _interruption_in_words(), progress.watch_comparison(quiet) as observe, _warnings_in_one_line():
+    with in_words(), progress.watch_comparison(quiet) as observe, _warnings_in_one_line():
         comparison = run_all(
             described, plan.vary, plan.seeds, jobs, place, observe, afresh=afresh, numbered=out is None
         )
@@ -209,9 +230,9 @@ def compare(
 @app.command()
 def reproduce(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which; all are listed when left out.")] = None,
-    data: Annotated[Path | None, typer.Option(help="File or folder of the data, where one is needed.")] = None,
+    data: Annotated[Path | None, _place("File or folder of the data, where one is needed.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for table, numbers and figures; reproductions/NAME when left out.")
+        Path | None, _place("Folder for table, numbers and figures; reproductions/NAME when left out.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sets, samples and passes: a look.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.")] = 0,
@@ -241,9 +262,9 @@ def reproduce(
 
 @app.command()
 def plot(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, or the folder of a comparison.")],
+    runs: Annotated[list[Path], _given("RUN...", "Run folders, or the folder of a comparison.")],
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the figures; RUN/figures for one run, ./figures for several.")
+        Path | None, _place("Folder for the figures; RUN/figures for one run, ./figures for several.")
     ] = None,
     safe: Safe = False,
     debug: Debug = False,
@@ -252,10 +273,10 @@ def plot(
     from kernelswarm.simulations import run_folder
     from kernelswarm.simulations.plots import draw_many
 
-    folders = [folder for run in runs for folder in _run_folders(run)]
+    folders = [folder for run in runs for folder in run_folder.folders_in(run)]
     results = [run_folder.read(folder, partial=True) for folder in folders]
     target = (folders[0] / "figures" if len(folders) == 1 else Path("figures")) if out is None else out
-    run_folder.check_place(target)
+    run_folder.check_place(target, new=False)
     with _warnings_in_one_line():
         drawn = draw_many(results, target)
     for path in drawn:
@@ -289,7 +310,7 @@ def list_parts(
 
 @app.command()
 def init(
-    path: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where to write it.")] = Path("experiment.toml"),
+    path: Annotated[Path, _given("[FILE]", "Where to write it.")] = Path("experiment.toml"),
     debug: Debug = False,
 ) -> None:
     """Write a commented experiment file that runs as it is."""
@@ -312,13 +333,11 @@ def check(
     """Validate an experiment, show its network, its data and what its rounds will cost; run nothing."""
     described = _read(experiment, changes)
     plan = _plan(experiment, None, None)
+    count = plan.combinations(described.to_dict())
     from kernelswarm.simulations.check import as_text, examine
 
     print(as_text(examine(described)))
     if plan.vary:
-        from kernelswarm.simulations.variation import cells
-
-        count = len(cells(described.to_dict(), plan.vary))
         print(f"comparison\n  {count} combinations, {plan.seeds} seeds each: {count * plan.seeds} runs")
 
 
@@ -354,11 +373,6 @@ def _indented(text: str, width: int) -> str:
     return textwrap.fill(text, width, initial_indent="      ", subsequent_indent="      ")
 
 
-def _run_folders(path: Path) -> list[Path]:
-    """Return the run folders of a comparison's folder; any other folder itself."""
-    return sorted(found.parent for found in path.glob("runs/*/*/summary.json")) or [path]
-
-
 def _show(finished: Finished, figures: bool) -> None:
     """Print the final figures of a run, what is wrong with it and where it is, and draw it."""
     from kernelswarm.simulations.final_figures import as_text
@@ -372,16 +386,6 @@ def _show(finished: Finished, figures: bool) -> None:
 
             drawn = draw(result, folder / "figures")
         print(f"figures     {folder / 'figures'}: {', '.join(path.name for path in drawn)}")
-
-
-@contextmanager
-def _interruption_in_words() -> Iterator[None]:
-    """Say with a Ctrl-C what is left of the run; typer would make an exit code of it and drop its notes."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        text = "; ".join(["stopped by Ctrl-C", *getattr(stop, "__notes__", [])])
-        raise Interrupted(text, signal.SIGINT, 0) from stop
 
 
 @contextmanager

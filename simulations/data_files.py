@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def digests(experiment: Experiment) -> dict[str, str]:
     """
     found = {}
     for key, path in file_paths(experiment.stream, "stream"):
-        if path.is_file():  # a missing one is refused where it is opened, with the nearest name in its folder
+        if os.path.isfile(path):  # a missing one is refused where it is opened, with the nearest name in its folder
             with path.open("rb") as file:
                 found[key] = hashlib.file_digest(file, "sha256").hexdigest()
     return found

@@ -12,8 +12,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from kernelswarm.agents.losses import ProbabilisticLoss
+from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.parts import build
-from kernelswarm.simulations.polk_estimator import Array, PolkEstimator, array, column
+from kernelswarm.simulations.polk_estimator import Array, PolkEstimator, array, column, refuse_largest
 
 
 class PolkRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -147,7 +148,9 @@ class PolkRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # sci
         X, y = validate_data(self, X, y, reset=first, dtype=np.float64, order="C", multi_output=True, y_numeric=True)
         if first:
             self.flat_ = y.ndim == 1
-        return array(X), np.array(y.reshape(len(y), -1), dtype=np.float64, order="C")
+        targets = np.array(y.reshape(len(y), -1), dtype=np.float64, order="C")
+        refuse_largest(targets, "y")
+        return array(X), targets
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -249,6 +252,8 @@ class PolkClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  # s
         if first and classes is None:
             raise ValueError("classes must be given in the first call of partial_fit: all labels that will ever come")
         points, labels = self._data(X, y, first)
+        if classes is not None:
+            _refuse_mixed(np.asarray(classes), "classes")
         known = np.unique(classes) if classes is not None else self.classes_
         if not first and not np.array_equal(known, self.classes_):
             raise ValueError(
@@ -293,6 +298,7 @@ class PolkClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  # s
 
     def _data(self, X: Any, y: Any, first: bool) -> tuple[Array, npt.NDArray[Any]]:
         X, y = validate_data(self, X, y, reset=first, dtype=np.float64, order="C")
+        _refuse_mixed(y, "y")
         check_classification_targets(y)
         return array(X), column_or_1d(y, warn=True)
 
@@ -301,6 +307,18 @@ class PolkClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  # s
             isinstance(self.loss, str) and self.loss in ("logistic", "hinge") and classes is not None and classes > 2
         )
         return f"multiclass_{self.loss}" if several else self.loss
+
+
+def _refuse_mixed(labels: npt.NDArray[Any], name: str) -> None:
+    """Refuse labels that have no order among them, such as text beside numbers; raises InputError."""
+    if labels.dtype != object:
+        return
+    kinds = sorted({"str" if isinstance(label, str) else type(label).__name__ for label in labels.ravel().tolist()})
+    if ("str" in kinds and len(kinds) > 1) or "NoneType" in kinds:
+        raise InputError(
+            f"{name} holds labels of several kinds, {', '.join(kinds)}, which cannot be put in order: use only text, "
+            "or only numbers"
+        )
 
 
 def _several(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:

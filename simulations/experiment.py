@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -21,6 +20,7 @@ from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.naming import listed_parts_only, part_name
 from kernelswarm.simulations.parts import build, describe, described, fill, merge, written
 from kernelswarm.simulations.streams.contract import Stream
+from kernelswarm.simulations.toml_tables import NotTOML, check_depth, parse
 from kernelswarm.simulations.wording import shown
 
 
@@ -166,6 +166,10 @@ class Experiment:
         Gaussian(bandwidth=1.0)
         """
         table = {key: value for key, value in mapping.items() if key != "compare"}  # what a comparison varies
+        try:
+            check_depth(table)
+        except NotTOML as error:
+            raise InputError(f"an experiment is refused: {error}") from error
         experiment: Experiment = fill(cls, table, "", folder, title="an experiment")
         return replace(experiment, folder=folder)
 
@@ -277,8 +281,7 @@ def _laid_over(table: dict[str, Any], change: Mapping[str, Any]) -> dict[str, An
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
+        return parse(path.read_bytes().decode())
     except FileNotFoundError as error:
         beside = [entry.name for entry in path.parent.glob("*.toml")] if path.parent.is_dir() else []
         near = get_close_matches(path.name, beside, n=1)
@@ -287,8 +290,10 @@ def _read(path: Path) -> dict[str, Any]:
     except IsADirectoryError as error:
         raise InputError(f"{path} is a folder: name an experiment file, such as {path / 'config.toml'}") from error
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+        raise InputError(f"{path} cannot be read: {error.strerror}: name an experiment file") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not a text file: byte {error.start} is not UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
+    except NotTOML as error:
         raise InputError(f"{path} is not TOML: {error}") from error
+    except ValueError as error:  # a null byte in its name
+        raise InputError(f"{shown(str(path))} is no path of a file: {error}: name an experiment file") from error

@@ -6,7 +6,7 @@ from types import TracebackType
 
 from kernelswarm.agents.agent import Agent
 from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.naming import part_name
+from kernelswarm.simulations.naming import is_own, part_name
 
 
 class Asked:
@@ -21,11 +21,14 @@ class Asked:
         Where the part stands in the experiment file.
     part : object
         The part.
+    joint : str
+        What stands between the key and the words of a refusal.
     """
 
-    def __init__(self, key: str, part: object) -> None:
+    def __init__(self, key: str, part: object, joint: str = ": ") -> None:
         self._key = key
         self._part = part
+        self._joint = joint
 
     def __enter__(self) -> None:
         pass
@@ -33,10 +36,12 @@ class Asked:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not isinstance(error, Exception) or isinstance(error, InputError):
+        if error is None or isinstance(error, InputError | KeyboardInterrupt):
             return
         if isinstance(error, ValueError):
-            raise InputError(f"{self._key}: {error}") from error
+            raise InputError(f"{self._key}{self._joint}{error}") from error
+        if not is_own(type(self._part)):
+            return  # a mistake of kernelswarm's is not the user's to correct
         raise InputError(
             f'{self._key}.name = "{part_name(self._part)}" raised {describe(error)}: correct the part, or refuse what '
             "it cannot work with by a ValueError that says why"

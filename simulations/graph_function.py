@@ -13,6 +13,7 @@ import numpy as np
 from kernelswarm.graphs.redraw import draw_until_connected
 from kernelswarm.graphs.topology import Graph
 from kernelswarm.simulations.naming import find
+from kernelswarm.simulations.own_code import OwnCode
 from kernelswarm.simulations.wording import nearest, shown
 
 RANDOM = ("generator", "seed")
@@ -69,7 +70,8 @@ class GraphFunction:
 
         def draw() -> Graph:
             drawn = {"generator": generator, "seed": int(generator.integers(2**31))} if random else {}
-            graph = function(**self.arguments, **{key: drawn[key] for key in random})
+            with OwnCode(f"calling {self.function}", ValueError):
+                graph = function(**self.arguments, **{key: drawn[key] for key in random})
             if not isinstance(graph, nx.Graph):
                 raise ValueError(f"{self.function} returned a {type(graph).__name__}: it must return a networkx Graph")
             return graph

@@ -6,6 +6,41 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from kernelswarm.simulations.errors import Interrupted
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, where it ends a program as Ctrl-C does: what is open is closed, and what is left is said."""
+
+
+@contextmanager
+def terminating() -> Iterator[None]:
+    """Raise Terminated for SIGTERM, which would end the process without a word; not where it is ignored or heard."""
+    wanted = threading.current_thread() is threading.main_thread()
+    if not wanted or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    """Say with a Ctrl-C or SIGTERM what is left of the run: its notes become the words of Interrupted."""
+    try:
+        with terminating():
+            yield
+    except KeyboardInterrupt as stop:
+        name, number = ("SIGTERM", signal.SIGTERM) if isinstance(stop, Terminated) else ("Ctrl-C", signal.SIGINT)
+        raise Interrupted("; ".join([f"stopped by {name}", *getattr(stop, "__notes__", [])]), number, 0) from stop
+
 
 class Asked:
     """Whether a signal has asked to end, and which."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.fitting import words
 from kernelswarm.agents.function import Function
 from kernelswarm.agents.kernel_sum import KernelSum
 from kernelswarm.agents.kernels import Kernel
@@ -27,6 +26,7 @@ from kernelswarm.agents.losses import Loss
 from kernelswarm.agents.mirrored import Mirrored
 from kernelswarm.agents.random_features import CosineFunction
 from kernelswarm.agents.subspace_function import SubspaceFunction
+from kernelswarm.simulations import archives
 from kernelswarm.simulations.data_description import Variables
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.model import Model
@@ -59,6 +59,9 @@ SUBSPACE: dict[str, tuple[str, ...]] = {
     "mixing": ("r", "r"),
     "coefficients": ("r", "C"),
 }
+COSINES: dict[str, tuple[str, ...]] = {"frequencies": ("L", "p"), "phases": ("L",), "weights": ("L", "C")}
+AFFINE: dict[str, tuple[str, ...]] = {"weights": ("p", "C")}
+INTERCEPT: dict[str, tuple[str, ...]] = {"intercept": ("C",)}
 
 
 def save(model: Model, path: str | Path) -> None:
@@ -136,6 +139,11 @@ def read(path: Path, kernel: Kernel | None, loss: Loss | None) -> Model:
         wanted = 2 if loss.task == "binary" else function.outputs
         if classes.shape != (wanted,):
             raise InputError(f"{path}: classes has shape {classes.shape}, must be ({wanted},) for {loss}")
+        if classes.dtype.kind not in "biufUS" or len(set(classes.tolist())) < wanted or np.any(classes != classes):
+            raise InputError(
+                f"{path}: classes = {shown(classes.tolist())} must be {wanted} different numbers or names: write the "
+                "model again"
+            )
     if loss.task == "binary" and function.outputs != 1:
         raise InputError(f"{path}: weights has {function.outputs} columns, must be 1 for {loss}")
     node = description.get("node")
@@ -158,9 +166,14 @@ def _function(
     path: Path, description: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], kernel: Kernel | None
 ) -> Function:
     kind = description.get("function", "")
+    if not isinstance(kind, str):
+        raise InputError(f"{path}: function = {shown(kind)} must be the name of a kind: write the model again")
     if kind in ("", "subspace", "mirrored"):
         found = _checked(path, arrays, {"": EXPANSION, "subspace": SUBSPACE, "mirrored": MIRRORED}[kind])
         kernel = kernel if kernel is not None else _part(path, "kernel", description.get("kernel"))
+        inputs, width = getattr(kernel, "inputs", None), found["points"].shape[1]
+        if words(kernel) or inputs not in (None, width):
+            raise InputError(f"{path}: {kernel} must have one length for all of the {width} inputs, or one for each")
         if kind == "mirrored":
             dual = _sum(kernel, found["points"], found["duals"])
             return Mirrored(dual, _part(path, "mirror_map", description.get("mirror_map")))
@@ -168,11 +181,10 @@ def _function(
     if kernel is not None:
         raise InputError(f"{path} holds no kernel expansion: leave out kernel = {kernel}")
     if kind == "cosines":
-        found = _checked(path, arrays, {"frequencies": ("L", "p"), "phases": ("L",), "weights": ("L", "C")})
+        found = _checked(path, arrays, COSINES)
         return CosineFunction(found["frequencies"], found["phases"], found["weights"])
     if kind == "affine":
-        shapes: dict[str, tuple[str, ...]] = {"weights": ("p", "C")}
-        found = _checked(path, arrays, shapes | ({"intercept": ("C",)} if "intercept" in arrays else {}))
+        found = _checked(path, arrays, AFFINE | INTERCEPT if "intercept" in arrays else AFFINE)
         return AffineFunction.from_arrays(found)
     known = ", ".join(filter(None, KINDS.values()))
     raise InputError(f"{path}: function = {shown(kind)} is not known (known: {known}): update kernelswarm")
@@ -180,32 +192,24 @@ def _function(
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Read all arrays of an .npz archive, without pickles; raises InputError where that cannot be."""
-    if not path.exists():
-        raise InputError(f"there is no model file {path}")
-    if not zipfile.is_zipfile(path):
-        raise InputError(f"{path} is not an .npz archive, or only a part of one")
-    name = ""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {}
-            for name in archive.files:
-                arrays[name] = archive[name]
-            return arrays
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path}: array {name!r} cannot be read: {error}") from error
+        return archives.read_arrays(path)
+    except FileNotFoundError as error:
+        raise InputError(f"there is no model file {path}") from error
+    except archives.ArchiveError as error:
+        what = f"array {error.name!r} cannot be read: {error}" if error.name else f"{error}"
+        raise InputError(f"{path}: {what}: write it again") from error
 
 
 def _description(path: Path, entry: npt.NDArray[Any]) -> dict[str, Any]:
     try:
         description = json.loads(str(entry[()]))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a JSONDecodeError, or a number of too many digits
         raise InputError(f"{path}: description is not JSON text: {error}") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise InputError(f'{path}: description must be a table with format = "{FORMAT}"')
     version = description.get("version")
-    if version not in range(1, VERSION + 1):
+    if type(version) is not int or version not in range(1, VERSION + 1):
         raise InputError(
             f"{path} has version {version}, this kernelswarm reads versions up to {VERSION}: update kernelswarm"
         )
@@ -223,8 +227,15 @@ def _sum(kernel: Kernel, points: Array, weights: Array) -> KernelSum:
     return KernelSum(kernel, points.shape[1], weights.shape[1]).assign(points, weights)
 
 
+def check_shapes(place: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Refuse arrays of one of kernelswarm's functions that do not fit one another; raises InputError."""
+    for shapes in (SUBSPACE, MIRRORED, EXPANSION, COSINES, AFFINE | INTERCEPT, AFFINE):
+        if set(arrays) == set(shapes):
+            _checked(place, arrays, shapes)
+
+
 def _checked(
-    path: Path, arrays: Mapping[str, npt.NDArray[Any]], shapes: Mapping[str, tuple[str, ...]]
+    path: str | Path, arrays: Mapping[str, npt.NDArray[Any]], shapes: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Array]:
     """Return the arrays of a function; a letter in two shapes stands for one length."""
     found: dict[str, Array] = {}

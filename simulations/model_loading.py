@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -58,7 +59,7 @@ def load(
         kept = _Kept("the result", source.models, source.data)
         return _of_node(kept, lambda: Experiment.from_dict(config), node, kernel, loss)
     path = Path(source)
-    if path.is_dir():
+    if os.path.isdir(path):  # which is False, and raises nothing, of a path that cannot be
         from kernelswarm.simulations import run_folder
 
         kept = _Kept(str(path), model_files.read_arrays(path / "models.npz"), run_folder.read_data(path))
@@ -97,6 +98,7 @@ def _of_node(
     except ValueError as refusal:
         raise InputError(f"{place}: {refusal}") from refusal
     arrays = {name: model_files.finite(place, f"{name}_{label}", array) for name, array in found[label].items()}
+    model_files.check_shapes(place, arrays)
     learner: Any = None
     if kernel is None or loss is None:
         learner = described().learner_for(label)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.own_code import OwnCode
 from kernelswarm.simulations.wording import nearest, shown
 
 # kind -> name -> "module:Class". A new part is one file and one line here; nothing is imported until it is named.
@@ -135,6 +137,24 @@ PARTS: dict[str, dict[str, str]] = {
     },
 }
 
+# kind -> the methods of its contract that nothing runs without: a class that lacks one is of another kind.
+METHODS: dict[str, tuple[str, ...]] = {
+    "learner": ("init", "eta", "evaluate", "gradient", "step", "function", "function_from"),
+    "kernel": ("cross", "diagonal"),
+    "loss": ("outputs", "values", "derivatives", "decide"),
+    "mirror_map": ("values",),
+    "dispersion": ("values", "slopes", "descend"),
+    "schedule": ("at",),
+    "budget": ("start", "bound", "next"),
+    "subspace_step": ("at",),
+    "censoring": ("bound",),
+    "protocol": ("init", "couple", "couple_back", "advance", "duals", "record"),
+    "tolerance": ("init", "next"),
+    "topology": ("build",),
+    "stream": ("open",),
+    "backend": ("kept", "start"),
+}
+
 _safe: ContextVar[bool] = ContextVar("safe", default=False)
 _beside_only: ContextVar[bool] = ContextVar("beside_only", default=False)
 
@@ -247,11 +267,29 @@ def find(kind: str, name: str, path: str, folder: Path | None = None) -> Any:
     part = _import(name, path, folder)
     if kind == "topology" and callable(part) and not isinstance(part, type):
         return part
-    if not (isinstance(part, type) and dataclasses.is_dataclass(part)):
+    if isinstance(part, type) and dataclasses.is_dataclass(part):
+        refuse_other_kind(kind, part, path)
+    else:
         wanted = "a frozen dataclass whose fields are the table's keys"
         wanted += ", or a function that returns a graph" if kind == "topology" else ""
         raise InputError(f"{path} = {shown(name)} is a {type(part).__name__}: it must be {wanted}")
     return part
+
+
+def is_own(cls: type[Any]) -> bool:
+    """Return whether a class is the user's own, and not one of kernelswarm's."""
+    return not cls.__module__.startswith("kernelswarm.")
+
+
+def refuse_other_kind(kind: str, part: Any, path: str) -> None:
+    """Refuse a part, or the class of one, that lacks a method of its kind's contract; raises InputError."""
+    lacking = [method for method in METHODS[kind] if not callable(getattr(part, method, None))]
+    if lacking:
+        name = part_name(part) if not isinstance(part, type) else f"{part.__module__}:{part.__qualname__}"
+        raise InputError(
+            f"{path} = {shown(name)} is no {kind}: it has no method {', '.join(lacking)}; docs/contributing.md says "
+            f"what a {kind} has (known: {', '.join(names(kind))})"
+        )
 
 
 def _load(target: str) -> Any:
@@ -270,7 +308,7 @@ def _import(name: str, path: str, folder: Path | None) -> Any:
     module, _, attribute = name.partition(":")
     first = module.split(".")[0]
     if _beside_only.get() and not any(
-        Path(place, stem).exists() for place in places for stem in (first, f"{first}.py")
+        os.path.exists(os.path.join(place, stem)) for place in places for stem in (first, f"{first}.py")
     ):
         raise InputError(
             f"{path} = {shown(name)} names code that does not lie beside the experiment file or in the current folder, "
@@ -278,18 +316,19 @@ def _import(name: str, path: str, folder: Path | None) -> Any:
         )
     importlib.invalidate_caches()  # the module may be younger than the last look into its folder
     try:
+        with OwnCode(f"{path} = {shown(name)}: importing {module}"):
+            importlib.import_module(module)
         return _load(name)
-    except ModuleNotFoundError as error:
+    except InputError as refusal:
+        error = refusal.__cause__
+        if not isinstance(error, ModuleNotFoundError):
+            raise
         if error.name is not None and f"{module}.".startswith(f"{error.name}."):
             raise InputError(
                 f"{path} = {shown(name)}: there is no module {error.name!r} among the installed packages or in "
                 + " or ".join(places)
             ) from error
-        raise InputError(f"{path} = {shown(name)}: importing {module} failed: {error}") from error
-    except (ImportError, SyntaxError) as error:
-        raise InputError(f"{path} = {shown(name)}: importing {module} failed: {error}") from error
+        raise
     except AttributeError as error:
-        if module not in sys.modules:  # raised by the module's own code, not by looking into it
-            raise
         known = [entry for entry in vars(sys.modules[module]) if not entry.startswith("_")]
         raise InputError(f"{path} = {shown(name)}: {module} has no {attribute}{nearest(attribute, known)}") from error

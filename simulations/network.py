@@ -158,15 +158,11 @@ def uncollected() -> Iterator[None]:
 def build_graph(experiment: Experiment) -> "nx.Graph[int]":
     """Build and validate the topology of an experiment; raises InputError where it is refused."""
     topology = experiment.topology
-    try:
+    with Asked("topology", topology):
         if isinstance(topology, nx.Graph):
             return validate(topology)
         with Bounded("topology", topology, LARGEST_GRAPH):
             return validate(topology.build(generator(experiment.seed, Role.TOPOLOGY)), fresh=True)
-    except InputError:
-        raise
-    except ValueError as refusal:
-        raise InputError(f"topology: {refusal}") from refusal
 
 
 def open_stream(experiment: Experiment, graph: "nx.Graph[int]") -> Source:
@@ -176,13 +172,8 @@ def open_stream(experiment: Experiment, graph: "nx.Graph[int]") -> Source:
     locations = (
         np.array([positions[label] for label in labels], dtype=np.float64) if len(positions) == len(labels) else None
     )
-    try:
-        with Bounded("stream", experiment.stream):
-            return experiment.stream.open(len(labels), experiment.seed, experiment.evaluation.local_samples, locations)
-    except InputError:
-        raise
-    except ValueError as refusal:
-        raise InputError(f"stream.{refusal}") from refusal
+    with Asked("stream", experiment.stream, joint="."), Bounded("stream", experiment.stream):
+        return experiment.stream.open(len(labels), experiment.seed, experiment.evaluation.local_samples, locations)
 
 
 def _learners(experiment: Experiment, labels: Sequence[int]) -> dict[int, Learner]:

@@ -13,6 +13,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
@@ -20,7 +21,8 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.graph_function import GraphFunction
 from kernelswarm.simulations.naming import PARTS as PARTS
-from kernelswarm.simulations.naming import find, names, part_name
+from kernelswarm.simulations.naming import find, is_own, names, part_name, refuse_other_kind
+from kernelswarm.simulations.own_code import OwnCode
 from kernelswarm.simulations.wording import join, nearest, plain, rule, shown
 
 if TYPE_CHECKING:
@@ -57,11 +59,15 @@ def build(kind: str, value: Any, path: str = "", folder: Path | None = None, def
     """
     path = path or kind
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        refuse_other_kind(kind, value, path)
         return value
     table = {"name": value} if isinstance(value, str) else value
     if not isinstance(table, Mapping):
         known = ", ".join(names(kind))
         raise InputError(f"{path} = {shown(value)} must be the name of a {kind} or a table with one (known: {known})")
+    for key in table:
+        if not isinstance(key, str):
+            raise InputError(f"{path} has the key {shown(key)}: keys are names, as in a file")
     keys = {key: entry for key, entry in table.items() if key != "name"}
     name = table["name"] if "name" in table else _name_by_key(kind, keys)
     title = str(name)
@@ -107,7 +113,7 @@ def fill(cls: type[Any], table: Mapping[str, Any], path: str, folder: Path | Non
                 f"{join(path, key)} = {shown(value)} is not a key of {title or path}{nearest(key, fields)}"
                 f" ({'its keys: ' + ', '.join(fields) if fields else 'it has no keys'})"
             )
-    hints = get_type_hints(cls)
+    hints = _hints(cls, title or path)
     values: dict[str, Any] = {}
     for key, field in fields.items():
         where = join(path, key)
@@ -222,9 +228,15 @@ def kind_of(cls: type[Any], key: str) -> str | None:
     return kind
 
 
+def _hints(cls: type[Any], title: str) -> dict[str, Any]:
+    with OwnCode(f"{title}: reading the annotations of {cls.__name__}"):
+        return get_type_hints(cls)
+
+
 def _made(cls: type[Any], values: Mapping[str, Any], path: str, keys: Mapping[str, Any]) -> Any:
     try:
-        return cls(**values)
+        with OwnCode(f"making a {cls.__name__}", ValueError) if is_own(cls) else nullcontext():
+            return cls(**values)
     except ValueError as error:
         text = str(error)
         if not path:
@@ -261,7 +273,7 @@ def _value(value: Any, field: dataclasses.Field[Any], hint: Any, path: str, fold
 
 
 def _typed(value: Any, hint: Any, path: str, folder: Path | None, default: Any) -> Any:
-    from pydantic import ValidationError
+    from pydantic import PydanticUserError, ValidationError
 
     asked = rule(hint)
     written = plain(value)
@@ -273,6 +285,11 @@ def _typed(value: Any, hint: Any, path: str, folder: Path | None, default: Any) 
     try:
         # As JSON, strictly: a list becomes the tuple that the annotation asks for, but "1" and true become no number.
         typed = _adapter(hint).validate_json(json.dumps(written), strict=True)
+    except PydanticUserError as error:
+        raise InputError(
+            f"{path} = {shown(value)}: its class gives it the type {hint}, which no file can hold: annotate it with "
+            "bool, int, float, str, Path, or tuples of them"
+        ) from error
     except (TypeError, ValidationError) as error:
         near = nearest(value, _words(hint)) if isinstance(value, str) else ""
         raise InputError(f"{path} = {shown(value)} must be {asked}{near}") from error

@@ -38,6 +38,7 @@ from kernelswarm.simulations.model_files import save as save_model
 from kernelswarm.simulations.naming import find
 from kernelswarm.simulations.parallel import cores
 from kernelswarm.simulations.parts import build, fill
+from kernelswarm.simulations.streams.rows import LARGEST
 from kernelswarm.simulations.wording import shown
 
 Array = npt.NDArray[np.float64]
@@ -264,7 +265,19 @@ def column(indices: npt.NDArray[Any]) -> Array:
 def array(values: Any) -> Array:
     """Return a plain contiguous float64 array that may be written."""
     # Memory maps, strides and read-only arrays would each make numba compile another version.
-    return np.require(np.asarray(values), np.float64, ["C", "W", "A"])
+    found = np.require(np.asarray(values), np.float64, ["C", "W", "A"])
+    refuse_largest(found, "X")
+    return found
+
+
+def refuse_largest(values: Array, name: str) -> None:
+    """Refuse values whose squares leave the range of numbers; raises InputError."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest > LARGEST:
+        raise InputError(
+            f"{name} has a value of {largest:.3g}: values must be within -{LARGEST:g} and {LARGEST:g}, or their "
+            "squares leave the range of numbers: use another unit (sklearn.preprocessing.StandardScaler)"
+        )
 
 
 def kernel_for(kernel: Any, bandwidth: Any, points: Array) -> Kernel:

@@ -8,9 +8,6 @@ import os
 import re
 import secrets
 import shutil
-import tomllib
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,11 +20,14 @@ import numpy.typing as npt
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.graphs.topology import Graph
 from kernelswarm.simulations import checksums, measurements
+from kernelswarm.simulations.archives import read_arrays
 from kernelswarm.simulations.data_description import DataDescription
 from kernelswarm.simulations.errors import InputError, SimulationError
+from kernelswarm.simulations.paths import impossible
 from kernelswarm.simulations.result import Columns, Result
 from kernelswarm.simulations.stored_table import StoredTable, as_array, write_table
-from kernelswarm.simulations.wording import plain
+from kernelswarm.simulations.toml_tables import parse
+from kernelswarm.simulations.wording import plain, shown
 
 FILES = (
     "config.toml",
@@ -51,15 +51,33 @@ def default_folder(stem: str, config: Mapping[str, Any]) -> Path:
     return Path("runs") / "-".join(re.sub(r"[^\w.]+", "_", part) for part in parts)
 
 
-def check_place(folder: Path) -> None:
+def folders_in(path: Path) -> list[Path]:
+    """Return the run folders of a comparison's folder; any other folder itself."""
+    return sorted(found.parent for found in path.glob("runs/*/*/summary.json")) or [path]
+
+
+def check_place(folder: Path, new: bool = True) -> None:
     """Refuse a folder that could not be written, before hours are spent on what should go there.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    new : bool
+        Whether it is to be made, or beside it another one of its name with a number.
 
     Raises
     ------
     InputError
-        Something on the way to the folder is a file, or may not be written.
+        Its name is none, or too long, or something on the way to the folder is a file, a loop of links, or may not be
+        written.
     """
-    above = next(place for place in (folder, *folder.resolve().parents) if place.exists())
+    if new and folder.name in ("", ".."):
+        raise InputError(f'"{folder}" is no name for a folder that is to be made: name another with --out')
+    cause = impossible(_unfinished(folder) if new else folder)
+    if cause:
+        raise InputError(f"{shown(str(folder))} cannot be made: {cause}: name another folder with --out")
+    above = next(place for place in (folder, *folder.resolve().parents) if os.path.exists(place))
     if above != folder and not above.is_dir():
         raise InputError(f"{folder} cannot be made: {above} is a file: name another folder with --out")
     if not os.access(above if above != folder else folder.resolve().parent, os.W_OK | os.X_OK):
@@ -105,6 +123,19 @@ def begin(config: Mapping[str, Any], graph: Graph, data: DataDescription, folder
         write_graph(graph, unfinished / "graph.graphml")
         write_data(data, unfinished)
         return take_name(unfinished, folder)
+
+
+def begin_again(config: Mapping[str, Any], graph: Graph, data: DataDescription, folder: Path) -> None:
+    """Write into the folder of a run that ended before its first checkpoint what :func:`begin` writes into a new one.
+
+    Raises
+    ------
+    OSError
+        The folder may not be written.
+    """
+    write_config(config, folder)
+    write_graph(graph, folder / "graph.graphml")
+    write_data(data, folder)
 
 
 def complete(result: Result, folder: Path) -> Result:
@@ -161,10 +192,24 @@ def _earlier(folder: Path) -> str:
     )
 
 
+def _unfinished(folder: Path) -> Path:
+    """Return where a folder is written before it gets its name."""
+    return folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.part")
+
+
+def require_folder(folder: Path) -> None:
+    """Refuse what is no folder, with InputError."""
+    cause = impossible(folder)
+    if cause:
+        raise InputError(f"{shown(str(folder))} cannot be read: {cause}: name a run folder")
+    if not os.path.isdir(folder):
+        raise InputError(f"{folder} is not a folder" if os.path.exists(folder) else f"there is no run folder {folder}")
+
+
 @contextmanager
 def unfinished_folder(place: Path, folder: Path) -> Iterator[Path]:
     """Make a hidden folder in a place that disappears again, unless it is renamed; OSErrors are said of the folder."""
-    unfinished = place / f".{folder.name}.{secrets.token_hex(4)}.part"
+    unfinished = place / _unfinished(folder).name
     try:
         unfinished.mkdir(parents=True)
         yield unfinished
@@ -191,8 +236,7 @@ def read(folder: str | Path, partial: bool = False) -> Result:
         The folder or one of its files is missing or damaged; the message names it.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        raise InputError(f"there is no run folder {folder}" if not folder.exists() else f"{folder} is not a folder")
+    require_folder(folder)
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing and partial and (folder / measurements.FOLDER).is_dir():
         return _read_unfinished(folder)
@@ -303,17 +347,18 @@ def take_name(unfinished: Path, folder: Path) -> Path:
 
 
 def _read(path: Path, reader: Callable[[Path], _Content]) -> _Content:
+    import pyarrow
+
     try:
         return reader(path)
-    except (OSError, ValueError, EOFError, KeyError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, ValueError, KeyError, TypeError, pyarrow.ArrowException, RecursionError) as error:
         # Each library has its own words for a file that is cut off or not what its name says; most are ValueErrors.
         cause = str(error).partition("\n")[0] or type(error).__name__
         raise InputError(f"{path} is damaged or is no such file: {cause}") from error
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        return tomllib.load(file)
+    return parse(path.read_text(encoding="utf-8"))
 
 
 def _read_columns(path: Path) -> Columns:
@@ -324,8 +369,7 @@ def _read_columns(path: Path) -> Columns:
 
 
 def _read_models(path: Path) -> dict[str, npt.NDArray[np.float64]]:
-    with np.load(path, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+    return read_arrays(path)
 
 
 def _read_summary(path: Path) -> dict[str, Any]:

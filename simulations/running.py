@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
@@ -25,6 +24,7 @@ from kernelswarm.simulations.naming import listed_parts_only, may_import, names_
 from kernelswarm.simulations.network import open_network
 from kernelswarm.simulations.result import Result
 from kernelswarm.simulations.simulation import Progress, simulate, versions
+from kernelswarm.simulations.toml_tables import NotTOML, parse
 from kernelswarm.simulations.wording import listed, plain, shown
 
 CHANGEABLE = ("rounds", "backend", "evaluate_every", "checkpoint_every")
@@ -93,7 +93,13 @@ def resume(
         As :func:`run`.
     """
     folder = Path(folder)
+    run_folder.require_folder(folder)
     with listed_parts_only(safe), ExitStack() as stack:
+        if _ended_early(folder):
+            try:
+                (folder / FOLDER).mkdir(exist_ok=True)
+            except OSError as error:
+                raise SimulationError(f"{folder} may not be written: {error.strerror or error}") from error
         if (folder / FOLDER).is_dir():
             stack.enter_context(held(folder / FOLDER))
         return _resumed(folder, changes, observe)
@@ -103,6 +109,8 @@ def _resumed(folder: Path, changes: Sequence[str], observe: Observer | None) -> 
     result = _result(folder)
     if result is not None and not changes and result.summary["rounds"] >= result.config["rounds"]:
         return Finished(result, folder, before=True)
+    if _ended_early(folder):
+        return _begun_again(folder, changes, observe)
     since = newest(folder) if result is None or paths(folder / FOLDER) else None
     own = since.folder if since is not None and names_code(_config(folder)) and may_import() else None
     if own is not None and own not in sys.path:
@@ -125,16 +133,27 @@ def _resumed(folder: Path, changes: Sequence[str], observe: Observer | None) -> 
     return _lived(experiment, observe, Checkpoints(folder, data, since))
 
 
+def _ended_early(folder: Path) -> bool:
+    """Return whether a run that writes checkpoints has ended before the first of them."""
+    every = _config(folder).get("checkpoint_every", 0)
+    return bool(every) and not (folder / "summary.json").exists() and not paths(folder / FOLDER)
+
+
+def _begun_again(folder: Path, changes: Sequence[str], observe: Observer | None) -> Finished:
+    """Begin a run again, in its folder, that was stopped before its first checkpoint."""
+    experiment = _described(folder, changes)
+    _refuse_changes(folder, _described(folder, ()).to_dict(), experiment)
+    return _lived(experiment, observe, Checkpoints(folder, digests(experiment), anew=True))
+
+
 def _result(folder: Path) -> Result | None:
     """Return what a run folder holds of a complete run; None where rounds are left or the run has failed.
 
     Raises
     ------
     InputError
-        The folder is no run folder or is damaged.
+        The folder is none of a run or is damaged.
     """
-    if not folder.is_dir():
-        raise InputError(f"there is no run folder {folder}" if not folder.exists() else f"{folder} is not a folder")
     if not (folder / "config.toml").is_file():
         raise InputError(f"{folder} is no run folder: it holds no config.toml")
     if not (folder / "summary.json").is_file():
@@ -173,7 +192,12 @@ def _left(checkpoints: Checkpoints) -> str:
     if checkpoints.last is not None:
         return f"{checkpoints.command} goes on from round {checkpoints.last:,}"
     folder = checkpoints.folder
-    return f"what was measured until then is in {folder}, and kernelswarm plot {shlex.quote(str(folder))} draws it"
+    if _ended_early(folder):
+        return f"{checkpoints.command} begins it again from the first round"
+    return (
+        f"what was measured until then is in {folder}, and kernelswarm plot {shlex.quote(str(folder))} draws it; "
+        f"kernelswarm run {shlex.quote(str(folder / 'config.toml'))} begins it anew"
+    )
 
 
 def _described(folder: Path, changes: Sequence[str]) -> Experiment:
@@ -190,8 +214,8 @@ def _described(folder: Path, changes: Sequence[str]) -> Experiment:
 def _config(folder: Path) -> dict[str, Any]:
     """Read the tables of a run folder's experiment; none where it is no TOML, which its reader refuses."""
     try:
-        return tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return parse((folder / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, NotTOML):
         return {}
 
 

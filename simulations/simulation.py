@@ -19,10 +19,11 @@ from kernelswarm.agents.agent import DivergenceError
 from kernelswarm.simulations import verdict
 from kernelswarm.simulations.batch import BatchBackend
 from kernelswarm.simulations.checkpoint import Checkpoint, refuse_unsaved
+from kernelswarm.simulations.checkpoint_contents import require_same
 from kernelswarm.simulations.checkpoints import Checkpoints, newest
 from kernelswarm.simulations.compiling import Compilation, heard
 from kernelswarm.simulations.engine import Backend, Engine, EngineError, LostError
-from kernelswarm.simulations.errors import InputError, Interrupted, SimulationError
+from kernelswarm.simulations.errors import Interrupted, SimulationError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.interruption import Asked, noted
 from kernelswarm.simulations.model_arrays import Functions, model_arrays
@@ -127,9 +128,8 @@ class _Simulation:
         if self.every:
             refuse_unsaved(self.network.plans)
         since = None if checkpoints is None else checkpoints.since
-        labels = {plan.neighborhood.node for plan in self.network.plans}
-        if since is not None and not (np.array_equal(self.edges, since.edges) and labels == set(since.snapshots)):
-            raise InputError("topology: the network is another one than when the run began")
+        if checkpoints is not None and since is not None:
+            require_same(since, self.network, self.edges, checkpoints.folder)
 
     def run(self) -> Result:
         self.clock = time.perf_counter()
@@ -164,22 +164,24 @@ class _Simulation:
                 try:
                     with backend.start(self.network.plans, self._starting) as engine:
                         self.backend = engine.describe()
-                        self._begin(engine, since)
-                        self._finish(engine)
+                        with noted(bool(self.every)) as asked:  # also before the first checkpoint, and no less
+                            self._begin(engine, since)
+                            self._finish(engine, asked)
                         self.backend = engine.describe()
                         return engine.functions()
                 except LostError as lost:
                     since = self._recovered(lost)
 
-    def _finish(self, engine: Engine) -> None:
+    def _finish(self, engine: Engine, asked: Asked) -> None:
         """Live through the rounds that are left."""
-        with noted(bool(self.every)) as asked:
-            while True:
-                if self.done and (self.done % self.evaluate_every == 0 or self._is_over()):
-                    self._evaluate(engine)
-                if self._is_over():
-                    return
-                self._run_to_next_stop(engine, asked)
+        while True:
+            if asked.by is not None and not self._is_over():
+                self._interrupt(asked)
+            if self.done and (self.done % self.evaluate_every == 0 or self._is_over()):
+                self._evaluate(engine)
+            if self._is_over():
+                return
+            self._run_to_next_stop(engine, asked)
 
     def _now(self) -> float:
         """Read a clock that stands still while functions are compiled, which happens once and is no part of a round."""
@@ -243,7 +245,7 @@ class _Simulation:
                 self._save(engine)
             self._tell("running")
             if asked.by is not None and not self._is_over():
-                self._interrupt(asked)
+                return
 
     def _save(self, engine: Engine) -> None:
         assert self.checkpoints is not None

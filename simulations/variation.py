@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import itertools
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from kernelswarm.simulations.changes import changed, parse_assignment, parse_val
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.naming import PARTS, find
 from kernelswarm.simulations.parts import kind_of, merge
+from kernelswarm.simulations.toml_tables import NotTOML, parse
 from kernelswarm.simulations.wording import join, nearest, shown
 
 MEASURING = ("evaluate_every", "checkpoint_every")
@@ -60,6 +60,10 @@ class Plan:
                 settings = [dict(entry) for entry in listed if entry.get("name") == value]
                 chosen[table] += settings or [{"name": value}]
         return Plan(chosen or self.vary, self.seeds if seeds is None else seeds)
+
+    def combinations(self, config: Mapping[str, Any]) -> int:
+        """Return how many cells there are of an experiment; raises InputError where they are refused."""
+        return len(cells(config, self.vary)) if self.vary else 1
 
 
 @dataclass(frozen=True)
@@ -123,9 +127,8 @@ def read_compare(path: Path) -> Plan:
         When the table holds something else.
     """
     try:
-        with open(path, "rb") as file:
-            table = tomllib.load(file).get("compare", {})
-    except (OSError, tomllib.TOMLDecodeError) as error:
+        table = parse(Path(path).read_bytes().decode()).get("compare", {})
+    except (OSError, UnicodeDecodeError, NotTOML) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
     if not isinstance(table, Mapping):
         raise InputError(f"{path}: compare = {shown(table)} must be a table with vary and seeds")

@@ -15,6 +15,10 @@ from kernelswarm.simulations.wording import shown
 ABSURD = 1e6
 """A risk beyond this multiple of the best constant's is no result: the run has failed."""
 
+ENDLESS = 1e200
+"""A risk beyond this is no result, whatever the data are: squares of differences of this size are near the end of the
+floating-point numbers."""
+
 UNLEARNED = 1e3
 """The same of the risk of the function 0, which is large where the targets' mean is far from 0."""
 
@@ -96,8 +100,15 @@ def failure(reports: Sequence[Report], base: Baseline) -> Failure | None:
     limit = max(ABSURD * abs(base.constant), UNLEARNED * abs(base.zero))
     risks = {report.node: report.figures["risk"] for report in reports if report.node in base.each}
     worst = max(risks, key=lambda node: risks[node] if math.isfinite(risks[node]) else math.inf)
-    if risks[worst] <= limit:
+    if risks[worst] <= min(limit, ENDLESS):
         return None
+    if math.isfinite(risks[worst]) and risks[worst] <= limit:
+        return Failure(
+            worst,
+            f"node {worst} ended with risk {risks[worst]:.3g}, and the best constant prediction has "
+            f"{base.constant:.3g}: sums and squares of such numbers leave the range of numbers: give the data in "
+            "another unit",
+        )
     remedy = next(report.standing.remedy for report in reports if report.node == worst)
     return Failure(
         worst,

@@ -127,7 +127,8 @@ def test_interruption_says_what_is_left_of_the_run(call: Command, monkeypatch: p
         assert Path("a run/checkpoints").is_dir()
     else:
         assert said.endswith(
-            "stopped by Ctrl-C; what was measured until then is in a run, and kernelswarm plot 'a run' draws it"
+            "stopped by Ctrl-C; what was measured until then is in a run, and kernelswarm plot 'a run' draws it; "
+            "kernelswarm run 'a run/config.toml' begins it anew"
         )
         assert len(read("a run", partial=True).network["round"]) == 1
 

@@ -145,6 +145,8 @@ def test_user_class_is_imported_from_the_folder_of_the_experiment(tmp_path: Path
         "    class Cosine:\n"
         '        """A cosine."""\n'
         "        period: float = 2.0\n"
+        "        def cross(self, points, centers): ...\n"
+        "        def diagonal(self, points): ...\n"
     )
     part = build("kernel", {"name": "folder_kernels:Outer.Cosine", "period": 3}, folder=tmp_path)
     assert describe(part) == {"name": "folder_kernels:Outer.Cosine", "period": 3.0}

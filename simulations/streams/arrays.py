@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import zipfile
 import zlib
 from pathlib import Path
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX
 
+from kernelswarm.simulations.archives import ArchiveError, read_arrays
 from kernelswarm.simulations.streams.reading import call, column_numbers, shorten
-from kernelswarm.simulations.streams.rows import Numbers, Rows, plain_labels
+from kernelswarm.simulations.streams.rows import EXACT, Numbers, Rows, check_exact, plain_labels
 from kernelswarm.simulations.wording import choices, shown
 
 #: Bytes that a sparse file may take as a full array before it is refused.
@@ -25,32 +26,33 @@ def read_npz(key: str, path: Path, node_array: str, split_columns: tuple[str | i
         If the file is not an npz file of numbers and labels, lacks an array, or the arrays do not fit together.
     """
     name = call(key, path)
-    try:
-        archive = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"{name} is not an npz file: write it with numpy.savez, or set format to what it is"
-        ) from error
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise ValueError(f"{name} holds a single array: save x and y together with numpy.savez")
-    with archive:
-        known = list(archive.files)
-        needed = ["x", "y"] + (["x_test", "y_test"] if {"x_test", "y_test"} & set(known) else [])
+    with path.open("rb") as file:
+        if file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
+            raise ValueError(f"{name} holds a single array: save x and y together with numpy.savez")
+
+    def needed(known: list[str]) -> list[str]:
+        arrays = ["x", "y"] + (["x_test", "y_test"] if {"x_test", "y_test"} & set(known) else [])
         if node_array and (node_array in known or node_array != "node"):
-            needed.append(node_array)
+            arrays.append(node_array)
             if f"{node_array}_test" in known:
-                needed.append(f"{node_array}_test")
-        arrays = {}
-        for array in needed:
+                arrays.append(f"{node_array}_test")
+        for array in arrays:
             if array not in known:
                 raise ValueError(f"{name} has no array {shown(array)}{choices(array, known)}")
-            try:
-                arrays[array] = archive[array]
-            except (ValueError, OSError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-                raise ValueError(
-                    f"{name}: the array {shown(array)} cannot be read ({shorten(error)}): save plain arrays of numbers "
-                    "or of text with astype(str)"
-                ) from error
+        return list(dict.fromkeys(arrays))
+
+    try:
+        arrays = read_arrays(path, needed)
+    except ArchiveError as error:
+        if error.name:
+            raise ValueError(
+                f"{name}: the array {shown(error.name)} cannot be read ({shorten(error)}): save plain arrays of "
+                "numbers or of text with astype(str)"
+            ) from error
+        raise ValueError(
+            f"{name} is not an npz file that can be read ({shorten(error)}): write it with numpy.savez, or set format "
+            "to what it is"
+        ) from error
     training = npz_rows(name, arrays, "x", "y", node_array, split_columns)
     if "x_test" not in arrays:
         return training, None
@@ -84,6 +86,7 @@ def npz_rows(
                 f'({len(points)},), the node of each row of {x}: correct it, or set stream.node_column = "" to '
                 "ignore it"
             )
+        check_exact(name, ids, 0, f"in {node} node", "save the names of the nodes as text")
         ids = plain_labels(ids)
     places = column_numbers(name, split_columns, points.shape[1])
     if targets.ndim == 1:
@@ -114,7 +117,7 @@ def read_svmlight(files: list[tuple[str, Path]], split_columns: tuple[str | int,
     names = [call(key, path) for key, path in files]
     try:
         loaded = load_svmlight_files([str(path.expanduser()) for _, path in files])
-    except (ValueError, OSError, EOFError, zlib.error) as error:
+    except (ValueError, OSError, OverflowError, EOFError, zlib.error) as error:  # OverflowError: a feature beyond 2^31
         raise ValueError(
             f"{' and '.join(names)} cannot be read as svmlight ({shorten(error)}): every line is "
             "'label feature:value ...' with features as whole numbers in increasing order"
@@ -129,7 +132,7 @@ def read_svmlight(files: list[tuple[str, Path]], split_columns: tuple[str | int,
             )
         points = sparse.toarray()
         # the format has no types: labels that are all whole numbers count as such
-        whole = bool(np.all(labels == np.round(labels)))
+        whole = bool(np.all((labels == np.round(labels)) & (np.abs(labels) <= EXACT)))
         places = column_numbers(name, split_columns, points.shape[1])
         rows.append(
             Rows(

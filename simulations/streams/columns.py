@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelswarm.simulations.streams.rows import Numbers
+from kernelswarm.simulations.streams.rows import Numbers, check_exact
 from kernelswarm.simulations.wording import shown
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def names_of_nodes(name: str, table: pyarrow.Table, column: str) -> Numbers:
     if is_text(table.column(column)):
         return words(name, table, column)
     values = numbers(name, table, column)
+    check_exact(name, values, 1, f"in column {shown(column)} node", "write the names of the nodes as text")
     if not np.issubdtype(values.dtype, np.integer):
         wrong = np.flatnonzero(values != np.round(values))
         if len(wrong):

@@ -18,6 +18,12 @@ Task = Literal["auto", "classification", "regression", "events"]
 #: With task = "auto", whole-number targets with more different values than this are probably counts, not classes.
 MOST_CLASSES = 100
 
+#: No value is further from 0: squares of larger ones, and sums of these, come near the end of the numbers.
+LARGEST = 1e100
+
+#: Up to here every whole number is a floating-point number of its own.
+EXACT = 2**53 - 1
+
 #: Values checked at once, to bound the memory.
 BLOCK = 1_000_000
 
@@ -96,14 +102,49 @@ def check_finite_values(rows: Rows, values: Numbers, columns: tuple[str, ...]) -
         return
     step = max(1, BLOCK // max(1, values.shape[1]))
     for start in range(0, len(values), step):
-        bad = ~np.isfinite(values[start : start + step])
+        bad = ~(np.abs(values[start : start + step]) <= np.float64(LARGEST))  # a float would be cast to float32
         if bad.any():
             row, column = (int(index) for index in np.argwhere(bad)[0])
             value = values[start + row, column]
+            where = f"{rows.name}: row {rows.first + start + row}, column {shown(columns[column])} is {value}"
+            if np.isfinite(value):
+                raise ValueError(
+                    f"{where} ({rows.counting}); values must be within -{LARGEST:g} and {LARGEST:g}, or their squares "
+                    "leave the range of numbers: use another unit"
+                )
             raise ValueError(
-                f"{rows.name}: row {rows.first + start + row}, column {shown(columns[column])} is {value} "
-                f"({rows.counting}); every value must be a finite number: fill in or remove the rows without one"
+                f"{where} ({rows.counting}); every value must be a finite number: fill in or remove the rows without "
+                "one"
             )
+
+
+def check_exact(name: str, values: Numbers, first: int, what: str, remedy: str) -> None:
+    """Refuse whole numbers that 64 bits do not hold, or of which a floating-point number stands for several.
+
+    Parameters
+    ----------
+    name
+        What messages call the data.
+    values
+        Whole numbers of any type, or text, (n,).
+    first
+        Number of the first row.
+    what, remedy
+        What they are, and what to do.
+    """
+    if values.dtype.kind not in "uf":
+        return
+    if values.dtype.kind == "u":
+        limit = 2**63 - 1
+        wrong = np.flatnonzero(values > limit)
+    else:
+        limit = min(2 ** (np.finfo(values.dtype).nmant + 1) - 1, EXACT)
+        wrong = np.flatnonzero(~(np.abs(values) <= np.float64(limit)))
+    if len(wrong):
+        raise ValueError(
+            f"{name}: row {first + int(wrong[0])} has {what} {values[wrong[0]]}, which is one of several whole numbers "
+            f"that are not told apart beyond {limit}: {remedy}"
+        )
 
 
 def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regression"]:
@@ -167,6 +208,8 @@ def class_indices(rows: Rows, test: Rows | None) -> tuple[Rows, Rows | None, Lab
             f"{test.name}: its labels and those of the rows to learn from must both be numbers or both be text, and "
             f"they are {' and '.join(kinds)}: write the same labels into both files"
         )
+    for part in (rows,) if test is None else (rows, test):
+        check_exact(part.name, part.targets[:, 0], part.first, "label", "write the labels as text")
     parts = [rows.targets[:, 0]] if test is None else [rows.targets[:, 0], test.targets[:, 0]]
     labels, indices = np.unique(np.concatenate(parts), return_inverse=True)
     if len(labels) < 2:
