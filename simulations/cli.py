@@ -314,15 +314,9 @@ def init(
     debug: Debug = False,
 ) -> None:
     """Write a commented experiment file that runs as it is."""
-    from kernelswarm.simulations.template import template
+    from kernelswarm.simulations.template import write
 
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(template(str(path)))
-    except FileExistsError as error:
-        raise InputError(f"{path} exists already: name another file") from error
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from error
+    write(path)
     print(f"{path} is written; next: kernelswarm run {path}")
 
 

@@ -70,7 +70,7 @@ class GraphFunction:
 
         def draw() -> Graph:
             drawn = {"generator": generator, "seed": int(generator.integers(2**31))} if random else {}
-            with OwnCode(f"calling {self.function}", ValueError):
+            with OwnCode(f"calling {self.function}", ValueError, MemoryError):
                 graph = function(**self.arguments, **{key: drawn[key] for key in random})
             if not isinstance(graph, nx.Graph):
                 raise ValueError(f"{self.function} returned a {type(graph).__name__}: it must return a networkx Graph")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from kernelswarm.simulations.errors import InputError
+
 TEMPLATE = """\
 # An experiment for kernelswarm:   kernelswarm run {name}
 # Every key may be left out where a default stands behind it. "kernelswarm list" shows all names with their keys,
@@ -67,3 +71,14 @@ protocol = [
 def template(name: str) -> str:
     """Return the commented experiment file, whose comments call it ``name``."""
     return TEMPLATE.format(name=name)
+
+
+def write(path: Path) -> None:
+    """Write the file; InputError where one is there already, or none can be written."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(template(str(path)))
+    except FileExistsError as error:
+        raise InputError(f"{path} exists already: name another file") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error

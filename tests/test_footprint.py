@@ -30,7 +30,7 @@ HUGE = [
     ("stream={ name = 'sensor_field', terms = 1000000000000000000 }", "stream.terms"),
     ("stream={ name = 'sensor_field', terms = 100000 }", "stream.terms"),
     ("stream={ name = 'gaussian_mixture', classes = 1000000000 }", "stream.classes"),
-    ("stream={ name = 'gaussian_mixture', modes = 10000000 }", "stream.modes"),
+    ("stream={ name = 'gaussian_mixture', modes = 1000000000 }", "stream.modes"),
     ("stream={ name = 'gaussian_mixture', inputs = 1000000000000 }", "stream.inputs"),
     ("learner={ name = 'random_features', features = 1000000000000 }", "learner.features"),
     ("learner={ name = 'random_features', features = 30000000 }", "learner.features"),
