@@ -6,7 +6,6 @@ import importlib
 import inspect
 import logging
 import shutil
-import socket
 import sys
 import threading
 from collections.abc import Collection, Iterator, Sequence
@@ -14,10 +13,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from kernelswarm.simulations.cluster_address import require_cluster
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.host import Host, Whereabouts
 from kernelswarm.simulations.parallel import cores
 from kernelswarm.simulations.placement import placed
+from kernelswarm.simulations.private_folder import private_folder
 from kernelswarm.simulations.remote_engine import IN_FLIGHT, Transport, Trouble
 from kernelswarm.simulations.rounds import advance
 from kernelswarm.simulations.semaphores import Notes, made_by, opened, remove
@@ -72,7 +73,8 @@ class RaySession:
     def __init__(self) -> None:
         self._address: str | None = None
         self._open = self._started = False
-        self._folder: str | None = None  # of the logs of a Ray started here
+        self._private: Path | None = None  # of the files of a Ray started here
+        self._folder = ""  # of its session
         self._hosts: list[Any] = []
         self._store: int | None = None  # the process of a Ray started here that makes the channels
         self._notes = Notes()
@@ -98,18 +100,21 @@ class RaySession:
         if address is not None:
             with surroundings(ONE_THREAD, ship) as runtime_env:
                 try:
-                    if address != "auto":  # Ray itself would wait for minutes
-                        host, _, port = address.rpartition(":")
-                        socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS).close()
+                    if address != "auto":
+                        require_cluster(address)
                     ray.init(address=address, runtime_env=runtime_env, **quiet)
+                except InputError:
+                    raise
                 except (OSError, RuntimeError, ValueError) as error:
                     raise InputError(
                         f"backend.address = {address!r}: no Ray cluster answers there ({_last_line(error)}): start one "
-                        "with ray start --head, set RAY_AUTH_MODE=token if it has tokens, or leave the address out"
+                        "with ray start --head, set RAY_AUTH_MODE=token if it has tokens, and RAY_USE_TLS=1 if it has "
+                        "TLS, or leave the address out"
                     ) from error
             return
         constants: Any = importlib.import_module("ray._private.ray_constants")
         try:
+            self._private = private_folder()
             # The constant was read from the environment when ray was imported, here or elsewhere.
             variables = environment(QUIET | LOOPBACK | ONE_THREAD | {NICENESS: str(niceness)})
             with variables, attribute(constants, "ENABLE_RAY_CLUSTER", False):
@@ -119,9 +124,11 @@ class RaySession:
                     num_gpus=0,
                     include_dashboard=False,
                     object_store_memory=STORE_BYTES,
+                    _temp_dir=str(self._private / "r"),  # which Ray opens to everyone
                     **quiet,
                 )
         except (OSError, RuntimeError, TimeoutError) as error:
+            self._remove_files()
             raise SimulationError(f"Ray could not be started on this machine: {_last_line(error)}") from error
         self._folder = context.address_info["session_dir"]
         worker: Any = importlib.import_module("ray._private.worker")
@@ -213,8 +220,8 @@ class RaySession:
 
     def keep_logs(self) -> str:
         """Leave the logs of a Ray started here on the disk."""
-        folder, self._folder = self._folder, None
-        return "" if folder is None else f"; Ray's logs are in {folder}/logs"
+        kept, self._private = self._private is not None, None
+        return f"; Ray's logs are in {self._folder}/logs" if kept else ""
 
     def close(self) -> None:
         """End the actors, and Ray with them if it was started here."""
@@ -225,14 +232,17 @@ class RaySession:
             # Newer versions can wait until the processes are gone.
             waits = "wait_for_processes" in inspect.signature(ray.shutdown).parameters
             ray.shutdown(**({"wait_for_processes": True} if waits else {}))
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
+            self._remove_files()
         if self._store is not None:
             remove(made_by([self._store]))
             self._notes.forget()
             self._store = None
         self._open = self._started = False
-        self._folder = None
+
+    def _remove_files(self) -> None:
+        if self._private is not None:
+            shutil.rmtree(self._private, ignore_errors=True)
+            self._private = None
 
 
 class _Compiled:

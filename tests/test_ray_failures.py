@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Iterator
@@ -222,6 +224,26 @@ def listening(pids):
     return {row[1].partition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets}
 
 
+def temporary_files(pids):
+    """Return the files and named sockets that processes have open in the folder for temporary files."""
+    paths, sockets = set(), set()
+    for pid in pids:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                opened = os.readlink(descriptor)
+            except FileNotFoundError:
+                continue
+            if opened.startswith("socket:"):
+                sockets.add(opened)
+            elif opened.startswith(f"{tempfile.gettempdir()}/") and Path(opened).exists():
+                paths.add(Path(opened))
+    for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
+        row = line.split(maxsplit=7)
+        if len(row) == 8 and row[7].startswith("/") and f"socket:[{row[6]}]" in sockets:
+            paths.add(Path(row[7]))
+    return paths
+
+
 @needs_proc
 def test_a_ray_started_here_is_quiet_stays_on_this_machine_and_ends_with_ctrl_c():
     driver = subprocess.Popen(
@@ -244,6 +266,11 @@ def test_a_ray_started_here_is_quiet_stays_on_this_machine_and_ends_with_ctrl_c(
         loopback = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
         found = listening(processes)
         assert found and found <= loopback
+        files = temporary_files(processes)
+        assert {"raylet", "plasma_store"} <= {path.name for path in files if path.is_socket()}
+        assert any(path.suffix == ".log" for path in files)
+        for path in files:  # of which Ray lets everyone write those folders that it makes
+            assert any(folder.stat().st_mode & 0o077 == 0 for folder in path.parents), path
         watch = Watch(processes)
         clock = time.monotonic()
         os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the driver and all it has started
@@ -252,7 +279,11 @@ def test_a_ray_started_here_is_quiet_stays_on_this_machine_and_ends_with_ctrl_c(
         assert watch.left_after(SOON) == []
     finally:
         driver.kill()
-    assert re.fullmatch(r"node 2 failed in round 11: process \d+ ended .*; Ray's logs are in .*\n", lines[0])
+    kept = re.fullmatch(r"node 2 failed in round 11: process \d+ ended .*; Ray's logs are in (.*)/logs\n", lines[0])
+    assert kept
+    private = Path(kept[1]).parent.parent
+    assert private.stat().st_mode & 0o777 == 0o700
+    shutil.rmtree(private)
     assert re.fullmatch(r"node 2 failed in round 11: LookupError: .*\n", lines[1])
     assert lines[2] == "running\n"
     assert rest == "interrupted\n"
