@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -341,3 +342,15 @@ def test_a_run_killed_before_its_first_checkpoint_is_begun_again_in_its_folder(c
     assert call("resume", "here", "--no-figures").code == 0
     assert not Path("here-2").exists()
     assert read("here").summary["digest"] == simulate(Experiment.from_file("small.toml")).summary["digest"]
+
+
+def test_ctrl_c_while_the_command_line_is_imported_ends_in_words(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")  # as a signal does there
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from kernelswarm.__main__ import main; main()"
+    ended = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=300)
+    assert (ended.returncode, ended.stderr) == (130, "kernelswarm: stopped by Ctrl-C\n")
+
+
+def test_the_script_begins_where_ctrl_c_is_heard() -> None:
+    table = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
+    assert table["project"]["scripts"] == {"kernelswarm": "kernelswarm.__main__:main"}
