@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from kernelswarm.agents.copying import copy_matrix
 from kernelswarm.agents.kernel_sum import KernelSum
 from kernelswarm.agents.kernels import Kernel
 from kernelswarm.agents.learner import Evaluation
@@ -127,6 +128,24 @@ def implicit_weights(eta: float, gradients: Sequence[Array], curvatures: Sequenc
         stiffness = np.repeat(np.asarray(curvatures, dtype=np.float64), sizes)
     weights: Array = solved(gram, gradient, rates, stiffness)
     return weights
+
+
+@njit(cache=True)
+def weigh(gram: Array, gradients: Array, rates: Array, stiffness: Array, implicit: bool) -> None:
+    """Put the weights of a step's points (N, C) in the place of their gradients, as :func:`explicit_or_implicit` does.
+
+    ``gram`` (N, N) are the points' inner products, ``rates`` and ``stiffness`` (N,) their eta/b and curvatures.
+    """
+    size, outputs = gradients.shape
+    if implicit and size > 1:
+        copy_matrix(solved(gram, gradients, rates, stiffness), gradients)
+        return
+    for k in range(size):
+        for c in range(outputs):
+            gradients[k, c] *= -rates[k]
+    if implicit:
+        for c in range(outputs):
+            gradients[0, c] /= 1.0 + stiffness[0] * rates[0] * gram[0, 0]
 
 
 @njit(cache=True)
