@@ -117,17 +117,22 @@ def implicit_weights(eta: float, gradients: Sequence[Array], curvatures: Sequenc
     gram : Array
         The inner products K of all points of all sets, (N, N).
     """
-    if len(gradients) == 1:
-        gradient = gradients[0]
-        rates = np.full(len(gradient), eta / len(gradient))
-        stiffness = np.full(len(gradient), curvatures[0])
-    else:
-        gradient = np.concatenate(gradients)
-        sizes = [len(part) for part in gradients]
-        rates = np.repeat([eta / max(size, 1) for size in sizes], sizes)
-        stiffness = np.repeat(np.asarray(curvatures, dtype=np.float64), sizes)
+    gradient, rates, stiffness = joined(eta, gradients, curvatures)
     weights: Array = solved(gram, gradient, rates, stiffness)
     return weights
+
+
+def joined(eta: float, gradients: Sequence[Array], curvatures: Sequence[float] | None) -> tuple[Array, Array, Array]:
+    """Put the sets of a step together: the gradients (N, C), a copy, eta/b of each point and its curvature, (N,)."""
+    if len(gradients) == 1:
+        gradient = gradients[0].copy()
+        rates = np.full(len(gradient), eta / max(len(gradient), 1))
+        stiffness = np.full(len(gradient), 0.0 if curvatures is None else curvatures[0])
+        return gradient, rates, stiffness
+    sizes = [len(part) for part in gradients]
+    rates = np.repeat([eta / max(size, 1) for size in sizes], sizes)
+    each = np.zeros(len(sizes)) if curvatures is None else np.asarray(curvatures, dtype=np.float64)
+    return np.concatenate(gradients), rates, np.repeat(each, sizes)
 
 
 @njit(cache=True)
