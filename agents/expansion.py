@@ -12,7 +12,7 @@ from scipy.linalg import lapack
 from kernelswarm.agents import blocked_komp, inverse_factor, komp
 from kernelswarm.agents.kernel_sum import KernelSum
 from kernelswarm.agents.kernels import Kernel
-from kernelswarm.agents.tables import table
+from kernelswarm.agents.tables import line, table
 
 Array = npt.NDArray[np.float64]
 
@@ -237,7 +237,7 @@ def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Ar
         table(storage, OWN, capacity, inputs),
         table(storage, weights, capacity, outputs),
         table(storage, factor, capacity, capacity),
-        storage[precision : precision + capacity],
+        line(storage, precision, capacity),
     )
 
 

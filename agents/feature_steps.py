@@ -15,7 +15,7 @@ from kernelswarm.agents.compiled import ALWAYS, NOTHING
 from kernelswarm.agents.descent import weigh
 from kernelswarm.agents.lanes import dot
 from kernelswarm.agents.schedules import step_sizes
-from kernelswarm.agents.tables import table
+from kernelswarm.agents.tables import line, table
 from kernelswarm.protocols.first_class import MATRIX, MATRIX_OUT, NUMBERS, Compiled, Integers, address, at
 
 Array = npt.NDArray[np.float64]
@@ -35,7 +35,7 @@ def evaluate(
 ) -> None:
     """Compute the features of points, and from them the values."""
     count = int(numbers[COUNT])
-    features_at(tools[0])(numbers[FIRST:], points, rows)
+    features_at(tools[0])(line(numbers, FIRST, len(numbers) - FIRST), points, rows)
     komp.combine(rows, table(storage, 0, count, values.shape[1]), count, values)
 
 

@@ -23,7 +23,7 @@ from kernelswarm.agents.compiled import (
 from kernelswarm.agents.descent import weigh
 from kernelswarm.agents.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES, OWN, length, tables
 from kernelswarm.agents.schedules import step_sizes
-from kernelswarm.agents.tables import table
+from kernelswarm.agents.tables import line, table
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.first_class import Integers, address
 
@@ -61,7 +61,7 @@ def evaluate(
     capacity = counts[ROOM] + order
     dictionary = table(storage, OWN, order, inputs)
     weights = table(storage, OWN + capacity * inputs, capacity, outputs)
-    kernel_at(tools[CROSS])(numbers[FIRST : FIRST + int(numbers[KERNEL_NUMBERS])], points, dictionary, rows)
+    kernel_at(tools[CROSS])(line(numbers, FIRST, int(numbers[KERNEL_NUMBERS])), points, dictionary, rows)
     komp.combine(rows, weights, order, values)
 
 
@@ -90,8 +90,9 @@ def step(
     if taken == 1 and numbers[UNIT] > 0.0:
         gram[0, 0] = 1.0
     else:
-        kernel_at(tools[CROSS])(numbers[FIRST:budget], points, points, gram)
+        kernel_at(tools[CROSS])(line(numbers, FIRST, budget - FIRST), points, points, gram)
     weigh(gram, gradients, rates, stiffness, implicit)
+    budget_numbers = line(numbers, budget, len(numbers) - budget)
     order, error, changes = komp.project_in(
         table(scratch, 0, 5, capacity),
         dictionary,
@@ -104,10 +105,10 @@ def step(
         rows,
         gram,
         1.0 - eta * numbers[REGULARIZATION],
-        bound_at(tools[BUDGET_BOUND])(numbers[budget:], eta, storage[0], int(numbers[BATCH_SIZE])),
+        bound_at(tools[BUDGET_BOUND])(budget_numbers, eta, storage[0], int(numbers[BATCH_SIZE])),
         numbers[LIMIT],
     )
-    storage[0] = next_budget_at(tools[BUDGET_NEXT])(numbers[budget:], storage[0], order)
+    storage[0] = next_budget_at(tools[BUDGET_NEXT])(budget_numbers, storage[0], order)
     counts[ORDER], counts[ROOM] = order, capacity - order
     counts[CHANGES] += changes
     counts[WANTS] = wanted(numbers, order, counts[CHANGES], taken)

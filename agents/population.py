@@ -26,7 +26,7 @@ from kernelswarm.agents.population_arrays import (
     states_of,
     sums_of,
 )
-from kernelswarm.agents.population_rounds import DONE, LARGE_VALUES, PAUSED, live, points_taken
+from kernelswarm.agents.population_rounds import DONE, LARGE_VALUES, PAUSED, live
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.contract import Rule
 
@@ -114,7 +114,8 @@ class Population:
         self.symmetric, self.sends_duals = self._coupling.symmetric, self._coupling.sends_duals
         self._forms = learner_forms([agent.learner for agent in agents])
         self._kinds = kinds_of(agents, self._forms)
-        self._taken = [points_taken(self.links, i, self._size, self.symmetric) for i in range(len(agents))]
+        heard = [len(agent.neighbors) if self.symmetric else 0 for agent in agents]
+        self._taken = [self._size * (1 + count) for count in heard]  # the points of a step
         self._capacity = self._wanted_capacity(0)
         self._messages = messages_of(agents, self.links, places, self._columns(), self.symmetric)
         self._make_states()

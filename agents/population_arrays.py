@@ -175,7 +175,7 @@ def messages_of(
     for i, agent in enumerate(agents):
         assert agent.own is not None
         messages.values[i] = agent.own.values
-        place = first_row(links, i, size, symmetric)
+        place = first_row(i, int(links.start[i]), size, symmetric)
         messages.rows[place : place + size, : agent.own.rows.shape[1]] = agent.own.rows
         for e, evaluation in enumerate(agent.theirs, int(links.start[i])):
             messages.answers[links.reverse[e]] = evaluation.values

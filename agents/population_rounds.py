@@ -25,7 +25,7 @@ from kernelswarm.agents.compiled import (
     step_at,
 )
 from kernelswarm.agents.copying import copy_matrix
-from kernelswarm.agents.tables import table
+from kernelswarm.agents.tables import cube, line, table
 from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at
 from kernelswarm.protocols.coupling import mean_square_gaps_in, total
 from kernelswarm.protocols.first_class import NONE
@@ -126,120 +126,132 @@ def live(
     diverged: float,
 ) -> tuple[int, int, int, float]:
     """Live through ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
-    nodes = len(kinds.of)
-    size, inputs = points.shape[2], points.shape[3]
-    outputs, columns = messages.values.shape[2], messages.rows.shape[1]
-    symmetric = coupling.symmetric
-    most, widest = size, 0
+    # Each taken out of its tuple once: that counts references.
+    storage, all_counts = states.storage, states.counts
+    kind_of, functions_of, tools_of, numbers_of = kinds.of, kinds.functions, kinds.tools, kinds.numbers
+    number_counts, loss_numbers_of, loss_number_counts = (
+        kinds.number_counts,
+        kinds.loss_numbers,
+        kinds.loss_number_counts,
+    )
+    starts, others, reverse, link_state, sent = links.start, links.other, links.reverse, links.state, links.sent
+    all_values, all_answers, all_rows = messages.values, messages.answers, messages.rows
+    rule, rule_tools, rule_numbers, kept = coupling.functions, coupling.tools, coupling.numbers, coupling.rows
+    symmetric, implicit, compares = coupling.symmetric, coupling.implicit, coupling.compares_losses
+    nodes, length, integers = len(kind_of), storage.shape[1], all_counts.shape[1]
+    rounds, size, inputs = points.shape[1], points.shape[2], points.shape[3]
+    outputs, columns, width = all_values.shape[2], all_rows.shape[1], targets.shape[3]
+    sample, answer, tool_count = size * inputs, size * outputs, tools_of.shape[1]
+    widest = 0
     for i in range(nodes):
-        most = max(most, points_taken(links, i, size, symmetric))
-        widest = max(widest, links.start[i + 1] - links.start[i])
-    joined_points = np.empty((most, inputs))
-    joined = np.empty((most, outputs))
-    theirs_unused = np.empty((size, columns))
-    pulling = np.empty((size, outputs))
+        widest = max(widest, starts[i + 1] - starts[i])
+    most = size * (1 + widest) if symmetric else size
+    joined_points, joined = np.empty((most, inputs)), np.empty((most, outputs))
+    unused, pulling = np.empty((size, columns)), np.empty((size, outputs))
     rates, stiffness, losses = np.empty(most), np.empty(most), np.empty(size)
-    gaps, excess = np.empty(widest), np.empty(widest if coupling.compares_losses else 0)
+    gaps, excess = np.empty(widest), np.empty(widest)
     for t in range(first, first + count):
         for i in range(nodes):
-            counts = states.counts[i]
-            if counts[WANTS] != NOTHING or counts[ROOM] < points_taken(links, i, size, symmetric):
+            taken = size * (1 + starts[i + 1] - starts[i]) if symmetric else size
+            if all_counts[i, WANTS] != NOTHING or all_counts[i, ROOM] < taken:
                 return PAUSED, t - first, 0, 0.0
         for i in range(nodes):
-            begin, end = links.start[i], links.start[i + 1]
-            degree = end - begin
-            kind = kinds.of[i]
-            functions, tools = kinds.functions[kind], kinds.tools[kind]
-            numbers = kinds.numbers[kind, : kinds.number_counts[kind]]
-            loss_numbers = kinds.loss_numbers[kind, : kinds.loss_number_counts[kind]]
-            state, counts = states.storage[i], states.counts[i]
-            own = messages.values[i]
-            wanted = targets[i, t]
+            begin, degree = starts[i], starts[i + 1] - starts[i]
+            taken = size * (1 + degree) if symmetric else size
+            kind = kind_of[i]
+            tools = line(tools_of, kind * tool_count, tool_count)
+            numbers = line(numbers_of, kind * numbers_of.shape[1], number_counts[kind])
+            loss_numbers = line(loss_numbers_of, kind * loss_numbers_of.shape[1], loss_number_counts[kind])
+            state, counts = line(storage, i * length, length), line(all_counts, i * integers, integers)
+            own = table(all_values, i * answer, size, outputs)
+            wanted = table(targets, (i * rounds + t) * size * width, size, width)
+            stepped = table(points, (i * rounds + t) * sample, size, inputs)
+            gradient = table(joined, 0, size, outputs)
             # The checks of Agent._update, in its order.
             largest = sums.largest_target[i]
-            for target in wanted.flat:
-                largest = max(largest, abs(target))
+            for k in range(size):
+                for c in range(width):
+                    largest = max(largest, abs(wanted[k, c]))
             sums.largest_target[i] = largest
-            for value in own.flat:
-                if not abs(value) <= diverged * (1.0 + largest):
-                    return LARGE_VALUES, t - first, i, 0.0
-            values_of = loss_values_at(functions[LOSS_VALUES])
+            for k in range(size):
+                for c in range(outputs):
+                    if not abs(own[k, c]) <= diverged * (1.0 + largest):
+                        return LARGE_VALUES, t - first, i, 0.0
+            values_of = loss_values_at(functions_of[kind, LOSS_VALUES])
             values_of(loss_numbers, own, wanted, losses)
             loss = total(losses)
-            gradient = joined[:size]
-            if functions[GRADIENT] == NONE:
-                loss_derivatives_at(functions[LOSS_DERIVATIVES])(loss_numbers, own, wanted, gradient)
+            if functions_of[kind, GRADIENT] == NONE:
+                loss_derivatives_at(functions_of[kind, LOSS_DERIVATIVES])(loss_numbers, own, wanted, gradient)
             else:
-                gradient_at(functions[GRADIENT])(tools, numbers, state, counts, points[i, t], own, wanted, gradient)
+                gradient_at(functions_of[kind, GRADIENT])(tools, numbers, state, counts, stepped, own, wanted, gradient)
             eta = step_sizes[i, t]
             rate = eta / size
             curvature = 0.0
-            edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
-            answers = messages.answers[begin:end]
+            edges = table(link_state, kept * begin, kept, degree)
+            answers = cube(all_answers, begin * answer, degree, size, outputs)
             if degree:
-                curvature = couple_at(coupling.functions[COUPLE])(coupling.numbers, edges, own, answers, pulling)
+                curvature = couple_at(rule[COUPLE])(rule_numbers, edges, own, answers, pulling)
                 for k in range(size):
                     for c in range(outputs):
                         gradient[k, c] += pulling[k, c]
                 explicit = kinds.quadratic_curvature[kind] + curvature
-                if not coupling.implicit and rate * kinds.gain[kind] * explicit >= 2.0:
+                if not implicit and rate * kinds.gain[kind] * explicit >= 2.0:
                     return UNSTABLE, t - first, i, explicit
             sums.loss[i] += loss
-            taken = points_taken(links, i, size, symmetric)
             for k in range(taken):
                 rates[k] = rate
             for k in range(size):
                 stiffness[k] = kinds.curvature[kind] + curvature
-            stepped = points[i, t]
             if taken > size:
                 copy_matrix(stepped, joined_points)
-                for e in range(begin, end):
-                    j, back = links.other[e], links.reverse[e]
+                for e in range(begin, begin + degree):
+                    j, back = others[e], reverse[e]
                     place = size * (1 + e - begin)
-                    strength = couple_back_at(coupling.functions[COUPLE_BACK])(
-                        coupling.numbers,
+                    strength = couple_back_at(rule[COUPLE_BACK])(
+                        rule_numbers,
                         edges,
                         e - begin,
-                        links.sent[back],
-                        messages.answers[back],
-                        messages.values[j],
-                        joined[place : place + size],
+                        sent[back],
+                        table(all_answers, back * answer, size, outputs),
+                        table(all_values, j * answer, size, outputs),
+                        table(joined, place * outputs, size, outputs),
                     )
-                    if not coupling.implicit and rate * kinds.gain[kind] * strength >= 2.0:
+                    if not implicit and rate * kinds.gain[kind] * strength >= 2.0:
                         return UNSTABLE, t - first, i, strength
-                    copy_matrix(points[j, t], joined_points[place:])
+                    heard = table(points, (j * rounds + t) * sample, size, inputs)
+                    copy_matrix(heard, table(joined_points, place * inputs, size, inputs))
                     for k in range(place, place + size):
                         stiffness[k] = strength
-                stepped = joined_points[:taken]
-            rows = messages.rows[first_row(links, i, size, symmetric) :][:taken]
-            sums.compression_error[i] += step_at(functions[STEP])(
+                stepped = table(joined_points, 0, taken, inputs)
+            place = first_row(i, begin, size, symmetric)
+            sums.compression_error[i] += step_at(functions_of[kind, STEP])(
                 tools,
                 numbers,
                 state,
                 counts,
                 scratch,
                 stepped,
-                rows,
-                joined[:taken],
-                rates[:taken],
-                stiffness[:taken],
-                coupling.implicit,
+                table(all_rows, place * columns, taken, columns),
+                table(joined, 0, taken, outputs),
+                line(rates, 0, taken),
+                line(stiffness, 0, taken),
+                implicit,
                 eta,
             )
             if not degree:
                 continue
             mean_square_gaps_in(own, answers, gaps)
-            if coupling.compares_losses:
+            if compares:
                 for e in range(degree):
-                    values_of(loss_numbers, answers[e], wanted, losses)
+                    values_of(loss_numbers, table(answers, e * answer, size, outputs), wanted, losses)
                     excess[e] = (total(losses) - loss) / size
-            if coupling.functions[ADVANCE] != NONE:
-                advance_at(coupling.functions[ADVANCE])(
-                    coupling.tools,
-                    coupling.numbers,
+            if rule[ADVANCE] != NONE:
+                advance_at(rule[ADVANCE])(
+                    rule_tools,
+                    rule_numbers,
                     edges,
-                    gaps[:degree],
-                    excess[:degree],
+                    line(gaps, 0, degree),
+                    line(excess, 0, degree if compares else 0),
                     eta,
                     kinds.curvature[kind],
                     size,
@@ -250,21 +262,21 @@ def live(
                 if coupling.duals >= 0:
                     sums.violation[begin + e] += gaps[e] - edges[coupling.tolerances, e]
         for i in range(nodes):
-            kind = kinds.of[i]
-            evaluate = evaluate_at(kinds.functions[kind, EVALUATE])
-            tools = kinds.tools[kind]
-            numbers = kinds.numbers[kind, : kinds.number_counts[kind]]
-            state, counts = states.storage[i], states.counts[i]
-            place = first_row(links, i, size, symmetric)
-            rows = messages.rows[place : place + size]
-            evaluate(tools, numbers, state, counts, points[i, t + 1], rows, messages.values[i])
-            for e in range(links.start[i], links.start[i + 1]):
-                rows = theirs_unused
-                if symmetric:
-                    place += size
-                    rows = messages.rows[place : place + size]
-                theirs = points[links.other[e], t + 1]
-                evaluate(tools, numbers, state, counts, theirs, rows, messages.answers[links.reverse[e]])
+            kind, begin = kind_of[i], starts[i]
+            evaluate = evaluate_at(functions_of[kind, EVALUATE])
+            tools = line(tools_of, kind * tool_count, tool_count)
+            numbers = line(numbers_of, kind * numbers_of.shape[1], number_counts[kind])
+            state, counts = line(storage, i * length, length), line(all_counts, i * integers, integers)
+            place = first_row(i, begin, size, symmetric)
+            rows = table(all_rows, place * columns, size, columns)
+            fresh = table(points, (i * rounds + t + 1) * sample, size, inputs)
+            evaluate(tools, numbers, state, counts, fresh, rows, table(all_values, i * answer, size, outputs))
+            for e in range(begin, starts[i + 1]):
+                place += size
+                rows = table(all_rows, place * columns, size, columns) if symmetric else table(unused, 0, size, columns)
+                fresh = table(points, (others[e] * rounds + t + 1) * sample, size, inputs)
+                said = table(all_answers, reverse[e] * answer, size, outputs)
+                evaluate(tools, numbers, state, counts, fresh, rows, said)
         if coupling.sends_duals:
             send_duals(links, coupling)
     return DONE, count, 0, 0.0
@@ -281,12 +293,6 @@ def send_duals(links: Links, coupling: Coupling) -> None:
 
 
 @numba.njit(cache=True)
-def points_taken(links: Links, i: int, size: int, symmetric: bool) -> int:
-    """Return the number of points in a step of node i: its own, and its neighbours' in the symmetric form."""
-    return size * (1 + links.start[i + 1] - links.start[i]) if symmetric else size
-
-
-@numba.njit(cache=True)
-def first_row(links: Links, i: int, size: int, symmetric: bool) -> int:
-    """Return where the rows of the points that node i steps on begin."""
-    return size * (i + links.start[i]) if symmetric else size * i
+def first_row(node: int, edges: int, size: int, symmetric: bool) -> int:
+    """Return where the rows of the points that a node steps on begin; ``edges`` are those of the nodes before it."""
+    return size * (node + edges) if symmetric else size * node

@@ -14,7 +14,7 @@ from kernelswarm.agents.feature_steps import CompiledFeatures
 from kernelswarm.agents.kernel_formulas import NARROW
 from kernelswarm.agents.kernels import Gaussian, Kernel, Laplacian, Matern
 from kernelswarm.agents.linear_in_features import FeatureState, LinearInFeatures, combine
-from kernelswarm.agents.tables import table
+from kernelswarm.agents.tables import line, table
 
 Array = npt.NDArray[np.float64]
 
@@ -196,7 +196,7 @@ def _cosines(numbers: Array, points: Array, rows: Array) -> None:
     """Fill the rows with the features whose numbers are the phases and, behind them, the frequencies."""
     inputs = points.shape[1]
     count = len(numbers) // (1 + inputs)
-    _fill(points, table(numbers, count, count, inputs), numbers[:count], rows)
+    _fill(points, table(numbers, count, count, inputs), line(numbers, 0, count), rows)
 
 
 @njit(cache=True)
