@@ -12,7 +12,8 @@ from kernelswarm.agents.kernel_descent import KernelDescent, SumState, check_bud
 from kernelswarm.agents.kernel_sum import KernelSum, add, close_up, drop, squared_norms
 from kernelswarm.agents.kernels import Gaussian
 from kernelswarm.agents.merging import best_partner, merge
-from kernelswarm.agents.polk import DEFECT_LIMIT, inspection_due
+from kernelswarm.agents.polk import DEFECT_LIMIT
+from kernelswarm.agents.polk_steps import inspection_due
 
 Array = npt.NDArray[np.float64]
 

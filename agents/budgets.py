@@ -1,7 +1,8 @@
 """Compression budgets eps_t: how large an error, a Hilbert norm, each compression may make.
 
 A budget is ``start() -> state``, ``bound(step_size, state, batch_size) -> eps`` and ``next(state, order) -> state``;
-only the adaptive one has a state that changes.
+only the adaptive one has a state that changes. One that has ``compiled -> CompiledBudget`` besides takes part in
+compiled steps.
 """
 
 import math
@@ -9,8 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self
 
 import numba
+import numpy as np
+import numpy.typing as npt
 
+from kernelswarm.agents.compiled import CompiledBudget
 from kernelswarm.agents.sample import Sample
+
+Array = npt.NDArray[np.float64]
 
 
 class Budget(Protocol):
@@ -56,6 +62,11 @@ class Epsilon:
         """Return the state unchanged."""
         return state
 
+    @property
+    def compiled(self) -> CompiledBudget:
+        """What the budget hands over to compiled steps."""
+        return CompiledBudget(_constant, _unchanged, np.array([self.epsilon]))
+
 
 @dataclass(frozen=True)
 class Parsimony:
@@ -83,6 +94,11 @@ class Parsimony:
     def next(self, state: float, order: int) -> float:
         """Return the state unchanged."""
         return state
+
+    @property
+    def compiled(self) -> CompiledBudget:
+        """What the budget hands over to compiled steps."""
+        return CompiledBudget(_parsimony, _unchanged, np.array([self.parsimony]))
 
 
 @dataclass(frozen=True)
@@ -114,6 +130,11 @@ class Quadratic:
         """Return the state unchanged."""
         return state
 
+    @property
+    def compiled(self) -> CompiledBudget:
+        """What the budget hands over to compiled steps."""
+        return CompiledBudget(_quadratic, _unchanged, np.array([self.quadratic]))
+
 
 @dataclass(frozen=True)
 class Proportional:
@@ -141,6 +162,11 @@ class Proportional:
     def next(self, state: float, order: int) -> float:
         """Return the state unchanged."""
         return state
+
+    @property
+    def compiled(self) -> CompiledBudget:
+        """What the budget hands over to compiled steps."""
+        return CompiledBudget(_proportional, _unchanged, np.array([self.proportional]))
 
 
 @dataclass(frozen=True)
@@ -173,6 +199,15 @@ class PerSample:
         """The keys that hold a word which data turn into a number."""
         return ("slope",) if self.slope == "auto" else ()
 
+    @property
+    def _slope(self) -> float:
+        if self.slope == "auto":
+            raise ValueError(
+                'slope = "auto" of the budget per_sample is a word that training data turn into a number before '
+                "learning starts: take budget.fitted(sample), or give a number"
+            )
+        return self.slope
+
     def fitted(self, sample: Sample) -> Self:
         """Return the budget with the slope of the loss on a sample of the data."""
         return replace(self, slope=sample.slope) if self.slope == "auto" else self
@@ -183,16 +218,16 @@ class PerSample:
 
     def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
         """Return ``a slope eta / b``."""
-        if self.slope == "auto":
-            raise ValueError(
-                'slope = "auto" of the budget per_sample is a word that training data turn into a number before '
-                "learning starts: take budget.fitted(sample), or give a number"
-            )
-        return self.per_sample * self.slope * step_size / batch_size
+        return self.per_sample * self._slope * step_size / batch_size
 
     def next(self, state: float, order: int) -> float:
         """Return the state unchanged."""
         return state
+
+    @property
+    def compiled(self) -> CompiledBudget:
+        """What the budget hands over to compiled steps; raises ValueError before data gave the slope a number."""
+        return CompiledBudget(_per_sample, _unchanged, np.array([self.per_sample, self._slope]))
 
 
 @dataclass(frozen=True)
@@ -244,7 +279,57 @@ class TargetOrder:
 
     def next(self, state: float, order: int) -> float:
         """Return alpha_{t+1}."""
-        return float(adapted(state, order, self.target_order, self.gain, self.smallest, self.largest))
+        return float(adapted(state, float(order), float(self.target_order), self.gain, self.smallest, self.largest))
+
+    @property
+    def compiled(self) -> CompiledBudget:
+        """What the budget hands over to compiled steps."""
+        numbers = [float(self.target_order), self.gain, self.smallest, self.largest]
+        return CompiledBudget(_follow, _adapted, np.array(numbers))
+
+
+# What a budget computes, once more with the signatures of compiled steps: a call of a compiled function from Python
+# costs more than the formula.
+
+
+@numba.njit(cache=True)
+def _constant(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+    return float(numbers[0])
+
+
+@numba.njit(cache=True)
+def _parsimony(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+    return float(numbers[0] * step_size * math.sqrt(step_size))
+
+
+@numba.njit(cache=True)
+def _quadratic(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+    return float(numbers[0] * step_size * step_size)
+
+
+@numba.njit(cache=True)
+def _proportional(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+    return float(numbers[0] * step_size)
+
+
+@numba.njit(cache=True)
+def _per_sample(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+    return float(numbers[0] * numbers[1] * step_size / batch_size)
+
+
+@numba.njit(cache=True)
+def _follow(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+    return state * step_size
+
+
+@numba.njit(cache=True)
+def _unchanged(numbers: Array, state: float, order: int) -> float:
+    return state
+
+
+@numba.njit(cache=True)
+def _adapted(numbers: Array, state: float, order: int) -> float:
+    return float(adapted(state, float(order), numbers[0], numbers[1], numbers[2], numbers[3]))
 
 
 @numba.njit(cache=True)

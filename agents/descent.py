@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from kernelswarm.agents.copying import copy_matrix
 from kernelswarm.agents.kernel_sum import KernelSum
 from kernelswarm.agents.kernels import Kernel
 from kernelswarm.agents.learner import Evaluation
@@ -116,17 +117,40 @@ def implicit_weights(eta: float, gradients: Sequence[Array], curvatures: Sequenc
     gram : Array
         The inner products K of all points of all sets, (N, N).
     """
-    if len(gradients) == 1:
-        gradient = gradients[0]
-        rates = np.full(len(gradient), eta / len(gradient))
-        stiffness = np.full(len(gradient), curvatures[0])
-    else:
-        gradient = np.concatenate(gradients)
-        sizes = [len(part) for part in gradients]
-        rates = np.repeat([eta / max(size, 1) for size in sizes], sizes)
-        stiffness = np.repeat(np.asarray(curvatures, dtype=np.float64), sizes)
+    gradient, rates, stiffness = joined(eta, gradients, curvatures)
     weights: Array = solved(gram, gradient, rates, stiffness)
     return weights
+
+
+def joined(eta: float, gradients: Sequence[Array], curvatures: Sequence[float] | None) -> tuple[Array, Array, Array]:
+    """Put the sets of a step together: the gradients (N, C), a copy, eta/b of each point and its curvature, (N,)."""
+    if len(gradients) == 1:
+        gradient = gradients[0].copy()
+        rates = np.full(len(gradient), eta / max(len(gradient), 1))
+        stiffness = np.full(len(gradient), 0.0 if curvatures is None else curvatures[0])
+        return gradient, rates, stiffness
+    sizes = [len(part) for part in gradients]
+    rates = np.repeat([eta / max(size, 1) for size in sizes], sizes)
+    each = np.zeros(len(sizes)) if curvatures is None else np.asarray(curvatures, dtype=np.float64)
+    return np.concatenate(gradients), rates, np.repeat(each, sizes)
+
+
+@njit(cache=True)
+def weigh(gram: Array, gradients: Array, rates: Array, stiffness: Array, implicit: bool) -> None:
+    """Put the weights of a step's points (N, C) in the place of their gradients, as :func:`explicit_or_implicit` does.
+
+    ``gram`` (N, N) are the points' inner products, ``rates`` and ``stiffness`` (N,) their eta/b and curvatures.
+    """
+    size, outputs = gradients.shape
+    if implicit and size > 1:
+        copy_matrix(solved(gram, gradients, rates, stiffness), gradients)
+        return
+    for k in range(size):
+        for c in range(outputs):
+            gradients[k, c] *= -rates[k]
+    if implicit:
+        for c in range(outputs):
+            gradients[0, c] /= 1.0 + stiffness[0] * rates[0] * gram[0, 0]
 
 
 @njit(cache=True)

@@ -3,9 +3,10 @@
 With at most `NARROW` inputs an entry is computed by plain loops over its own two rows, so it has the same bits
 whichever other rows are in the call; a node may therefore be evaluated alone or among others.
 
-The numbers of a kernel come as one array: its own parameters (bandwidth; bandwidth; bandwidth,
-smoothness; scale, offset, degree), then a factor for each input where the
-inputs have length scales of their own.
+Each kernel is a function with the signature `KERNEL` of `compiled`: (n, p) points and (m, p) centers fill the first m
+columns of the values, all C-contiguous. Its numbers come as one array: its own parameters (bandwidth; bandwidth;
+bandwidth, smoothness; scale, offset, degree), then a factor for each input where the inputs have length scales of their
+own.
 """
 
 import math
@@ -25,8 +26,6 @@ NARROW = 32
 #: A pair whose squared distance is below this share of its squared norms loses too many digits in the difference
 #: ||x||^2 - 2 x.c + ||c||^2 and is computed again by a plain loop. Equal rows so have distance exactly 0.
 CANCELLATION = 1e-4
-
-GAUSSIAN, LAPLACIAN, MATERN, POLYNOMIAL = range(4)
 
 
 @njit(cache=True)
@@ -100,8 +99,10 @@ def _distances(points: Array, centers: Array, factors: Array, squares: Array) ->
 
 
 @njit(cache=True)
-def _gaussian(points: Array, centers: Array, bandwidth: float, factors: Array, values: Array) -> None:
-    _distances(points, centers, factors, values)
+def gaussian(numbers: Array, points: Array, centers: Array, values: Array) -> None:
+    """Evaluate exp(-||x - y||^2 / (2 bandwidth^2))."""
+    bandwidth = numbers[0]
+    _distances(points, centers, numbers[1:], values)
     rate = 0.5 / (bandwidth * bandwidth)
     for i in range(points.shape[0]):
         for j in range(centers.shape[0]):
@@ -109,7 +110,9 @@ def _gaussian(points: Array, centers: Array, bandwidth: float, factors: Array, v
 
 
 @njit(cache=True)
-def _laplacian(points: Array, centers: Array, bandwidth: float, factors: Array, values: Array) -> None:
+def laplacian(numbers: Array, points: Array, centers: Array, values: Array) -> None:
+    """Evaluate exp(-||x - y||_1 / bandwidth)."""
+    bandwidth, factors = numbers[0], numbers[1:]
     each = len(factors) > 0
     for i in range(points.shape[0]):
         for j in range(centers.shape[0]):
@@ -124,8 +127,10 @@ def _laplacian(points: Array, centers: Array, bandwidth: float, factors: Array, 
 
 
 @njit(cache=True)
-def _matern(points: Array, centers: Array, bandwidth: float, smoothness: float, factors: Array, values: Array) -> None:
-    _distances(points, centers, factors, values)
+def matern(numbers: Array, points: Array, centers: Array, values: Array) -> None:
+    """Evaluate the Matern kernel of smoothness 1.5 or 2.5."""
+    bandwidth, smoothness = numbers[0], numbers[1]
+    _distances(points, centers, numbers[2:], values)
     twice = 2.0 * smoothness  # 3 or 5
     curved = 1.0 / 3.0 if smoothness == 2.5 else 0.0
     rate = math.sqrt(twice) / bandwidth
@@ -149,7 +154,9 @@ def _power(base: float, degree: int) -> float:
 
 
 @njit(cache=True)
-def _polynomial(points: Array, centers: Array, scale: float, offset: float, degree: int, values: Array) -> None:
+def polynomial(numbers: Array, points: Array, centers: Array, values: Array) -> None:
+    """Evaluate (scale x.y + offset)^degree."""
+    scale, offset, degree = numbers[0], numbers[1], int(numbers[2])
     n, m = points.shape[0], centers.shape[0]
     if points.shape[1] <= NARROW:
         for i in range(n):
@@ -171,26 +178,3 @@ def polynomial_diagonal(points: Array, scale: float, offset: float, degree: int)
     for i in range(norms.shape[0]):
         norms[i] = _power(scale * norms[i] + offset, degree)
     return norms
-
-
-@njit(cache=True)
-def cross(number: int, numbers: Array, points: Array, centers: Array, values: Array) -> None:
-    """Evaluate kernel ``number`` with its ``numbers`` for all pairs: (n, p) and (m, p) fill the first m columns of
-    ``values``, all C-contiguous."""
-    if number == GAUSSIAN:
-        _gaussian(points, centers, numbers[0], numbers[1:], values)
-    elif number == LAPLACIAN:
-        _laplacian(points, centers, numbers[0], numbers[1:], values)
-    elif number == MATERN:
-        _matern(points, centers, numbers[0], numbers[1], numbers[2:], values)
-    else:
-        _polynomial(points, centers, numbers[0], numbers[1], int(numbers[2]), values)
-
-
-@njit(cache=True)
-def among(number: int, numbers: Array, points: Array, values: Array) -> None:
-    """Evaluate kernel ``number`` for all pairs of ``points`` (n, p), as `cross` of the points with themselves does."""
-    if len(points) == 1 and number != POLYNOMIAL:
-        values[0, 0] = 1.0
-    else:
-        cross(number, numbers, points, points, values)

@@ -17,20 +17,21 @@ import numpy.typing as npt
 
 from kernelswarm.agents import bandwidths, kernel_formulas
 from kernelswarm.agents.bandwidths import Bandwidth
+from kernelswarm.agents.compiled import KERNEL, CompiledKernel
 from kernelswarm.agents.sample import Sample
+from kernelswarm.protocols.first_class import Compiled, sole
 
 Array = npt.NDArray[np.float64]
 
 LARGEST_DEGREE = 100
 """Of a polynomial kernel."""
 
-Formula = tuple[int, Array]
-"""A number of `kernel_formulas` and the kernel's own numbers. A kernel without one works too, but not in compiled
-passes."""
-
 
 class Kernel(Protocol):
-    """A positive semidefinite function of two points, evaluated for all pairs of two sets of points."""
+    """A positive semidefinite function of two points, evaluated for all pairs of two sets of points.
+
+    A kernel that has ``compiled -> CompiledKernel`` besides takes part in compiled rounds.
+    """
 
     @property
     def supremum(self) -> float | None:
@@ -46,15 +47,18 @@ class Kernel(Protocol):
 class _Compiled(ABC):
     """A kernel whose arithmetic is one of `kernel_formulas`."""
 
+    _formula: ClassVar[Compiled]
+
     @property
     @abstractmethod
-    def formula(self) -> Formula:
-        """The number of the compiled formula, and the kernel's own numbers."""
+    def _numbers(self) -> Array:
+        """The kernel's own numbers."""
 
     def cross(self, points: Array, centers: Array) -> Array:
         """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
         values = np.empty((len(points), len(centers)))
-        kernel_formulas.cross(*self.formula, points, centers, values)
+        points, centers = np.ascontiguousarray(points), np.ascontiguousarray(centers)
+        sole(self._formula, KERNEL)(self._numbers, points, centers, values)
         return values
 
 
@@ -85,10 +89,7 @@ class _Scaled(_Compiled):
                 f"bandwidth = {list(self.bandwidth)} has {len(self.bandwidth)} entries, and points have "
                 f"{points.shape[1]} inputs: give one length for each input, or one number for all"
             )
-        values = np.empty((len(points), len(centers)))  # not by super(): this is called for single samples
-        number, numbers = self.formula
-        kernel_formulas.cross(number, numbers, points, centers, values)
-        return values
+        return super().cross(points, centers)
 
     def diagonal(self, points: Array) -> Array:
         """Return ones, one for each of the n points."""
@@ -119,10 +120,17 @@ class Gaussian(_Scaled):
     def __post_init__(self) -> None:
         object.__setattr__(self, "bandwidth", bandwidths.checked(self.bandwidth))
 
+    _formula = staticmethod(kernel_formulas.gaussian)
+
     @cached_property
-    def formula(self) -> Formula:
-        """The number of the compiled formula, and the kernel's own numbers."""
-        return kernel_formulas.GAUSSIAN, bandwidths.numbers(self.bandwidth)
+    def _numbers(self) -> Array:
+        """The kernel's own numbers."""
+        return bandwidths.numbers(self.bandwidth)
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """What the kernel hands over to compiled steps."""
+        return CompiledKernel(self._formula, self._numbers, unit=True)
 
 
 @dataclass(frozen=True)
@@ -143,10 +151,17 @@ class Laplacian(_Scaled):
     def __post_init__(self) -> None:
         object.__setattr__(self, "bandwidth", bandwidths.checked(self.bandwidth))
 
+    _formula = staticmethod(kernel_formulas.laplacian)
+
     @cached_property
-    def formula(self) -> Formula:
-        """The number of the compiled formula, and the kernel's own numbers."""
-        return kernel_formulas.LAPLACIAN, bandwidths.numbers(self.bandwidth)
+    def _numbers(self) -> Array:
+        """The kernel's own numbers."""
+        return bandwidths.numbers(self.bandwidth)
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """What the kernel hands over to compiled steps."""
+        return CompiledKernel(self._formula, self._numbers, unit=True)
 
 
 @dataclass(frozen=True)
@@ -179,10 +194,17 @@ class Matern(_Scaled):
             )
         object.__setattr__(self, "smoothness", float(self.smoothness))
 
+    _formula = staticmethod(kernel_formulas.matern)
+
     @cached_property
-    def formula(self) -> Formula:
-        """The number of the compiled formula, and the kernel's own numbers."""
-        return kernel_formulas.MATERN, bandwidths.numbers(self.bandwidth, self.smoothness)
+    def _numbers(self) -> Array:
+        """The kernel's own numbers."""
+        return bandwidths.numbers(self.bandwidth, self.smoothness)
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """What the kernel hands over to compiled steps."""
+        return CompiledKernel(self._formula, self._numbers, unit=True)
 
 
 @dataclass(frozen=True)
@@ -217,10 +239,17 @@ class Polynomial(_Compiled):
         object.__setattr__(self, "offset", _nonnegative("offset", self.offset))
         object.__setattr__(self, "scale", _factor("scale", self.scale))
 
+    _formula = staticmethod(kernel_formulas.polynomial)
+
     @cached_property
-    def formula(self) -> Formula:
-        """The number of the compiled formula, and the kernel's own numbers."""
-        return kernel_formulas.POLYNOMIAL, np.array([self.scale, self.offset, float(self.degree)])
+    def _numbers(self) -> Array:
+        """The kernel's own numbers."""
+        return np.array([self.scale, self.offset, float(self.degree)])
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """What the kernel hands over to compiled steps."""
+        return CompiledKernel(self._formula, self._numbers)
 
     def diagonal(self, points: Array) -> Array:
         """Evaluate (scale ||x||^2 + offset)^degree: (n, p) gives (n,)."""
@@ -244,10 +273,17 @@ class Linear(_Compiled):
     def __post_init__(self) -> None:
         object.__setattr__(self, "offset", _nonnegative("offset", self.offset))
 
+    _formula = staticmethod(kernel_formulas.polynomial)
+
     @cached_property
-    def formula(self) -> Formula:
-        """The number of the compiled formula, and the kernel's own numbers."""
-        return kernel_formulas.POLYNOMIAL, np.array([1.0, self.offset, 1.0])
+    def _numbers(self) -> Array:
+        """The kernel's own numbers."""
+        return np.array([1.0, self.offset, 1.0])
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """What the kernel hands over to compiled steps."""
+        return CompiledKernel(self._formula, self._numbers)
 
     def diagonal(self, points: Array) -> Array:
         """Evaluate ||x||^2 + offset: (n, p) gives (n,)."""

@@ -8,8 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from kernelswarm.agents.feature_steps import FEATURES, CompiledFeatures
 from kernelswarm.agents.kernels import Linear as LinearKernel
 from kernelswarm.agents.linear_in_features import FeatureState, LinearInFeatures, combine
+from kernelswarm.protocols.first_class import sole
 
 Array = npt.NDArray[np.float64]
 
@@ -60,7 +62,8 @@ class AffineFunction:
         """Return ``points`` (n, p), with a column of ones where there is an intercept: (n, p + 1)."""
         if not self.intercept:
             return points
-        features: Array = _with_ones(points)
+        features = np.empty((len(points), self.inputs + 1))
+        sole(_features, FEATURES)(_WITH_ONES, np.ascontiguousarray(points), features)
         return features
 
     def values(self, points: Array) -> Array:
@@ -125,13 +128,22 @@ class Linear(LinearInFeatures):
         """Rebuild a function from its saved arrays."""
         return AffineFunction.from_arrays(arrays)
 
+    @property
+    def compiled(self) -> CompiledFeatures:
+        """What the learner hands over to compiled rounds."""
+        numbers = _WITH_ONES if self.intercept else np.zeros(1)
+        return CompiledFeatures(self, _features, lambda state: numbers)
+
+
+_WITH_ONES: Array = np.ones(1)
+
 
 @njit(cache=True)
-def _with_ones(points: Array) -> Array:
+def _features(numbers: Array, points: Array, rows: Array) -> None:
+    """Copy the points, with a one behind each where the number is 1."""
     size, inputs = points.shape
-    features = np.empty((size, inputs + 1))
     for i in range(size):
         for k in range(inputs):
-            features[i, k] = points[i, k]
-        features[i, inputs] = 1.0
-    return features
+            rows[i, k] = points[i, k]
+        if numbers[0] > 0.0:
+            rows[i, inputs] = 1.0

@@ -10,9 +10,10 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from kernelswarm.agents.descent import Descent, check_step, implicit_weights
+from kernelswarm.agents import komp
+from kernelswarm.agents.descent import Descent, check_step, joined
+from kernelswarm.agents.feature_steps import descend
 from kernelswarm.agents.function import Function
 from kernelswarm.agents.learner import Evaluation, Info
 from kernelswarm.agents.losses import Loss, Squared
@@ -82,16 +83,20 @@ class LinearInFeatures(Descent):
         """Take one step along ``sum_k mean_n gradients[k][n] phi(points_k[n])``."""
         eta = self.step_size.at(state.steps)
         function = state.function
-        shrink = 1.0 - eta * self.regularization
-        if curvatures is None:
-            for evaluation, gradient in zip(evaluations, gradients, strict=True):
-                weights = gradient * (-eta / max(len(gradient), 1))
-                descend(function.coefficients, evaluation.rows, weights, shrink, function.shrunk)
-                shrink = 1.0
-        else:
-            features = np.concatenate([evaluation.rows for evaluation in evaluations])
-            weights = implicit_weights(eta, gradients, curvatures, np.dot(features, features.T))
-            descend(function.coefficients, features, weights, shrink, function.shrunk)
+        features = evaluations[0].rows if len(evaluations) == 1 else np.concatenate([each.rows for each in evaluations])
+        weights, rates, stiffness = joined(eta, gradients, curvatures)
+        size = len(weights)
+        descend(
+            function.coefficients,
+            np.empty((size, size)),
+            np.require(features, requirements=["C", "W"]),
+            weights,
+            rates,
+            stiffness,
+            curvatures is not None,
+            1.0 - eta * self.regularization,
+            function.shrunk,
+        )
         state.steps += 1
         return Info(0.0, eta)
 
@@ -109,28 +114,8 @@ class LinearInFeatures(Descent):
         state.steps = int(arrays["steps"])
 
 
-@njit(cache=True)
 def combine(features: Array, coefficients: Array) -> Array:
     """Evaluate from the features (n, L) and their weights (L, C): (n, C)."""
-    size, outputs = features.shape[0], coefficients.shape[1]
-    values = np.zeros((size, outputs))
-    for n in range(size):
-        for m in range(features.shape[1]):
-            feature = features[n, m]
-            for c in range(outputs):
-                values[n, c] += feature * coefficients[m, c]
+    values = np.empty((len(features), coefficients.shape[1]))
+    komp.combine(np.require(features, requirements=["C", "W"]), coefficients, len(coefficients), values)
     return values
-
-
-@njit(cache=True)
-def descend(coefficients: Array, features: Array, weights: Array, shrink: float, shrunk: int) -> None:
-    """Scale the first ``shrunk`` rows of the coefficients (L, C), then add ``features' weights``, (n, L)' (n, C)."""
-    outputs = coefficients.shape[1]
-    for m in range(shrunk):
-        for c in range(outputs):
-            coefficients[m, c] *= shrink
-    for n in range(features.shape[0]):
-        for m in range(coefficients.shape[0]):
-            feature = features[n, m]
-            for c in range(outputs):
-                coefficients[m, c] += feature * weights[n, c]

@@ -1,7 +1,8 @@
 """The arithmetic of the losses, compiled: `losses` holds the parts that users name.
 
-Predictions (n, C) and targets (n, q) are C-contiguous float64; results go into the array given last. One pass each, no
-temporary arrays: a round calls these with a single sample.
+Each loss has two functions, its values and its derivatives, with the signatures that `compiled` states: the loss's own
+numbers come first, predictions (n, C) and targets (n, q) follow, and results go into the array given last. One pass
+each, no temporary arrays: a round calls these with a single sample.
 """
 
 import math
@@ -12,11 +13,9 @@ from numba import njit
 
 Array = npt.NDArray[np.float64]
 
-SQUARED, ABSOLUTE, HUBER, LOGISTIC, HINGE, MULTICLASS_LOGISTIC, MULTICLASS_HINGE = range(7)
-
 
 @njit(cache=True)
-def _squared_values(predictions: Array, targets: Array, values: Array) -> None:
+def squared_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate sum_c (f_c - y_c)^2."""
     for i in range(predictions.shape[0]):
         total = 0.0
@@ -27,7 +26,7 @@ def _squared_values(predictions: Array, targets: Array, values: Array) -> None:
 
 
 @njit(cache=True)
-def _squared_derivatives(predictions: Array, targets: Array, slopes: Array) -> None:
+def squared_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate 2 (f - y)."""
     for i in range(predictions.shape[0]):
         for c in range(predictions.shape[1]):
@@ -35,7 +34,7 @@ def _squared_derivatives(predictions: Array, targets: Array, slopes: Array) -> N
 
 
 @njit(cache=True)
-def _absolute_values(predictions: Array, targets: Array, values: Array) -> None:
+def absolute_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate sum_c |f_c - y_c|."""
     for i in range(predictions.shape[0]):
         total = 0.0
@@ -45,7 +44,7 @@ def _absolute_values(predictions: Array, targets: Array, values: Array) -> None:
 
 
 @njit(cache=True)
-def _absolute_derivatives(predictions: Array, targets: Array, slopes: Array) -> None:
+def absolute_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate sign(f - y), 0 at 0."""
     for i in range(predictions.shape[0]):
         for c in range(predictions.shape[1]):
@@ -54,8 +53,9 @@ def _absolute_derivatives(predictions: Array, targets: Array, slopes: Array) -> 
 
 
 @njit(cache=True)
-def _huber_values(predictions: Array, targets: Array, threshold: float, values: Array) -> None:
+def huber_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate the sum over c of r^2 / 2 where |r| <= threshold, else threshold (|r| - threshold / 2)."""
+    threshold = numbers[0]
     for i in range(predictions.shape[0]):
         total = 0.0
         for c in range(predictions.shape[1]):
@@ -65,8 +65,9 @@ def _huber_values(predictions: Array, targets: Array, threshold: float, values: 
 
 
 @njit(cache=True)
-def _huber_derivatives(predictions: Array, targets: Array, threshold: float, slopes: Array) -> None:
+def huber_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate f - y clipped to [-threshold, threshold]."""
+    threshold = numbers[0]
     for i in range(predictions.shape[0]):
         for c in range(predictions.shape[1]):
             residual = predictions[i, c] - targets[i, c]
@@ -88,7 +89,7 @@ def _sigmoid(value: float) -> float:
 
 
 @njit(cache=True)
-def _logistic_values(predictions: Array, targets: Array, values: Array) -> None:
+def logistic_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate log(1 + exp(-s f))."""
     for i in range(predictions.shape[0]):
         margin = _signed(predictions[i, 0], targets[i, 0])
@@ -96,7 +97,7 @@ def _logistic_values(predictions: Array, targets: Array, values: Array) -> None:
 
 
 @njit(cache=True)
-def _logistic_derivatives(predictions: Array, targets: Array, slopes: Array) -> None:
+def logistic_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate -s / (1 + exp(s f))."""
     for i in range(predictions.shape[0]):
         margin = _signed(predictions[i, 0], targets[i, 0])
@@ -114,14 +115,14 @@ def logistic_probabilities(predictions: Array) -> Array:
 
 
 @njit(cache=True)
-def _hinge_values(predictions: Array, targets: Array, values: Array) -> None:
+def hinge_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate max(0, 1 - s f)."""
     for i in range(predictions.shape[0]):
         values[i] = max(0.0, 1.0 - _signed(predictions[i, 0], targets[i, 0]))
 
 
 @njit(cache=True)
-def _hinge_derivatives(predictions: Array, targets: Array, slopes: Array) -> None:
+def hinge_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate -s where s f < 1, else 0."""
     slopes[:] = 0.0
     for i in range(predictions.shape[0]):
@@ -148,7 +149,7 @@ def _best(predictions: Array, i: int, excluded: int) -> int:
 
 
 @njit(cache=True)
-def _multiclass_logistic_values(predictions: Array, targets: Array, values: Array) -> None:
+def multiclass_logistic_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate log(sum_c exp(f_c)) - f_y (POLK eq. 28)."""
     for i in range(predictions.shape[0]):
         label = _label(predictions, targets, i)
@@ -183,7 +184,7 @@ def softmax(predictions: Array) -> Array:
 
 
 @njit(cache=True)
-def _multiclass_logistic_derivatives(predictions: Array, targets: Array, slopes: Array) -> None:
+def multiclass_logistic_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate softmax(f) - e_y."""
     _softmax(predictions, slopes)
     for i in range(predictions.shape[0]):
@@ -197,7 +198,7 @@ def _multiclass_logistic_derivatives(predictions: Array, targets: Array, slopes:
 
 
 @njit(cache=True)
-def _multiclass_hinge_values(predictions: Array, targets: Array, values: Array) -> None:
+def multiclass_hinge_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate max(0, 1 + f_r - f_y), r the best wrong class (POLK eq. 26)."""
     for i in range(predictions.shape[0]):
         label = _label(predictions, targets, i)
@@ -207,7 +208,7 @@ def _multiclass_hinge_values(predictions: Array, targets: Array, values: Array) 
 
 
 @njit(cache=True)
-def _multiclass_hinge_derivatives(predictions: Array, targets: Array, slopes: Array) -> None:
+def multiclass_hinge_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate e_r - e_y where f_y - f_r < 1, else 0."""
     slopes[:] = 0.0
     for i in range(predictions.shape[0]):
@@ -216,41 +217,3 @@ def _multiclass_hinge_derivatives(predictions: Array, targets: Array, slopes: Ar
         if not predictions[i, label] - predictions[i, rival] >= 1.0:
             slopes[i, rival] = 1.0
             slopes[i, label] = -1.0
-
-
-@njit(cache=True)
-def evaluate(number: int, threshold: float, predictions: Array, targets: Array, values: Array) -> None:
-    """Evaluate loss ``number``: (n, C) and (n, q) fill (n,)."""
-    if number == SQUARED:
-        _squared_values(predictions, targets, values)
-    elif number == ABSOLUTE:
-        _absolute_values(predictions, targets, values)
-    elif number == HUBER:
-        _huber_values(predictions, targets, threshold, values)
-    elif number == LOGISTIC:
-        _logistic_values(predictions, targets, values)
-    elif number == HINGE:
-        _hinge_values(predictions, targets, values)
-    elif number == MULTICLASS_LOGISTIC:
-        _multiclass_logistic_values(predictions, targets, values)
-    else:
-        _multiclass_hinge_values(predictions, targets, values)
-
-
-@njit(cache=True)
-def differentiate(number: int, threshold: float, predictions: Array, targets: Array, slopes: Array) -> None:
-    """Differentiate loss ``number`` with respect to the predictions: (n, C) and (n, q) fill (n, C)."""
-    if number == SQUARED:
-        _squared_derivatives(predictions, targets, slopes)
-    elif number == ABSOLUTE:
-        _absolute_derivatives(predictions, targets, slopes)
-    elif number == HUBER:
-        _huber_derivatives(predictions, targets, threshold, slopes)
-    elif number == LOGISTIC:
-        _logistic_derivatives(predictions, targets, slopes)
-    elif number == HINGE:
-        _hinge_derivatives(predictions, targets, slopes)
-    elif number == MULTICLASS_LOGISTIC:
-        _multiclass_logistic_derivatives(predictions, targets, slopes)
-    else:
-        _multiclass_hinge_derivatives(predictions, targets, slopes)

@@ -9,8 +9,9 @@ Predictions have shape (n, C). Targets are always float64: (n, C) numbers for re
 """
 
 import math
-from abc import ABC, abstractmethod
+from abc import ABC
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Real
 from typing import ClassVar, Literal, Protocol
 
@@ -18,14 +19,21 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents import loss_formulas
+from kernelswarm.agents.compiled import LOSS_DERIVATIVES, LOSS_VALUES, CompiledLoss
+from kernelswarm.protocols.first_class import Compiled, sole
 
 Array = npt.NDArray[np.float64]
+
+_NO_NUMBERS: Array = np.zeros(0)
 
 Task = Literal["regression", "binary", "multiclass"]
 
 
 class Loss(Protocol):
-    """A convex function of the prediction; logistic losses have `probabilities` besides (`ProbabilisticLoss`)."""
+    """A convex function of the prediction; logistic losses have `probabilities` besides (`ProbabilisticLoss`).
+
+    A loss that has ``compiled -> CompiledLoss`` besides takes part in compiled rounds.
+    """
 
     @property
     def task(self) -> Task:
@@ -69,21 +77,25 @@ class ProbabilisticLoss(Loss, Protocol):
 class _Compiled(ABC):
     """A loss whose arithmetic is one of `loss_formulas`."""
 
+    _formulas: ClassVar[tuple[Compiled, Compiled]]
+
     @property
-    @abstractmethod
-    def formula(self) -> tuple[int, float]:
-        """Return the number of the compiled formula, and its threshold."""
+    def _numbers(self) -> Array:
+        """The loss's own numbers."""
+        return _NO_NUMBERS
 
     def values(self, predictions: Array, targets: Array) -> Array:
         """Evaluate the loss: (n, C) and (n, q) give (n,)."""
         values = np.empty(len(predictions))
-        loss_formulas.evaluate(*self.formula, predictions, targets, values)
+        predictions, targets = np.ascontiguousarray(predictions), np.ascontiguousarray(targets)
+        sole(self._formulas[0], LOSS_VALUES)(self._numbers, predictions, targets, values)
         return values
 
     def derivatives(self, predictions: Array, targets: Array) -> Array:
         """Differentiate with respect to the predictions: (n, C) and (n, q) give (n, C)."""
         slopes = np.empty(predictions.shape)
-        loss_formulas.differentiate(*self.formula, predictions, targets, slopes)
+        predictions, targets = np.ascontiguousarray(predictions), np.ascontiguousarray(targets)
+        sole(self._formulas[1], LOSS_DERIVATIVES)(self._numbers, predictions, targets, slopes)
         return slopes
 
 
@@ -149,10 +161,12 @@ class Squared(_Regression):
     curvature: ClassVar[float] = 2.0
     quadratic: ClassVar[bool] = True
 
+    _formulas = (loss_formulas.squared_values, loss_formulas.squared_derivatives)
+
     @property
-    def formula(self) -> tuple[int, float]:
-        """Return the number of the compiled formula, and its threshold."""
-        return loss_formulas.SQUARED, 0.0
+    def compiled(self) -> CompiledLoss:
+        """What the loss hands over to compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
 
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return the mean of the targets, (C,)."""
@@ -166,10 +180,12 @@ class Absolute(_Regression):
     curvature: ClassVar[float] = 0.0
     quadratic: ClassVar[bool] = False
 
+    _formulas = (loss_formulas.absolute_values, loss_formulas.absolute_derivatives)
+
     @property
-    def formula(self) -> tuple[int, float]:
-        """Return the number of the compiled formula, and its threshold."""
-        return loss_formulas.ABSOLUTE, 0.0
+    def compiled(self) -> CompiledLoss:
+        """What the loss hands over to compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
 
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return the median of the targets, (C,)."""
@@ -201,10 +217,17 @@ class Huber(_Regression):
             )
         object.__setattr__(self, "threshold", float(threshold))
 
+    _formulas = (loss_formulas.huber_values, loss_formulas.huber_derivatives)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """The threshold."""
+        return np.array([self.threshold])
+
     @property
-    def formula(self) -> tuple[int, float]:
-        """Return the number of the compiled formula, and its threshold."""
-        return loss_formulas.HUBER, self.threshold
+    def compiled(self) -> CompiledLoss:
+        """What the loss hands over to compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
 
 
 @dataclass(frozen=True)
@@ -217,10 +240,12 @@ class Logistic(_Binary):
     curvature: ClassVar[float] = 0.25
     quadratic: ClassVar[bool] = False
 
+    _formulas = (loss_formulas.logistic_values, loss_formulas.logistic_derivatives)
+
     @property
-    def formula(self) -> tuple[int, float]:
-        """Return the number of the compiled formula, and its threshold."""
-        return loss_formulas.LOGISTIC, 0.0
+    def compiled(self) -> CompiledLoss:
+        """What the loss hands over to compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
 
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return the log odds of class 1, (1,)."""
@@ -240,10 +265,12 @@ class Hinge(_Binary):
     curvature: ClassVar[float] = 0.0
     quadratic: ClassVar[bool] = False
 
+    _formulas = (loss_formulas.hinge_values, loss_formulas.hinge_derivatives)
+
     @property
-    def formula(self) -> tuple[int, float]:
-        """Return the number of the compiled formula, and its threshold."""
-        return loss_formulas.HINGE, 0.0
+    def compiled(self) -> CompiledLoss:
+        """What the loss hands over to compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
 
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return the sign of the more frequent class, (1,)."""
@@ -261,10 +288,12 @@ class MulticlassLogistic(_Multiclass):
     curvature: ClassVar[float] = 0.5
     quadratic: ClassVar[bool] = False
 
+    _formulas = (loss_formulas.multiclass_logistic_values, loss_formulas.multiclass_logistic_derivatives)
+
     @property
-    def formula(self) -> tuple[int, float]:
-        """Return the number of the compiled formula, and its threshold."""
-        return loss_formulas.MULTICLASS_LOGISTIC, 0.0
+    def compiled(self) -> CompiledLoss:
+        """What the loss hands over to compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
 
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return the logarithms of the classes' frequencies, (C,)."""
@@ -286,10 +315,12 @@ class MulticlassHinge(_Multiclass):
     curvature: ClassVar[float] = 0.0
     quadratic: ClassVar[bool] = False
 
+    _formulas = (loss_formulas.multiclass_hinge_values, loss_formulas.multiclass_hinge_derivatives)
+
     @property
-    def formula(self) -> tuple[int, float]:
-        """Return the number of the compiled formula, and its threshold."""
-        return loss_formulas.MULTICLASS_HINGE, 0.0
+    def compiled(self) -> CompiledLoss:
+        """What the loss hands over to compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
 
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return e_k for the class k that most samples have, 0 where none has half of them, (C,).

@@ -10,32 +10,31 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents import kernel_formulas, komp, loss_formulas
-from kernelswarm.agents.budgets import (
-    Budget,
-    Epsilon,
-    Parsimony,
-    PerSample,
-    Proportional,
-    Quadratic,
-    TargetOrder,
-    adapted,
+from kernelswarm.agents.compiled import (
+    LOOK,
+    NOTHING,
+    ROOM,
+    WANTS,
+    CompiledLearner,
+    evaluate_at,
+    gradient_at,
+    loss_derivatives_at,
+    step_at,
 )
 from kernelswarm.agents.descent import share
-from kernelswarm.agents.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.learner import Learner
-from kernelswarm.agents.polk import Polk, PolkState, inspection_due
-from kernelswarm.agents.schedules import Constant, Horizon, Schedule
+from kernelswarm.agents.population_arrays import addresses_of
+from kernelswarm.agents.population_rounds import EVALUATE, GRADIENT, LOSS_DERIVATIVES, STEP
+from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.protocols.first_class import NONE, Integers
 
 Array = npt.NDArray[np.float64]
 
 DIVERGED = 1e100
 """A squared gradient of this size means that the function grows without bound; every loss is then far from its data."""
 
-BUDGETS = {Epsilon, Parsimony, PerSample, Quadratic, Proportional, TargetOrder}
-"""The budgets of which a whole pass is known beforehand, or follows a compiled rule."""
-
-DONE, NO_ROOM, INSPECTION, LARGE, GRADIENT = range(5)
+DONE, PAUSED, GRADIENT_GROWS = range(3)
+"""Why steps end; paused, the state wants something, or room."""
 
 
 def learn(learner: Learner, state: Any, points: Array, targets: Array) -> None:
@@ -61,11 +60,11 @@ def learn(learner: Learner, state: Any, points: Array, targets: Array) -> None:
     points, targets = _plain("points", points), _plain("targets", targets)
     if len(points) != len(targets):
         raise ValueError(f"there are {len(points)} points and {len(targets)} targets: each sample has one of both")
-    compiled = type(learner) is Polk and obstacle(learner) is None
+    form = None if obstacle(learner) else handed_over(learner, "learner")
     done = 0
     while done < len(points):
-        if compiled:
-            done += _compiled_steps(learner, state, points[done:], targets[done:])
+        if form is not None:
+            done += _compiled_steps(learner, form, state, points[done:], targets[done:])
         batch = slice(done, done + learner.batch_size)
         if done < len(points):
             own = learner.evaluate(state, points[batch])
@@ -85,151 +84,109 @@ def _plain(name: str, values: Array) -> Array:
     return plain
 
 
-def obstacle(learner: Polk) -> str | None:
+def obstacle(learner: Learner) -> str | None:
     """Say which part keeps a learner out of compiled steps; None where none does."""
-    for part in (learner.kernel, learner.loss):
-        if "formula" not in type(part).__dict__:  # a subclass may compute something else
-            return f"the {'kernel' if part is learner.kernel else 'loss'} {type(part).__name__}"
-    if type(learner.budget) not in BUDGETS:
-        return f"the budget {type(learner.budget).__name__}"
+    try:
+        handed_over(learner, "learner")
+        handed_over(learner.loss, "loss")
+    except NotCompiledError as cause:
+        return str(cause)
     return None
 
 
-def _compiled_steps(learner: Any, state: PolkState, points: Array, targets: Array) -> int:
+def _compiled_steps(learner: Learner, form: CompiledLearner, state: Any, points: Array, targets: Array) -> int:
     """Take compiled steps until one needs more than they can do; return the number of samples used."""
-    size, function, budget = learner.batch_size, state.function, learner.budget
+    size = learner.batch_size
     steps = -(-len(points) // size)
-    rates = step_sizes(learner.step_size, state.steps, steps)
-    adaptive = type(budget) is TargetOrder
-    rule = (0.0, 0.0, 0.0, 0.0)
-    if adaptive:
-        rule = (float(budget.target_order), float(budget.gain), float(budget.smallest), float(budget.largest))
-    limits = bounds(budget, state.budget, rates, size)
+    rates = form.step_sizes(form.steps(state), steps)
+    loss = handed_over(learner.loss, "loss")
+    functions = np.array(addresses_of(form, loss), dtype=np.int64)
+    tools, numbers = np.array(form.tools, dtype=np.int64), form.numbers(state)
     taken = 0
-    reason = NO_ROOM
-    while taken < steps and reason in (NO_ROOM, INSPECTION):
-        if reason == INSPECTION:
-            learner.inspect(state)
-        function.reserve(min(size, len(points) - taken * size))
+    while True:
+        most = min(size, len(points) - taken * size)
+        capacity = form.reserve(state, most)
+        storage, counts = form.storage(state), form.counts(state, capacity, most)
+        scratch = np.empty(form.scratch(state, capacity, size))
         before = taken
-        taken, function.order, state.budget, state.changes, reason = _steps(
-            function.points_buffer,
-            function.weights_buffer,
-            function.factor_buffer,
-            function.precision_buffer,
-            function.order,
+        taken, reason = _steps(
+            functions,
+            tools,
+            numbers,
+            loss.numbers,
+            storage,
+            counts,
+            scratch,
             points,
             targets,
             size,
             taken,
-            learner.kernel.formula,
-            learner.loss.formula,
-            learner.regularization,
             rates,
-            limits,
-            adaptive,
-            state.budget,
-            rule,
-            state.changes,
+            np.empty((size, form.columns(state, capacity))),
+            state.function.outputs,
         )
-        state.steps += taken - before
-    if reason == INSPECTION:
-        learner.inspect(state)
-    used: int = min(taken * size, len(points))
-    return used
-
-
-def step_sizes(schedule: Schedule, first: int, steps: int) -> Array:
-    """Return the step sizes of some steps to come, (steps,)."""
-    if type(schedule) in (Constant, Horizon):
-        return np.full(steps, schedule.at(first))
-    return np.array([schedule.at(step) for step in range(first, first + steps)])
-
-
-def bounds(budget: Budget, state: float, rates: Array, size: int) -> Array:
-    """Return eps for each of the step sizes on ``size`` samples; for the adaptive budget the step sizes themselves."""
-    if type(budget) is TargetOrder:
-        return rates
-    if len(rates) and (rates == rates[0]).all():
-        return np.full(len(rates), budget.bound(float(rates[0]), state, size))
-    return np.array([budget.bound(rate, state, size) for rate in rates.tolist()])
+        form.settle(state, counts, taken - before)
+        if counts[WANTS] == LOOK:
+            form.attend(state)
+        if reason != PAUSED or taken == steps or (taken == before and counts[WANTS] != LOOK):
+            return min(taken * size, len(points))
 
 
 @numba.njit(cache=True)
 def _steps(
-    dictionary: Array,
-    weights: Array,
-    factor: Array,
-    precision: Array,
-    order: int,
+    functions: Integers,
+    tools: Integers,
+    numbers: Array,
+    loss_numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
     points: Array,
     targets: Array,
     size: int,
     taken: int,
-    kernel: tuple[int, Array],
-    loss: tuple[int, float],
-    regularization: float,
-    rates: Array,
-    bounds: Array,
-    adaptive: bool,
-    alpha: float,
-    rule: tuple[float, float, float, float],
-    changes: int,
-) -> tuple[int, int, float, int, int]:
-    capacity = len(dictionary)
-    number, numbers = kernel
-    loss_number, threshold = loss
-    limit = np.inf if number == kernel_formulas.POLYNOMIAL else komp.DEPENDENT
-    scratch = np.empty((5, capacity))
-    outputs = weights.shape[1]
-    all_rows = np.empty((size, capacity))
-    all_values = np.empty((size, outputs))
-    all_gradients = np.empty((size, outputs))
-    whole_gram = np.empty((size, size))
-    while taken < len(rates):
+    step_sizes: Array,
+    all_rows: Array,  # (b, R)
+    outputs: int,
+) -> tuple[int, int]:
+    all_values, all_gradients = np.empty((size, outputs)), np.empty((size, outputs))
+    rates, stiffness = np.empty(size), np.zeros(size)
+    evaluate, step = evaluate_at(functions[EVALUATE]), step_at(functions[STEP])
+    while taken < len(step_sizes):
         start = taken * size
-        batch = points[start : start + size]
-        if order + len(batch) > capacity:
-            return taken, order, alpha, changes, NO_ROOM
-        if len(batch) >= BLOCKED_FROM_SAMPLES and order >= BLOCKED_FROM_ORDER:
-            return taken, order, alpha, changes, LARGE
-        rate = rates[taken]
+        batch, wanted = points[start : start + size], targets[start : start + size]
         count = len(batch)
-        rows = all_rows[:count]
-        kernel_formulas.cross(number, numbers, batch, dictionary[:order], rows)
-        values, gradients = all_values[:count], all_gradients[:count]
-        komp.combine(rows, weights, order, values)
-        loss_formulas.differentiate(loss_number, threshold, values, targets[start : start + size], gradients)
+        if counts[WANTS] != NOTHING or counts[ROOM] < count:
+            return taken, PAUSED
+        eta = step_sizes[taken]
+        rows, values, gradients = all_rows[:count], all_values[:count], all_gradients[:count]
+        evaluate(tools, numbers, storage, counts, batch, rows, values)
+        if functions[GRADIENT] == NONE:
+            loss_derivatives_at(functions[LOSS_DERIVATIVES])(loss_numbers, values, wanted, gradients)
+        else:
+            gradient_at(functions[GRADIENT])(tools, numbers, storage, counts, batch, values, wanted, gradients)
         squared = 0.0
         for n in range(count):
             for c in range(outputs):
                 squared += gradients[n, c] * gradients[n, c]
                 if count < size:
                     gradients[n, c] *= count / size
-                gradients[n, c] *= -rate / count
+            rates[n] = eta / count
         if not squared < DIVERGED:
-            return taken, order, alpha, changes, GRADIENT
-        gram = whole_gram if count == size else np.empty((count, count))
-        kernel_formulas.among(number, numbers, batch, gram)
-        order, _, changed = komp.project_in(
+            return taken, GRADIENT_GROWS
+        step(
+            tools,
+            numbers,
+            storage,
+            counts,
             scratch,
-            dictionary,
-            weights,
-            factor,
-            precision,
-            order,
             batch,
-            gradients,
             rows,
-            gram,
-            1.0 - rate * regularization,
-            alpha * rate if adaptive else bounds[taken],
-            limit,
+            gradients,
+            rates[:count],
+            stiffness[:count],
+            False,
+            eta,
         )
         taken += 1
-        changes += changed
-        if adaptive:
-            alpha = adapted(alpha, order, rule[0], rule[1], rule[2], rule[3])
-        if changes >= inspection_due(order):
-            return taken, order, alpha, changes, INSPECTION
-    return taken, order, alpha, changes, DONE
+    return taken, DONE

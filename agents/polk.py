@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -13,15 +12,10 @@ from kernelswarm.agents.expansion import Expansion
 from kernelswarm.agents.kernels import Gaussian, Kernel
 from kernelswarm.agents.learner import Evaluation, Info
 from kernelswarm.agents.losses import Loss, Squared
+from kernelswarm.agents.polk_steps import CompiledPolk, inspection_due
 from kernelswarm.agents.schedules import Auto, Schedule
 
 Array = npt.NDArray[np.float64]
-
-INSPECT_EVERY = 256
-"""Insertions and removals, at least, between two looks at the factor's accuracy."""
-
-INSPECT_PER_POINT = 4
-"""The same for each point of a large dictionary: a look costs a Gram matrix, O(M^2 p), a change about O(M^2)."""
 
 DEFECT_LIMIT = 1e-4
 """The estimate of ``max |U K U' - I|`` above which the factor is computed afresh."""
@@ -38,12 +32,6 @@ class PolkState:
         self.budget = budget
         self.changes = 0
         self.rebuilds = 0
-
-
-@numba.njit(cache=True)
-def inspection_due(order: int) -> int:
-    """Return the number of changes after which the factor of ``order`` dictionary points is looked at."""
-    return max(INSPECT_EVERY, INSPECT_PER_POINT * order)
 
 
 @dataclass(frozen=True)
@@ -139,3 +127,14 @@ class Polk(DescentInSpace):
         state.function.restore(arrays)
         steps, changes, rebuilds, budget = arrays["progress"].tolist()
         state.steps, state.changes, state.rebuilds, state.budget = int(steps), int(changes), int(rebuilds), budget
+
+    @property
+    def compiled(self) -> CompiledPolk:
+        """What the learner hands over to compiled rounds.
+
+        Raises
+        ------
+        NotCompiledError
+            When the kernel or the budget hands nothing over.
+        """
+        return CompiledPolk(self)

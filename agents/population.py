@@ -7,33 +7,28 @@ them.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents import passes
 from kernelswarm.agents.agent import DIVERGED, Agent, Draws, Outgoing
-from kernelswarm.agents.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES
+from kernelswarm.agents.compiled import LOOK, SINGLE_STEPS, WANTS
 from kernelswarm.agents.learner import Learner
-from kernelswarm.agents.polk import Polk
 from kernelswarm.agents.population_arrays import (
     coupling_of,
-    functions_of,
     hear,
+    kinds_of,
+    learner_forms,
     links_of,
     messages_of,
-    parts_of,
+    rule_form,
+    states_of,
     sums_of,
 )
-from kernelswarm.agents.population_rounds import DONE, LARGE_VALUES, PAUSED, live, points_taken
-from kernelswarm.protocols import tolerances
-from kernelswarm.protocols.centralized import Centralized
-from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.agents.population_rounds import DONE, LARGE_VALUES, PAUSED, live
+from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.contract import Rule
-from kernelswarm.protocols.isolated import Isolated
-from kernelswarm.protocols.proximity import Proximity
-from kernelswarm.protocols.tolerances import ToleranceState
 
 Array = npt.NDArray[np.float64]
 
@@ -44,30 +39,18 @@ LONGEST = 256
 """Rounds for which samples are drawn ahead, at most."""
 
 WASTED = 2**28
-"""Entries of factors, at most, that lie unused because nodes have dictionaries of different sizes: 2 GB."""
-
-RULES: set[type] = {Isolated, Centralized, Consensus, Proximity}
-TOLERANCES: set[type] = {
-    tolerances.Constant,
-    tolerances.Edges,
-    tolerances.Location,
-    tolerances.TrueDifference,
-    tolerances.Adaptive,
-}
+"""Numbers of states, at most, that lie unused because nodes have dictionaries of different sizes: 2 GB."""
 
 
 def obstacle(learners: Sequence[Learner], rule: Rule) -> str | None:
     """Say what keeps agents out of compiled rounds; None where nothing does."""
-    if type(rule) not in RULES:
-        return f"the protocol {type(rule).__name__}"
-    if isinstance(rule, Proximity) and type(rule.gamma) not in TOLERANCES:
-        return f"the tolerance {type(rule.gamma).__name__}"
-    for learner in {id(learner): learner for learner in learners}.values():
-        if type(learner) is not Polk:
-            return f"the learner {type(learner).__name__}"
-        found = passes.obstacle(learner)
-        if found is not None:
-            return found
+    try:
+        rule_form(rule)
+        learner_forms(learners)
+        for loss in {learner: learner.loss for learner in learners}.values():
+            handed_over(loss, "loss")
+    except NotCompiledError as cause:
+        return str(cause)
     if len({learner.batch_size for learner in learners}) > 1:
         return "batch sizes that differ from node to node"
     return None
@@ -124,20 +107,24 @@ class Population:
         places = {agent.node: i for i, agent in enumerate(agents)}
         places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
         self.places = places
-        self._coupling = coupling_of(agents[0].rule)
-        self.symmetric = self._coupling.symmetric
-        self.sends_duals = self._coupling.symmetric and self._coupling.proximity
-        self._parts = parts_of([agent.learner for agent in agents])
-        self.links = links_of(agents, places)
-        self._most = max(points_taken(self.links, i, self._size, self._coupling.symmetric) for i in range(len(agents)))
-        capacity = self._wanted_capacity([agent.state.function.order for agent in agents], 0)
-        self._messages = messages_of(agents, self.links, places, capacity)
-        self._functions = functions_of(agents, capacity)
+        rule, form = agents[0].rule, rule_form(agents[0].rule)
+        self.links = links_of(agents, places, form)
+        self._rule_form = form
+        self._coupling = coupling_of(rule, form, self.links)
+        self.symmetric, self.sends_duals = self._coupling.symmetric, self._coupling.sends_duals
+        self._forms = learner_forms([agent.learner for agent in agents])
+        self._kinds = kinds_of(agents, self._forms)
+        heard = [len(agent.neighbors) if self.symmetric else 0 for agent in agents]
+        self._taken = [self._size * (1 + count) for count in heard]  # the points of a step
+        self._capacity = self._wanted_capacity(0)
+        self._messages = messages_of(agents, self.links, places, self._columns(), self.symmetric)
+        self._make_states()
         self._sums = sums_of(agents, len(self.links.other))
         self._at = 0  # of the samples that are learned from next
         self._lived = agents[0].round
-        self._settled = 0  # rounds since the agents were brought up to date are those beyond
-        self._step_sizes = self._bounds = np.zeros((len(agents), 0))
+        self._settled = 0  # rounds since the agents were brought up to date
+        self._stepped = 0  # and since their states were
+        self._step_sizes = np.zeros((len(agents), 0))
         width, columns = agents[0].state.function.inputs, _in_flight(agents[0])[1].shape[1]
         self._points = np.zeros((len(places), 2, self._size, width))
         self._targets = np.zeros((len(agents), 2, self._size, columns))
@@ -153,7 +140,8 @@ class Population:
     def flight(self) -> Flight:
         """Return what was sent last, with room for what is heard next."""
         messages, links = self._messages, self.links
-        return Flight(self._points[:, self._at + 1], messages.values, messages.answers, links.strength, links.sent)
+        duals = links.sent[: len(links.other)]
+        return Flight(self._points[:, self._at + 1], messages.values, messages.answers, duals, links.sent)
 
     def run(self, rounds: int) -> int:
         """Live through ``rounds`` rounds; returns how many could be lived, fewer where single agents must go on.
@@ -169,16 +157,16 @@ class Population:
                 break
             count = min(left, self._step_sizes.shape[1] - self._at)
             reason, lived, node, curvature = live(
-                self._functions,
-                self._parts,
+                self._states,
+                self._kinds,
                 self.links,
                 self._messages,
                 self._sums,
                 self._coupling,
+                self._scratch,
                 self._points,
                 self._targets,
                 self._step_sizes,
-                self._bounds,
                 self._at,
                 count,
                 self._lived,
@@ -187,6 +175,7 @@ class Population:
             self._at += lived
             self._lived += lived
             self._settled += lived
+            self._stepped += lived
             left -= lived
             if reason == PAUSED:
                 if not self._attend():
@@ -201,15 +190,11 @@ class Population:
 
     def settle(self) -> None:
         """Bring the agents up to date."""
-        self._inspect()  # as the agents' own steps do at their end
+        self._settle_states()
         rounds, self._settled = self._settled, 0
-        functions, links, sums = self._functions, self.links, self._sums
+        links, sums = self.links, self._sums
         for i, agent in enumerate(self.agents):
-            state, tally = agent.state, agent.tally
-            state.function.order = int(functions.order[i])
-            state.budget = float(functions.alpha[i])
-            state.changes = int(functions.changes[i])
-            state.steps += rounds
+            tally = agent.tally
             agent.round += rounds
             agent.samples += rounds * self._size
             agent.largest_target = float(sums.largest_target[i])
@@ -218,15 +203,15 @@ class Population:
             tally.loss = float(sums.loss[i])
             tally.compression_error = float(sums.compression_error[i])
             if agent.neighbors:
-                edges = slice(links.start[i], links.start[i + 1])
+                edges = slice(int(links.start[i]), int(links.start[i + 1]))
                 tally.gap_rounds += rounds
                 tally.gaps = sums.gaps[edges].copy()
                 tally.violation = sums.violation[edges].copy()
                 tally.scalars_sent += rounds * self._scalars(len(agent.neighbors))
-                if self._coupling.proximity:
-                    averages = links.average[edges] if self._coupling.adaptive else np.zeros(0)
-                    known = ToleranceState(links.tolerance[edges].copy(), averages.copy())
-                    agent.links = agent.links._replace(duals=links.strength[edges].copy(), tolerances=known)
+                assert self._rule_form is not None
+                rows = self._coupling.rows
+                matrix = links.state[rows * edges.start : rows * edges.stop].reshape(rows, -1)
+                agent.links = self._rule_form.unpack(agent.links, matrix)
 
     def restart_sums(self) -> None:
         """Begin new sums after a report."""
@@ -288,59 +273,73 @@ class Population:
             targets[i, 2:] = y[: whole * size].reshape(whole, size, columns)
         self._points, self._targets, self._at = points, targets, 0
         self._step_sizes = np.empty((nodes, whole))
-        self._bounds = np.empty((nodes, whole))
-        known: dict[tuple[int, int], tuple[Array, Array]] = {}  # most nodes have the same learner
+        known: dict[tuple[int, int], Array] = {}  # most nodes have the same learner
         for i, agent in enumerate(self.agents):
-            learner, steps = cast(Polk, agent.learner), agent.state.steps + self._settled
-            found = known.get((id(learner), steps))
-            if found is None:
-                sizes = passes.step_sizes(learner.step_size, steps, whole)
-                found = sizes, passes.bounds(learner.budget, agent.state.budget, sizes, size)
-                known[id(learner), steps] = found
-            self._step_sizes[i], self._bounds[i] = found
+            form = self._forms[i]
+            steps = form.steps(agent.state) + self._stepped
+            if (id(form), steps) not in known:
+                known[id(form), steps] = form.step_sizes(steps, whole)
+            self._step_sizes[i] = known[id(form), steps]
         return True
 
     def _attend(self) -> bool:
-        """Look at factors and make room; False where a step must go in blocks or the arrays would be too wide."""
-        self._inspect()
-        functions = self._functions
-        if self._most >= BLOCKED_FROM_SAMPLES and functions.order.max() >= BLOCKED_FROM_ORDER:
+        """Give states what they want, and room; False where steps are not compiled or arrays would be too wide."""
+        self._settle_states()
+        if (self._states.counts[:, WANTS] == SINGLE_STEPS).any():
             return False
-        capacity = functions.points.shape[1]
-        if functions.order.max() + self._most <= capacity:
-            return True
-        capacity = self._wanted_capacity(functions.order.tolist(), capacity)
-        used = int((functions.order**2).sum())
-        if len(self.agents) * capacity**2 - used > max(WASTED, 8 * used):
-            return False
-        self.settle()
-        rows, their_rows = self._messages.rows, self._messages.their_rows
-        wider = [np.zeros((*old.shape[:2], capacity if len(old) else 0)) for old in (rows, their_rows)]
-        for old, new in zip((rows, their_rows), wider, strict=True):
-            new[:, :, : old.shape[2]] = old
-        self._messages = self._messages._replace(rows=wider[0], their_rows=wider[1])
-        self._functions = functions_of(self.agents, capacity)
+        orders = self._orders()
+        if max(map(sum, zip(orders, self._taken, strict=True))) > self._capacity:
+            capacity = self._wanted_capacity(self._capacity)
+            lengths = [
+                (form.length(agent.state, order), form.length(agent.state, capacity))
+                for form, agent, order in zip(self._forms, self.agents, orders, strict=True)
+            ]
+            used = sum(least for least, _ in lengths)
+            if sum(wanted for _, wanted in lengths) - used > max(WASTED, 8 * used):
+                return False
+            self._capacity = capacity
+            rows = self._messages.rows
+            wider = np.zeros((len(rows), max(self._columns(), rows.shape[1])))
+            wider[:, : rows.shape[1]] = rows
+            self._messages = self._messages._replace(rows=wider)
+            self._make_states()
         return True
 
-    def _inspect(self) -> None:
-        """Look at the factors that are due."""
-        functions = self._functions
-        for i in np.flatnonzero(functions.inspect).tolist():
-            agent = self.agents[i]
-            agent.state.function.order = int(functions.order[i])
-            cast(Polk, agent.learner).inspect(agent.state)
-            functions.changes[i] = 0
-            functions.inspect[i] = False
+    def _make_states(self) -> None:
+        """Move the agents' states, which are up to date, into arrays of the present capacity."""
+        self._states = states_of(self.agents, self._forms, self._capacity, self._taken)
+        each = zip(self._forms, self.agents, self._taken, strict=True)
+        self._scratch = np.zeros(max(form.scratch(agent.state, self._capacity, taken) for form, agent, taken in each))
 
-    def _wanted_capacity(self, orders: Sequence[int], capacity: int) -> int:
-        return max(max(orders) + self._most, 8 + self._most, capacity * 3 // 2)
+    def _settle_states(self) -> None:
+        """Bring the agents' states up to date, and do what they want."""
+        rounds, self._stepped = self._stepped, 0
+        counts = self._states.counts
+        for i, (agent, form) in enumerate(zip(self.agents, self._forms, strict=True)):
+            form.settle(agent.state, counts[i], rounds)
+            if counts[i, WANTS] == LOOK:  # as the agents' own steps do at their end
+                form.attend(agent.state)
+                known = form.counts(agent.state, self._capacity, self._taken[i])
+                counts[i, : len(known)] = known
+
+    def _orders(self) -> list[int]:
+        return [form.order(agent.state) for form, agent in zip(self._forms, self.agents, strict=True)]
+
+    def _columns(self) -> int:
+        return max(
+            form.columns(agent.state, self._capacity) for form, agent in zip(self._forms, self.agents, strict=True)
+        )
+
+    def _wanted_capacity(self, capacity: int) -> int:
+        most = max(self._taken)
+        return max(max(self._orders()) + most, 8 + most, capacity * 3 // 2)
 
     def _scalars(self, degree: int) -> int:
         """Count what a node sends in a round: points and answers; symmetric, also its values and dual variables."""
         width, outputs = self._points.shape[3], self._messages.values.shape[2]
         each: int = self._size * (width + outputs)
         if self._coupling.symmetric:
-            each += self._size * outputs + self._coupling.proximity
+            each += self._size * outputs + self.sends_duals
         return degree * each
 
     def _heard(self, messages: Mapping[int, Outgoing]) -> list[tuple[int, Outgoing, int]]:

@@ -6,58 +6,129 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents import compiled
 from kernelswarm.agents.agent import Agent, Outgoing
-from kernelswarm.agents.budgets import TargetOrder
-from kernelswarm.agents.population_rounds import Coupling, Functions, Links, Messages, Parts, Sums
-from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.agents.compiled import CompiledLearner, CompiledLoss
+from kernelswarm.agents.learner import Learner
+from kernelswarm.agents.population_rounds import Coupling, Kinds, Links, Messages, States, Sums, first_row
+from kernelswarm.protocols.compiled import ADVANCE, COUPLE, COUPLE_BACK, CompiledRule, handed_over
+from kernelswarm.protocols.contract import Rule
+from kernelswarm.protocols.first_class import NONE, Integers, address
 
 Array = npt.NDArray[np.float64]
 
 
-def coupling_of(rule: Any) -> Coupling:
-    """Return the numbers of a protocol."""
+def rule_form(rule: Rule) -> CompiledRule | None:
+    """Return what a protocol hands over; None where nothing is asked of it, since its nodes hear nobody."""
+    form: CompiledRule | None = handed_over(rule, "protocol") if rule.communicates else None
+    if form is not None and rule.form == "symmetric" and form.couple_back is None:
+        raise ValueError(f"{type(rule).__name__}.compiled needs couple_back: the symmetric form takes it")
+    return form
+
+
+def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling:
+    """Return the functions and the numbers of a protocol, whose links are these."""
     symmetric, implicit = rule.form == "symmetric", rule.step == "implicit"
-    if not isinstance(rule, Proximity):
-        penalty = float(getattr(rule, "penalty", 0.0))
-        return Coupling(1.0, False, symmetric, implicit, penalty, 0.0, 0.0, False, 0.0, 0.0)
-    gamma = rule.gamma
-    adaptive = gamma.adapts
-    scale, rate = (float(gamma.scale), float(gamma.rate)) if adaptive else (0.0, 0.0)  # type: ignore[attr-defined]
-    return Coupling(2.0, True, symmetric, implicit, 0.0, float(rule.delta), float(rule.dual_max), adaptive, scale, rate)
-
-
-def parts_of(learners: Sequence[Any]) -> Parts:
-    """Return the numbers of the learners' parts."""
-    kernels = [learner.kernel.formula for learner in learners]
-    losses = [learner.loss for learner in learners]
-    budgets = [learner.budget for learner in learners]
-    adaptive = [type(budget) is TargetOrder for budget in budgets]
-    rules = [
-        (budget.target_order, budget.gain, budget.smallest, budget.largest) if adapts else (0.0,) * 4
-        for budget, adapts in zip(budgets, adaptive, strict=True)
+    nothing = np.zeros(0, dtype=np.int64)
+    if form is None:
+        return Coupling(
+            functions=np.full(3, NONE),
+            tools=nothing,
+            numbers=np.zeros(0),
+            rows=0,
+            duals=-1,
+            tolerances=-1,
+            symmetric=symmetric,
+            implicit=implicit,
+            sends_duals=False,
+            compares_losses=False,
+        )
+    functions = [
+        NONE if function is None else address(function, signature)
+        for function, signature in (
+            (form.couple, COUPLE),
+            (form.couple_back, COUPLE_BACK),
+            (form.advance, ADVANCE),
+        )
     ]
-    numbers = np.zeros((len(kernels), max(len(formula[1]) for formula in kernels)))
-    for row, formula in zip(numbers, kernels, strict=True):
-        row[: len(formula[1])] = formula[1]
-    return Parts(
-        np.array([formula[0] for formula in kernels], dtype=np.int64),
-        numbers,
-        np.array([len(formula[1]) for formula in kernels], dtype=np.int64),
-        np.array([loss.formula[0] for loss in losses], dtype=np.int64),
-        np.array([loss.formula[1] for loss in losses], dtype=np.float64),
-        np.array([loss.curvature if loss.quadratic else 0.0 for loss in losses], dtype=np.float64),
-        np.array([loss.curvature for loss in losses], dtype=np.float64),
-        np.array([learner.gain or 0.0 for learner in learners], dtype=np.float64),
-        np.array([learner.regularization for learner in learners], dtype=np.float64),
-        np.array(adaptive),
-        np.array(rules, dtype=np.float64),
+    return Coupling(
+        functions=np.array(functions, dtype=np.int64),
+        tools=np.array(form.tools, dtype=np.int64),
+        numbers=np.asarray(form.numbers, dtype=np.float64),
+        rows=len(links.state) // max(len(links.other), 1),
+        duals=-1 if form.duals is None else form.duals,
+        tolerances=-1 if form.tolerances is None else form.tolerances,
+        symmetric=symmetric,
+        implicit=implicit,
+        sends_duals=bool(rule.sends_duals),
+        compares_losses=bool(rule.compares_losses),
     )
 
 
-def links_of(agents: Sequence[Agent], places: Mapping[int, int]) -> Links:
+def learner_forms(learners: Sequence[Learner]) -> list[CompiledLearner]:
+    """Return what each learner hands over, the same object for equal learners."""
+    found: dict[Learner, CompiledLearner] = {}
+    for learner in learners:
+        if learner not in found:
+            found[learner] = handed_over(learner, "learner")
+    return [found[learner] for learner in learners]
+
+
+def kinds_of(agents: Sequence[Agent], forms: Sequence[CompiledLearner]) -> Kinds:
+    """Return the functions and the numbers of the different learners."""
+    places: dict[int, int] = {}
+    first: list[int] = []
+    for i, form in enumerate(forms):
+        if id(form) not in places:
+            places[id(form)] = len(first)
+            first.append(i)
+    functions, tools, numbers, loss_numbers = [], [], [], []
+    for i in first:
+        form, loss = forms[i], agents[i].learner.loss
+        functions.append(addresses_of(form, handed_over(loss, "loss")))
+        tools.append(np.array(form.tools, dtype=np.int64))
+        numbers.append(form.numbers(agents[i].state))
+        loss_numbers.append(handed_over(loss, "loss").numbers)
+    losses = [agents[i].learner.loss for i in first]
+    return Kinds(
+        of=np.array([places[id(form)] for form in forms], dtype=np.int64),
+        functions=np.array(functions, dtype=np.int64),
+        tools=_joined(tools, np.int64),
+        numbers=_joined(numbers, np.float64),
+        number_counts=np.array([len(entry) for entry in numbers], dtype=np.int64),
+        loss_numbers=_joined(loss_numbers, np.float64),
+        loss_number_counts=np.array([len(entry) for entry in loss_numbers], dtype=np.int64),
+        quadratic_curvature=np.array([loss.curvature if loss.quadratic else 0.0 for loss in losses], dtype=np.float64),
+        curvature=np.array([loss.curvature for loss in losses], dtype=np.float64),
+        gain=np.array([agents[i].learner.gain or 0.0 for i in first], dtype=np.float64),
+    )
+
+
+def addresses_of(form: CompiledLearner, loss: CompiledLoss) -> list[int]:
+    """Return the addresses of a learner's functions and its loss's, in the order of the round."""
+    gradient = NONE if form.gradient is None else address(form.gradient, compiled.GRADIENT)
+    return [
+        address(form.evaluate, compiled.EVALUATE),
+        gradient,
+        address(form.step, compiled.STEP),
+        address(loss.values, compiled.LOSS_VALUES),
+        address(loss.derivatives, compiled.LOSS_DERIVATIVES),
+    ]
+
+
+def _joined(rows: Sequence[Any], kind: Any) -> Any:
+    joined = np.zeros((len(rows), max(map(len, rows))), dtype=kind)
+    for row, entry in zip(joined, rows, strict=True):
+        row[: len(entry)] = entry
+    return joined
+
+
+def links_of(agents: Sequence[Agent], places: Mapping[int, int], form: CompiledRule | None) -> Links:
     """Return the edges, with what the agents know of them; nodes of other blocks have places after the agents'."""
     start = np.cumsum([0] + [len(agent.neighbors) for agent in agents])
-    other, reverse, strength, tolerance, average = ([] for _ in range(5))
+    other: list[int] = []
+    reverse: list[int] = []
+    state: list[Array] = [np.zeros(0)]
     leaving = int(start[-1])
     for agent in agents:
         for neighbor, slot in zip(agent.neighbors, agent.slots, strict=True):
@@ -68,70 +139,49 @@ def links_of(agents: Sequence[Agent], places: Mapping[int, int]) -> Links:
             else:
                 reverse.append(leaving)
                 leaving += 1
-        if isinstance(agent.rule, Proximity):
-            strength += agent.links.duals.tolist()
-            tolerance += agent.links.tolerances.values.tolist()
-            average += agent.links.tolerances.averages.tolist()
-        elif agent.neighbors:
-            strength += agent.links.tolist()
-    edges = len(other)
+        if form is not None and agent.neighbors:
+            state.append(np.asarray(form.pack(agent.links), dtype=np.float64).reshape(-1))
     return Links(
-        np.asarray(start, dtype=np.int64),
-        np.array(other, dtype=np.int64),
-        np.array(reverse, dtype=np.int64),
-        np.array(strength, dtype=np.float64),
-        np.zeros(leaving),
-        np.array(tolerance, dtype=np.float64) if tolerance else np.zeros(edges),
-        np.array(average, dtype=np.float64) if average else np.zeros(edges),
+        start=np.asarray(start, dtype=np.int64),
+        other=np.array(other, dtype=np.int64),
+        reverse=np.array(reverse, dtype=np.int64),
+        state=np.concatenate(state),
+        sent=np.zeros(leaving),
     )
 
 
-def functions_of(agents: Sequence[Agent], capacity: int) -> Functions:
-    """Copy the agents' functions into arrays with room for ``capacity`` dictionary points."""
-    first = agents[0].state.function
-    nodes = len(agents)
-    functions = Functions(
-        np.zeros((nodes, capacity, first.inputs)),
-        np.zeros((nodes, capacity, first.outputs)),
-        np.zeros((nodes, capacity, capacity)),
-        np.zeros((nodes, capacity)),
-        np.array([agent.state.function.order for agent in agents], dtype=np.int64),
-        np.array([agent.state.budget for agent in agents], dtype=np.float64),
-        np.array([agent.state.changes for agent in agents], dtype=np.int64),
-        np.zeros(nodes, dtype=np.bool_),
-    )
-    for i, agent in enumerate(agents):
-        expansion = agent.state.function
-        m = expansion.order
-        functions.points[i, :m] = expansion.points
-        functions.weights[i, :m] = expansion.weights
-        functions.factor[i, :m, :m] = expansion.factor
-        functions.precision[i, :m] = expansion.precision_buffer[:m]
-        expansion.points_buffer, expansion.weights_buffer = functions.points[i], functions.weights[i]
-        expansion.factor_buffer, expansion.precision_buffer = functions.factor[i], functions.precision[i]
-    return functions
+def states_of(agents: Sequence[Agent], forms: Sequence[CompiledLearner], capacity: int, taken: Sequence[int]) -> States:
+    """Move the agents' states into arrays with room for ``capacity`` dictionary points."""
+    lengths = [form.length(agent.state, capacity) for agent, form in zip(agents, forms, strict=True)]
+    storage = np.zeros((len(agents), max(lengths)))
+    counts: list[Integers] = []
+    for row, size, agent, form, points in zip(storage, lengths, agents, forms, taken, strict=True):
+        form.move(agent.state, row[:size], capacity)
+        counts.append(form.counts(agent.state, capacity, points))
+    return States(storage, _joined(counts, np.int64))
 
 
-def messages_of(agents: Sequence[Agent], links: Links, places: Mapping[int, int], capacity: int) -> Messages:
+def messages_of(
+    agents: Sequence[Agent], links: Links, places: Mapping[int, int], columns: int, symmetric: bool
+) -> Messages:
     """Copy what the agents have evaluated and not learned from yet."""
     size, outputs = agents[0].learner.batch_size, agents[0].outputs
-    symmetric = agents[0].rule.form == "symmetric"
-    edges = len(links.other)
+    sets = len(agents) + (len(links.other) if symmetric else 0)
     messages = Messages(
-        np.zeros((len(places), size, outputs)),
-        np.zeros((len(links.sent), size, outputs)),
-        np.zeros((len(agents), size, capacity)),
-        np.zeros((edges if symmetric else 0, size, capacity if symmetric else 0)),
+        values=np.zeros((len(places), size, outputs)),
+        answers=np.zeros((len(links.sent), size, outputs)),
+        rows=np.zeros((sets * size, columns)),
     )
     for i, agent in enumerate(agents):
         assert agent.own is not None
         messages.values[i] = agent.own.values
-        messages.rows[i, :, : agent.own.rows.shape[1]] = agent.own.rows
-        begin = int(links.start[i])
-        for e, evaluation in enumerate(agent.theirs, begin):
+        place = first_row(i, int(links.start[i]), size, symmetric)
+        messages.rows[place : place + size, : agent.own.rows.shape[1]] = agent.own.rows
+        for e, evaluation in enumerate(agent.theirs, int(links.start[i])):
             messages.answers[links.reverse[e]] = evaluation.values
             if symmetric:
-                messages.their_rows[e, :, : evaluation.rows.shape[1]] = evaluation.rows
+                place += size
+                messages.rows[place : place + size, : evaluation.rows.shape[1]] = evaluation.rows
     return messages
 
 

@@ -1,7 +1,7 @@
 """The round of :class:`~kernelswarm.agents.agent.Agent`, for all agents of a block, in compiled code over arrays.
 
-Nothing is computed otherwise than there: the same compiled functions are called with the same numbers in the same
-order, so that both ways give the same bits.
+Nothing is computed otherwise than there: the functions that the parts hand over compute with the same numbers in the
+same order, so that both ways give the same bits. The round knows no part; it calls functions by their addresses.
 
 Arrays of V nodes come first by node, arrays of E directed edges first by edge: those of node i are
 ``links.start[i] : links.start[i + 1]``, its neighbours in sorted order. Nodes of other blocks that are heard from
@@ -14,51 +14,55 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents import kernel_formulas, komp, loss_formulas
-from kernelswarm.agents.budgets import adapted
-from kernelswarm.agents.copying import copy_matrix, copy_vector
-from kernelswarm.agents.descent import solved
-from kernelswarm.agents.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES
-from kernelswarm.agents.polk import inspection_due
-from kernelswarm.protocols.coupling import mean_square_gaps, pull, total
-from kernelswarm.protocols.proximity import ascend, largest_dual
-from kernelswarm.protocols.tolerances import average
+from kernelswarm.agents.compiled import (
+    NOTHING,
+    ROOM,
+    WANTS,
+    evaluate_at,
+    gradient_at,
+    loss_derivatives_at,
+    loss_values_at,
+    step_at,
+)
+from kernelswarm.agents.copying import copy_matrix
+from kernelswarm.agents.tables import cube, line, table
+from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at
+from kernelswarm.protocols.coupling import mean_square_gaps_in, total
+from kernelswarm.protocols.first_class import NONE
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 DONE, PAUSED, LARGE_VALUES, UNSTABLE = range(4)
-"""Why rounds end; paused, some node wants room, its factor looked at, or steps in blocks."""
+"""Why rounds end; paused, some node wants room, its factor looked at, or steps that are not compiled."""
+
+EVALUATE, GRADIENT, STEP, LOSS_VALUES, LOSS_DERIVATIVES = range(5)
+"""The functions of a learner, by their addresses."""
+
+COUPLE, COUPLE_BACK, ADVANCE = range(3)
+"""The functions of a protocol."""
 
 
-class Functions(NamedTuple):
-    """The nodes' functions, as :class:`~kernelswarm.agents.expansion.Expansion` holds one."""
+class States(NamedTuple):
+    """The nodes' states, as their learners lay them out."""
 
-    points: Array  # (V, capacity, p)
-    weights: Array  # (V, capacity, C)
-    factor: Array  # (V, capacity, capacity)
-    precision: Array  # (V, capacity)
-    order: Integers  # (V,)
-    alpha: Array  # (V,) the budget's state
-    changes: Integers  # (V,)
-    inspect: Flags  # (V,) whose factor is to be looked at after the round
+    storage: Array  # (V, length)
+    counts: Integers  # (V, the most that any has)
 
 
-class Parts(NamedTuple):
-    """What the nodes' learners are made of."""
+class Kinds(NamedTuple):
+    """The different learners."""
 
-    kernel: Integers  # (V,) numbers of formulas
-    kernel_values: Array  # (V, most) their numbers
-    kernel_counts: Integers  # (V,) how many numbers each has
-    loss: Integers  # (V,)
-    threshold: Array  # (V,)
-    quadratic_curvature: Array  # (V,) l'' where it is exact, else 0
-    curvature: Array  # (V,) the bound on l''
-    gain: Array  # (V,) sup kappa(x, x); 0 where unbounded
-    regularization: Array  # (V,)
-    adaptive: Flags  # (V,)
-    rule: Array  # (V, 4) the adaptive budget's target order, gain and interval
+    of: Integers  # (V,) the kind of each node
+    functions: Integers  # (K, 5) addresses
+    tools: Integers  # (K, most) addresses that those call
+    numbers: Array  # (K, most)
+    number_counts: Integers  # (K,)
+    loss_numbers: Array  # (K, most)
+    loss_number_counts: Integers  # (K,)
+    quadratic_curvature: Array  # (K,) l'' where it is exact, else 0
+    curvature: Array  # (K,) the bound on l''
+    gain: Array  # (K,) sup kappa(x, x); 0 where unbounded
 
 
 class Links(NamedTuple):
@@ -67,10 +71,8 @@ class Links(NamedTuple):
     start: Integers  # (V + 1,)
     other: Integers  # (E,) the neighbour
     reverse: Integers  # (E,) where the answer to the neighbour goes
-    strength: Array  # (E,) the penalty or the dual variables
+    state: Array  # (k E,) the protocol's matrices (k, deg), node by node
     sent: Array  # (E + outside,) dual variables as they were sent, by the edge that they belong to
-    tolerance: Array  # (E,)
-    average: Array  # (E,) of the excess losses
 
 
 class Messages(NamedTuple):
@@ -78,8 +80,7 @@ class Messages(NamedTuple):
 
     values: Array  # (V + outside, b, C)
     answers: Array  # (E + outside, b, C)
-    rows: Array  # (V, b, capacity) kernel rows of a node's own points
-    their_rows: Array  # (E, b, capacity) kernel rows of the neighbours' points; symmetric form only, else (0, b, 0)
+    rows: Array  # (N, R) of all points that the nodes step on next, node by node: its own, then its neighbours'
 
 
 class Sums(NamedTuple):
@@ -95,242 +96,203 @@ class Sums(NamedTuple):
 class Coupling(NamedTuple):
     """The protocol."""
 
-    scale: float  # of the strengths in the gradient; 0 without communication
-    proximity: bool
+    functions: Integers  # (3,) addresses
+    tools: Integers  # addresses that those call
+    numbers: Array
+    rows: int  # k, of the matrices that hold the links' state
+    duals: int  # the row of the dual variables, -1 where there are none
+    tolerances: int  # that of the tolerances
     symmetric: bool
     implicit: bool
-    penalty: float  # consensus only
-    delta: float
-    dual_max: float
-    adaptive: bool
-    tolerance_scale: float
-    tolerance_rate: float
+    sends_duals: bool
+    compares_losses: bool
 
 
 @numba.njit(cache=True)
 def live(
-    functions: Functions,
-    parts: Parts,
+    states: States,
+    kinds: Kinds,
     links: Links,
     messages: Messages,
     sums: Sums,
     coupling: Coupling,
+    scratch: Array,  # what the steps work with
     points: Array,  # (V + outside, rounds + 2, b, p) of the samples learned from in each round
     targets: Array,  # (V, rounds + 2, b, q)
     step_sizes: Array,  # (V, rounds)
-    bounds: Array,  # (V, rounds) eps, or the step sizes where the budget adapts
     first: int,  # among these rounds
     count: int,
     lived: int,  # rounds of the whole run before
     diverged: float,
 ) -> tuple[int, int, int, float]:
     """Live through ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
-    nodes = len(functions.order)
-    size, inputs = points.shape[2], points.shape[3]
-    capacity, outputs = functions.weights.shape[1], functions.weights.shape[2]
-    most = 0
+    # Each taken out of its tuple once: that counts references.
+    storage, all_counts = states.storage, states.counts
+    kind_of, functions_of, tools_of, numbers_of = kinds.of, kinds.functions, kinds.tools, kinds.numbers
+    number_counts, loss_numbers_of, loss_number_counts = (
+        kinds.number_counts,
+        kinds.loss_numbers,
+        kinds.loss_number_counts,
+    )
+    starts, others, reverse, link_state, sent = links.start, links.other, links.reverse, links.state, links.sent
+    all_values, all_answers, all_rows = messages.values, messages.answers, messages.rows
+    rule, rule_tools, rule_numbers, kept = coupling.functions, coupling.tools, coupling.numbers, coupling.rows
+    symmetric, implicit, compares = coupling.symmetric, coupling.implicit, coupling.compares_losses
+    nodes, length, integers = len(kind_of), storage.shape[1], all_counts.shape[1]
+    rounds, size, inputs = points.shape[1], points.shape[2], points.shape[3]
+    outputs, columns, width = all_values.shape[2], all_rows.shape[1], targets.shape[3]
+    sample, answer, tool_count = size * inputs, size * outputs, tools_of.shape[1]
+    widest = 0
     for i in range(nodes):
-        most = max(most, points_taken(links, i, size, coupling.symmetric))
-    scratch = np.empty((5, capacity))
-    losses = np.empty(size)
-    joined_points = np.empty((most, inputs))
-    joined_rows = np.empty((most, capacity))
-    joined = np.empty((most, outputs))
-    rates = np.empty(most)
-    stiffness = np.empty(most)
+        widest = max(widest, starts[i + 1] - starts[i])
+    most = size * (1 + widest) if symmetric else size
+    joined_points, joined = np.empty((most, inputs)), np.empty((most, outputs))
+    unused, pulling = np.empty((size, columns)), np.empty((size, outputs))
+    rates, stiffness, losses = np.empty(most), np.empty(most), np.empty(size)
+    gaps, excess = np.empty(widest), np.empty(widest)
     for t in range(first, first + count):
-        if _pauses(functions, links, capacity, size, coupling.symmetric):
-            return PAUSED, t - first, 0, 0.0
         for i in range(nodes):
-            begin, end = links.start[i], links.start[i + 1]
-            own = messages.values[i]
-            wanted = targets[i, t]
+            taken = size * (1 + starts[i + 1] - starts[i]) if symmetric else size
+            if all_counts[i, WANTS] != NOTHING or all_counts[i, ROOM] < taken:
+                return PAUSED, t - first, 0, 0.0
+        for i in range(nodes):
+            begin, degree = starts[i], starts[i + 1] - starts[i]
+            taken = size * (1 + degree) if symmetric else size
+            kind = kind_of[i]
+            tools = line(tools_of, kind * tool_count, tool_count)
+            numbers = line(numbers_of, kind * numbers_of.shape[1], number_counts[kind])
+            loss_numbers = line(loss_numbers_of, kind * loss_numbers_of.shape[1], loss_number_counts[kind])
+            state, counts = line(storage, i * length, length), line(all_counts, i * integers, integers)
+            own = table(all_values, i * answer, size, outputs)
+            wanted = table(targets, (i * rounds + t) * size * width, size, width)
+            stepped = table(points, (i * rounds + t) * sample, size, inputs)
+            gradient = table(joined, 0, size, outputs)
             # The checks of Agent._update, in its order.
             largest = sums.largest_target[i]
-            for target in wanted.flat:
-                largest = max(largest, abs(target))
+            for k in range(size):
+                for c in range(width):
+                    largest = max(largest, abs(wanted[k, c]))
             sums.largest_target[i] = largest
-            for value in own.flat:
-                if not abs(value) <= diverged * (1.0 + largest):
-                    return LARGE_VALUES, t - first, i, 0.0
-            loss_formulas.evaluate(parts.loss[i], parts.threshold[i], own, wanted, losses)
+            for k in range(size):
+                for c in range(outputs):
+                    if not abs(own[k, c]) <= diverged * (1.0 + largest):
+                        return LARGE_VALUES, t - first, i, 0.0
+            values_of = loss_values_at(functions_of[kind, LOSS_VALUES])
+            values_of(loss_numbers, own, wanted, losses)
             loss = total(losses)
-            gradient = joined[:size]
-            loss_formulas.differentiate(parts.loss[i], parts.threshold[i], own, wanted, gradient)
+            if functions_of[kind, GRADIENT] == NONE:
+                loss_derivatives_at(functions_of[kind, LOSS_DERIVATIVES])(loss_numbers, own, wanted, gradient)
+            else:
+                gradient_at(functions_of[kind, GRADIENT])(tools, numbers, state, counts, stepped, own, wanted, gradient)
             eta = step_sizes[i, t]
             rate = eta / size
             curvature = 0.0
-            if end > begin:
-                answers = messages.answers[begin:end]
-                strength = links.strength[begin:end]
-                gradient += pull(own, answers, strength, coupling.scale)
-                curvature = coupling.scale * total(strength) if coupling.proximity else coupling.penalty * (end - begin)
-                explicit = parts.quadratic_curvature[i] + curvature
-                if not coupling.implicit and rate * parts.gain[i] * explicit >= 2.0:
+            edges = table(link_state, kept * begin, kept, degree)
+            answers = cube(all_answers, begin * answer, degree, size, outputs)
+            if degree:
+                curvature = couple_at(rule[COUPLE])(rule_numbers, edges, own, answers, pulling)
+                for k in range(size):
+                    for c in range(outputs):
+                        gradient[k, c] += pulling[k, c]
+                explicit = kinds.quadratic_curvature[kind] + curvature
+                if not implicit and rate * kinds.gain[kind] * explicit >= 2.0:
                     return UNSTABLE, t - first, i, explicit
             sums.loss[i] += loss
-            copy_matrix(points[i, t], joined_points)
-            copy_matrix(messages.rows[i], joined_rows)
-            rates[:size] = rate
-            stiffness[:size] = parts.curvature[i] + curvature
-            taken = size
-            if coupling.symmetric:
-                for e in range(begin, end):
-                    j = links.other[e]
-                    back = links.reverse[e]
-                    pulling = coupling.scale * links.sent[back] if coupling.proximity else coupling.penalty
-                    if not coupling.implicit and rate * parts.gain[i] * pulling >= 2.0:
-                        return UNSTABLE, t - first, i, pulling
-                    mine, theirs = messages.answers[back], messages.values[j]
-                    for k in range(size):
-                        for c in range(outputs):
-                            joined[taken + k, c] = pulling * (mine[k, c] - theirs[k, c])
-                    copy_matrix(points[j, t], joined_points[taken:])
-                    copy_matrix(messages.their_rows[e], joined_rows[taken:])
-                    rates[taken : taken + size] = rate
-                    stiffness[taken : taken + size] = pulling
-                    taken += size
-            _step(
-                functions,
-                parts,
-                i,
+            for k in range(taken):
+                rates[k] = rate
+            for k in range(size):
+                stiffness[k] = kinds.curvature[kind] + curvature
+            if taken > size:
+                copy_matrix(stepped, joined_points)
+                for e in range(begin, begin + degree):
+                    j, back = others[e], reverse[e]
+                    place = size * (1 + e - begin)
+                    strength = couple_back_at(rule[COUPLE_BACK])(
+                        rule_numbers,
+                        edges,
+                        e - begin,
+                        sent[back],
+                        table(all_answers, back * answer, size, outputs),
+                        table(all_values, j * answer, size, outputs),
+                        table(joined, place * outputs, size, outputs),
+                    )
+                    if not implicit and rate * kinds.gain[kind] * strength >= 2.0:
+                        return UNSTABLE, t - first, i, strength
+                    heard = table(points, (j * rounds + t) * sample, size, inputs)
+                    copy_matrix(heard, table(joined_points, place * inputs, size, inputs))
+                    for k in range(place, place + size):
+                        stiffness[k] = strength
+                stepped = table(joined_points, 0, taken, inputs)
+            place = first_row(i, begin, size, symmetric)
+            sums.compression_error[i] += step_at(functions_of[kind, STEP])(
+                tools,
+                numbers,
+                state,
+                counts,
                 scratch,
-                joined_points[:taken],
-                joined_rows[:taken],
-                joined[:taken],
-                rates[:taken],
-                stiffness[:taken],
-                coupling.implicit,
+                stepped,
+                table(all_rows, place * columns, taken, columns),
+                table(joined, 0, taken, outputs),
+                line(rates, 0, taken),
+                line(stiffness, 0, taken),
+                implicit,
                 eta,
-                bounds[i, t],
-                sums.compression_error,
             )
-            if end > begin:
-                _advance_links(
-                    links, sums, coupling, parts, i, begin, end, own, wanted, loss, eta, lived + t - first + 1, messages
+            if not degree:
+                continue
+            mean_square_gaps_in(own, answers, gaps)
+            if compares:
+                for e in range(degree):
+                    values_of(loss_numbers, table(answers, e * answer, size, outputs), wanted, losses)
+                    excess[e] = (total(losses) - loss) / size
+            if rule[ADVANCE] != NONE:
+                advance_at(rule[ADVANCE])(
+                    rule_tools,
+                    rule_numbers,
+                    edges,
+                    line(gaps, 0, degree),
+                    line(excess, 0, degree if compares else 0),
+                    eta,
+                    kinds.curvature[kind],
+                    size,
+                    lived + t - first + 1,
                 )
+            for e in range(degree):
+                sums.gaps[begin + e] += gaps[e]
+                if coupling.duals >= 0:
+                    sums.violation[begin + e] += gaps[e] - edges[coupling.tolerances, e]
         for i in range(nodes):
-            order = functions.order[i]
-            dictionary = functions.points[i, :order]
-            number, values = parts.kernel[i], parts.kernel_values[i, : parts.kernel_counts[i]]
-            rows = messages.rows[i]
-            kernel_formulas.cross(number, values, points[i, t + 1], dictionary, rows)
-            komp.combine(rows, functions.weights[i], order, messages.values[i])
-            for e in range(links.start[i], links.start[i + 1]):
-                rows = messages.their_rows[e] if coupling.symmetric else joined_rows[:size]
-                theirs = points[links.other[e], t + 1]
-                kernel_formulas.cross(number, values, theirs, dictionary, rows)
-                komp.combine(rows, functions.weights[i], order, messages.answers[links.reverse[e]])
-        if coupling.proximity and coupling.symmetric:
-            copy_vector(links.strength, links.sent)
+            kind, begin = kind_of[i], starts[i]
+            evaluate = evaluate_at(functions_of[kind, EVALUATE])
+            tools = line(tools_of, kind * tool_count, tool_count)
+            numbers = line(numbers_of, kind * numbers_of.shape[1], number_counts[kind])
+            state, counts = line(storage, i * length, length), line(all_counts, i * integers, integers)
+            place = first_row(i, begin, size, symmetric)
+            rows = table(all_rows, place * columns, size, columns)
+            fresh = table(points, (i * rounds + t + 1) * sample, size, inputs)
+            evaluate(tools, numbers, state, counts, fresh, rows, table(all_values, i * answer, size, outputs))
+            for e in range(begin, starts[i + 1]):
+                place += size
+                rows = table(all_rows, place * columns, size, columns) if symmetric else table(unused, 0, size, columns)
+                fresh = table(points, (others[e] * rounds + t + 1) * sample, size, inputs)
+                said = table(all_answers, reverse[e] * answer, size, outputs)
+                evaluate(tools, numbers, state, counts, fresh, rows, said)
+        if coupling.sends_duals:
+            send_duals(links, coupling)
     return DONE, count, 0, 0.0
 
 
 @numba.njit(cache=True)
-def points_taken(links: Links, i: int, size: int, symmetric: bool) -> int:
-    """Return the number of points in a step of node i: its own, and its neighbours' in the symmetric form."""
-    return size * (1 + links.start[i + 1] - links.start[i]) if symmetric else size
+def send_duals(links: Links, coupling: Coupling) -> None:
+    """Copy the dual variables to where neighbours hear them."""
+    for i in range(len(links.start) - 1):
+        begin, degree = links.start[i], links.start[i + 1] - links.start[i]
+        edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
+        for e in range(degree):
+            links.sent[begin + e] = edges[coupling.duals, e]
 
 
 @numba.njit(cache=True)
-def _pauses(functions: Functions, links: Links, capacity: int, size: int, symmetric: bool) -> bool:
-    for i in range(len(functions.order)):
-        taken = points_taken(links, i, size, symmetric)
-        if functions.inspect[i] or functions.order[i] + taken > capacity:
-            return True
-        if taken >= BLOCKED_FROM_SAMPLES and functions.order[i] >= BLOCKED_FROM_ORDER:
-            return True
-    return False
-
-
-@numba.njit(cache=True)
-def _step(
-    functions: Functions,
-    parts: Parts,
-    i: int,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    eta: float,
-    bound: float,
-    errors: Array,
-) -> None:
-    """Take node i's step and compress, as :meth:`~kernelswarm.agents.polk.Polk.step` does."""
-    taken, outputs = gradients.shape
-    number, values = parts.kernel[i], parts.kernel_values[i, : parts.kernel_counts[i]]
-    gram = np.empty((taken, taken))
-    kernel_formulas.among(number, values, points, gram)
-    if implicit:
-        copy_matrix(solved(gram, gradients, rates, stiffness), gradients)
-    else:
-        for k in range(taken):
-            for c in range(outputs):
-                gradients[k, c] *= -rates[k]
-    adaptive = parts.adaptive[i]
-    order, error, changes = komp.project_in(
-        scratch,
-        functions.points[i],
-        functions.weights[i],
-        functions.factor[i],
-        functions.precision[i],
-        functions.order[i],
-        points,
-        gradients,
-        rows,
-        gram,
-        1.0 - eta * parts.regularization[i],
-        functions.alpha[i] * eta if adaptive else bound,
-        np.inf if number == kernel_formulas.POLYNOMIAL else komp.DEPENDENT,
-    )
-    functions.order[i] = order
-    errors[i] += error
-    functions.changes[i] += changes
-    if adaptive:
-        target, gain, smallest, largest = parts.rule[i, 0], parts.rule[i, 1], parts.rule[i, 2], parts.rule[i, 3]
-        functions.alpha[i] = adapted(functions.alpha[i], order, target, gain, smallest, largest)
-    if functions.changes[i] >= inspection_due(order):
-        functions.inspect[i] = True
-
-
-@numba.njit(cache=True)
-def _advance_links(
-    links: Links,
-    sums: Sums,
-    coupling: Coupling,
-    parts: Parts,
-    i: int,
-    begin: int,
-    end: int,
-    own: Array,
-    targets: Array,
-    loss: float,
-    eta: float,
-    round: int,
-    messages: Messages,
-) -> None:
-    """Add up the constraint values of node i's edges, and take their dual step."""
-    answers = messages.answers[begin:end]
-    gaps = mean_square_gaps(own, answers)
-    sums.gaps[begin:end] += gaps
-    if not coupling.proximity:
-        return
-    tolerances = links.tolerance[begin:end]
-    bound = coupling.dual_max
-    if coupling.adaptive:
-        bound = min(bound, largest_dual(eta, len(targets), end - begin))
-        losses = np.empty(len(targets))
-        excess = np.empty(end - begin)
-        for e in range(end - begin):
-            loss_formulas.evaluate(parts.loss[i], parts.threshold[i], answers[e], targets, losses)
-            excess[e] = (total(losses) - loss) / len(targets)
-        beta = min(1.0, max(coupling.tolerance_rate, 2.0 / (round + 1)))
-        values, averages = average(links.average[begin:end], excess, parts.curvature[i], beta, coupling.tolerance_scale)
-        tolerances[:] = values
-        links.average[begin:end] = averages
-    decay = max(0.0, 1.0 - coupling.delta * eta * eta)
-    links.strength[begin:end] = ascend(links.strength[begin:end], gaps, tolerances, decay, eta, bound)
-    sums.violation[begin:end] += gaps - tolerances
+def first_row(node: int, edges: int, size: int, symmetric: bool) -> int:
+    """Return where the rows of the points that a node steps on begin; ``edges`` are those of the nodes before it."""
+    return size * (node + edges) if symmetric else size * node

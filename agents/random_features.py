@@ -9,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from kernelswarm.agents.copying import copy_matrix
+from kernelswarm.agents.feature_steps import CompiledFeatures
 from kernelswarm.agents.kernel_formulas import NARROW
 from kernelswarm.agents.kernels import Gaussian, Kernel, Laplacian, Matern
 from kernelswarm.agents.linear_in_features import FeatureState, LinearInFeatures, combine
+from kernelswarm.agents.tables import line, table
 
 Array = npt.NDArray[np.float64]
 
@@ -58,7 +61,8 @@ class CosineFunction:
 
     def features(self, points: Array) -> Array:
         """Compute ``sqrt(2 / L) cos(w_l . x_n + b_l)`` at ``points`` (n, p): (n, L)."""
-        features: Array = _cosines(points, self.frequencies, self.phases)
+        features = np.empty((len(points), len(self.phases)))
+        _fill(points, self.frequencies, self.phases, features)
         return features
 
     def values(self, points: Array) -> Array:
@@ -146,6 +150,15 @@ class RandomFeatures(LinearInFeatures):
         """Rebuild a function from its saved arrays."""
         return CosineFunction(arrays["frequencies"], arrays["phases"], arrays["weights"])
 
+    @property
+    def compiled(self) -> CompiledFeatures:
+        """What the learner hands over to compiled rounds."""
+        return CompiledFeatures(
+            self,
+            _cosines,
+            lambda state: np.concatenate([state.function.phases, state.function.frequencies.reshape(-1)]),
+        )
+
 
 @lru_cache(maxsize=16)
 def _draw(kernel: ShiftInvariant, count: int, seed: int, inputs: int) -> tuple[Array, Array]:
@@ -179,13 +192,22 @@ _TURNS = 0.5 / math.pi
 
 
 @njit(cache=True)
-def _cosines(points: Array, frequencies: Array, phases: Array) -> Array:
-    n, count, inputs = points.shape[0], frequencies.shape[0], points.shape[1]
+def _cosines(numbers: Array, points: Array, rows: Array) -> None:
+    """Fill the rows with the features whose numbers are the phases and, behind them, the frequencies."""
+    inputs = points.shape[1]
+    count = len(numbers) // (1 + inputs)
+    _fill(points, table(numbers, count, count, inputs), line(numbers, 0, count), rows)
+
+
+@njit(cache=True)
+def _fill(points: Array, frequencies: Array, phases: Array, rows: Array) -> None:
+    count, inputs = frequencies.shape
     scale = math.sqrt(2.0 / count)
     wide = inputs > NARROW
-    features: Array = np.dot(points, frequencies.T) if wide else np.empty((n, count))
-    for i in range(n):
-        row = features[i]
+    if wide:
+        copy_matrix(np.dot(points, frequencies.T), rows)
+    for i in range(points.shape[0]):
+        row = rows[i]
         for j in range(count):
             angle = phases[j]
             if wide:
@@ -202,4 +224,3 @@ def _cosines(points: Array, frequencies: Array, phases: Array) -> Array:
             q = r * r
             high = _S5 + q * (_S6 + q * (_S7 + q * (_S8 + q * (_S9 + q * _S10))))
             row[j] = scale * r * (_S0 + q * (_S1 + q * (_S2 + q * (_S3 + q * (_S4 + q * high)))))
-    return features

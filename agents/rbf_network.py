@@ -10,7 +10,7 @@ import numpy.typing as npt
 from kernelswarm.agents.compositional import Center, Composition, Tracking, check_pairs
 from kernelswarm.agents.descent import share
 from kernelswarm.agents.dispersions import CentralMoments, Dispersion
-from kernelswarm.agents.expansion import Expansion
+from kernelswarm.agents.kernel_sum import KernelSum
 from kernelswarm.agents.kernels import Gaussian, Kernel
 from kernelswarm.agents.learner import Evaluation, Info
 from kernelswarm.agents.linear_in_features import FeatureState, LinearInFeatures, combine
@@ -21,7 +21,7 @@ Array = npt.NDArray[np.float64]
 MOST_CENTERS = 100_000
 
 
-class NetworkFunction(Expansion):
+class NetworkFunction(KernelSum):
     """The kernel expansion ``f(x) = sum_m W[m] kappa(c_m, x)`` over centers that stay as they are.
 
     Parameters

@@ -2,9 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
 
 from kernelswarm.agents.sample import Sample
+
+Array = npt.NDArray[np.float64]
 
 
 class Schedule(Protocol):
@@ -18,6 +23,22 @@ class Schedule(Protocol):
     def largest(self) -> float:
         """The largest step size of the schedule; the stability rules are checked at it."""
         ...
+
+
+@runtime_checkable
+class Foreseen(Protocol):
+    """A schedule that gives many step sizes at once; they must be those of ``at``."""
+
+    def over(self, first: int, steps: int) -> Array:
+        """Return eta_t of steps ``first`` to ``first + steps - 1``, (steps,)."""
+        ...
+
+
+def step_sizes(schedule: Schedule, first: int, steps: int) -> Array:
+    """Return the step sizes of some steps from ``first`` on, (steps,)."""
+    if isinstance(schedule, Foreseen) and "over" in vars(type(schedule)):
+        return schedule.over(first, steps)
+    return np.array([schedule.at(step) for step in range(first, first + steps)], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -39,6 +60,10 @@ class Constant:
     def at(self, step: int) -> float:
         """Return eta, whatever the step."""
         return self.value
+
+    def over(self, first: int, steps: int) -> Array:
+        """Return eta, for each step."""
+        return np.full(steps, float(self.value))
 
     @property
     def largest(self) -> float:
@@ -73,6 +98,11 @@ class Diminishing:
         """Return ``initial / (1 + step / offset)``."""
         return self.initial / (1.0 + step / self.offset)
 
+    def over(self, first: int, steps: int) -> Array:
+        """Return ``initial / (1 + step / offset)`` for each step."""
+        found: Array = self.initial / (1.0 + np.arange(first, first + steps) / self.offset)
+        return found
+
     @property
     def largest(self) -> float:
         """The first step size."""
@@ -103,6 +133,10 @@ class Horizon:
     def at(self, step: int) -> float:
         """Return ``scale / sqrt(horizon)``, whatever the step."""
         return self.largest
+
+    def over(self, first: int, steps: int) -> Array:
+        """Return ``scale / sqrt(horizon)``, for each step."""
+        return np.full(steps, self.largest)
 
     @property
     def largest(self) -> float:

@@ -80,7 +80,7 @@ def products(point: Array, points: Array, factor: Array, numbers: Array, repeats
     total = 0.0
     for _ in range(repeats):
         for _ in range(3):
-            kernel_formulas.cross(kernel_formulas.GAUSSIAN, numbers, point, points, row)
+            kernel_formulas.gaussian(numbers, point, points, row)
         np.dot(factor, row[0], image)
         total += image[0]
     return total

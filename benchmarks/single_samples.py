@@ -22,13 +22,15 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents import kernel_formulas, komp, loss_formulas, passes
+from kernelswarm.agents import kernel_formulas, komp, passes
 from kernelswarm.agents.budgets import Epsilon
+from kernelswarm.agents.compiled import LOSS_DERIVATIVES, loss_derivatives_at
 from kernelswarm.agents.kernels import Gaussian
 from kernelswarm.agents.lanes import dot
-from kernelswarm.agents.losses import Logistic, Loss, MulticlassLogistic
+from kernelswarm.agents.losses import Logistic, MulticlassLogistic
 from kernelswarm.agents.polk import Polk, PolkState
 from kernelswarm.agents.schedules import Constant
+from kernelswarm.protocols.first_class import address
 
 Array = npt.NDArray[np.float64]
 
@@ -52,8 +54,8 @@ def inverse_steps(
     order: int,
     points: Array,
     targets: Array,
-    kernel: tuple[int, Array],
-    loss: tuple[int, float],
+    numbers: Array,  # the kernel's
+    loss: int,  # the address of its derivatives
     shrink: float,
     rate: float,
     epsilon: float,
@@ -64,14 +66,13 @@ def inverse_steps(
     capacity = len(dictionary)
     projection = np.empty(capacity)
     values, slopes = np.empty((1, outputs)), np.empty((1, outputs))
-    number, numbers = kernel
-    loss_number, threshold = loss
+    differentiate, nothing = loss_derivatives_at(loss), np.empty(0)
     for n in range(len(points)):
         rows = np.empty((1, order))
-        kernel_formulas.cross(number, numbers, points[n : n + 1], dictionary[:order], rows)
+        kernel_formulas.gaussian(numbers, points[n : n + 1], dictionary[:order], rows)
         row = rows[0]
         komp.combine(rows, weights, order, values)
-        loss_formulas.differentiate(loss_number, threshold, values, targets[n : n + 1], slopes)
+        differentiate(nothing, values, targets[n : n + 1], slopes)
         new = slopes[0]
         for c in range(outputs):
             new[c] *= -rate
@@ -146,14 +147,13 @@ def inverse_steps(
 
 
 @numba.njit(cache=True)
-def least_steps(dictionary: Array, inverse: Array, points: Array, kernel: tuple[int, Array]) -> float:
+def least_steps(dictionary: Array, inverse: Array, points: Array, numbers: Array) -> float:
     """Compute only the kernel row of each sample and its product with an M x M matrix."""
     total = 0.0
     product = np.empty(len(dictionary))
     rows = np.empty((1, len(dictionary)))
-    number, numbers = kernel
     for n in range(len(points)):
-        kernel_formulas.cross(number, numbers, points[n : n + 1], dictionary, rows)
+        kernel_formulas.gaussian(numbers, points[n : n + 1], dictionary, rows)
         np.dot(inverse, rows[0], product)
         total += product[0]
     return total
@@ -181,7 +181,7 @@ def seconds(make: Callable[[], Callable[[], object]]) -> float:
 def measure(outputs: int, bandwidth: float, epsilon: float, before: int) -> str:
     """Time one setting; returns its line of the table."""
     generator = np.random.default_rng(0)
-    loss: Loss = MulticlassLogistic() if outputs > 1 else Logistic()
+    loss: MulticlassLogistic | Logistic = MulticlassLogistic() if outputs > 1 else Logistic()
     kernel = Gaussian(bandwidth)
     learner = Polk(loss=loss, kernel=kernel, step_size=Constant(STEP_SIZE), budget=Epsilon(epsilon))
     state: PolkState = learner.init(2, outputs)
@@ -205,7 +205,8 @@ def measure(outputs: int, bandwidth: float, epsilon: float, before: int) -> str:
 
         def call() -> None:
             nonlocal lost
-            settings = (kernel.formula, loss.formula, shrink, STEP_SIZE, epsilon, lazy)
+            slopes = address(loss.compiled.derivatives, LOSS_DERIVATIVES)
+            settings = (kernel.compiled.numbers, slopes, shrink, STEP_SIZE, epsilon, lazy)
             found = inverse_steps(dictionary, weights, matrix, order, *fresh, *settings)
             kept = dictionary[:found]
             lost = float(np.abs(matrix[:found, :found] @ kernel.cross(kept, kept) - np.eye(found)).max())
@@ -216,7 +217,9 @@ def measure(outputs: int, bandwidth: float, epsilon: float, before: int) -> str:
         "polk": seconds(polk),
         "inverse": seconds(lambda: closed_form(False)),
         "lazy": seconds(lambda: closed_form(True)),
-        "least": seconds(lambda: lambda: least_steps(state.function.points, inverse, fresh[0], kernel.formula)),
+        "least": seconds(
+            lambda: lambda: least_steps(state.function.points, inverse, fresh[0], kernel.compiled.numbers)
+        ),
     }
     count = len(fresh[0])
     told = copy.deepcopy(state)

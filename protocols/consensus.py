@@ -3,11 +3,13 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.compiled import CompiledRule
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Step
-from kernelswarm.protocols.coupling import pull
+from kernelswarm.protocols.coupling import pull, pull_in, push_back
 
 Array = npt.NDArray[np.float64]
 
@@ -75,3 +77,30 @@ class Consensus:
     def record(self, links: Array, degree: int) -> LinkRecord:
         """Return NaN for every edge: a penalty has neither tolerance nor dual variable."""
         return LinkRecord(np.full(degree, np.nan), np.full(degree, np.nan))
+
+    @property
+    def compiled(self) -> CompiledRule:
+        """What the protocol hands over to compiled rounds: an edge keeps its strength."""
+        return CompiledRule(
+            couple=_couple,
+            couple_back=_couple_back,
+            advance=None,
+            numbers=np.array([self.penalty]),
+            tools=(),
+            pack=lambda links: links[np.newaxis],
+            unpack=lambda links, matrix: links,
+        )
+
+
+@numba.njit(cache=True)
+def _couple(numbers: Array, links: Array, own: Array, answers: Array, gradient: Array) -> float:
+    pull_in(own, answers, links[0], 1.0, gradient)
+    return float(numbers[0] * links.shape[1])
+
+
+@numba.njit(cache=True)
+def _couple_back(
+    numbers: Array, links: Array, neighbor: int, dual: float, mine: Array, theirs: Array, gradient: Array
+) -> float:
+    push_back(numbers[0], mine, theirs, gradient)
+    return float(numbers[0])

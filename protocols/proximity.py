@@ -7,8 +7,10 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.compiled import NEXT_TOLERANCES, CompiledRule, handed_over, next_tolerances_at
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Step
-from kernelswarm.protocols.coupling import pull, total
+from kernelswarm.protocols.coupling import pull, pull_in, push_back, total
+from kernelswarm.protocols.first_class import Integers, address
 from kernelswarm.protocols.tolerances import Adaptive, Constant, Tolerance, ToleranceState
 
 Array = npt.NDArray[np.float64]
@@ -116,7 +118,8 @@ class Proximity:
             tolerances = self.gamma.next(tolerances, excess, links.curvature, round)
             bound = min(bound, largest_dual(eta, links.batch_size, len(gaps)))
         decay = max(0.0, 1.0 - self.delta * eta * eta)
-        duals = ascend(links.duals, gaps, tolerances.values, decay, eta, bound)
+        duals = links.duals.copy()
+        ascend(duals, gaps, tolerances.values, decay, eta, bound)
         return links._replace(duals=duals, tolerances=tolerances)
 
     def duals(self, links: ProximityState) -> Array:
@@ -127,14 +130,78 @@ class Proximity:
         """Return tolerances and dual variables."""
         return LinkRecord(links.tolerances.values, links.duals)
 
+    @property
+    def compiled(self) -> CompiledRule:
+        """What the protocol hands over to compiled rounds: an edge keeps dual variable, tolerance and average.
+
+        Raises
+        ------
+        NotCompiledError
+            When the tolerances adapt, and have not handed over how.
+        """
+        tolerance = handed_over(self.gamma, "tolerance") if self.gamma.adapts else None
+        own = np.array([self.delta, self.dual_max])
+        return CompiledRule(
+            couple=_couple,
+            couple_back=_couple_back,
+            advance=_advance,
+            numbers=own if tolerance is None else np.concatenate([own, tolerance.numbers]),
+            tools=() if tolerance is None else (address(tolerance.next, NEXT_TOLERANCES),),
+            pack=_pack,
+            unpack=_unpack,
+            duals=0,
+            tolerances=1,
+        )
+
+
+def _pack(links: ProximityState) -> Array:
+    values, averages = links.tolerances
+    return np.stack([links.duals, values, averages if len(averages) else np.zeros(len(values))])
+
+
+def _unpack(links: ProximityState, matrix: Array) -> ProximityState:
+    averages = matrix[2, : len(links.tolerances.averages)].copy()
+    return links._replace(duals=matrix[0].copy(), tolerances=ToleranceState(matrix[1].copy(), averages))
+
 
 @numba.njit(cache=True)
-def ascend(duals: Array, gaps: Array, tolerances: Array, decay: float, eta: float, bound: float) -> Array:
-    """Compute ``min(bound, max(0, decay mu + eta (h - gamma)))`` for each edge."""
-    ascended = np.empty_like(duals)
+def _couple(numbers: Array, links: Array, own: Array, answers: Array, gradient: Array) -> float:
+    pull_in(own, answers, links[0], 2.0, gradient)
+    return float(2.0 * total(links[0]))
+
+
+@numba.njit(cache=True)
+def _couple_back(
+    numbers: Array, links: Array, neighbor: int, dual: float, mine: Array, theirs: Array, gradient: Array
+) -> float:
+    push_back(2.0 * dual, mine, theirs, gradient)
+    return 2.0 * dual
+
+
+@numba.njit(cache=True)
+def _advance(
+    tools: Integers,
+    numbers: Array,
+    links: Array,
+    gaps: Array,
+    excess: Array,
+    eta: float,
+    curvature: float,
+    batch_size: int,
+    round: int,
+) -> None:
+    delta, bound = numbers[0], numbers[1]
+    if len(excess):
+        next_tolerances_at(tools[0])(numbers[2:], excess, curvature, round, links[1], links[2])
+        bound = min(bound, largest_dual(eta, batch_size, len(gaps)))
+    ascend(links[0], gaps, links[1], max(0.0, 1.0 - delta * eta * eta), eta, bound)
+
+
+@numba.njit(cache=True)
+def ascend(duals: Array, gaps: Array, tolerances: Array, decay: float, eta: float, bound: float) -> None:
+    """Put ``min(bound, max(0, decay mu + eta (h - gamma)))`` in the place of mu for each edge."""
     for j in range(len(duals)):
-        ascended[j] = min(max(decay * duals[j] + eta * (gaps[j] - tolerances[j]), 0.0), bound)
-    return ascended
+        duals[j] = min(max(decay * duals[j] + eta * (gaps[j] - tolerances[j]), 0.0), bound)
 
 
 @numba.njit(cache=True)

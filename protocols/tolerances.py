@@ -1,16 +1,20 @@
 """Tolerances gamma_ij of the proximity constraints: how far apart two neighbours may stay, per directed edge.
 
-A tolerance gives a node's first values, (deg,), and, if it adapts, the next ones from the excess losses.
+A tolerance gives a node's first values, (deg,), and, if it adapts, the next ones from the excess losses. One that
+adapts and has ``compiled -> CompiledTolerance`` besides takes part in compiled rounds.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, NamedTuple, Protocol
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.compiled import NEXT_TOLERANCES, CompiledTolerance
 from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.first_class import sole
 
 Array = npt.NDArray[np.float64]
 
@@ -205,22 +209,31 @@ class Adaptive:
 
     def next(self, state: ToleranceState, excess: Array, curvature: float, round: int) -> ToleranceState:
         """Return the tolerances after averaging ``excess`` in."""
-        beta = min(1.0, max(self.rate, 2.0 / (round + 1)))
-        return ToleranceState(*average(state.averages, excess, curvature, beta, self.scale))
+        values, averages = np.empty(len(excess)), state.averages.copy()
+        sole(_average, NEXT_TOLERANCES)(self._numbers, excess, curvature, round, values, averages)
+        return ToleranceState(values, averages)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        return np.array([self.scale, self.rate])
+
+    @property
+    def compiled(self) -> CompiledTolerance:
+        """What the tolerance hands over to compiled rounds."""
+        return CompiledTolerance(_average, self._numbers)
 
 
 @numba.njit(cache=True)
-def average(averages: Array, excess: Array, curvature: float, beta: float, scale: float) -> tuple[Array, Array]:
-    """Average the excess in; returns the tolerances, squared distances, and the averages m."""
-    values = np.empty_like(averages)
-    averaged = np.empty_like(averages)
+def _average(numbers: Array, excess: Array, curvature: float, round: int, tolerances: Array, averages: Array) -> None:
+    """Average the excess in: changes the tolerances, squared distances, and the averages m."""
+    scale, rate = numbers[0], numbers[1]
+    beta = min(1.0, max(rate, 2.0 / (round + 1)))
     for j in range(len(averages)):
         # l(f + d) - l(f) is l''/2 d^2 on average, and without a curvature at most |d|.
         now = excess[j] * (2.0 / curvature) if curvature > 0.0 else excess[j]
-        averaged[j] = averages[j] + beta * (now - averages[j])
-        mean = max(averaged[j], 0.0)
-        values[j] = scale * mean if curvature > 0.0 else scale * (mean * mean)
-    return values, averaged
+        averages[j] = averages[j] + beta * (now - averages[j])
+        mean = max(averages[j], 0.0)
+        tolerances[j] = scale * mean if curvature > 0.0 else scale * (mean * mean)
 
 
 def _fixed(values: Array) -> ToleranceState:

@@ -1,7 +1,9 @@
 """A pass in compiled code gives the bits of single steps; what it cannot do is left to them."""
 
+import copy
 import math
 import os
+import pickle
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -22,7 +24,8 @@ from kernelswarm.agents.losses import (
     MulticlassLogistic,
     Squared,
 )
-from kernelswarm.agents.polk import INSPECT_EVERY, Polk
+from kernelswarm.agents.polk import Polk
+from kernelswarm.agents.polk_steps import INSPECT_EVERY
 from kernelswarm.agents.schedules import Constant, Diminishing
 
 LOSSES = [Squared(), Absolute(), Huber(0.4), Logistic(), Hinge(), MulticlassLogistic(), MulticlassHinge()]
@@ -133,6 +136,24 @@ def test_a_kernel_of_ones_own_is_learned_with_step_by_step():
     state = learner.init(2, outputs)
     passes.learn(learner, state, points, targets)
     assert_equal(state, single_steps(learner, points, targets, outputs))
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda state: pickle.loads(pickle.dumps(state))], ids=["copy", "pickle"]
+)
+def test_a_copy_of_a_state_goes_on_by_itself(copied):
+    points, targets, outputs = data(Squared(), 300)
+    learner = Polk(Squared(), Gaussian(0.4), Constant(0.2), 1e-4, 1, Epsilon(0.05))
+    state = learner.init(2, outputs)
+    passes.learn(learner, state, points[:100], targets[:100])
+    other = copied(state)
+    held = state.function.weights.copy()
+    for n in (100, 101):  # single steps, then a compiled pass
+        own = learner.evaluate(other, points[n : n + 1])
+        learner.step(other, [own], [learner.gradient(other, own, targets[n : n + 1])])
+    passes.learn(learner, other, points[102:], targets[102:])
+    np.testing.assert_array_equal(state.function.weights, held)
+    assert_equal(other, single_steps(learner, points, targets, outputs))
 
 
 def test_divergence_stops_before_the_step():

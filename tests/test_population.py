@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents import population
+from kernelswarm.agents import polk_steps
 from kernelswarm.agents.agent import DivergenceError
 from kernelswarm.agents.kernels import Gaussian
 from kernelswarm.agents.population import Ahead, obstacle
@@ -197,8 +197,8 @@ def test_data_that_ends_at_different_times_ends_in_single_agents(tmp_path, block
 
 
 def test_steps_that_go_in_blocks_end_in_single_agents(monkeypatch):
-    monkeypatch.setattr(population, "BLOCKED_FROM_SAMPLES", 1)
-    monkeypatch.setattr(population, "BLOCKED_FROM_ORDER", 5)
+    monkeypatch.setattr(polk_steps, "BLOCKED_FROM_SAMPLES", 1)
+    monkeypatch.setattr(polk_steps, "BLOCKED_FROM_ORDER", 5)
     description = experiment(PROTOCOLS["consensus"])
     arrays, single = engines(description)
     arrays.run(200)

@@ -1,0 +1,167 @@
+"""What kernels, losses, budgets and learners hand over to compiled rounds: functions with these signatures, and their
+numbers.
+
+A learner's state lies in a vector of numbers and one of integers, ``storage`` and ``counts``, that it lays out itself.
+The first two integers are read by whoever runs the steps: the points for which there is room, and what the learner asks
+for before its next step.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+from kernelswarm.protocols.first_class import (
+    COUNTS_OUT,
+    MATRIX,
+    MATRIX_OUT,
+    NUMBERS,
+    TOOLS,
+    VECTOR_OUT,
+    Compiled,
+    Integers,
+    at,
+)
+
+Array = npt.NDArray[np.float64]
+
+KERNEL = types.void(NUMBERS, MATRIX, MATRIX, MATRIX_OUT)
+"""``cross(numbers, points (n, p), centers (m, p), values (n, m or more))`` fills the first m columns."""
+
+LOSS_VALUES = types.void(NUMBERS, MATRIX, MATRIX, VECTOR_OUT)
+"""``values(numbers, predictions (n, C), targets (n, q), values (n,))``."""
+
+LOSS_DERIVATIVES = types.void(NUMBERS, MATRIX, MATRIX, MATRIX_OUT)
+"""``derivatives(numbers, predictions (n, C), targets (n, q), slopes (n, C))``."""
+
+BOUND = types.float64(NUMBERS, types.float64, types.float64, types.int64)
+"""``bound(numbers, step_size, state, batch_size) -> eps``."""
+
+NEXT_BUDGET = types.float64(NUMBERS, types.float64, types.int64)
+"""``next(numbers, state, order) -> state``."""
+
+EVALUATE = types.void(TOOLS, NUMBERS, VECTOR_OUT, COUNTS_OUT, MATRIX, MATRIX_OUT, MATRIX_OUT)
+"""``evaluate(tools, numbers, storage, counts, points (n, p), rows (n, R), values (n, C))`` fills the last two."""
+
+GRADIENT = types.void(TOOLS, NUMBERS, VECTOR_OUT, COUNTS_OUT, MATRIX, MATRIX, MATRIX, MATRIX_OUT)
+"""``gradient(tools, numbers, storage, counts, points (n, p), values (n, C), targets (n, q), gradient (n, C))``."""
+
+STEP = types.float64(
+    TOOLS,
+    NUMBERS,
+    VECTOR_OUT,
+    COUNTS_OUT,
+    VECTOR_OUT,
+    MATRIX,
+    MATRIX,
+    MATRIX_OUT,
+    NUMBERS,
+    NUMBERS,
+    types.boolean,
+    types.float64,
+)
+"""``step(tools, numbers, storage, counts, scratch, points (N, p), rows (N, R), gradients (N, C), rates (N,), stiffness
+(N,), implicit, eta) -> compression error``; the gradients may be written to."""
+
+kernel_at, loss_values_at, loss_derivatives_at = at(KERNEL), at(LOSS_VALUES), at(LOSS_DERIVATIVES)
+bound_at, next_budget_at = at(BOUND), at(NEXT_BUDGET)
+evaluate_at, gradient_at, step_at = at(EVALUATE), at(GRADIENT), at(STEP)
+
+ROOM, WANTS = 0, 1
+"""Among a state's integers: the points that it has room for, and what it wants before the next step."""
+
+NOTHING, LOOK, SINGLE_STEPS = range(3)
+"""What it may want: nothing, its ``attend``, or steps that are not compiled."""
+
+ALWAYS = 2**62
+"""The room of a state that does not grow."""
+
+
+class CompiledKernel(NamedTuple):
+    """A kernel for compiled steps."""
+
+    cross: Compiled  # KERNEL
+    numbers: Array
+    unit: bool = False
+    """Whether kappa(x, x) = 1 for all x."""
+
+
+class CompiledLoss(NamedTuple):
+    """A loss for compiled rounds."""
+
+    values: Compiled  # LOSS_VALUES
+    derivatives: Compiled  # LOSS_DERIVATIVES
+    numbers: Array
+
+
+class CompiledBudget(NamedTuple):
+    """A budget for compiled steps."""
+
+    bound: Compiled  # BOUND
+    next: Compiled  # NEXT_BUDGET
+    numbers: Array
+
+
+class CompiledLearner(Protocol):
+    """A learner for compiled rounds, with the layout of its states.
+
+    ``capacity`` is the number of dictionary points for which there is room, and means nothing to a learner whose states
+    do not grow.
+    """
+
+    @property
+    def evaluate(self) -> Compiled:
+        """The function with the signature EVALUATE."""
+
+    @property
+    def gradient(self) -> Compiled | None:
+        """The function with the signature GRADIENT; None where the loss's derivatives are the gradient."""
+
+    @property
+    def step(self) -> Compiled:
+        """The function with the signature STEP."""
+
+    @property
+    def tools(self) -> Sequence[int]:
+        """Addresses of functions that these call."""
+
+    def numbers(self, state: Any) -> Array:
+        """Return the learner's own numbers, (n,), the same for all of its states."""
+
+    def columns(self, state: Any, capacity: int) -> int:
+        """Return R, the columns of what ``evaluate`` keeps for the step."""
+
+    def length(self, state: Any, capacity: int) -> int:
+        """Return the numbers of a state."""
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers that a step on so many points works with."""
+
+    def steps(self, state: Any) -> int:
+        """Return the number of steps that a state has taken."""
+
+    def step_sizes(self, first: int, steps: int) -> Array:
+        """Return eta of some steps from ``first`` on, (steps,)."""
+
+    def order(self, state: Any) -> int:
+        """Return the dictionary points of a state; 0 where states do not grow."""
+
+    def reserve(self, state: Any, points: int) -> int:
+        """Make room for so many more points; returns the capacity."""
+
+    def storage(self, state: Any) -> Array:
+        """Return the state's numbers where they are, in a vector that it goes on living in."""
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        """Have the state live in another vector, of ``length(capacity)``."""
+
+    def counts(self, state: Any, capacity: int, points: int) -> Integers:
+        """Return the state's integers, for steps on so many points."""
+
+    def settle(self, state: Any, counts: Integers, steps: int) -> None:
+        """Bring a state up to date after compiled steps in its storage."""
+
+    def attend(self, state: Any) -> None:
+        """Do what the state wants, after :meth:`settle`."""

@@ -1,0 +1,72 @@
+"""Parts of contiguous arrays as arrays of their own, without a copy, in compiled code.
+
+`reshape` and slices ask at every call whether what they are asked for fits, and count the references to the array's
+memory, in sum as much as a short row of arithmetic costs. These do neither: the part must lie in the array, and the
+array must live as long as the part.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba.core import config, types
+from numba.extending import intrinsic
+from numba.np import arrayobj
+
+Array = npt.NDArray[np.float64]
+AnyArray = npt.NDArray[Any]
+
+_arrays: Any = arrayobj
+
+
+def _view(array: Any, sizes: int) -> Any:
+    """Return the signature and the code of a view with so many dimensions."""
+    kind = types.Array(array.dtype, sizes, "C")
+    signature = kind(array, *[types.intp] * (1 + sizes))
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole = _arrays.make_array(signature.args[0])(context, builder, arguments[0])
+        part = _arrays.make_array(kind)(context, builder)
+        size = context.get_constant(types.intp, 8)
+        shape, stride = list(arguments[2:]), size
+        strides: list[Any] = []
+        for length in reversed(shape):
+            strides.insert(0, stride)
+            stride = builder.mul(stride, length)
+        data = builder.gep(whole.data, [arguments[1]])
+        _arrays.populate_array(part, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None)
+        return part._getvalue()
+
+    return signature, generate
+
+
+if vars(config)["DISABLE_JIT"]:
+
+    def line(array: AnyArray, start: int, size: int) -> AnyArray:
+        """Return the (size,) numbers from a place in the array on."""
+        return array.reshape(-1)[start : start + size]
+
+    def table(array: AnyArray, start: int, rows: int, columns: int) -> AnyArray:
+        """Return the (rows, columns) numbers from a place in the array on."""
+        return array.reshape(-1)[start : start + rows * columns].reshape(rows, columns)
+
+    def cube(array: AnyArray, start: int, count: int, rows: int, columns: int) -> AnyArray:
+        """Return the (count, rows, columns) numbers from a place in the array on."""
+        return array.reshape(-1)[start : start + count * rows * columns].reshape(count, rows, columns)
+
+else:
+
+    @intrinsic
+    def line(typing_context: Any, array: Any, start: Any, size: Any) -> Any:
+        """Return the (size,) numbers from a place in the array on."""
+        return _view(array, 1)
+
+    @intrinsic
+    def table(typing_context: Any, array: Any, start: Any, rows: Any, columns: Any) -> Any:
+        """Return the (rows, columns) numbers from a place in the array on."""
+        return _view(array, 2)
+
+    @intrinsic
+    def cube(typing_context: Any, array: Any, start: Any, count: Any, rows: Any, columns: Any) -> Any:
+        """Return the (count, rows, columns) numbers from a place in the array on."""
+        return _view(array, 3)

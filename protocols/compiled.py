@@ -1,0 +1,99 @@
+"""What protocols and tolerances hand over to compiled rounds: functions with these signatures, and their numbers.
+
+A node's links are a matrix (k, deg) that the protocol lays out itself: a row for each number it keeps of an edge.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+from kernelswarm.protocols.first_class import (
+    CUBE,
+    MATRIX,
+    MATRIX_OUT,
+    NUMBERS,
+    TOOLS,
+    VECTOR_OUT,
+    Compiled,
+    at,
+)
+
+Array = npt.NDArray[np.float64]
+
+COUPLE = types.float64(NUMBERS, MATRIX, MATRIX, CUBE, MATRIX_OUT)
+"""``couple(numbers, links (k, deg), own (b, C), answers (deg, b, C), gradient (b, C)) -> curvature``; the gradient is
+filled."""
+
+COUPLE_BACK = types.float64(NUMBERS, MATRIX, types.int64, types.float64, MATRIX, MATRIX, MATRIX_OUT)
+"""``couple_back(numbers, links, neighbor, dual, mine (b, C), theirs (b, C), gradient (b, C)) -> curvature``."""
+
+ADVANCE = types.void(
+    TOOLS, NUMBERS, MATRIX_OUT, NUMBERS, NUMBERS, types.float64, types.float64, types.int64, types.int64
+)
+"""``advance(tools, numbers, links, gaps (deg,), excess (deg,), eta, curvature, batch_size, round)`` changes the links;
+the excess losses are (0,) where the protocol does not compare them."""
+
+NEXT_TOLERANCES = types.void(NUMBERS, NUMBERS, types.float64, types.int64, VECTOR_OUT, VECTOR_OUT)
+"""``next(numbers, excess (deg,), curvature, round, tolerances (deg,), averages (deg,))`` changes the last two."""
+
+couple_at, couple_back_at, advance_at = at(COUPLE), at(COUPLE_BACK), at(ADVANCE)
+next_tolerances_at = at(NEXT_TOLERANCES)
+
+
+class CompiledTolerance(NamedTuple):
+    """An adaptive tolerance for compiled rounds."""
+
+    next: Compiled  # NEXT_TOLERANCES
+    numbers: Array
+
+
+class CompiledRule(NamedTuple):
+    """A protocol for compiled rounds; what it leaves out stays None.
+
+    Attributes
+    ----------
+    couple, couple_back, advance : function
+        With the signatures of this module; ``couple_back`` for the symmetric form, ``advance`` where links change.
+    numbers : Array
+        The protocol's own numbers.
+    tools : tuple of int
+        Addresses of what ``advance`` calls.
+    pack : callable
+        Turn a node's link state into its matrix (k, deg).
+    unpack : callable
+        Turn the state that a node has and its matrix into the state that it has now.
+    duals, tolerances : int or None
+        The rows of the matrix with the dual variables and the tolerances, both or neither.
+    """
+
+    couple: Compiled
+    couple_back: Compiled | None
+    advance: Compiled | None
+    numbers: Array
+    tools: tuple[int, ...]
+    pack: Callable[[Any], Array]
+    unpack: Callable[[Any, Array], Any]
+    duals: int | None = None
+    tolerances: int | None = None
+
+
+class NotCompiledError(Exception):
+    """A part hands nothing over to compiled rounds; the text names it."""
+
+
+def handed_over(part: object, kind: str) -> Any:
+    """Return what a part hands over to compiled rounds as its property ``compiled``.
+
+    A class that only inherits the property may compute something else than the class it extends: it does not count.
+
+    Raises
+    ------
+    NotCompiledError
+        When the part's class has no such property of its own, or that of a part inside it.
+    """
+    if "compiled" not in vars(type(part)):
+        raise NotCompiledError(f"the {kind} {type(part).__name__}")
+    return part.compiled  # type: ignore[attr-defined]

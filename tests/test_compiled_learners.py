@@ -1,0 +1,189 @@
+"""Every learner that hands over its step lives in compiled rounds and passes, with the bits of single steps."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.agents import passes
+from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.naming import PARTS
+from kernelswarm.simulations.network import open_network
+from kernelswarm.simulations.pooled import pool
+from kernelswarm.simulations.serial import SerialEngine
+
+GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
+KERNEL = {"name": "gaussian", "bandwidth": 0.4}
+LEARNERS = {
+    "polk": {"name": "polk", "kernel": KERNEL, "budget": {"epsilon": 0.02}},
+    "linear": {"name": "linear"},
+    "linear, through the origin": {"name": "linear", "intercept": False},
+    "random_features": {"name": "random_features", "kernel": KERNEL, "features": 21},
+}
+AGENT_BY_AGENT = {
+    "bogd",
+    "bpa",
+    "bsgd",
+    "colk",
+    "forgetron",
+    "norma",
+    "npbsgd",
+    "nystroem",
+    "ogd",
+    "okfe",
+    "okfeb",
+    "perceptron",
+    "policy_evaluation",
+    "projectron",
+    "rbf_network",
+    "spppot",
+}
+"""The learners that hand nothing over yet."""
+
+PROTOCOLS = {
+    "isolated": {"name": "isolated", "as_published": True},
+    "isolated, implicit": {"name": "isolated"},
+    "centralized": {"name": "centralized"},
+    "consensus, one-sided, explicit": {"name": "consensus", "penalty": 0.3, "as_published": True},
+    "consensus, one-sided, implicit": {"name": "consensus", "penalty": 0.3, "form": "one_sided"},
+    "consensus, symmetric, explicit": {"name": "consensus", "penalty": 0.3, "step": "explicit"},
+    "consensus, symmetric, implicit": {"name": "consensus", "penalty": 2.0},
+    "proximity, one-sided, explicit": {"name": "proximity", "gamma": 0.05, "dual_max": 0.3, "as_published": True},
+    "proximity, one-sided, implicit": {"name": "proximity", "form": "one_sided"},
+    "proximity, symmetric, explicit": {"name": "proximity", "gamma": 0.05, "dual_max": 0.2, "step": "explicit"},
+    "proximity, symmetric, implicit": {"name": "proximity"},
+}
+EVERY = pytest.mark.parametrize("learner", LEARNERS)
+
+
+def experiment(learner, protocol, batch=1, stream="sine_regression", **keys):
+    table = {"step_size": 0.1, "regularization": 1e-3, "batch_size": batch, **LEARNERS[learner], **keys}
+    return Experiment.from_dict(
+        {"topology": GRAPH, "stream": stream, "learner": table, "protocol": PROTOCOLS[protocol]}
+    )
+
+
+def engine(description, compiled, blocks=None):
+    plans = open_network(description).plans
+    parts = [plans] if blocks is None else [[plans[k] for k in block] for block in blocks]
+    return SerialEngine(parts, compiled)
+
+
+def in_arrays(running):
+    return all(block._population is not None for block in running.blocks)
+
+
+def assert_equal(left, right, description):
+    held_out = pool([source.held_out(0) for source in open_network(description).source.nodes], 50)
+    for mine, yours in zip(left.report(held_out), right.report(held_out), strict=True):
+        np.testing.assert_equal(mine.figures, yours.figures)
+        for name in ("gaps", "violation", "tolerances", "duals", "common"):
+            np.testing.assert_array_equal(getattr(mine, name), getattr(yours, name))
+    mine, yours = left.snapshot(), right.snapshot()
+    for node, snapshot in mine.items():
+        for name, array in snapshot.arrays.items():
+            if name.startswith("ahead_"):  # samples of rounds to come
+                continue
+            np.testing.assert_array_equal(array, yours[node].arrays[name], err_msg=f"node {node}: {name}")
+
+
+def test_every_learner_is_in_one_of_the_lists():
+    named = {table["name"] for table in LEARNERS.values()}
+    assert named | AGENT_BY_AGENT == set(PARTS["learner"])
+    assert not named & AGENT_BY_AGENT
+
+
+@EVERY
+def test_nothing_keeps_the_learner_out_of_compiled_passes(learner):
+    assert passes.obstacle(experiment(learner, "isolated").learner) is None
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@EVERY
+def test_same_bits_as_single_agents(learner, protocol, batch):
+    description = experiment(learner, protocol, batch)
+    arrays, single = engine(description, True), engine(description, False)
+    for rounds in (2, 45):
+        arrays.run(rounds)
+        single.run(rounds)
+        assert_equal(arrays, single, description)
+    assert in_arrays(arrays)
+
+
+@EVERY
+def test_same_bits_with_several_outputs(learner):
+    stream = {"name": "gaussian_mixture", "classes": 3}
+    description = experiment(learner, "consensus, symmetric, implicit", 2, stream, loss="multiclass_logistic")
+    arrays, single = engine(description, True), engine(description, False)
+    arrays.run(60)
+    single.run(60)
+    assert_equal(arrays, single, description)
+    assert in_arrays(arrays)
+
+
+@pytest.mark.parametrize("blocks", [[[0], [1], [2], [3]], [[0, 3], [1, 2]]], ids=str)
+@EVERY
+def test_same_bits_in_blocks(learner, blocks):
+    description = experiment(learner, "proximity, symmetric, implicit", 2)
+    arrays, single = engine(description, True, blocks), engine(description, False)
+    arrays.run(40)
+    single.run(40)
+    assert_equal(arrays, single, description)
+    assert in_arrays(arrays)
+
+
+@EVERY
+def test_same_bits_after_going_on_from_a_snapshot(learner):
+    description = experiment(learner, "proximity, symmetric, implicit", 2)
+    first, whole = engine(description, True), engine(description, False)
+    first.run(25)
+    second = engine(description, True)
+    second.restore(first.snapshot(), 25)
+    second.run(25)
+    whole.run(50)
+    assert in_arrays(second)
+    mine, yours = second.functions(), whole.functions()
+    for node, (arrays, duals) in mine.items():
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(array, yours[node].arrays[name])
+        np.testing.assert_array_equal(duals, yours[node].duals)
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+@EVERY
+def test_a_pass_has_the_bits_of_single_steps(learner, batch):
+    part = experiment(learner, "isolated", batch).learner
+    generator = np.random.default_rng(0)
+    points = generator.normal(size=(203, 2))
+    targets = np.sin(points[:, :1]) + 0.1 * generator.normal(size=(203, 1))
+    states = [part.init(2, 1) for _ in range(2)]
+    for where in (slice(0, 96), slice(96, 203)):  # the last batch is smaller
+        passes.learn(part, states[0], points[where], targets[where])
+    for start in range(0, 203, batch):
+        own = part.evaluate(states[1], points[start : start + batch])
+        share = len(own.points) / batch
+        part.step(states[1], [own], [part.gradient(states[1], own, targets[start : start + batch]) * share], None)
+    mine, yours = (part.snapshot(state) for state in states)
+    for name, array in mine.items():
+        np.testing.assert_array_equal(array, yours[name], err_msg=name)
+
+
+def test_nodes_with_learners_of_their_own_live_in_the_same_arrays():
+    own = [
+        {"nodes": [node], "learner": {"step_size": 0.1, "batch_size": 2, **table}}
+        for node, table in zip(sorted(GRAPH), LEARNERS.values(), strict=False)
+    ]
+    description = Experiment.from_dict(
+        {
+            "topology": GRAPH,
+            "stream": "sine_regression",
+            "learner": {"name": "linear", "step_size": 0.1, "batch_size": 2},
+            "protocol": PROTOCOLS["proximity, symmetric, implicit"],
+            "node": own,
+        }
+    )
+    arrays, single = engine(description, True), engine(description, False)
+    arrays.run(60)
+    single.run(60)
+    assert_equal(arrays, single, description)
+    assert in_arrays(arrays)

@@ -1,0 +1,435 @@
+"""Parts of a user's own that hand over compiled functions live in compiled rounds, with the bits of single agents."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import networkx as nx
+import numpy as np
+import pytest
+from numba import njit
+
+from kernelswarm.agents import budgets, passes
+from kernelswarm.agents.compiled import BOUND, NEXT_BUDGET, CompiledBudget, CompiledKernel, CompiledLoss
+from kernelswarm.agents.kernels import Gaussian
+from kernelswarm.agents.losses import Absolute, Squared
+from kernelswarm.agents.polk import Polk
+from kernelswarm.agents.population import obstacle
+from kernelswarm.agents.schedules import Constant, Diminishing, Horizon, step_sizes
+from kernelswarm.protocols.compiled import CompiledRule, CompiledTolerance
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.contract import LinkRecord
+from kernelswarm.protocols.first_class import address, ready
+from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.protocols.tolerances import ToleranceState
+from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.network import open_network
+from kernelswarm.simulations.pooled import pool
+from kernelswarm.simulations.serial import SerialEngine
+
+GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7)])
+CALLS: dict[str, int] = {}
+"""How often Python methods of these parts were called."""
+
+
+def called(part: object, method: str) -> None:
+    key = f"{type(part).__name__}.{method}"
+    CALLS[key] = CALLS.get(key, 0) + 1
+
+
+@njit
+def cauchy(numbers, points, centers, values):
+    for i in range(points.shape[0]):
+        for j in range(centers.shape[0]):
+            square = 0.0
+            for k in range(points.shape[1]):
+                square += (points[i, k] - centers[j, k]) ** 2
+            values[i, j] = numbers[0] / (1.0 + square / numbers[1])
+
+
+@dataclass(frozen=True)
+class Cauchy:
+    """gain / (1 + ||x - y||^2 / width)."""
+
+    gain: float = 1.5
+    width: float = 0.3
+
+    @property
+    def supremum(self):
+        return self.gain
+
+    def cross(self, points, centers):
+        called(self, "cross")
+        values = np.empty((len(points), len(centers)))
+        cauchy(np.array([self.gain, self.width]), points, centers, values)
+        return values
+
+    def diagonal(self, points):
+        return np.full(len(points), self.gain)
+
+    @property
+    def compiled(self):
+        return CompiledKernel(cauchy, np.array([self.gain, self.width]))
+
+
+@njit
+def pseudo_huber_values(numbers, predictions, targets, values):
+    for n in range(len(values)):
+        values[n] = 0.0
+        for c in range(predictions.shape[1]):
+            values[n] += math.sqrt(1.0 + (predictions[n, c] - targets[n, c]) ** 2) - 1.0
+
+
+@njit
+def pseudo_huber_slopes(numbers, predictions, targets, slopes):
+    for n in range(len(slopes)):
+        for c in range(predictions.shape[1]):
+            rest = predictions[n, c] - targets[n, c]
+            slopes[n, c] = rest / math.sqrt(1.0 + rest**2)
+
+
+@dataclass(frozen=True)
+class PseudoHuber:
+    task: ClassVar = "regression"
+    curvature: ClassVar = 1.0
+    quadratic: ClassVar = False
+
+    def outputs(self, targets, classes):
+        return targets
+
+    def values(self, predictions, targets):
+        called(self, "values")
+        values = np.empty(len(predictions))
+        pseudo_huber_values(np.zeros(0), predictions, targets, values)
+        return values
+
+    def derivatives(self, predictions, targets):
+        called(self, "derivatives")
+        slopes = np.empty(predictions.shape)
+        pseudo_huber_slopes(np.zeros(0), predictions, targets, slopes)
+        return slopes
+
+    def decide(self, predictions):
+        return predictions
+
+    @property
+    def compiled(self):
+        return CompiledLoss(pseudo_huber_values, pseudo_huber_slopes, np.zeros(0))
+
+
+@njit
+def fading_bound(numbers, step_size, state, batch_size):
+    return numbers[0] * step_size / (1.0 + state)
+
+
+@njit
+def fading_next(numbers, state, order):
+    return state + numbers[1] * order
+
+
+@dataclass(frozen=True)
+class Fading:
+    """A budget that shrinks with the points that were kept."""
+
+    first: float = 0.5
+    rate: float = 0.01
+
+    def start(self):
+        return 0.0
+
+    def bound(self, step_size, state, batch_size=1):
+        called(self, "bound")
+        return self.first * step_size / (1.0 + state)
+
+    def next(self, state, order):
+        return state + self.rate * order
+
+    @property
+    def compiled(self):
+        return CompiledBudget(fading_bound, fading_next, np.array([self.first, self.rate]))
+
+
+@dataclass(frozen=True)
+class Falling:
+    """A schedule needs no compiled function: its steps are asked for beforehand."""
+
+    first: float = 0.3
+
+    @property
+    def largest(self):
+        return self.first
+
+    def at(self, step):
+        return self.first / math.sqrt(1.0 + step)
+
+
+@njit
+def widening_next(numbers, excess, curvature, round, tolerances, averages):
+    for j in range(len(tolerances)):
+        averages[j] += abs(excess[j])
+        tolerances[j] = numbers[0] * averages[j] / round
+
+
+@dataclass(frozen=True)
+class Widening:
+    rate: float = 0.4
+    adapts: ClassVar = True
+
+    def init(self, neighborhood):
+        return ToleranceState(np.zeros(len(neighborhood.neighbors)), np.zeros(len(neighborhood.neighbors)))
+
+    def next(self, state, excess, curvature, round):
+        called(self, "next")
+        values, averages = state.values.copy(), state.averages.copy()
+        widening_next(np.array([self.rate]), excess, curvature, round, values, averages)
+        return ToleranceState(values, averages)
+
+    @property
+    def compiled(self):
+        return CompiledTolerance(widening_next, np.array([self.rate]))
+
+
+@njit
+def metropolis_couple(numbers, links, own, answers, gradient):
+    gradient[:] = 0.0
+    curvature = 0.0
+    for j in range(links.shape[1]):
+        curvature += links[0, j]
+        for k in range(own.shape[0]):
+            for c in range(own.shape[1]):
+                gradient[k, c] += links[0, j] * (own[k, c] - answers[j, k, c])
+    return curvature
+
+
+@njit
+def metropolis_couple_back(numbers, links, neighbor, dual, mine, theirs, gradient):
+    for k in range(mine.shape[0]):
+        for c in range(mine.shape[1]):
+            gradient[k, c] = links[0, neighbor] * (mine[k, c] - theirs[k, c])
+    return links[0, neighbor]
+
+
+@njit
+def metropolis_advance(tools, numbers, links, gaps, excess, eta, curvature, batch_size, round):
+    for j in range(links.shape[1]):
+        links[0, j] *= 1.0 + numbers[0] * gaps[j]
+
+
+@dataclass(frozen=True)
+class Metropolis:
+    """Consensus whose penalties are Metropolis weights, and grow with what neighbours differ."""
+
+    growth: float = 0.001
+    form: str = "symmetric"
+    step: str = "implicit"
+    communicates: ClassVar = True
+    pooled: ClassVar = False
+    averaged: ClassVar = False
+    offline: ClassVar = None
+    sends_duals: ClassVar = False
+    compares_losses: ClassVar = False
+
+    def init(self, neighborhood):
+        return np.array([1.0 / (1.0 + max(len(neighborhood.neighbors), there)) for there in neighborhood.degrees])
+
+    def couple(self, links, own, answers):
+        called(self, "couple")
+        gradient = np.empty_like(own)
+        return gradient, metropolis_couple(np.zeros(0), links[np.newaxis], own, answers, gradient)
+
+    def couple_back(self, links, neighbor, mine, theirs, dual):
+        gradient = np.empty_like(mine)
+        return gradient, metropolis_couple_back(np.zeros(0), links[np.newaxis], neighbor, dual, mine, theirs, gradient)
+
+    def advance(self, links, gaps, excess, eta, round):
+        return links * (1.0 + self.growth * gaps)
+
+    def duals(self, links):
+        return None
+
+    def record(self, links, degree):
+        return LinkRecord(np.full(degree, np.nan), np.full(degree, np.nan))
+
+    @property
+    def compiled(self):
+        return CompiledRule(
+            metropolis_couple,
+            metropolis_couple_back,
+            metropolis_advance,
+            np.array([self.growth]),
+            (),
+            pack=lambda links: links[np.newaxis],
+            unpack=lambda links, matrix: matrix[0].copy(),
+        )
+
+
+def experiment(protocol, batch=1, **learner):
+    return Experiment.from_dict(
+        {
+            "topology": GRAPH,
+            "stream": {"name": "sine_regression", "noise": 0.3},
+            "learner": {
+                "name": "polk",
+                "step_size": 0.2,
+                "regularization": 1e-3,
+                "batch_size": batch,
+                "kernel": {"name": "gaussian", "bandwidth": 0.4},
+                "budget": {"epsilon": 0.05},
+                **learner,
+            },
+            "protocol": protocol,
+        }
+    )
+
+
+def lived(description, compiled, rounds):
+    """The engine after some rounds, with how often methods were called once it had begun."""
+    engine = SerialEngine([open_network(description).plans], compiled)
+    engine.run(5)
+    CALLS.clear()
+    engine.run(rounds)
+    return engine, dict(CALLS)
+
+
+def assert_equal_in_arrays(description, methods, rounds=60):
+    arrays, calls = lived(description, True, rounds)
+    single, plainly = lived(description, False, rounds)
+    assert arrays.blocks[0]._population is not None
+    for method in methods:
+        assert calls.get(method, 0) < rounds // 2  # some, where a factor is looked at
+        assert plainly[method] >= 3 * rounds
+    held_out = pool([source.held_out(0) for source in open_network(description).source.nodes], 50)
+    for mine, yours in zip(arrays.report(held_out), single.report(held_out), strict=True):
+        np.testing.assert_equal(mine.figures, yours.figures)
+        for name in ("gaps", "violation", "tolerances", "duals"):
+            np.testing.assert_array_equal(getattr(mine, name), getattr(yours, name))
+    for left, right in zip(arrays.blocks[0].agents, single.blocks[0].agents, strict=True):
+        for name, array in left.function.arrays().items():
+            np.testing.assert_array_equal(array, right.function.arrays()[name])
+    for left, right in zip(arrays.blocks[0].agents, single.blocks[0].agents, strict=True):
+        np.testing.assert_equal(left.links, right.links)
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize(
+    ("protocol", "learner", "methods"),
+    [
+        (Consensus(0.3), {"kernel": Cauchy()}, ["Cauchy.cross"]),
+        (Consensus(0.3, "one_sided", "explicit"), {"loss": PseudoHuber()}, ["PseudoHuber.values"]),
+        (Consensus(0.3), {"budget": Fading()}, ["Fading.bound"]),
+        (Consensus(0.3), {"step_size": Falling()}, []),
+        (Proximity(gamma=Widening()), {}, ["Widening.next"]),
+        (Metropolis(), {}, ["Metropolis.couple"]),
+        (Metropolis(form="one_sided", step="explicit"), {}, ["Metropolis.couple"]),
+        (
+            Proximity(gamma=Widening(), form="one_sided"),
+            {"kernel": Cauchy(0.7), "loss": PseudoHuber(), "budget": Fading(), "step_size": Falling()},
+            ["Widening.next", "Cauchy.cross", "PseudoHuber.derivatives", "Fading.bound"],
+        ),
+    ],
+    ids=["kernel", "loss", "budget", "schedule", "tolerance", "protocol", "protocol, one-sided", "all"],
+)
+def test_own_parts_live_in_compiled_rounds(protocol, learner, methods, batch):
+    assert_equal_in_arrays(experiment(protocol, batch, **learner), methods)
+
+
+def test_own_parts_learn_in_compiled_passes():
+    generator = np.random.default_rng(0)
+    points = generator.normal(size=(300, 2))
+    targets = np.sin(points[:, :1])
+    learner = Polk(PseudoHuber(), Cauchy(), Falling(), 1e-4, 1, Fading())
+    assert passes.obstacle(learner) is None
+    states = [learner.init(2, 1) for _ in range(2)]
+    CALLS.clear()
+    passes.learn(learner, states[0], points, targets)
+    assert "PseudoHuber.derivatives" not in CALLS
+    for n in range(300):
+        own = learner.evaluate(states[1], points[n : n + 1])
+        learner.step(states[1], [own], [learner.gradient(states[1], own, targets[n : n + 1])])
+    assert states[0].function.order > 3
+    np.testing.assert_array_equal(states[0].function.weights, states[1].function.weights)
+    np.testing.assert_array_equal(states[0].function.factor, states[1].function.factor)
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+@pytest.mark.parametrize(
+    "budget",
+    [
+        budgets.Epsilon(0.3),
+        budgets.Parsimony(0.7),
+        budgets.Quadratic(1.3),
+        budgets.Proportional(0.9),
+        budgets.PerSample(0.2, 1.7),
+        budgets.TargetOrder(20, 0.01, gain=0.003),
+    ],
+    ids=str,
+)
+def test_compiled_budgets_are_the_budgets(budget, batch):
+    form = budget.compiled
+    bound, following = ready(form.bound, BOUND), ready(form.next, NEXT_BUDGET)
+    state = budget.start()
+    for step in range(50):
+        eta = 0.7 / (1.0 + step / 9.0)
+        assert bound(form.numbers, eta, state, batch) == budget.bound(eta, state, batch)
+        assert following(form.numbers, state, step) == budget.next(state, step)
+        state = budget.next(state, step)
+
+
+@pytest.mark.parametrize("schedule", [Constant(0.3), Diminishing(0.7, 13.0), Horizon(2.0, 77), Falling()], ids=str)
+def test_many_step_sizes_are_those_of_single_steps(schedule):
+    assert step_sizes(schedule, 40, 200).tolist() == [schedule.at(step) for step in range(40, 240)]
+
+
+@dataclass(frozen=True)
+class Halved(Constant):
+    """A schedule that changes what it inherits."""
+
+    def at(self, step):
+        return self.value / 2.0
+
+
+@dataclass(frozen=True)
+class Shifted(Squared):
+    """A loss that changes what it inherits."""
+
+    def derivatives(self, predictions, targets):
+        return super().derivatives(predictions, targets + 1.0)
+
+
+@dataclass(frozen=True)
+class Own(Polk):
+    """A learner that extends another."""
+
+
+def test_what_a_class_inherits_is_not_taken_for_its_own():
+    assert step_sizes(Halved(0.5), 0, 3).tolist() == [0.25, 0.25, 0.25]
+    learner = Polk(Shifted(), Gaussian(0.4), Constant(0.2), budget=budgets.Epsilon(0.1))
+    assert obstacle([learner], Consensus()) == "the loss Shifted"
+    assert obstacle([Own(step_size=Constant(0.2), budget=budgets.Epsilon(0.1))], Consensus()) == "the learner Own"
+    plain = Polk(Absolute(), Gaussian(0.4), Constant(0.2), budget=budgets.Epsilon(0.1))
+
+    @dataclass(frozen=True)
+    class Silent(Widening):
+        """A tolerance that hands nothing over itself."""
+
+    assert obstacle([plain], Proximity(gamma=Silent())) == "the tolerance Silent"
+
+
+def test_functions_that_do_not_fit_are_refused_by_name():
+    def plain(numbers, step_size, state, batch_size):
+        return 0.0
+
+    with pytest.raises(ValueError, match=r"plain is not a compiled function: decorate it with numba.njit"):
+        address(plain, BOUND)
+
+    @njit
+    def fewer(numbers, step_size):
+        return step_size
+
+    @njit
+    def several(numbers, step_size, state, batch_size):
+        return step_size, state
+
+    for function in (fewer, several):
+        with pytest.raises(ValueError, match=rf"{function.__name__} does not compile as .*float64, float64, int64"):
+            address(function, BOUND)
