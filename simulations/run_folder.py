@@ -28,6 +28,7 @@ from kernelswarm.simulations.result import Columns, Result
 from kernelswarm.simulations.stored_table import StoredTable, as_array, write_table
 from kernelswarm.simulations.toml_tables import parse
 from kernelswarm.simulations.wording import plain, shown
+from kernelswarm.simulations.written_tables import check_config, check_summary
 
 FILES = (
     "config.toml",
@@ -358,7 +359,7 @@ def _read(path: Path, reader: Callable[[Path], _Content]) -> _Content:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    return parse(path.read_text(encoding="utf-8"))
+    return check_config(parse(path.read_text(encoding="utf-8")))
 
 
 def _read_columns(path: Path) -> Columns:
@@ -373,10 +374,7 @@ def _read_models(path: Path) -> dict[str, npt.NDArray[np.float64]]:
 
 
 def _read_summary(path: Path) -> dict[str, Any]:
-    summary = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(summary, dict):
-        raise ValueError("it holds no table")
-    return summary
+    return check_summary(json.loads(path.read_text(encoding="utf-8")))
 
 
 def _finite(value: Any) -> Any:

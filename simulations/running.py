@@ -26,6 +26,7 @@ from kernelswarm.simulations.result import Result
 from kernelswarm.simulations.simulation import Progress, simulate, versions
 from kernelswarm.simulations.toml_tables import NotTOML, parse
 from kernelswarm.simulations.wording import listed, plain, shown
+from kernelswarm.simulations.written_tables import require_whole
 
 CHANGEABLE = ("rounds", "backend", "evaluate_every", "checkpoint_every")
 """Keys that a run that is gone on with may change: they leave what was done as it is."""
@@ -159,6 +160,12 @@ def _result(folder: Path) -> Result | None:
     if not (folder / "summary.json").is_file():
         return None
     result = run_folder.read(folder)
+    try:
+        require_whole(result.config, result.summary)
+    except ValueError as error:
+        raise InputError(
+            f"{folder} is not what a run wrote: {error}: kernelswarm run {folder / 'config.toml'} runs it anew"
+        ) from error
     return None if result.failed else result
 
 

@@ -43,6 +43,7 @@ SIZES = {
 """Keys that say how much of something there is; they are given small numbers only, or what is no number."""
 
 NUMBERS = [
+    *(0.1, 0.9, 1.0, 10, 100),
     0,
     1,
     -1,

@@ -24,16 +24,16 @@ from kernelswarm.simulations import checkpoint, checksums
 from kernelswarm.simulations.archives import read_arrays
 from kernelswarm.simulations.cli import main
 from kernelswarm.simulations.errors import InputError, SimulationError
-from kernelswarm.simulations.estimators import PolkClassifier, PolkRegressor
 from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.kernel_features import BudgetedKernelFeatures, OnlineKernelFeatures
 from kernelswarm.simulations.model_files import save
 from kernelswarm.simulations.model_loading import load
 from kernelswarm.simulations.run_folder import FILES, read
 from kernelswarm.simulations.running import run
 from kernelswarm.simulations.toml_tables import parse
+from kernelswarm.simulations.wording import shown
 from tests import damage
 from tests.command_line import SMALL
+from tests.fuzz_estimators import estimators, refused, try_estimator
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -63,11 +63,12 @@ def kinds(folder: Path) -> list[Kind]:
     folders = {learner: _run(folder / learner, learner, table) for learner, table in LEARNERS.items()}
     return [
         Kind("experiments", _experiments(), _try_experiment),
+        Kind("options", _options(), _try_options),
         *(Kind(f"data: {name}", cases, _try_data) for name, cases in _data().items()),
         Kind("run folders", st.sampled_from(sorted(folders.values())).flatmap(_damaged_folders), _try_folder),
         Kind("checkpoints", st.sampled_from(sorted(folders.values())).flatmap(_checkpoints), _try_checkpoint),
         Kind("model files", st.sampled_from(sorted(folders.values())).flatmap(_models), _try_model),
-        Kind("estimators", _estimators(), _try_estimator),
+        Kind("estimators", estimators(), try_estimator),
     ]
 
 
@@ -122,6 +123,32 @@ def _written(table: Mapping[str, Any]) -> bytes:
         return tomli_w.dumps(table).encode()
     except (TypeError, ValueError):  # a key that is no text, or a surrogate: no file holds it
         return b""
+
+
+def _options() -> st.SearchStrategy[Any]:
+    table = parse(SMALL)
+    keys = [".".join(map(str, path)) for path in damage.places(table)]
+    keys += ["compare.seeds", "node", "learner.loss.threshold", "learner.kernel.name", "a.b", "", ".", "x" * 300]
+
+    def assigned(key: str) -> st.SearchStrategy[str]:
+        small = key.rpartition(".")[2] in damage.SIZES
+        values = st.sampled_from(damage.SMALL_VALUES if small else [*damage.WILD, *damage.NAMES])
+        as_text = values.map(lambda value: value if isinstance(value, str) else shown(value))
+        wild = st.sampled_from(["[", "{", "}{", "[[1]", "'", '"""', "\n", "#", "= 1", "1 = 2", "[" * 2000])
+        return st.one_of(as_text, as_text, wild).map(lambda value: f"{key}={value}")
+
+    sets = st.lists(st.sampled_from(keys).flatmap(assigned), min_size=1, max_size=2)
+    others = st.sampled_from(
+        [[], [], [], ["--safe"], ["--quiet"], ["--backend", "a"], ["--rounds", "1"], ["--out", "a"]]
+    )
+    return st.tuples(st.sampled_from(["check", "run"]), sets, others)
+
+
+def _try_options(case: tuple[str, list[str], list[str]]) -> str:
+    word, sets, others = case
+    Path("small.toml").write_text(SMALL, encoding="utf-8")
+    words = [entry for change in sets for entry in ("--set", change)]
+    return command(word, "small.toml", *words, *others, *(["--no-figures"] if word == "run" else []))
 
 
 def _try_experiment(case: tuple[str, bytes]) -> str:
@@ -244,13 +271,8 @@ def _asked(call: Callable[[], Any]) -> str:
     try:
         call()
     except (InputError, SimulationError) as refusal:
-        return _refused(refusal)
+        return refused(refusal)
     return "done"
-
-
-def _refused(refusal: Exception) -> str:
-    assert str(refusal).strip(), "a refusal without a word"
-    return "refused"
 
 
 @st.composite
@@ -303,83 +325,9 @@ def _try_model(case: tuple[bytes, int]) -> str:
     try:
         model = load("model.npz")
     except InputError as refusal:
-        return _refused(refusal)
+        return refused(refusal)
     try:
         model.predict(np.zeros((2, inputs)))
     except ValueError as refusal:  # points of another width
-        return _refused(refusal)
-    return "done"
-
-
-# Estimators
-
-MATRICES = {
-    "plain": "random.normal(size=(30, 2))",
-    "one column": "random.normal(size=(30, 1))",
-    "one row": "random.normal(size=(1, 2))",
-    "equal rows": "np.ones((30, 2))",
-    "zeros": "np.zeros((30, 2))",
-    "huge": "random.normal(size=(30, 2)) * 1e300",
-    "large": "random.normal(size=(30, 2)) * 1e99",
-    "one huge": "np.where(np.arange(60).reshape(30, 2) == 7, 1e300, 1.0)",
-    "tiny": "random.normal(size=(30, 2)) * 1e-300",
-    "nan": "np.where(np.arange(60).reshape(30, 2) == 7, np.nan, 1.0)",
-    "whole": "np.arange(60).reshape(30, 2)",
-    "flat": "np.zeros(30)",
-    "empty": "np.zeros((0, 2))",
-    "no columns": "np.zeros((30, 0))",
-    "words": "np.array([['a', 'b']] * 30)",
-    "float16": "random.normal(size=(30, 2)).astype(np.float16)",
-    "wide": "random.normal(size=(30, 70))",
-}
-TARGETS = {
-    "plain": "random.normal(size=30)",
-    "classes": "np.arange(30) % 2",
-    "three": "np.arange(30) % 3",
-    "words": "np.array(['a', 'b'] * 15)",
-    "mixed": "np.array(['a', 1] * 15, dtype=object)",
-    "nothing": "np.array([None, 1] * 15, dtype=object)",
-    "columns": "random.normal(size=(30, 2))",
-    "huge": "random.normal(size=30) * 1e300",
-    "large": "random.normal(size=30) * 1e99",
-    "tiny": "random.normal(size=30) * 1e-300",
-    "equal": "np.ones(30)",
-    "short": "np.zeros(7)",
-    "nan": "np.full(30, np.nan)",
-    "truth": "np.arange(30) % 2 == 0",
-}
-ESTIMATORS = {
-    "PolkRegressor": PolkRegressor,
-    "PolkClassifier": PolkClassifier,
-    "OnlineKernelFeatures": OnlineKernelFeatures,
-    "BudgetedKernelFeatures": BudgetedKernelFeatures,
-}
-
-
-@st.composite
-def _estimators(draw: st.DrawFn) -> tuple[str, dict[str, Any], str, str, bool]:
-    name = draw(st.sampled_from(sorted(ESTIMATORS)))
-    known = sorted(ESTIMATORS[name]().get_params())
-    wild = [*damage.WILD, *damage.NAMES, None]
-    chosen = draw(st.lists(st.sampled_from(known), max_size=2, unique=True))
-    small = [-1, 0, 1, 2, 5, 1.5, None, "a", [], True, float("nan")]
-    sized = {*damage.SIZES, "n_jobs"}
-    keys = {key: draw(st.sampled_from(small if key in sized else wild)) for key in chosen}
-    x, y = (draw(st.one_of(st.just("plain"), st.sampled_from(sorted(table)))) for table in (MATRICES, TARGETS))
-    return name, keys, x, y, draw(st.booleans())
-
-
-def _try_estimator(case: tuple[str, dict[str, Any], str, str, bool]) -> str:
-    name, keys, x, y, partial = case
-    names = {"np": np, "random": np.random.default_rng(0)}
-    points, targets = eval(MATRICES[x], names), eval(TARGETS[y], names)  # our own words, above
-    estimator: Any = ESTIMATORS[name](**keys)
-    try:
-        if partial and name == "PolkClassifier":
-            estimator.partial_fit(points, targets, classes=targets)
-        else:
-            (estimator.partial_fit if partial else estimator.fit)(points, targets)
-        (estimator.predict if hasattr(estimator, "predict") else estimator.transform)(points)
-    except (ValueError, FloatingPointError) as refusal:
-        return _refused(refusal)
+        return refused(refusal)
     return "done"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,8 +37,8 @@ class Raylets:
 
 
 @contextmanager
-def raylets(count: int, niceness: int) -> Iterator[Raylets]:
-    """Start a cluster of so many raylets with a core each, and end it on leaving."""
+def raylets(count: int, niceness: int, variables: Mapping[str, str] | None = None) -> Iterator[Raylets]:
+    """Start a cluster of so many raylets with a core each, with further environment variables; end it on leaving."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     process = subprocess.Popen(
         [sys.executable, __file__, str(count)],
@@ -47,7 +47,7 @@ def raylets(count: int, niceness: int) -> Iterator[Raylets]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env={**environment, "RAY_worker_niceness": str(niceness)},
+        env={**environment, "RAY_worker_niceness": str(niceness), **(variables or {})},
     )
     try:
         yield Raylets(process)

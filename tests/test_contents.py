@@ -14,17 +14,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tomli_w
 
-from kernelswarm.simulations import checkpoint
+from kernelswarm.simulations import checkpoint, checksums
 from kernelswarm.simulations.archives import read_arrays
 from kernelswarm.simulations.checkpoints import newest
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.estimators import PolkClassifier, PolkRegressor
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.model_loading import load
-from kernelswarm.simulations.run_folder import read
+from kernelswarm.simulations.run_folder import FILES, read
 from kernelswarm.simulations.running import run
 from kernelswarm.simulations.simulation import simulate
+from kernelswarm.simulations.toml_tables import parse
 from kernelswarm.simulations.verdict import Baseline, failure
 from tests import interrupts
 from tests.command_line import SMALL, Answer, Command, commands
@@ -78,7 +80,7 @@ def test_labels_that_numbers_merge_are_refused(name: str, call: Command) -> None
     assert "whole numbers that are not told apart beyond" in said
 
 
-@pytest.mark.parametrize("index", [2**31, 2**40, 2**63, -1])
+@pytest.mark.parametrize("index", [2 * 10**8, 2**31, 2**40, 2**63, -1])
 def test_features_that_no_matrix_has_are_refused(index: int, call: Command) -> None:
     Path("data.svm").write_text(f"1 1:0.5\n0 {index}:2\n")
     paragraph(call("run", "small.toml", "--set", "stream={name='file',path='data.svm'}"))
@@ -354,3 +356,37 @@ def test_ctrl_c_while_the_command_line_is_imported_ends_in_words(tmp_path: Path)
 def test_the_script_begins_where_ctrl_c_is_heard() -> None:
     table = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
     assert table["project"]["scripts"] == {"kernelswarm": "kernelswarm.__main__:main"}
+
+
+SUMMARIES: list[Callable[[dict[str, Any]], object]] = [
+    lambda summary: summary.update(topology={"name": "ring"}),
+    lambda summary: summary.update(final=[1.0]),
+    lambda summary: summary["final"].update(risk="small"),
+    lambda summary: summary.update(rounds=True),
+    lambda summary: summary.update(used_up={"first": 1}),
+]
+
+
+@pytest.mark.parametrize("change", SUMMARIES)
+def test_summaries_of_other_content_are_refused(change: Callable[[dict[str, Any]], object], call: Command) -> None:
+    run(Experiment.from_file("small.toml"), "here")
+    path = Path("here/summary.json")
+    summary = json.loads(path.read_text())
+    change(summary)
+    path.write_text(json.dumps(summary))
+    checksums.write(Path("here"), [name for name in FILES if name != checksums.NAME])
+    for words in (["plot", "here"], ["resume", "here"], ["resume", "here", "--rounds", "9"]):
+        assert "here/summary.json is damaged or is no such file: " in paragraph(call(*words))
+
+
+@pytest.mark.parametrize("key", ["rounds", "topology", "protocol"])
+@pytest.mark.parametrize("name", ["config.toml", "summary.json"])
+def test_run_folders_without_a_key_that_every_run_writes_are_not_resumed(name: str, key: str, call: Command) -> None:
+    run(Experiment.from_file("small.toml"), "here")
+    path = Path("here") / name
+    table = parse(path.read_text()) if name == "config.toml" else json.loads(path.read_text())
+    del table[key]
+    path.write_text(tomli_w.dumps(table) if name == "config.toml" else json.dumps(table))
+    checksums.write(Path("here"), [name for name in FILES if name != checksums.NAME])
+    assert f"here is not what a run wrote: {key} in {name} is missing" in paragraph(call("resume", "here"))
+    assert call("plot", "here").code == 0

@@ -14,9 +14,18 @@ from tests.fuzz_kinds import Kind, kinds
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="children with limits are forked as Linux does it")
 
-NAMES = ["experiments", "data: csv", "data: parquet", "data: npz", "data: svmlight", "data: idx", "data: edges"]
+NAMES = [
+    "experiments",
+    "options",
+    "data: csv",
+    "data: parquet",
+    "data: npz",
+    "data: svmlight",
+    "data: idx",
+    "data: edges",
+]
 NAMES += ["data: graphml", "run folders", "checkpoints", "model files", "estimators"]
-MANY = {"experiments", "checkpoints", "estimators"}
+MANY = {"experiments", "options", "checkpoints", "estimators"}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +38,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
 def test_damaged_input_ends_in_words(name: str, prepared: dict[str, Kind]) -> None:
     kind = prepared[name]
 
-    @settings(max_examples=40 if name in MANY else 20, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=30 if name in MANY else 15, suppress_health_check=list(HealthCheck), database=None)
     @given(st.data())
     def holds(data: st.DataObject) -> None:
         case = data.draw(kind.cases)

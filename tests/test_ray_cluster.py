@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import shutil
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +22,8 @@ import pytest
 from kernelswarm import Experiment, read_run, simulate
 from kernelswarm.simulations.arrival import OWN, PARCEL
 from kernelswarm.simulations.checkpoint import paths, round_of
+from kernelswarm.simulations.cluster_address import require_cluster
+from kernelswarm.simulations.errors import InputError
 from tests.raylets import Raylets, raylets
 
 ROOT = Path(__file__).parent.parent
@@ -61,9 +68,9 @@ class Own(Consensus):
 """
 
 
-def kernelswarm(*words: str | Path, folder: Path) -> subprocess.Popen[str]:
+def kernelswarm(*words: str | Path, folder: Path, variables: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
     """Start the command in an empty folder beside the experiment, so that its modules are not in the current one."""
-    (folder / "elsewhere").mkdir()
+    (folder / "elsewhere").mkdir(exist_ok=True)
     code = "from kernelswarm.simulations.cli import main; main()"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     return subprocess.Popen(
@@ -72,7 +79,7 @@ def kernelswarm(*words: str | Path, folder: Path) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**environment, "PYTHONPATH": str(ROOT)},
+        env={**environment, "PYTHONPATH": str(ROOT), **(variables or {})},
     )
 
 
@@ -131,3 +138,85 @@ def test_a_machine_that_fails_is_done_without(tmp_path: Path, monkeypatch: pytes
     assert summary["recoveries"] >= 1
     assert summary["digest"] == simulate(Experiment.from_file(tmp_path / "x.toml", rounds)).summary["digest"]
     assert len(before) == 2
+
+
+# Encrypted, and with a token
+
+
+def secrets_in(folder: Path) -> dict[str, str]:
+    """Make a certificate for this machine and a token, as docs/cluster.md does, and return the variables for them."""
+    run = partial(subprocess.run, cwd=folder, check=True, capture_output=True)
+    new = ["openssl", "req", "-newkey", "rsa:2048", "-nodes"]
+    run([*new, "-x509", "-days", "2", "-subj", "/CN=cluster", "-keyout", "ca.key", "-out", "ca.crt"])
+    run([*new, "-subj", "/CN=machine", "-keyout", "machine.key", "-out", "machine.csr"])
+    address = socket.gethostbyname(socket.gethostname())
+    (folder / "names").write_text(f"subjectAltName = DNS:localhost, IP:127.0.0.1, IP:{address}, IP:{own_address()}\n")
+    signed = ["openssl", "x509", "-req", "-in", "machine.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial"]
+    run([*signed, "-days", "2", "-extfile", "names", "-out", "machine.crt"])
+    (folder / "token").write_text(secrets.token_hex(32))
+    return {
+        "RAY_USE_TLS": "1",
+        "RAY_TLS_SERVER_CERT": str(folder / "machine.crt"),
+        "RAY_TLS_SERVER_KEY": str(folder / "machine.key"),
+        "RAY_TLS_CA_CERT": str(folder / "ca.crt"),
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(folder / "token"),
+    }
+
+
+def own_address() -> str:
+    """Return the address that this machine has towards others, which Ray takes; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one, suppress(OSError):
+        one.connect(("192.0.2.1", 1))
+        return str(one.getsockname()[0])
+    return "127.0.0.1"
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
+def test_a_cluster_with_tls_and_a_token_has_the_serial_backends_bits(tmp_path: Path) -> None:
+    secured = secrets_in(tmp_path)
+    (tmp_path / "x.toml").write_text(EXPERIMENT.replace("own_of_cluster:Own", "consensus"))
+    with raylets(2, 0, secured) as cluster:
+        words = ["run", "../x.toml", "--address", cluster.address, "--out", "../out", "--no-figures", "--set"]
+        words += ["backend.nodes_per_actor=2", "--set", "backend.ship=false"]
+        bare = kernelswarm(*words, folder=tmp_path)
+        _, errors = bare.communicate(timeout=60)
+        assert bare.returncode == 2
+        assert errors.startswith(
+            f"kernelswarm: backend.address = '{cluster.address}': the Ray cluster there wants TLS: "
+        )
+        run = kernelswarm(*words, folder=tmp_path, variables=secured)
+        _, errors = run.communicate(timeout=200)
+    assert (run.returncode, errors) == (0, "")
+    result = read_run(tmp_path / "out")
+    assert result.summary["backend"]["processes"] == 2
+    assert result.summary["digest"] == simulate(Experiment.from_file(tmp_path / "x.toml")).summary["digest"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "encrypts", "message"),
+    [
+        (b"\x00\x00\x18\x04\x00\x00\x00\x00\x00", "0", None),
+        (b"\x00\x00\x18\x04\x00\x00\x00\x00\x00", "1", "the Ray cluster there has no TLS, and RAY_USE_TLS = '1'"),
+        (b"", "1", None),
+        (b"", "0", "the Ray cluster there wants TLS: set RAY_USE_TLS=1"),
+    ],
+)
+def test_tls_on_one_side_only_is_refused_at_once(
+    answer: bytes, encrypts: str, message: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_USE_TLS", encrypts)
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(100)
+            connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(InputError, match=message) if message else nullcontext():
+            require_cluster(address)
+        thread.join()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import math
+import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations import checksums, run_folder
+from kernelswarm.simulations.comparison import compare
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.result import Result
@@ -216,3 +219,17 @@ def test_place_is_checked_before_the_run(tmp_path: Path) -> None:
     check_place(tmp_path)
     with pytest.raises(InputError, match=r"file/run cannot be made: .*file is a file: name another folder with --out"):
         check_place(tmp_path / "file" / "run")
+
+
+@pytest.mark.parametrize(("umask", "folders", "files"), [(0o077, 0o700, 0o600), (0o027, 0o750, 0o640)])
+def test_modes_are_those_that_the_umask_gives(tmp_path: Path, umask: int, folders: int, files: int) -> None:
+    table = {**tomllib.loads(SMALL), "checkpoint_every": 2}
+    before = os.umask(umask)
+    try:
+        compare(Experiment.from_dict(table), {"protocol.penalty": [0.5]}, jobs=1, out=tmp_path / "out")
+    finally:
+        os.umask(before)
+    found = [tmp_path / "out", *(tmp_path / "out").rglob("*")]
+    assert {path.name for path in found} >= {"checkpoints", "figures", "index.json", "experiment.toml", *FILES}
+    for path in found:
+        assert path.stat().st_mode & 0o777 == (folders if path.is_dir() else files), path

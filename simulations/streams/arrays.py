@@ -14,7 +14,10 @@ from kernelswarm.simulations.streams.rows import EXACT, Numbers, Rows, check_exa
 from kernelswarm.simulations.wording import choices, shown
 
 #: Bytes that a sparse file may take as a full array before it is refused.
-MOST_BYTES = 8 * 2**30
+MOST_BYTES = 2 * 2**30
+
+#: Features of a sparse file, at most: one mistyped number makes thousands of millions of them.
+MOST_FEATURES = 10**6
 
 
 def read_npz(key: str, path: Path, node_array: str, split_columns: tuple[str | int, ...]) -> tuple[Rows, Rows | None]:
@@ -125,6 +128,11 @@ def read_svmlight(files: list[tuple[str, Path]], split_columns: tuple[str | int,
     rows = []
     for name, sparse, labels in zip(names, loaded[::2], loaded[1::2], strict=True):
         size = 8 * sparse.shape[0] * sparse.shape[1]
+        if sparse.shape[1] > MOST_FEATURES:
+            raise ValueError(
+                f"{name} has features up to {sparse.shape[1]}, and at most {MOST_FEATURES:,} are read: correct the "
+                "largest numbers of features"
+            )
         if size > MOST_BYTES:
             raise ValueError(
                 f"{name}: {sparse.shape[0]} rows of {sparse.shape[1]} features take {size / 2**30:.0f} GiB as a full "
