@@ -9,8 +9,9 @@ import numpy.typing as npt
 from numba import njit
 
 from kernelswarm.agents.feature_steps import FEATURES, CompiledFeatures
+from kernelswarm.agents.features import combine
 from kernelswarm.agents.kernels import Linear as LinearKernel
-from kernelswarm.agents.linear_in_features import FeatureState, LinearInFeatures, combine
+from kernelswarm.agents.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.protocols.first_class import sole
 
 Array = npt.NDArray[np.float64]

@@ -11,9 +11,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents import komp
 from kernelswarm.agents.descent import Descent, check_step, joined
 from kernelswarm.agents.feature_steps import descend
+from kernelswarm.agents.features import combine
 from kernelswarm.agents.function import Function
 from kernelswarm.agents.learner import Evaluation, Info
 from kernelswarm.agents.losses import Loss, Squared
@@ -112,10 +112,3 @@ class LinearInFeatures(Descent):
         """Put the state where :meth:`snapshot` was taken."""
         state.function.coefficients[:] = arrays["coefficients"]
         state.steps = int(arrays["steps"])
-
-
-def combine(features: Array, coefficients: Array) -> Array:
-    """Evaluate from the features (n, L) and their weights (L, C): (n, C)."""
-    values = np.empty((len(features), coefficients.shape[1]))
-    komp.combine(np.require(features, requirements=["C", "W"]), coefficients, len(coefficients), values)
-    return values

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.agent import DIVERGED, Agent, Draws, Outgoing
+from kernelswarm.agents.agent import DIVERGED, Agent, Outgoing
+from kernelswarm.agents.ahead import Ahead
 from kernelswarm.agents.compiled import LOOK, SINGLE_STEPS, WANTS
 from kernelswarm.agents.learner import Learner
 from kernelswarm.agents.population_arrays import (
@@ -54,26 +55,6 @@ def obstacle(learners: Sequence[Learner], rule: Rule) -> str | None:
     if len({learner.batch_size for learner in learners}) > 1:
         return "batch sizes that differ from node to node"
     return None
-
-
-class Ahead:
-    """Samples that were drawn too early, followed by those of the source that they came from."""
-
-    def __init__(self, points: Array, targets: Array, source: Draws) -> None:
-        self.source = source
-        self._points, self._targets = points, targets
-
-    @property
-    def left(self) -> tuple[Array, Array]:
-        """What is left of the early samples: points (n, p) and targets (n, q)."""
-        return self._points, self._targets
-
-    def draw(self, count: int) -> tuple[Array, Array]:
-        """Return the next points (b, p) with their targets (b, q); fewer when the data is used up."""
-        points, targets = self._points[:count], self._targets[:count]
-        self._points, self._targets = self._points[count:], self._targets[count:]
-        more = self.source.draw(count - len(points))
-        return np.concatenate([points, more[0]]), np.concatenate([targets, more[1]])
 
 
 class Flight(NamedTuple):

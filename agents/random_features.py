@@ -11,9 +11,10 @@ from numba import njit
 
 from kernelswarm.agents.copying import copy_matrix
 from kernelswarm.agents.feature_steps import CompiledFeatures
+from kernelswarm.agents.features import combine
 from kernelswarm.agents.kernel_formulas import NARROW
 from kernelswarm.agents.kernels import Gaussian, Kernel, Laplacian, Matern
-from kernelswarm.agents.linear_in_features import FeatureState, LinearInFeatures, combine
+from kernelswarm.agents.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.tables import line, table
 
 Array = npt.NDArray[np.float64]

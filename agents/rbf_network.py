@@ -10,10 +10,11 @@ import numpy.typing as npt
 from kernelswarm.agents.compositional import Center, Composition, Tracking, check_pairs
 from kernelswarm.agents.descent import share
 from kernelswarm.agents.dispersions import CentralMoments, Dispersion
+from kernelswarm.agents.features import combine
 from kernelswarm.agents.kernel_sum import KernelSum
 from kernelswarm.agents.kernels import Gaussian, Kernel
 from kernelswarm.agents.learner import Evaluation, Info
-from kernelswarm.agents.linear_in_features import FeatureState, LinearInFeatures, combine
+from kernelswarm.agents.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.schedules import Constant, Schedule
 
 Array = npt.NDArray[np.float64]

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.agent import Agent, Draws, Outgoing, Tally
+from kernelswarm.agents.ahead import Ahead
 from kernelswarm.agents.learner import Evaluation
-from kernelswarm.agents.population import Ahead
 
 Array = npt.NDArray[np.float64]
 Arrays = dict[str, npt.NDArray[Any]]

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.features import combine
 from kernelswarm.agents.kernels import Kernel
-from kernelswarm.agents.linear_in_features import combine
 from kernelswarm.agents.subspace_updates import coordinates, mix
 
 Array = npt.NDArray[np.float64]

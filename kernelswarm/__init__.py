@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from kernelswarm.compiled_cache import drop_stale
 
 if TYPE_CHECKING:
-    from kernelswarm.simulations.comparison import Comparison, compare
+    from kernelswarm.simulations.comparison import compare
     from kernelswarm.simulations.comparison import read as read_comparison
     from kernelswarm.simulations.errors import InputError, SimulationError
     from kernelswarm.simulations.estimators import PolkClassifier, PolkRegressor
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.model_loading import load as load_model
     from kernelswarm.simulations.model_plot import plot_model
     from kernelswarm.simulations.naming import listed_parts_only
+    from kernelswarm.simulations.outcome import Comparison
     from kernelswarm.simulations.parts import build as build_part
     from kernelswarm.simulations.plots import draw, draw_comparison
     from kernelswarm.simulations.reproductions.running import reproduce
@@ -51,7 +52,7 @@ drop_stale([Path(__file__).parent / room for room in ("agents", "protocols")])
 
 _PLACES = {
     "BudgetedKernelFeatures": "kernel_features:BudgetedKernelFeatures",
-    "Comparison": "comparison:Comparison",
+    "Comparison": "outcome:Comparison",
     "Evaluation": "experiment:Evaluation",
     "Experiment": "experiment:Experiment",
     "InputError": "errors:InputError",

@@ -22,9 +22,9 @@ from kernelswarm.simulations.errors import InputError, Interrupted, SimulationEr
 from kernelswarm.simulations.interruption import in_words
 
 if TYPE_CHECKING:
-    from kernelswarm.simulations.comparison import Plan
     from kernelswarm.simulations.experiment import Experiment
     from kernelswarm.simulations.running import Finished
+    from kernelswarm.simulations.variation import Plan
 
 DONE, FAILED, REFUSED, STOPPED = 0, 1, 2, 130
 
@@ -353,7 +353,7 @@ def _options(changes: Sequence[str] | None, backend: str | None, address: str | 
 
 
 def _plan(path: Path, vary: Sequence[str] | None, seeds: int | None) -> Plan:
-    from kernelswarm.simulations.comparison import parse_vary, read_compare
+    from kernelswarm.simulations.variation import parse_vary, read_compare
 
     return read_compare(path).with_options(parse_vary(vary or ()), seeds)
 

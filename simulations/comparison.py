@@ -22,28 +22,14 @@ from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.naming import may_import
 from kernelswarm.simulations.network import build_graph, open_network
 from kernelswarm.simulations.origins import GRAPH, Digests, origins
-from kernelswarm.simulations.outcome import METRICS, Comparison, Row, Run, State, gather, run_of
+from kernelswarm.simulations.outcome import Comparison, Run, State, run_of
 from kernelswarm.simulations.ray_backend import keep_ray
 from kernelswarm.simulations.rehearsal import rehearse
 from kernelswarm.simulations.run_folder import check_place, graphml
 from kernelswarm.simulations.serial import Serial
 from kernelswarm.simulations.simulation import Progress, simulate, versions
-from kernelswarm.simulations.variation import Cell, Plan, cells, parse_vary, read_compare
+from kernelswarm.simulations.variation import Cell, cells, read_compare
 from kernelswarm.simulations.wording import plain
-
-__all__ = [
-    "METRICS",
-    "Comparison",
-    "ComparisonProgress",
-    "Plan",
-    "Row",
-    "Run",
-    "compare",
-    "gather",
-    "parse_vary",
-    "read",
-    "read_compare",
-]
 
 
 def compare(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from kernelswarm.simulations.result import Result
+from typing import Any
 
 
 class InputError(ValueError):
@@ -30,9 +27,7 @@ class SimulationError(RuntimeError):
         What was recorded up to the failure; its run folder is written with status "failed".
     """
 
-    def __init__(
-        self, message: str, *, node: int | None = None, round: int | None = None, partial: Result | None = None
-    ) -> None:
+    def __init__(self, message: str, *, node: int | None = None, round: int | None = None, partial: Any = None) -> None:
         super().__init__(message)
         self.node = node
         self.round = round

@@ -1,5 +1,6 @@
 """The names of the arrays in ``models.npz``: every function's own, with its node's label, and the dual variables."""
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -49,3 +50,13 @@ def function_arrays(models: Mapping[str, npt.NDArray[np.generic]]) -> dict[int, 
         if parts:
             found.setdefault(int(parts[2]), {})[parts[1]] = array  # type: ignore[assignment]
     return dict(sorted(found.items()))
+
+
+def digest(models: Mapping[str, Array]) -> str:
+    """Compute the SHA-256 of all arrays: their names, types, shapes and bytes, in sorted order of the names."""
+    total = hashlib.sha256()
+    for name in sorted(models):
+        array = np.ascontiguousarray(models[name])
+        total.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        total.update(array.tobytes())
+    return total.hexdigest()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from kernelswarm.simulations.comparison import Comparison
+    from kernelswarm.simulations.outcome import Comparison
     from kernelswarm.simulations.result import Result
 
 PANELS = 12  # nodes shown one by one at most
@@ -76,7 +76,7 @@ def draw_many(results: Sequence[Result], folder: Path) -> list[Path]:
     """
     if len(results) == 1:
         return draw(results[0], folder)
-    from kernelswarm.simulations.comparison import gather
+    from kernelswarm.simulations.outcome import gather
 
     return draw_comparison(gather(results), folder)
 

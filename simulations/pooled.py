@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
-from kernelswarm.simulations.streams.synthetic import freeze
+from kernelswarm.simulations.streams.contract import HeldOut, NodeSource, freeze
 
 Array = npt.NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from rich.progress import Progress as Display
 from kernelswarm.simulations.compiling import Compilation, heard
 
 if TYPE_CHECKING:
-    from kernelswarm.simulations.comparison import ComparisonProgress
+    from kernelswarm.simulations.comparison_progress import ComparisonProgress
     from kernelswarm.simulations.simulation import Progress
 
 

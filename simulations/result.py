@@ -98,9 +98,11 @@ class Result:
         InputError
             There is no such node, or the run has failed and left no models.
         """
-        from kernelswarm.simulations.model_loading import load
+        from kernelswarm.simulations.experiment import Experiment
+        from kernelswarm.simulations.node_model import Kept, of_node
 
-        return load(self, node)
+        kept = Kept("the result", self.models, self.data)
+        return of_node(kept, lambda: Experiment.from_dict(self.config), node, None, None)
 
     @property
     def verdict(self) -> dict[str, str]:

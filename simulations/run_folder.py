@@ -260,7 +260,7 @@ def read(folder: str | Path, partial: bool = False) -> Result:
         summary=_read(folder / "summary.json", _read_summary),
         data=read_data(folder),
     )
-    from kernelswarm.simulations.simulation import digest
+    from kernelswarm.simulations.model_arrays import digest
 
     recorded = result.summary.get("digest")
     if recorded is not None and recorded != digest(result.models):

@@ -1,6 +1,5 @@
 """One simulation from start to end: agents, rounds, evaluations, result."""
 
-import hashlib
 import importlib.metadata
 import math
 import platform
@@ -26,7 +25,7 @@ from kernelswarm.simulations.engine import Backend, Engine, EngineError, LostErr
 from kernelswarm.simulations.errors import Interrupted, SimulationError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.interruption import Asked, noted
-from kernelswarm.simulations.model_arrays import Functions, model_arrays
+from kernelswarm.simulations.model_arrays import Functions, digest, model_arrays
 from kernelswarm.simulations.network import Network, open_network
 from kernelswarm.simulations.pooled import members, pool
 from kernelswarm.simulations.recorder import Recorder
@@ -376,16 +375,6 @@ class _Simulation:
         learners = {plan.neighborhood.node: plan.learner for plan in self.network.plans}
         found = {node: learners[node].function_from(learned.arrays) for node, learned in functions.items()}
         return float(np.mean([found[i].distance(found[j]) for i, j in self.network.graph.edges]))
-
-
-def digest(models: Mapping[str, Array]) -> str:
-    """Compute the SHA-256 of all arrays: their names, types, shapes and bytes, in sorted order of the names."""
-    total = hashlib.sha256()
-    for name in sorted(models):
-        array = np.ascontiguousarray(models[name])
-        total.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        total.update(array.tobytes())
-    return total.hexdigest()
 
 
 def versions() -> dict[str, str]:

@@ -14,7 +14,7 @@ from kernelswarm.simulations.outcome import CHANGE, METRICS
 from kernelswarm.simulations.table_notes import MARKS, above, explanation, marks, under
 
 if TYPE_CHECKING:
-    from kernelswarm.simulations.comparison import Comparison, Row
+    from kernelswarm.simulations.outcome import Comparison, Row
 
 HEADINGS = {
     "risk": "risk",

@@ -17,13 +17,15 @@ import pytest
 
 from kernelswarm.simulations import comparison as module
 from kernelswarm.simulations import parallel, running
-from kernelswarm.simulations.comparison import ComparisonProgress, Plan, compare, gather, parse_vary, read_compare
+from kernelswarm.simulations.comparison import compare
+from kernelswarm.simulations.comparison_progress import ComparisonProgress
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.network import build_graph
+from kernelswarm.simulations.outcome import gather
 from kernelswarm.simulations.result import Result
 from kernelswarm.simulations.run_folder import read
-from kernelswarm.simulations.variation import cells, differing
+from kernelswarm.simulations.variation import Plan, cells, differing, parse_vary, read_compare
 
 TABLE: dict[str, Any] = {
     "seed": 3,

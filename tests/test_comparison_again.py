@@ -23,7 +23,8 @@ import tomli_w
 
 from kernelswarm.simulations import comparison as module
 from kernelswarm.simulations import comparison_folder, plots, running
-from kernelswarm.simulations.comparison import ComparisonProgress, compare, read
+from kernelswarm.simulations.comparison import compare, read
+from kernelswarm.simulations.comparison_progress import ComparisonProgress
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.lock import held

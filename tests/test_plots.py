@@ -16,13 +16,13 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from kernelswarm.simulations import plots
-from kernelswarm.simulations.comparison import gather
 from kernelswarm.simulations.errors import InputError
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.figures import cells, functions, network, regions, series, style
 from kernelswarm.simulations.figures.learned import rebuild
 from kernelswarm.simulations.figures.series import Series
 from kernelswarm.simulations.network import build_graph
+from kernelswarm.simulations.outcome import gather
 from kernelswarm.simulations.result import Result
 
 MIXTURE = {

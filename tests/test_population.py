@@ -8,8 +8,9 @@ import pytest
 
 from kernelswarm.agents import polk_steps
 from kernelswarm.agents.agent import DivergenceError
+from kernelswarm.agents.ahead import Ahead
 from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.population import Ahead, obstacle
+from kernelswarm.agents.population import obstacle
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated

@@ -12,10 +12,10 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 
 from kernelswarm.simulations import plots
-from kernelswarm.simulations.comparison import gather
 from kernelswarm.simulations.experiment import Experiment
 from kernelswarm.simulations.figures import cells, network
 from kernelswarm.simulations.figures.learned import rebuild
+from kernelswarm.simulations.outcome import gather
 from kernelswarm.simulations.result import Result
 from kernelswarm.simulations.simulation import simulate
 from tests.test_plots import SINE, believable, pictures

@@ -18,9 +18,10 @@ from kernelswarm.simulations import checksums, run_folder
 from kernelswarm.simulations.comparison import compare
 from kernelswarm.simulations.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment import Experiment
+from kernelswarm.simulations.model_arrays import digest
 from kernelswarm.simulations.result import Result
 from kernelswarm.simulations.run_folder import FILES, check_place, default_folder, read, write
-from kernelswarm.simulations.simulation import digest, simulate
+from kernelswarm.simulations.simulation import simulate
 from tests.command_line import SMALL
 
 GENERATOR = np.random.default_rng(3)

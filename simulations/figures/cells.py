@@ -16,7 +16,7 @@ from kernelswarm.simulations.figures.style import Stroke
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kernelswarm.simulations.comparison import Comparison
+    from kernelswarm.simulations.outcome import Comparison
 
 Array = npt.NDArray[np.float64]
 

@@ -14,6 +14,12 @@ from kernelswarm.simulations.data_description import DataDescription
 Array = npt.NDArray[np.float64]
 
 
+def freeze(array: Array) -> Array:
+    """Make an array read-only, and with it every slice taken later."""
+    array.flags.writeable = False
+    return array
+
+
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Samples a node never learns from; its risk is measured on them.

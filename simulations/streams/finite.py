@@ -8,12 +8,11 @@ import numpy as np
 
 from kernelswarm.simulations.data_description import DataDescription, Labels, Variables
 from kernelswarm.simulations.seeding import Role, generator
-from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source
+from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source, freeze
 from kernelswarm.simulations.streams.dealing import Dealing, Hand, deal
 from kernelswarm.simulations.streams.regions import Indices
 from kernelswarm.simulations.streams.rows import Rows, Task, check_rows, class_indices, resolve_task
 from kernelswarm.simulations.streams.splits import ShiftDifferences, Split, check_split, offsets
-from kernelswarm.simulations.streams.synthetic import freeze
 from kernelswarm.simulations.wording import shown
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from kernelswarm.agents.grids import Grid
-from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source
+from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source, freeze
 from kernelswarm.simulations.streams.ranges import check_positive, check_share
 from kernelswarm.simulations.streams.splits import ShiftDifferences
-from kernelswarm.simulations.streams.synthetic import Ages, SyntheticSource, freeze
+from kernelswarm.simulations.streams.synthetic import Ages, SyntheticSource
 from kernelswarm.simulations.wording import shown
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.seeding import Role, generator
-from kernelswarm.simulations.streams.contract import Array, HeldOut
+from kernelswarm.simulations.streams.contract import Array, HeldOut, freeze
 
 #: Samples generated at once. Every chunk has a generator of its own, so the samples do not depend on how they are
 #: drawn, and a position in the stream is one integer: nothing else has to be saved or replayed.
@@ -40,12 +40,6 @@ class Law(Protocol):
 
     def noise_free(self, points: Array, ages: Ages) -> Array | None:
         """Targets (n, 1) without noise at points (n, p); None when the targets are classes."""
-
-
-def freeze(array: Array) -> Array:
-    """Make an array read-only, and with it every slice taken later."""
-    array.flags.writeable = False
-    return array
 
 
 class SyntheticSource:
