@@ -14,18 +14,18 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents.bogd import Bogd
-from kernelswarm.agents.bpa import Bpa
-from kernelswarm.agents.bsgd import Bsgd
-from kernelswarm.agents.budgets import TargetOrder
-from kernelswarm.agents.forgetron import Forgetron
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.learner import Learner
-from kernelswarm.agents.norma import Norma
-from kernelswarm.agents.npbsgd import Npbsgd
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.projectron import Projectron
-from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.learners.baselines.bogd import Bogd
+from kernelswarm.agents.learners.baselines.bpa import Bpa
+from kernelswarm.agents.learners.baselines.bsgd import Bsgd
+from kernelswarm.agents.learners.baselines.forgetron import Forgetron
+from kernelswarm.agents.learners.baselines.norma import Norma
+from kernelswarm.agents.learners.baselines.npbsgd import Npbsgd
+from kernelswarm.agents.learners.baselines.projectron import Projectron
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import TargetOrder
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.schedules import Constant
 
 Array = npt.NDArray[np.float64]
 

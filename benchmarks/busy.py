@@ -36,7 +36,7 @@ name = "ray"
 
 def command(folder: Path, name: str) -> list[str]:
     """The run of seven actors, into a folder of its own."""
-    program = "from kernelswarm.simulations.cli import main; main()"
+    program = "from kernelswarm.simulations.command.cli import main; main()"
     words = ["run", str(folder / "busy.toml"), "--no-figures", "--quiet", "--out", str(folder / name)]
     return [sys.executable, "-c", program, *words]
 

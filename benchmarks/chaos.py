@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from kernelswarm import Experiment, simulate
-from kernelswarm.simulations.ray_backend import Ray, keep_ray
-from kernelswarm.simulations.running import run
-from kernelswarm.simulations.semaphores import made_by
-from kernelswarm.simulations.serial import Serial
-from kernelswarm.simulations.simulation import Progress
+from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
+from kernelswarm.simulations.backends.semaphores import made_by
+from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.running.run import run
+from kernelswarm.simulations.running.simulation import Progress
 
 SHORTEST, LONGEST = 0.1, 6.0  # seconds between two kills
 

@@ -17,14 +17,14 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents.budgets import TargetOrder
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.learner import Learner
-from kernelswarm.agents.okfe import Okfe
-from kernelswarm.agents.okfeb import Okfeb
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.schedules import Constant
-from kernelswarm.agents.subspace_rules import Threshold
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.subspaces.okfe import Okfe
+from kernelswarm.agents.learners.subspaces.okfeb import Okfeb
+from kernelswarm.agents.parts.budgets import TargetOrder
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.agents.parts.subspace_rules import Threshold
 
 Array = npt.NDArray[np.float64]
 

@@ -19,11 +19,11 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents import passes
-from kernelswarm.agents.budgets import Epsilon
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.polk import Polk, PolkState
-from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.learners.polk import Polk, PolkState
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures.style import BLUE, GREY, RC
 
 Array = npt.NDArray[np.float64]

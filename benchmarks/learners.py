@@ -35,18 +35,18 @@ from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents import passes
-from kernelswarm.agents.budgets import Proportional, TargetOrder
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.learner import Learner
-from kernelswarm.agents.linear import Linear
-from kernelswarm.agents.losses import Loss, MulticlassLogistic, Squared
-from kernelswarm.agents.nystroem import Nystroem
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.random_features import RandomFeatures
-from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.features.linear import Linear
+from kernelswarm.agents.learners.features.nystroem import Nystroem
+from kernelswarm.agents.learners.features.random_features import RandomFeatures
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Proportional, TargetOrder
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import Loss, MulticlassLogistic, Squared
+from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.streams.gaussian_mixture import GaussianMixture
+from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
 
 Array = npt.NDArray[np.float64]
 Predict = Callable[[Array], Array]

@@ -24,12 +24,12 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents import passes
-from kernelswarm.agents.budgets import Epsilon
-from kernelswarm.agents.expansion import Expansion
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.schedules import Constant
 
 Array = npt.NDArray[np.float64]
 

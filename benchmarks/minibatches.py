@@ -2,8 +2,8 @@
 
 All ways take the same 32 samples from the same function:
 
-- blocked: `agents/blocked_komp.py`, one mini-batch with matrix-matrix products;
-- one by one: `agents/komp.py`, the same mini-batch, one insertion and one removal after the other;
+- blocked: `agents/arithmetic/blocked_komp.py`, one mini-batch with matrix-matrix products;
+- one by one: `agents/arithmetic/komp.py`, the same mini-batch, one insertion and one removal after the other;
 - reflected: the same, as published for square factors: one Householder reflection a removal;
 - b = 1: a step for each sample, with its own kernel rows, and an error budget that adds up to the same.
 
@@ -34,12 +34,12 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents import blocked_komp, komp
-from kernelswarm.agents.budgets import Epsilon
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.losses import Loss, MulticlassHinge, MulticlassLogistic
-from kernelswarm.agents.polk import Polk, PolkState
-from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.arithmetic import blocked_komp, komp
+from kernelswarm.agents.learners.polk import Polk, PolkState
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import Loss, MulticlassHinge, MulticlassLogistic
+from kernelswarm.agents.parts.schedules import Constant
 
 Array = npt.NDArray[np.float64]
 Project = Callable[..., tuple[int, float, int]]

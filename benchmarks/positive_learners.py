@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents.budgets import Epsilon, TargetOrder
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.losses import Squared
-from kernelswarm.agents.mirror_maps import SquaredNorm
-from kernelswarm.agents.poisson_process import PoissonProcess
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.schedules import Constant
-from kernelswarm.agents.spppot import Spppot
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.spppot import Spppot
+from kernelswarm.agents.parts.budgets import Epsilon, TargetOrder
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import Squared
+from kernelswarm.agents.parts.mirror_maps import SquaredNorm
+from kernelswarm.agents.parts.poisson_process import PoissonProcess
+from kernelswarm.agents.parts.schedules import Constant
 
 Array = npt.NDArray[np.float64]
 Data = tuple[Array, Array]

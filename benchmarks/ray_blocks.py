@@ -19,13 +19,13 @@ from collections.abc import Sequence
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import Experiment
-from kernelswarm.simulations.engine import Engine
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.parallel import cores
-from kernelswarm.simulations.partition import partition
-from kernelswarm.simulations.ray_backend import Ray, keep_ray
-from kernelswarm.simulations.rounds import block_neighbors
-from kernelswarm.simulations.serial import SerialEngine
+from kernelswarm.simulations.backends.partition import partition
+from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.machine.parallel import cores
+from kernelswarm.simulations.round.engine import Engine
+from kernelswarm.simulations.round.rounds import block_neighbors
+from kernelswarm.simulations.running.network import open_network
 
 TURNS = 5
 NODE_ROUNDS = 400_000

@@ -17,12 +17,12 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from kernelswarm.simulations.block import AgentPlan
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.ray_backend import Ray, keep_ray
-from kernelswarm.simulations.ray_session import CHANNEL_BYTES
-from kernelswarm.simulations.remote_engine import IN_FLIGHT
+from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
+from kernelswarm.simulations.backends.ray_session import CHANNEL_BYTES
+from kernelswarm.simulations.backends.remote_engine import IN_FLIGHT
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.round.block import AgentPlan
+from kernelswarm.simulations.running.network import open_network
 
 TURNS = 5
 SECONDS = 2.0

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.simulations.parts import build
+from kernelswarm.simulations.experiment.parts import build
 
 Array = npt.NDArray[np.float64]
 

@@ -17,10 +17,10 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import Experiment
-from kernelswarm.agents import kernel_formulas
-from kernelswarm.agents.expansion import Expansion
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.serial import SerialEngine
+from kernelswarm.agents.arithmetic import kernel_formulas
+from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.running.network import open_network
 
 Array = npt.NDArray[np.float64]
 

@@ -3,7 +3,7 @@
 The stream is a mixture of five Gaussians in the plane, learned with a Gaussian kernel until the model order is steady;
 all columns then see the same samples, compiled, in one thread:
 
-- polk: the whole step on the inverse Cholesky factor, through `kernelswarm.agents.passes`;
+- polk: the whole step on the inverse Cholesky factor, through `kernelswarm.agents.compiled.passes`;
 - inverse: the same step with recursive up- and downdates of the inverse Gram matrix. It is fast and unstable: at small
   budgets it loses its digits without a sign (the last column is its |inv(K) K - I|);
 - inverse, lazy: the same, where a point that would be removed at once is not inserted, as polk does;
@@ -22,14 +22,15 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents import kernel_formulas, komp, passes
-from kernelswarm.agents.budgets import Epsilon
-from kernelswarm.agents.compiled import LOSS_DERIVATIVES, loss_derivatives_at
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.lanes import dot
-from kernelswarm.agents.losses import Logistic, MulticlassLogistic
-from kernelswarm.agents.polk import Polk, PolkState
-from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.arithmetic import kernel_formulas, komp
+from kernelswarm.agents.arithmetic.lanes import dot
+from kernelswarm.agents.arithmetic.signatures import LOSS_DERIVATIVES, loss_derivatives_at
+from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.learners.polk import Polk, PolkState
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import Logistic, MulticlassLogistic
+from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols.first_class import address
 
 Array = npt.NDArray[np.float64]

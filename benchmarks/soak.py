@@ -26,9 +26,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.running import run
-from kernelswarm.simulations.simulation import Progress
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.run import run
+from kernelswarm.simulations.running.simulation import Progress
 
 FLAT = 20.0  # MB a million rounds
 SHORTEST = 150_000  # rounds

@@ -26,59 +26,59 @@ from typing import TYPE_CHECKING, Any
 from kernelswarm.compiled_cache import drop_stale
 
 if TYPE_CHECKING:
-    from kernelswarm.simulations.comparison import compare
-    from kernelswarm.simulations.comparison import read as read_comparison
-    from kernelswarm.simulations.errors import InputError, SimulationError
-    from kernelswarm.simulations.estimators import PolkClassifier, PolkRegressor
-    from kernelswarm.simulations.experiment import Evaluation, Experiment, Override
-    from kernelswarm.simulations.kernel_features import BudgetedKernelFeatures, OnlineKernelFeatures
-    from kernelswarm.simulations.model import Model
-    from kernelswarm.simulations.model_files import save as save_model
-    from kernelswarm.simulations.model_loading import load as load_model
-    from kernelswarm.simulations.model_plot import plot_model
-    from kernelswarm.simulations.naming import listed_parts_only
-    from kernelswarm.simulations.outcome import Comparison
-    from kernelswarm.simulations.parts import build as build_part
-    from kernelswarm.simulations.plots import draw, draw_comparison
+    from kernelswarm.simulations.comparison.compare import compare
+    from kernelswarm.simulations.comparison.compare import read as read_comparison
+    from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
+    from kernelswarm.simulations.estimators.kernel_features import BudgetedKernelFeatures, OnlineKernelFeatures
+    from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment, Override
+    from kernelswarm.simulations.experiment.naming import listed_parts_only
+    from kernelswarm.simulations.experiment.parts import build as build_part
+    from kernelswarm.simulations.figures.model_plot import plot_model
+    from kernelswarm.simulations.figures.plots import draw, draw_comparison
+    from kernelswarm.simulations.ground.errors import InputError, SimulationError
+    from kernelswarm.simulations.models.model import Model
+    from kernelswarm.simulations.models.model_files import save as save_model
+    from kernelswarm.simulations.records.model_loading import load as load_model
+    from kernelswarm.simulations.records.outcome import Comparison
+    from kernelswarm.simulations.records.result import Result
+    from kernelswarm.simulations.records.run_folder import read as read_run
+    from kernelswarm.simulations.records.run_folder import write as write_run
     from kernelswarm.simulations.reproductions.running import reproduce
-    from kernelswarm.simulations.result import Result
-    from kernelswarm.simulations.run_folder import read as read_run
-    from kernelswarm.simulations.run_folder import write as write_run
-    from kernelswarm.simulations.running import resume, run
-    from kernelswarm.simulations.simulation import Progress, simulate
+    from kernelswarm.simulations.running.run import resume, run
+    from kernelswarm.simulations.running.simulation import Progress, simulate
 
 # The compiled functions of these two rooms call one another.
 drop_stale([Path(__file__).parent / room for room in ("agents", "protocols")])
 
 _PLACES = {
-    "BudgetedKernelFeatures": "kernel_features:BudgetedKernelFeatures",
-    "Comparison": "outcome:Comparison",
-    "Evaluation": "experiment:Evaluation",
-    "Experiment": "experiment:Experiment",
-    "InputError": "errors:InputError",
-    "Model": "model:Model",
-    "OnlineKernelFeatures": "kernel_features:OnlineKernelFeatures",
-    "Override": "experiment:Override",
-    "PolkClassifier": "estimators:PolkClassifier",
-    "PolkRegressor": "estimators:PolkRegressor",
-    "Progress": "simulation:Progress",
-    "Result": "result:Result",
-    "SimulationError": "errors:SimulationError",
-    "build_part": "parts:build",
-    "compare": "comparison:compare",
-    "draw": "plots:draw",
-    "draw_comparison": "plots:draw_comparison",
-    "listed_parts_only": "naming:listed_parts_only",
-    "load_model": "model_loading:load",
-    "plot_model": "model_plot:plot_model",
-    "read_comparison": "comparison:read",
-    "read_run": "run_folder:read",
+    "BudgetedKernelFeatures": "estimators.kernel_features:BudgetedKernelFeatures",
+    "Comparison": "records.outcome:Comparison",
+    "Evaluation": "experiment.experiment:Evaluation",
+    "Experiment": "experiment.experiment:Experiment",
+    "InputError": "ground.errors:InputError",
+    "Model": "models.model:Model",
+    "OnlineKernelFeatures": "estimators.kernel_features:OnlineKernelFeatures",
+    "Override": "experiment.experiment:Override",
+    "PolkClassifier": "estimators.estimators:PolkClassifier",
+    "PolkRegressor": "estimators.estimators:PolkRegressor",
+    "Progress": "running.simulation:Progress",
+    "Result": "records.result:Result",
+    "SimulationError": "ground.errors:SimulationError",
+    "build_part": "experiment.parts:build",
+    "compare": "comparison.compare:compare",
+    "draw": "figures.plots:draw",
+    "draw_comparison": "figures.plots:draw_comparison",
+    "listed_parts_only": "experiment.naming:listed_parts_only",
+    "load_model": "records.model_loading:load",
+    "plot_model": "figures.model_plot:plot_model",
+    "read_comparison": "comparison.compare:read",
+    "read_run": "records.run_folder:read",
     "reproduce": "reproductions.running:reproduce",
-    "resume": "running:resume",
-    "run": "running:run",
-    "save_model": "model_files:save",
-    "simulate": "simulation:simulate",
-    "write_run": "run_folder:write",
+    "resume": "running.run:resume",
+    "run": "running.run:run",
+    "save_model": "models.model_files:save",
+    "simulate": "running.simulation:simulate",
+    "write_run": "records.run_folder:write",
 }
 
 __all__ = [

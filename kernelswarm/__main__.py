@@ -8,7 +8,7 @@ STOPPED = 130
 def main() -> None:
     """Import the command line and run it."""
     try:
-        from kernelswarm.simulations import cli
+        from kernelswarm.simulations.command import cli
     except KeyboardInterrupt:
         print("kernelswarm: stopped by Ctrl-C", file=sys.stderr)
         sys.exit(STOPPED)

@@ -11,10 +11,10 @@ def drop_stale(folders: Sequence[Path]) -> None:
     numba compares a kept function with its own file only, while the function holds those that it calls in other files
     too: after a change there it would go on computing what they computed before.
     """
-    sources = [file for folder in folders for file in folder.glob("*.py")]
+    sources = [file for folder in folders for file in folder.rglob("*.py")]
     newest = max((file.stat().st_mtime for file in sources), default=0.0)
     for folder in folders:
-        for file in folder.glob("__pycache__/*.nb[ic]"):
+        for file in folder.rglob("__pycache__/*.nb[ic]"):
             with suppress(OSError):  # removed by another process, or not ours to remove
                 if file.stat().st_mtime < newest:
                     file.unlink()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kernelswarm.simulations.cli import main
+from kernelswarm.simulations.command.cli import main
 
 SMALL = """\
 rounds = 4

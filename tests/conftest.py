@@ -16,8 +16,8 @@ import scipy.linalg  # noqa: F401  its BLAS must be loaded to be limited below
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.simulations import progress
-from kernelswarm.simulations.semaphores import made_by, remove
+from kernelswarm.simulations.backends.semaphores import made_by, remove
+from kernelswarm.simulations.command import progress
 
 settings.register_profile(
     "suite", deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from kernelswarm.simulations.naming import PARTS
+from kernelswarm.simulations.experiment.naming import PARTS
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -68,7 +68,7 @@ WORDS += [
     "math:sqrt",
     "json:JSONDecoder",
     "no_such_module:Part",
-    "kernelswarm.agents.polk:Polk",
+    "kernelswarm.agents.learners.polk:Polk",
     "networkx:petersen_graph",
 ]
 SMALL_VALUES: list[Any] = [-1, 0, 1, 2, 3, 5, 1.5, float("nan"), "a", True, [], [1, 2], {}]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from kernelswarm.simulations.estimators import PolkClassifier, PolkRegressor
-from kernelswarm.simulations.kernel_features import BudgetedKernelFeatures, OnlineKernelFeatures
+from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
+from kernelswarm.simulations.estimators.kernel_features import BudgetedKernelFeatures, OnlineKernelFeatures
 from tests import damage
 
 MATRICES = {

@@ -20,17 +20,18 @@ import numpy as np
 import tomli_w
 from hypothesis import strategies as st
 
-from kernelswarm.simulations import checkpoint, checksums
-from kernelswarm.simulations.archives import read_arrays
-from kernelswarm.simulations.cli import main
-from kernelswarm.simulations.errors import InputError, SimulationError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.model_files import save
-from kernelswarm.simulations.model_loading import load
-from kernelswarm.simulations.run_folder import FILES, read
-from kernelswarm.simulations.running import run
-from kernelswarm.simulations.toml_tables import parse
-from kernelswarm.simulations.wording import shown
+from kernelswarm.simulations.command.cli import main
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground import checksums
+from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.ground.toml_tables import parse
+from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.machine.archives import read_arrays
+from kernelswarm.simulations.models.model_files import save
+from kernelswarm.simulations.records import checkpoint
+from kernelswarm.simulations.records.model_loading import load
+from kernelswarm.simulations.records.run_folder import FILES, read
+from kernelswarm.simulations.running.run import run
 from tests import damage
 from tests.command_line import SMALL
 from tests.fuzz_estimators import estimators, refused, try_estimator

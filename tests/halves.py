@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kernelswarm.simulations.block import AgentPlan
-from kernelswarm.simulations.engine import LostError
-from kernelswarm.simulations.partition import partition
-from kernelswarm.simulations.serial import Serial, SerialEngine
+from kernelswarm.simulations.backends.partition import partition
+from kernelswarm.simulations.backends.serial import Serial, SerialEngine
+from kernelswarm.simulations.round.block import AgentPlan
+from kernelswarm.simulations.round.engine import LostError
 
 
 @dataclass(frozen=True)

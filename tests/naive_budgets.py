@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from kernelswarm.agents.kernels import Kernel
+from kernelswarm.agents.parts.kernels import Kernel
 
 Array = npt.NDArray[np.float64]
 

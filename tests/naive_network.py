@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.kernels import Kernel
+from kernelswarm.agents.parts.kernels import Kernel
 
 Array = npt.NDArray[np.float64]
 

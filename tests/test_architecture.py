@@ -12,15 +12,47 @@ from collections.abc import Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 ROOT = Path(__file__).parent.parent
-MAY_IMPORT = {  # room -> the rooms it sees
+ROOMS = (  # each imports only from itself and from those before it
+    "protocols",
+    "graphs",
+    "agents/arithmetic",
+    "agents/parts",
+    "agents/functions",
+    "agents/learners",
+    "agents/learners/features",
+    "agents/learners/baselines",
+    "agents/learners/subspaces",
+    "agents/learners/risk",
+    "agents/node",
+    "agents/compiled",
+    "simulations/ground",
+    "simulations/machine",
+    "simulations/streams",
+    "simulations/streams/generated",
+    "simulations/streams/rows",
+    "simulations/experiment",
+    "simulations/round",
+    "simulations/backends",
+    "simulations/models",
+    "simulations/records",
+    "simulations/running",
+    "simulations/figures",
+    "simulations/comparison",
+    "simulations/estimators",
+    "simulations/reproductions",
+    "simulations/command",
+)
+HOUSES = {  # and of the others it sees
     "protocols": {"protocols"},
     "agents": {"agents", "protocols"},
     "graphs": {"graphs"},
     "simulations": {"simulations", "agents", "protocols", "graphs"},
 }
+MOST_FILES = 16  # of a room; more are more than one idea
 LIBRARIES = {  # room -> the only libraries it uses besides the standard one
     "protocols": {"numpy", "scipy", "numba"},
     "agents": {"numpy", "scipy", "numba", "llvmlite"},
@@ -28,15 +60,24 @@ LIBRARIES = {  # room -> the only libraries it uses besides the standard one
 }
 HEAVY = {"llvmlite", "matplotlib", "networkx", "numba", "pandas", "pyarrow", "ray", "sklearn"}
 LONGEST = 400  # lines; a longer file is more than one idea
-FILES = sorted(path for room in MAY_IMPORT for path in (ROOT / room).rglob("*.py"))
+FILES = sorted(path for room in HOUSES for path in (ROOT / room).rglob("*.py"))
 
 
 def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def room(path: Path) -> str:
+def house(path: Path) -> str:
     return path.relative_to(ROOT).parts[0]
+
+
+def room(path: Path) -> str:
+    return path.parent.relative_to(ROOT).as_posix()
+
+
+def module(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(["kernelswarm", *parts[: -1 if parts[-1] == "__init__" else None]])
 
 
 @functools.cache
@@ -70,7 +111,7 @@ def importers(*modules: str) -> set[str]:
 
 
 def test_every_room_has_files() -> None:
-    assert {room(path) for path in FILES if path.name != "__init__.py"} == set(MAY_IMPORT)
+    assert {room(path) for path in FILES if path.name != "__init__.py"} == set(ROOMS)
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
@@ -79,19 +120,54 @@ def test_imports_follow_the_one_direction(path: Path) -> None:
     for line, full in imported(path):
         if full == "kernelswarm" or full.startswith("kernelswarm."):
             target = full.removeprefix("kernelswarm").lstrip(".").split(".")[0]
-            if target not in MAY_IMPORT[room(path)]:
+            if target not in HOUSES[house(path)]:
                 wrong.append(f"line {line}: {full}")
-    assert not wrong, f"{room(path)}/ sees only {sorted(MAY_IMPORT[room(path)])}"
+    assert not wrong, f"{house(path)}/ sees only {sorted(HOUSES[house(path)])}"
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if room(path) in LIBRARIES], ids=name)
+@functools.cache
+def sources() -> dict[str, Path]:
+    return {module(path): path for path in FILES if path.name != "__init__.py"}
+
+
+def seen(path: Path) -> set[Path]:
+    """The files that a file imports, at any time and for types only too."""
+    found = set()
+    for _, full in imported(path):
+        for known in (full, full.rpartition(".")[0]):
+            if known in sources():
+                found.add(sources()[known])
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_a_room_imports_only_rooms_before_it(path: Path) -> None:
+    if path.name == "__init__.py":
+        return
+    place = ROOMS.index(room(path))
+    later = [name(other) for other in seen(path) if ROOMS.index(room(other)) > place]
+    assert not later, f"{room(path)} stands before the rooms of {later}"
+
+
+def test_no_files_import_one_another_in_a_circle() -> None:
+    graph = nx.DiGraph((name(path), name(other)) for path in sources().values() for other in seen(path))
+    assert graph.number_of_edges() > len(sources())
+    assert list(nx.simple_cycles(graph)) == []
+
+
+@pytest.mark.parametrize("place", ROOMS)
+def test_a_room_holds_few_files(place: str) -> None:
+    assert 1 <= len([path for path in (ROOT / place).glob("*.py") if path.name != "__init__.py"]) <= MOST_FILES
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if house(path) in LIBRARIES], ids=name)
 def test_rooms_keep_to_their_libraries(path: Path) -> None:
-    known = LIBRARIES[room(path)] | {"kernelswarm"} | sys.stdlib_module_names
+    known = LIBRARIES[house(path)] | {"kernelswarm"} | sys.stdlib_module_names
     wrong = [f"line {line}: {full}" for line, full in imported(path) if full.split(".")[0] not in known]
-    assert not wrong, f"{room(path)}/ uses only {sorted(LIBRARIES[room(path)])}"
+    assert not wrong, f"{house(path)}/ uses only {sorted(LIBRARIES[house(path)])}"
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if room(path) in {"agents", "protocols"}], ids=name)
+@pytest.mark.parametrize("path", [path for path in FILES if house(path) in {"agents", "protocols"}], ids=name)
 def test_learners_and_protocols_touch_no_files(path: Path) -> None:
     modules = {"io", "os", "pathlib", "shutil", "socket", "subprocess", "tempfile", "urllib"}
     functions = {
@@ -166,9 +242,9 @@ def test_only_the_table_of_names_imports_what_a_text_names(path: Path) -> None:
     """It asks first whether it may; the others import modules whose names they hold themselves."""
     found = {function for _, function in calls(path) if function.startswith("importlib.") or function == "__import__"}
     allowed = {
-        "simulations/naming.py": {"importlib.import_module", "importlib.invalidate_caches"},
-        "simulations/polk_estimator.py": {"importlib.import_module"},
-        "simulations/ray_session.py": {"importlib.import_module"},
+        "simulations/experiment/naming.py": {"importlib.import_module", "importlib.invalidate_caches"},
+        "simulations/estimators/polk_estimator.py": {"importlib.import_module"},
+        "simulations/backends/ray_session.py": {"importlib.import_module"},
         "simulations/reproductions/catalogue.py": {"importlib.import_module"},
     }
     modules = {"importlib.metadata.version", "importlib.util.find_spec"}  # which see what is installed and run nothing
@@ -190,7 +266,7 @@ def test_no_except_is_broad(path: Path) -> None:
     "statement",
     [
         "import kernelswarm",
-        "import sys; sys.argv = ['kernelswarm', '--help']; from kernelswarm.simulations.cli import main; main()",
+        "from kernelswarm.simulations.command.cli import main; main(['--help'])",
     ],
     ids=["import", "--help"],
 )
@@ -206,7 +282,7 @@ atexit.register(lambda: print("loaded", *sorted({HEAVY!r} & set(sys.modules))))
 
 
 def parts() -> list[tuple[str, str, str]]:
-    from kernelswarm.simulations.parts import PARTS
+    from kernelswarm.simulations.experiment.parts import PARTS
 
     return [(kind, key, target) for kind, table in PARTS.items() for key, target in table.items()]
 
@@ -223,5 +299,5 @@ def test_every_folder_is_packaged_and_linked() -> None:
     folders = {path.parent.relative_to(ROOT) for path in FILES}
     packaged = {"kernelswarm"} | {"kernelswarm." + ".".join(folder.parts) for folder in folders}
     assert set(tables["packages"]) == packaged
-    for top in MAY_IMPORT:
+    for top in HOUSES:
         assert (ROOT / "kernelswarm" / top).resolve() == ROOT / top

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.naming import PARTS, find
-from kernelswarm.simulations.wording import SYNONYMS
+from kernelswarm.simulations.experiment.naming import PARTS, find
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.wording import SYNONYMS
 from tests.command_line import SMALL, Command, commands
 
 MODULES = {

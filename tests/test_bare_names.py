@@ -7,11 +7,11 @@ from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import Adaptive, Constant
-from kernelswarm.simulations.comparison import compare
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.parts import build, describe
-from kernelswarm.simulations.template import template
+from kernelswarm.simulations.comparison.compare import compare
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.parts import build, describe
+from kernelswarm.simulations.experiment.template import template
+from kernelswarm.simulations.ground.errors import InputError
 
 NAMES = ["isolated", "consensus", "proximity", "centralized"]
 
@@ -86,7 +86,7 @@ def test_the_published_form_is_a_key_to_compare() -> None:
 
 
 def test_rows_of_the_template_differ_in_the_protocol_alone(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    from kernelswarm.simulations.variation import cells, read_compare
+    from kernelswarm.simulations.experiment.variation import cells, read_compare
 
     path = tmp_path / "experiment.toml"
     path.write_text(template(path.name))

@@ -14,19 +14,19 @@ import tomli_w
 from matplotlib.figure import Figure
 
 from kernelswarm import load_model
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.simulations import batch, plots
-from kernelswarm.simulations.comparison import compare
-from kernelswarm.simulations.errors import InputError, SimulationError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.figures import cells
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.simulations.backends.ray_backend import Ray
+from kernelswarm.simulations.comparison.compare import compare
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.figures import cells, plots
 from kernelswarm.simulations.figures.learned import rebuild
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.ray_backend import Ray
-from kernelswarm.simulations.running import resume, run
-from kernelswarm.simulations.simulation import Progress, simulate
-from kernelswarm.simulations.streams.finite import FiniteSource
-from kernelswarm.simulations.streams.synthetic import SyntheticSource
+from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.running import batch
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.run import resume, run
+from kernelswarm.simulations.running.simulation import Progress, simulate
+from kernelswarm.simulations.streams.generated.synthetic import SyntheticSource
+from kernelswarm.simulations.streams.rows.finite import FiniteSource
 from tests.command_line import Command, commands
 
 call = pytest.fixture(commands)

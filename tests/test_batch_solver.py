@@ -9,9 +9,17 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC, LinearSVR
 
-from kernelswarm.agents.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
-from kernelswarm.agents.losses import Absolute, Hinge, Huber, Logistic, MulticlassHinge, MulticlassLogistic, Squared
-from kernelswarm.simulations.batch_solver import GRID, Samples, features, fit, minimum
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
+from kernelswarm.agents.parts.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    MulticlassHinge,
+    MulticlassLogistic,
+    Squared,
+)
+from kernelswarm.simulations.running.batch_solver import GRID, Samples, features, fit, minimum
 
 KERNELS = [Gaussian(0.5), Laplacian(1.0), Matern(0.7, 2.5), Polynomial(3, 1.0, 0.5), Linear(1.0)]
 EVERY_KERNEL = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel).__name__)

@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 
-from kernelswarm.agents import expansion
-from kernelswarm.agents.blocked_komp import FETCHED, PANEL
-from kernelswarm.agents.blocked_removal import STRIP, SWEEP
-from kernelswarm.agents.expansion import Expansion
-from kernelswarm.agents.kernels import Gaussian, Laplacian, Polynomial
+from kernelswarm.agents.arithmetic.blocked_komp import FETCHED, PANEL
+from kernelswarm.agents.arithmetic.blocked_removal import STRIP, SWEEP
+from kernelswarm.agents.functions import expansion
+from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Polynomial
 from tests.naive import destructive_komp
 
 TIE = 1e-6  # decisions closer than this may fall either way in floating point

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from numpy.lib import format as npy
 
-from kernelswarm.simulations.archives import ArchiveError, read_arrays
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.model_loading import load
-from kernelswarm.simulations.naming import METHODS, PARTS, find
-from kernelswarm.simulations.run_folder import read
-from kernelswarm.simulations.running import resume
-from kernelswarm.simulations.toml_tables import DEEPEST, NotTOML, parse
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.naming import METHODS, PARTS, find
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.toml_tables import DEEPEST, NotTOML, parse
+from kernelswarm.simulations.machine.archives import ArchiveError, read_arrays
+from kernelswarm.simulations.records.model_loading import load
+from kernelswarm.simulations.records.run_folder import read
+from kernelswarm.simulations.running.run import resume
 from tests.command_line import SMALL, Answer, Command, commands
 
 LONG = "x" * 300
@@ -162,14 +162,14 @@ def test_fields_that_no_file_can_hold_are_refused(annotation: str, call: Command
 @pytest.mark.parametrize(
     ("key", "target"),
     [
-        ("learner.kernel", "kernelswarm.agents.losses:Squared"),
-        ("learner.loss", "kernelswarm.agents.kernels:Gaussian"),
-        ("learner", "kernelswarm.agents.kernels:Gaussian"),
-        ("stream", "kernelswarm.agents.polk:Polk"),
-        ("protocol", "kernelswarm.agents.polk:Polk"),
-        ("topology", "kernelswarm.agents.polk:Polk"),
-        ("backend", "kernelswarm.agents.polk:Polk"),
-        ("learner.step_size", "kernelswarm.agents.losses:Squared"),
+        ("learner.kernel", "kernelswarm.agents.parts.losses:Squared"),
+        ("learner.loss", "kernelswarm.agents.parts.kernels:Gaussian"),
+        ("learner", "kernelswarm.agents.parts.kernels:Gaussian"),
+        ("stream", "kernelswarm.agents.learners.polk:Polk"),
+        ("protocol", "kernelswarm.agents.learners.polk:Polk"),
+        ("topology", "kernelswarm.agents.learners.polk:Polk"),
+        ("backend", "kernelswarm.agents.learners.polk:Polk"),
+        ("learner.step_size", "kernelswarm.agents.parts.losses:Squared"),
     ],
 )
 def test_dataclasses_of_another_kind_are_refused(key: str, target: str, call: Command) -> None:
@@ -179,7 +179,7 @@ def test_dataclasses_of_another_kind_are_refused(key: str, target: str, call: Co
 
 
 def test_finished_parts_of_another_kind_are_refused() -> None:
-    from kernelswarm.agents.kernels import Gaussian
+    from kernelswarm.agents.parts.kernels import Gaussian
 
     with pytest.raises(InputError, match=r'protocol = "gaussian" is no protocol: it has no method init'):
         Experiment.from_dict({**parse(SMALL), "protocol": Gaussian()})
@@ -291,6 +291,6 @@ def test_archives_that_hold_no_plain_arrays_are_refused(spoil: Callable[[Path], 
 
 def test_an_archive_of_more_than_the_free_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez(tmp_path / "data.npz", x=np.ones((100, 100)))
-    monkeypatch.setattr("kernelswarm.simulations.archives.free", lambda: 1000)
+    monkeypatch.setattr("kernelswarm.simulations.machine.archives.free", lambda: 1000)
     with pytest.raises(ArchiveError, match="GB of memory are free"):
         read_arrays(tmp_path / "data.npz")

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents.bogd import Bogd
-from kernelswarm.agents.bsgd import Bsgd
-from kernelswarm.agents.budgets import Epsilon
-from kernelswarm.agents.chance import BLOCK, uniform
-from kernelswarm.agents.kernels import Gaussian, Laplacian, Polynomial
-from kernelswarm.agents.losses import Hinge, Logistic, MulticlassHinge, MulticlassLogistic, Squared
-from kernelswarm.agents.merging import best_partner
-from kernelswarm.agents.norma import Norma
-from kernelswarm.agents.npbsgd import Npbsgd
-from kernelswarm.agents.ogd import Ogd
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.arithmetic.chance import BLOCK, uniform
+from kernelswarm.agents.arithmetic.merging import best_partner
+from kernelswarm.agents.learners.baselines.bogd import Bogd
+from kernelswarm.agents.learners.baselines.bsgd import Bsgd
+from kernelswarm.agents.learners.baselines.norma import Norma
+from kernelswarm.agents.learners.baselines.npbsgd import Npbsgd
+from kernelswarm.agents.learners.baselines.ogd import Ogd
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Polynomial
+from kernelswarm.agents.parts.losses import Hinge, Logistic, MulticlassHinge, MulticlassLogistic, Squared
+from kernelswarm.agents.parts.schedules import Constant
 from tests import naive_budgets
 from tests.naive_budgets import NaiveSum
 

@@ -4,14 +4,14 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents import passes
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.pooled import PooledSource
-from kernelswarm.simulations.ray_backend import Ray, keep_ray
-from kernelswarm.simulations.running import resume, run
-from kernelswarm.simulations.serial import SerialEngine
-from kernelswarm.simulations.simulation import simulate
+from kernelswarm.agents.compiled import passes
+from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.run import resume, run
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.streams.pooled import PooledSource
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 
@@ -101,7 +101,7 @@ def test_an_actor_learns_with_the_same_bits() -> None:
 
 
 def test_a_failure_names_the_round_of_the_network() -> None:
-    from kernelswarm.simulations.errors import SimulationError
+    from kernelswarm.simulations.ground.errors import SimulationError
 
     table = experiment(protocol={"name": "centralized", "step": "explicit"}).with_changes(
         {

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 import networkx as nx
 import pytest
 
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.polk import Polk
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
-from kernelswarm.simulations.check import examine
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.experiment import Experiment, Override
-from kernelswarm.simulations.ray_backend import Ray
-from kernelswarm.simulations.serial import Serial
-from kernelswarm.simulations.streams.sensor_field import SensorField
+from kernelswarm.simulations.backends.ray_backend import Ray
+from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.experiment.experiment import Experiment, Override
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.running.check import examine
+from kernelswarm.simulations.streams.generated.sensor_field import SensorField
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def test_the_way_in_which_rounds_are_lived():
 
 
 def test_more_actors_than_memory_holds_are_refused(monkeypatch):
-    monkeypatch.setattr("kernelswarm.simulations.check.free", lambda: 0)
+    monkeypatch.setattr("kernelswarm.simulations.running.check.free", lambda: 0)
     with pytest.raises(InputError, match=r"^backend.nodes_per_actor: 12 processes take about 1 GB of memory"):
         said(backend=Ray())
     said(backend=Ray(address="auto"))  # a cluster's memory is not this machine's

@@ -13,19 +13,19 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.snapshot import Snapshot, leaves
+from kernelswarm.agents.node.snapshot import Snapshot, leaves
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.simulations import checkpoint
-from kernelswarm.simulations.checkpoint import Checkpoint, Damaged, paths, write
-from kernelswarm.simulations.checkpoints import newest
-from kernelswarm.simulations.errors import InputError, SimulationError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.naming import PARTS
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.partition import partition
-from kernelswarm.simulations.running import resume, run
-from kernelswarm.simulations.serial import SerialEngine
-from kernelswarm.simulations.simulation import Progress, simulate
+from kernelswarm.simulations.backends.partition import partition
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.naming import PARTS
+from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.records import checkpoint
+from kernelswarm.simulations.records.checkpoint import Checkpoint, Damaged, paths, write
+from kernelswarm.simulations.records.checkpoints import newest
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.run import resume, run
+from kernelswarm.simulations.running.simulation import Progress, simulate
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 TABLES: dict[str, Any] = {

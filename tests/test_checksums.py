@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from kernelswarm import read_run
-from kernelswarm.simulations import checksums
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.run_folder import FILES
-from kernelswarm.simulations.running import resume, run
-from kernelswarm.simulations.stored_table import StoredTable
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground import checksums
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.records.run_folder import FILES
+from kernelswarm.simulations.records.stored_table import StoredTable
+from kernelswarm.simulations.running.run import resume, run
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +92,8 @@ def test_every_flipped_bit_of_what_goes_on_is_noticed(table: str, tmp_path: Path
 
 def unfinished(tmp_path: Path) -> Path:
     """A run that its writer has left in the middle."""
-    from kernelswarm.simulations.checkpoints import Checkpoints
-    from kernelswarm.simulations.simulation import Progress, simulate
+    from kernelswarm.simulations.records.checkpoints import Checkpoints
+    from kernelswarm.simulations.running.simulation import Progress, simulate
 
     class Left(Exception):
         pass

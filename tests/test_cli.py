@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kernelswarm.simulations import progress, running
-from kernelswarm.simulations.checkpoints import Checkpoints
-from kernelswarm.simulations.errors import SimulationError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.parts import PARTS
-from kernelswarm.simulations.result import Result
-from kernelswarm.simulations.run_folder import FILES, read
-from kernelswarm.simulations.simulation import Progress, simulate
+from kernelswarm.simulations.command import progress
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.parts import PARTS
+from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.records.checkpoints import Checkpoints
+from kernelswarm.simulations.records.result import Result
+from kernelswarm.simulations.records.run_folder import FILES, read
+from kernelswarm.simulations.running import run as running
+from kernelswarm.simulations.running.simulation import Progress, simulate
 from tests.command_line import SMALL, Command, commands
 
 DIVERGING = [
@@ -92,7 +93,7 @@ def test_failed_run_keeps_what_was_measured(call: Command) -> None:
 
 
 def test_debug_shows_the_traceback(call: Command, capsys: pytest.CaptureFixture[str]) -> None:
-    from kernelswarm.simulations.cli import main
+    from kernelswarm.simulations.command.cli import main
 
     with pytest.raises(SimulationError):
         main(["run", "small.toml", *sets(DIVERGING), "--no-figures", "--debug"])

@@ -10,25 +10,25 @@ import numpy as np
 import pytest
 from scipy.stats import moment
 
-from kernelswarm.agents.agent import DivergenceError
-from kernelswarm.agents.budgets import Epsilon, Quadratic
-from kernelswarm.agents.colk import Colk, ColkState
-from kernelswarm.agents.dispersions import (
+from kernelswarm.agents.learners.polk import Polk, PolkState
+from kernelswarm.agents.learners.risk.colk import Colk, ColkState
+from kernelswarm.agents.learners.risk.rbf_network import RbfNetwork
+from kernelswarm.agents.node.agent import DivergenceError
+from kernelswarm.agents.parts.budgets import Epsilon, Quadratic
+from kernelswarm.agents.parts.dispersions import (
     CentralMoments,
     ConditionalValueAtRisk,
     Dispersion,
     Semivariance,
     Variance,
 )
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.losses import Absolute, Huber, Logistic, Loss, MulticlassLogistic, Squared
-from kernelswarm.agents.polk import Polk, PolkState
-from kernelswarm.agents.rbf_network import RbfNetwork
-from kernelswarm.agents.schedules import Constant, Diminishing
-from kernelswarm.simulations.errors import InputError, SimulationError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.parts import build
-from kernelswarm.simulations.simulation import simulate
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import Absolute, Huber, Logistic, Loss, MulticlassLogistic, Squared
+from kernelswarm.agents.parts.schedules import Constant, Diminishing
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.running.simulation import simulate
 
 Array = np.ndarray
 DISPERSIONS: list[Dispersion] = [

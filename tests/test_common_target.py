@@ -7,17 +7,17 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.budgets import Epsilon
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.schedules import Constant as ConstantStep
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.schedules import Constant as ConstantStep
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import Adaptive, Constant
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.simulation import simulate
-from kernelswarm.simulations.streams.sensor_field import SensorField
-from kernelswarm.simulations.streams.sine_regression import SineRegression
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.streams.generated.sensor_field import SensorField
+from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "common_target.py"
 

@@ -15,17 +15,18 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.simulations import comparison as module
-from kernelswarm.simulations import parallel, running
-from kernelswarm.simulations.comparison import compare
-from kernelswarm.simulations.comparison_progress import ComparisonProgress
-from kernelswarm.simulations.errors import InputError, SimulationError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.network import build_graph
-from kernelswarm.simulations.outcome import gather
-from kernelswarm.simulations.result import Result
-from kernelswarm.simulations.run_folder import read
-from kernelswarm.simulations.variation import Plan, cells, differing, parse_vary, read_compare
+from kernelswarm.simulations.comparison import compare as module
+from kernelswarm.simulations.comparison.compare import compare
+from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.variation import Plan, cells, differing, parse_vary, read_compare
+from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.machine import parallel
+from kernelswarm.simulations.records.outcome import gather
+from kernelswarm.simulations.records.result import Result
+from kernelswarm.simulations.records.run_folder import read
+from kernelswarm.simulations.running import run as running
+from kernelswarm.simulations.running.network import build_graph
 
 TABLE: dict[str, Any] = {
     "seed": 3,

@@ -21,16 +21,18 @@ import numpy as np
 import pytest
 import tomli_w
 
-from kernelswarm.simulations import comparison as module
-from kernelswarm.simulations import comparison_folder, plots, running
-from kernelswarm.simulations.comparison import compare, read
-from kernelswarm.simulations.comparison_progress import ComparisonProgress
-from kernelswarm.simulations.errors import InputError, SimulationError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.lock import held
-from kernelswarm.simulations.outcome import Comparison
-from kernelswarm.simulations.ray_backend import keep_ray
-from kernelswarm.simulations.simulation import simulate
+from kernelswarm.simulations.backends.ray_backend import keep_ray
+from kernelswarm.simulations.comparison import compare as module
+from kernelswarm.simulations.comparison import comparison_folder
+from kernelswarm.simulations.comparison.compare import compare, read
+from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.figures import plots
+from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.machine.lock import held
+from kernelswarm.simulations.records.outcome import Comparison
+from kernelswarm.simulations.running import run as running
+from kernelswarm.simulations.running.simulation import simulate
 from tests import interrupts
 
 ROOT = Path(__file__).parent.parent
@@ -204,7 +206,7 @@ def test_processes_that_were_stopped_leave_what_they_did(tmp_path: Path, number:
     file, out = tmp_path / "experiment.toml", tmp_path / "out"
     file.write_text(tomli_w.dumps(tried.to_dict()))
     words = ["compare", str(file), "--seeds", "4", "--jobs", "2", "--out", str(out)]
-    command = f"from kernelswarm.simulations.cli import main; main({words!r})"
+    command = f"from kernelswarm.simulations.command.cli import main; main({words!r})"
     driver = subprocess.Popen(
         [sys.executable, "-c", command],
         stdout=subprocess.PIPE,

@@ -4,12 +4,12 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents import passes
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.naming import PARTS
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.pooled import pool
-from kernelswarm.simulations.serial import SerialEngine
+from kernelswarm.agents.compiled import passes
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.naming import PARTS
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.streams.pooled import pool
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 KERNEL = {"name": "gaussian", "bandwidth": 0.4}

@@ -13,11 +13,11 @@ import numba
 import pytest
 from rich.console import Console
 
-from kernelswarm.simulations import comparison as module
-from kernelswarm.simulations import progress
-from kernelswarm.simulations.compiling import Compilation, heard
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.simulation import Progress, simulate
+from kernelswarm.simulations.command import progress
+from kernelswarm.simulations.comparison import compare as module
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.machine.compiling import Compilation, heard
+from kernelswarm.simulations.running.simulation import Progress, simulate
 
 TABLE: dict[str, Any] = {
     "rounds": 60,
@@ -64,7 +64,7 @@ def test_what_is_compiled_is_counted_and_timed() -> None:
 def test_functions_that_are_loaded_from_the_disk_are_not_counted(tmp_path: Path) -> None:
     (tmp_path / "cached.py").write_text("import numba\n@numba.njit(cache=True)\ndef f(x):\n    return x + 1.0\n")
     code = (
-        "from kernelswarm.simulations.compiling import heard\nimport cached\n"
+        "from kernelswarm.simulations.machine.compiling import heard\nimport cached\n"
         "with heard() as compilation:\n    cached.f(1.0)\nprint(compilation.functions)"
     )
     counts = []

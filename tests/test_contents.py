@@ -16,18 +16,19 @@ import numpy as np
 import pytest
 import tomli_w
 
-from kernelswarm.simulations import checkpoint, checksums
-from kernelswarm.simulations.archives import read_arrays
-from kernelswarm.simulations.checkpoints import newest
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.estimators import PolkClassifier, PolkRegressor
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.model_loading import load
-from kernelswarm.simulations.run_folder import FILES, read
-from kernelswarm.simulations.running import run
-from kernelswarm.simulations.simulation import simulate
-from kernelswarm.simulations.toml_tables import parse
-from kernelswarm.simulations.verdict import Baseline, failure
+from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground import checksums
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.toml_tables import parse
+from kernelswarm.simulations.machine.archives import read_arrays
+from kernelswarm.simulations.records import checkpoint
+from kernelswarm.simulations.records.checkpoints import newest
+from kernelswarm.simulations.records.model_loading import load
+from kernelswarm.simulations.records.run_folder import FILES, read
+from kernelswarm.simulations.running.run import run
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.running.verdict import Baseline, failure
 from tests import interrupts
 from tests.command_line import SMALL, Answer, Command, commands
 from tests.damage import packed
@@ -300,8 +301,8 @@ def test_a_sealed_checkpoint_is_one(call: Command) -> None:
 
 STOPPED = """\
 import os, signal
-from kernelswarm.simulations.checkpoints import Checkpoints
-from kernelswarm.simulations.cli import main
+from kernelswarm.simulations.records.checkpoints import Checkpoints
+from kernelswarm.simulations.command.cli import main
 begin = Checkpoints.begin
 def begun(*arguments):
     measured = begin(*arguments)

@@ -6,10 +6,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.block import Block
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.rounds import advance, block_neighbors
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.round.block import Block
+from kernelswarm.simulations.round.rounds import advance, block_neighbors
+from kernelswarm.simulations.running.network import open_network
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7), (7, 0)])
 BLOCKS = [[0, 3], [1, 2], [4]]  # places of the labels 0 5, 1 2 and 7

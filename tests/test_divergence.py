@@ -5,19 +5,19 @@ import pickle
 import networkx as nx
 import pytest
 
-from kernelswarm.agents.agent import DivergenceError
-from kernelswarm.agents.kernels import Gaussian, Polynomial
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.node.agent import DivergenceError
+from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
+from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
-from kernelswarm.simulations.errors import InputError, SimulationError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.simulation import simulate
-from kernelswarm.simulations.streams.sensor_field import SensorField
-from kernelswarm.simulations.streams.sine_regression import SineRegression
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.streams.generated.sensor_field import SensorField
+from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 
 
 def experiment(protocol, step_size=0.1, kernel=None, stream=None, rounds=300, batch_size=1, evaluate_every=10):

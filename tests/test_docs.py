@@ -56,9 +56,9 @@ def test_the_kubernetes_manifest_runs_a_command_that_there_is() -> None:
     import typer
     import yaml
 
-    from kernelswarm.simulations.changes import changed, parse_assignment, parse_value
-    from kernelswarm.simulations.cli import app
-    from kernelswarm.simulations.parts import build
+    from kernelswarm.simulations.command.cli import app
+    from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_value
+    from kernelswarm.simulations.experiment.parts import build
 
     (manifest,) = yaml.safe_load_all((ROOT / "docs/kuberay.yaml").read_text("utf-8"))
     assert (manifest["apiVersion"], manifest["kind"]) == ("ray.io/v1", "RayJob")

@@ -15,12 +15,12 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
-from kernelswarm.agents.bandwidths import SHARE, median_distance
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.estimators import PolkClassifier, PolkRegressor
-from kernelswarm.simulations.kernel_features import OnlineKernelFeatures
-from kernelswarm.simulations.model_loading import load
+from kernelswarm.agents.parts.bandwidths import SHARE, median_distance
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
+from kernelswarm.simulations.estimators.kernel_features import OnlineKernelFeatures
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.records.model_loading import load
 
 Array = npt.NDArray[np.float64]
 

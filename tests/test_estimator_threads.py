@@ -8,9 +8,9 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from kernelswarm import PolkRegressor
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.parallel import cores
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.machine.parallel import cores
 
 
 @dataclass(frozen=True)

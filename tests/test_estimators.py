@@ -15,13 +15,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from kernelswarm.agents.budgets import Epsilon
-from kernelswarm.agents.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
-from kernelswarm.agents.losses import Hinge, Huber, Logistic, MulticlassHinge, MulticlassLogistic
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.schedules import Constant, Diminishing
-from kernelswarm.simulations.estimators import PolkClassifier, PolkRegressor
-from kernelswarm.simulations.model_loading import load
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
+from kernelswarm.agents.parts.losses import Hinge, Huber, Logistic, MulticlassHinge, MulticlassLogistic
+from kernelswarm.agents.parts.schedules import Constant, Diminishing
+from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
+from kernelswarm.simulations.records.model_loading import load
 
 Array = npt.NDArray[np.float64]
 

@@ -10,16 +10,16 @@ import networkx as nx
 import pytest
 import tomli_w
 
-from kernelswarm.agents.kernels import Gaussian, Laplacian, Matern
-from kernelswarm.agents.schedules import Diminishing
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
+from kernelswarm.agents.parts.schedules import Diminishing
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
-from kernelswarm.simulations.changes import changed, parse_assignment, parse_value, parse_values
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.experiment import Evaluation, Experiment, Override
-from kernelswarm.simulations.parts import PARTS
-from kernelswarm.simulations.serial import Serial
-from kernelswarm.simulations.template import template
+from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_value, parse_values
+from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment, Override
+from kernelswarm.simulations.experiment.parts import PARTS
+from kernelswarm.simulations.experiment.template import template
+from kernelswarm.simulations.ground.errors import InputError
 from tests.command_line import SMALL
 
 BASE: dict[str, Any] = tomllib.loads(SMALL)

@@ -6,15 +6,23 @@ from sklearn.kernel_approximation import Nystroem as ReferenceNystroem
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import SGDRegressor
 
-from kernelswarm.agents.budgets import Epsilon
-from kernelswarm.agents.expansion import Expansion
-from kernelswarm.agents.kernels import Gaussian, Laplacian, Matern, Polynomial
-from kernelswarm.agents.linear import AffineFunction, Linear
-from kernelswarm.agents.losses import Absolute, Hinge, Huber, Logistic, MulticlassHinge, MulticlassLogistic, Squared
-from kernelswarm.agents.nystroem import Nystroem
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.random_features import CosineFunction, RandomFeatures
-from kernelswarm.agents.schedules import Constant, Diminishing
+from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.agents.learners.features.linear import AffineFunction, Linear
+from kernelswarm.agents.learners.features.nystroem import Nystroem
+from kernelswarm.agents.learners.features.random_features import CosineFunction, RandomFeatures
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern, Polynomial
+from kernelswarm.agents.parts.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    MulticlassHinge,
+    MulticlassLogistic,
+    Squared,
+)
+from kernelswarm.agents.parts.schedules import Constant, Diminishing
 from tests.naive_network import NaiveNode
 
 LOSSES = [Squared(), Absolute(), Huber(0.5), Logistic(), Hinge(), MulticlassLogistic(), MulticlassHinge()]

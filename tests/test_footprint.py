@@ -8,15 +8,15 @@ import sys
 import numpy as np
 import pytest
 
-from kernelswarm.simulations import memory
-from kernelswarm.simulations.check import PLANNED
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.footprint import AGENT, Bounded, needs, require
-from kernelswarm.simulations.measure import report
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.pooled import members, pool
-from kernelswarm.simulations.ray_backend import Ray
+from kernelswarm.simulations.backends.ray_backend import Ray
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.machine import memory
+from kernelswarm.simulations.round.measure import report
+from kernelswarm.simulations.running.check import PLANNED
+from kernelswarm.simulations.running.footprint import AGENT, Bounded, needs, require
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.streams.pooled import members, pool
 from tests.command_line import SMALL, commands
 
 ROOM = 3 * 10**9

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.simulation import simulate
-from kernelswarm.simulations.variation import cells, read_compare
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.variation import cells, read_compare
+from kernelswarm.simulations.running.simulation import simulate
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "patches.toml"
 

@@ -9,23 +9,24 @@ import numpy as np
 import pytest
 from numba import njit
 
-from kernelswarm.agents import budgets, passes
-from kernelswarm.agents.compiled import BOUND, NEXT_BUDGET, CompiledBudget, CompiledKernel, CompiledLoss
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.losses import Absolute, Squared
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.population import obstacle
-from kernelswarm.agents.schedules import Constant, Diminishing, Horizon, step_sizes
+from kernelswarm.agents.arithmetic.signatures import BOUND, NEXT_BUDGET, CompiledBudget, CompiledKernel, CompiledLoss
+from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.compiled.population import obstacle
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts import budgets
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import Absolute, Squared
+from kernelswarm.agents.parts.schedules import Constant, Diminishing, Horizon, step_sizes
 from kernelswarm.protocols.compiled import CompiledRule, CompiledTolerance
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import LinkRecord
 from kernelswarm.protocols.first_class import address, ready
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import ToleranceState
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.pooled import pool
-from kernelswarm.simulations.serial import SerialEngine
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.streams.pooled import pool
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7)])
 CALLS: dict[str, int] = {}

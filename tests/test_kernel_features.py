@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelswarm import BudgetedKernelFeatures, InputError, OnlineKernelFeatures, build_part
-from kernelswarm.agents.kernels import Gaussian
+from kernelswarm.agents.parts.kernels import Gaussian
 
 Array = npt.NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import distance
 
-from kernelswarm.agents.kernel_formulas import NARROW
-from kernelswarm.agents.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
+from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
 
 Array = npt.NDArray[np.float64]
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from kernelswarm.agents import expansion
-from kernelswarm.agents.expansion import Expansion
-from kernelswarm.agents.kernels import Gaussian, Laplacian, Matern, Polynomial
+from kernelswarm.agents.functions import expansion
+from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern, Polynomial
 from tests.naive import destructive_komp, refit
 
 

@@ -11,7 +11,7 @@ from kernelswarm.graphs.files import read_graph
 from kernelswarm.graphs.spectrum import LARGEST_NODES, adjacency_matrix, tractable
 from kernelswarm.graphs.topology import from_edges
 from kernelswarm.graphs.validation import validate
-from kernelswarm.simulations.naming import find, names
+from kernelswarm.simulations.experiment.naming import find, names
 
 FAMILIES = [name for name in names("topology") if name != "file"]
 

@@ -9,25 +9,25 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from kernelswarm.agents.agent import DivergenceError
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.learner import Learner
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.model import Model
-from kernelswarm.simulations.model_arrays import function_arrays
-from kernelswarm.simulations.model_files import save
-from kernelswarm.simulations.model_loading import load
-from kernelswarm.simulations.model_plot import plot_model
-from kernelswarm.simulations.naming import PARTS
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.parts import build
-from kernelswarm.simulations.plots import draw
-from kernelswarm.simulations.ray_backend import Ray, keep_ray
-from kernelswarm.simulations.run_folder import read, write
-from kernelswarm.simulations.running import resume, run
-from kernelswarm.simulations.serial import SerialEngine
-from kernelswarm.simulations.simulation import simulate
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.node.agent import DivergenceError
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.naming import PARTS
+from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.figures.model_plot import plot_model
+from kernelswarm.simulations.figures.plots import draw
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.models.model import Model
+from kernelswarm.simulations.models.model_files import save
+from kernelswarm.simulations.records.model_loading import load
+from kernelswarm.simulations.records.run_folder import read, write
+from kernelswarm.simulations.round.model_arrays import function_arrays
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.run import resume, run
+from kernelswarm.simulations.running.simulation import simulate
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 KERNEL = {"name": "gaussian", "bandwidth": 0.4}
@@ -257,7 +257,7 @@ def test_refused_input_is_named_by_its_key(change: dict[str, object], message: s
 
 
 def test_an_unbounded_learner_that_diverges_is_stopped() -> None:
-    from kernelswarm.simulations.errors import SimulationError
+    from kernelswarm.simulations.ground.errors import SimulationError
 
     with pytest.raises(SimulationError, match=r"diverged in round \d+: its values reached .*: lower learner.step_size"):
         simulate(experiment("linear", {"name": "isolated", "step": "explicit"}, learner={"step_size": 3.0}))

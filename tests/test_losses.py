@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelswarm.agents.losses import (
+from kernelswarm.agents.parts.losses import (
     Absolute,
     Hinge,
     Huber,

@@ -16,15 +16,15 @@ import numpy as np
 import pyarrow
 import pytest
 
-from kernelswarm.simulations import measurements
-from kernelswarm.simulations.errors import InputError, SimulationError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.measurements import FLUSH_ROWS, InMemory, OnDisk, stream
-from kernelswarm.simulations.result import Columns
-from kernelswarm.simulations.run_folder import read
-from kernelswarm.simulations.running import resume, run
-from kernelswarm.simulations.simulation import simulate
-from kernelswarm.simulations.stored_table import GROUP_ROWS, StoredTable, batches, write_table
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.records import measurements
+from kernelswarm.simulations.records.measurements import FLUSH_ROWS, InMemory, OnDisk, stream
+from kernelswarm.simulations.records.result import Columns
+from kernelswarm.simulations.records.run_folder import read
+from kernelswarm.simulations.records.stored_table import GROUP_ROWS, StoredTable, batches, write_table
+from kernelswarm.simulations.running.run import resume, run
+from kernelswarm.simulations.running.simulation import simulate
 from tests.command_line import SMALL, Command, commands
 
 GENERATOR = np.random.default_rng(7)
@@ -158,7 +158,7 @@ def kill_after(evaluations: int, *changes: str) -> Path:
     """Run small.toml in a process that is killed once so many evaluations are on the disk."""
     words = ["run", "small.toml", "--out", "killed", "--set", "rounds=100000000", *changes]
     driver = subprocess.Popen(
-        [sys.executable, "-c", f"from kernelswarm.simulations.cli import main; main({words})"],
+        [sys.executable, "-c", f"from kernelswarm.simulations.command.cli import main; main({words})"],
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )

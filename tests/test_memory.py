@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kernelswarm.simulations import memory
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.memory import PROCESS_BYTES, RESERVE_BYTES, free, require_memory
-from kernelswarm.simulations.ray_backend import Ray
-from kernelswarm.simulations.simulation import simulate
+from kernelswarm.simulations.backends.ray_backend import Ray
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.machine import memory
+from kernelswarm.simulations.machine.memory import PROCESS_BYTES, RESERVE_BYTES, free, require_memory
+from kernelswarm.simulations.running.simulation import simulate
 
 
 def test_the_message_names_the_block_size_that_fits():
@@ -46,7 +46,7 @@ def test_the_smallest_of_what_is_said_counts(tmp_path, monkeypatch):
 
 
 def test_a_run_is_refused_before_ray_is_started(monkeypatch):
-    monkeypatch.setattr("kernelswarm.simulations.ray_backend.free", lambda: RESERVE_BYTES + 5 * PROCESS_BYTES)
+    monkeypatch.setattr("kernelswarm.simulations.backends.ray_backend.free", lambda: RESERVE_BYTES + 5 * PROCESS_BYTES)
     described = Experiment.from_dict(
         {"topology": {"name": "ring", "nodes": 20}, "stream": "sensor_field", "learner": "polk", "protocol": "isolated"}
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents.bpa import Bpa
-from kernelswarm.agents.forgetron import Forgetron
-from kernelswarm.agents.kernels import Gaussian, Polynomial
-from kernelswarm.agents.losses import Absolute, Hinge, MulticlassHinge, Squared
-from kernelswarm.agents.perceptron import Perceptron
-from kernelswarm.agents.projectron import Projectron
-from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.learners.baselines.bpa import Bpa
+from kernelswarm.agents.learners.baselines.forgetron import Forgetron
+from kernelswarm.agents.learners.baselines.perceptron import Perceptron
+from kernelswarm.agents.learners.baselines.projectron import Projectron
+from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
+from kernelswarm.agents.parts.losses import Absolute, Hinge, MulticlassHinge, Squared
+from kernelswarm.agents.parts.schedules import Constant
 from tests.naive_budgets import (
     NaiveForgetron,
     NaiveSum,

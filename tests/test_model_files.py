@@ -15,17 +15,17 @@ import pytest
 import tomli_w
 from matplotlib.figure import Figure
 
-from kernelswarm.agents.expansion import Expansion
-from kernelswarm.agents.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
-from kernelswarm.agents.losses import Absolute, Hinge, Huber, Logistic, Loss, MulticlassLogistic, Squared
-from kernelswarm.simulations.data_description import DataDescription
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.model import ROWS, Model
-from kernelswarm.simulations.model_files import save
-from kernelswarm.simulations.model_loading import load
-from kernelswarm.simulations.model_plot import plot_model
-from kernelswarm.simulations.run_folder import write_data
+from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
+from kernelswarm.agents.parts.losses import Absolute, Hinge, Huber, Logistic, Loss, MulticlassLogistic, Squared
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.figures.model_plot import plot_model
+from kernelswarm.simulations.ground.data_description import DataDescription
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.models.model import ROWS, Model
+from kernelswarm.simulations.models.model_files import save
+from kernelswarm.simulations.records.model_loading import load
+from kernelswarm.simulations.records.run_folder import write_data
 
 Array = npt.NDArray[np.float64]
 

@@ -29,13 +29,13 @@ from kernelswarm import (
     save_model,
     write_run,
 )
-from kernelswarm.agents.kernel_sum import KernelSum
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.losses import MulticlassLogistic, Squared
-from kernelswarm.agents.polk import Polk
-from kernelswarm.simulations.data_description import Variables
-from kernelswarm.simulations.model import Model
-from kernelswarm.simulations.simulation import simulate
+from kernelswarm.agents.functions.kernel_sum import KernelSum
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
+from kernelswarm.simulations.ground.data_description import Variables
+from kernelswarm.simulations.models.model import Model
+from kernelswarm.simulations.running.simulation import simulate
 
 Labels = npt.NDArray[Any]
 NAMES = np.array(["north", "Berlin", "sensor-10", "sensor-9"])  # sorted: Berlin, north, sensor-10, sensor-9

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from kernelswarm.agents import passes
-from kernelswarm.agents.budgets import Epsilon, Parsimony
-from kernelswarm.agents.kernels import Gaussian, Laplacian, Matern
-from kernelswarm.agents.losses import (
+from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Epsilon, Parsimony
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
+from kernelswarm.agents.parts.losses import (
     Absolute,
     Hinge,
     Huber,
@@ -15,8 +16,7 @@ from kernelswarm.agents.losses import (
     MulticlassLogistic,
     Squared,
 )
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.parts.schedules import Constant
 from tests.naive import destructive_komp
 
 LOSSES = [Squared(), Absolute(), Huber(0.5), Logistic(), Hinge(), MulticlassLogistic(), MulticlassHinge()]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.serial import SerialEngine
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.running.network import open_network
 
 GRAPH = nx.Graph()
 GRAPH.add_edge(0, 1, weight=0.5, kind="radio")

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.losses import MulticlassLogistic, Squared
-from kernelswarm.agents.okfe import Okfe
-from kernelswarm.agents.okfeb import Okfeb
-from kernelswarm.agents.schedules import Constant
-from kernelswarm.agents.subspace_rules import Threshold
+from kernelswarm.agents.learners.subspaces.okfe import Okfe
+from kernelswarm.agents.learners.subspaces.okfeb import Okfeb
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.agents.parts.subspace_rules import Threshold
 from tests.test_fixed_size_learners import altered, data, learn, outputs
 
 LEARNERS = {

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.simulation import simulate
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.contract import Array, Stream
-from kernelswarm.simulations.streams.file import File
-from kernelswarm.simulations.streams.idx import Idx
-from kernelswarm.simulations.streams.openml import OpenML
+from kernelswarm.simulations.streams.rows.file import File
+from kernelswarm.simulations.streams.rows.idx import Idx
+from kernelswarm.simulations.streams.rows.openml import OpenML
 
 ROWS = 120
 

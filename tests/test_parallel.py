@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kernelswarm.simulations import parallel
+from kernelswarm.simulations.machine import parallel
 from tests import interrupts
 
 ROOT = Path(__file__).parent.parent
@@ -74,8 +74,8 @@ def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:
     script.write_text(
         textwrap.dedent(
             f"""
-            from kernelswarm.simulations.comparison import compare
-            from kernelswarm.simulations.experiment import Experiment
+            from kernelswarm.simulations.comparison.compare import compare
+            from kernelswarm.simulations.experiment.experiment import Experiment
 
             if __name__ == "__main__":
                 experiment = Experiment.from_dict({ {**TABLE, "rounds": 10_000_000}!r})

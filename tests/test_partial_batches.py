@@ -7,23 +7,23 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents import passes
-from kernelswarm.agents.budgets import Epsilon
-from kernelswarm.agents.kernels import Laplacian
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Laplacian
+from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.parts import build, describe
-from kernelswarm.simulations.serial import SerialEngine
-from kernelswarm.simulations.simulation import simulate
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.parts import build, describe
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.contract import HeldOut, Source
-from kernelswarm.simulations.streams.finite import FiniteSource
+from kernelswarm.simulations.streams.rows.finite import FiniteSource
 from tests.naive_network import NaiveNode, squared_loss_round
 from tests.test_learners_on_networks import SIZES, TRANSITIONS
 

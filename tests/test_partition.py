@@ -7,8 +7,8 @@ import math
 import networkx as nx
 import pytest
 
-from kernelswarm.simulations.bisection import bisect
-from kernelswarm.simulations.partition import blocks_of
+from kernelswarm.simulations.backends.bisection import bisect
+from kernelswarm.simulations.backends.partition import blocks_of
 
 NETWORKS = {
     "ring": nx.cycle_graph(400),

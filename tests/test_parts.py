@@ -15,14 +15,14 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.kernels import Gaussian, Laplacian, Matern
-from kernelswarm.agents.losses import Huber
-from kernelswarm.agents.schedules import Constant, Diminishing
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.graph_function import GraphFunction
-from kernelswarm.simulations.naming import find, part_name
-from kernelswarm.simulations.parts import PARTS, build, catalogue, default_of, describe, fill, merge
-from kernelswarm.simulations.wording import rule, shown
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
+from kernelswarm.agents.parts.losses import Huber
+from kernelswarm.agents.parts.schedules import Constant, Diminishing
+from kernelswarm.simulations.experiment.graph_function import GraphFunction
+from kernelswarm.simulations.experiment.naming import find, part_name
+from kernelswarm.simulations.experiment.parts import PARTS, build, catalogue, default_of, describe, fill, merge
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.wording import rule, shown
 
 # Values for the keys that have no default.
 REQUIRED: dict[str, Any] = {
@@ -292,7 +292,7 @@ def test_range_of_a_scalar_is_named_without_its_inner_key() -> None:
     [
         ("no_such_module:Kernel", "there is no module 'no_such_module'"),
         ("dataclasses:Nothing", "dataclasses has no Nothing"),
-        ("kernelswarm.agents.kernels:Gausian", 'did you mean "Gaussian"?'),
+        ("kernelswarm.agents.parts.kernels:Gausian", 'did you mean "Gaussian"?'),
         ("math:pi", "is a float: it must be a frozen dataclass"),
         ("collections:OrderedDict", "is a type: it must be a frozen dataclass"),
         (":Kernel", 'must look like "package.module:Class"'),

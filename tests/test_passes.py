@@ -11,11 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from kernelswarm.agents import passes
-from kernelswarm.agents.budgets import Epsilon, Parsimony, TargetOrder
-from kernelswarm.agents.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
-from kernelswarm.agents.lanes import LANES, dot
-from kernelswarm.agents.losses import (
+from kernelswarm.agents.arithmetic.lanes import LANES, dot
+from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.polk_steps import INSPECT_EVERY
+from kernelswarm.agents.parts.budgets import Epsilon, Parsimony, TargetOrder
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
+from kernelswarm.agents.parts.losses import (
     Absolute,
     Hinge,
     Huber,
@@ -24,9 +26,7 @@ from kernelswarm.agents.losses import (
     MulticlassLogistic,
     Squared,
 )
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.polk_steps import INSPECT_EVERY
-from kernelswarm.agents.schedules import Constant, Diminishing
+from kernelswarm.agents.parts.schedules import Constant, Diminishing
 
 LOSSES = [Squared(), Absolute(), Huber(0.4), Logistic(), Hinge(), MulticlassLogistic(), MulticlassHinge()]
 KERNELS = [Gaussian(0.5), Laplacian(0.8), Matern(0.7, 1.5), Matern(0.7, 2.5), Polynomial(3, 0.5, 0.2), Linear(1.0)]
@@ -189,10 +189,10 @@ def test_uncompiled_code_gives_the_same_bits():
     program = (
         "import numpy as np\n"
         "from kernelswarm.agents import passes\n"
-        "from kernelswarm.agents.kernels import Laplacian\n"
-        "from kernelswarm.agents.budgets import Epsilon\n"
-        "from kernelswarm.agents.polk import Polk\n"
-        "from kernelswarm.agents.schedules import Constant\n"
+        "from kernelswarm.agents.parts.kernels import Laplacian\n"
+        "from kernelswarm.agents.parts.budgets import Epsilon\n"
+        "from kernelswarm.agents.learners.polk import Polk\n"
+        "from kernelswarm.agents.parts.schedules import Constant\n"
         "generator = np.random.default_rng(0)\n"
         "points = generator.normal(size=(80, 2))\n"
         "learner = Polk(kernel=Laplacian(1.0), step_size=Constant(0.2), budget=Epsilon(0.1))\n"

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelswarm.simulations.placement import placed
+from kernelswarm.simulations.backends.placement import placed
 
 
 def machines(cores: list[float]) -> list[dict[str, Any]]:

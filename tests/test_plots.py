@@ -15,15 +15,15 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from kernelswarm.simulations import plots
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.figures import cells, functions, network, regions, series, style
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.figures import cells, functions, network, plots, regions, style
 from kernelswarm.simulations.figures.learned import rebuild
-from kernelswarm.simulations.figures.series import Series
-from kernelswarm.simulations.network import build_graph
-from kernelswarm.simulations.outcome import gather
-from kernelswarm.simulations.result import Result
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.records import series
+from kernelswarm.simulations.records.outcome import gather
+from kernelswarm.simulations.records.result import Result
+from kernelswarm.simulations.records.series import Series
+from kernelswarm.simulations.running.network import build_graph
 
 MIXTURE = {
     "stream": {"name": "gaussian_mixture"},
@@ -157,7 +157,7 @@ def test_data_that_cannot_be_opened_is_named_in_the_figure(
     def refuse(*_: object) -> None:
         raise InputError("stream.path = gone.npz is not there")
 
-    monkeypatch.setattr("kernelswarm.simulations.network.open_stream", refuse)
+    monkeypatch.setattr("kernelswarm.simulations.running.network.open_stream", refuse)
     assert "functions.png" in pictures(plots.draw(believable("consensus", SINE), tmp_path))
     title = figures[-1].get_suptitle()
     assert "without truth and samples: stream.path = gone.npz is not there" in title

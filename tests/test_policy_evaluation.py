@@ -9,14 +9,14 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.budgets import Epsilon
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.policy_evaluation import PolicyEvaluation
-from kernelswarm.agents.schedules import Constant
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.simulation import simulate
-from kernelswarm.simulations.streams.markov_reward import MarkovReward
+from kernelswarm.agents.learners.risk.policy_evaluation import PolicyEvaluation
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.streams.generated.markov_reward import MarkovReward
 
 CHAIN = MarkovReward(discount=0.8)
 LOSSLESS = Epsilon(0.0)

@@ -5,11 +5,19 @@ import math
 import numpy as np
 import pytest
 
-from kernelswarm.agents.budgets import Epsilon, Parsimony, Proportional, Quadratic, TargetOrder
-from kernelswarm.agents.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
-from kernelswarm.agents.losses import Absolute, Hinge, Huber, Logistic, MulticlassHinge, MulticlassLogistic, Squared
-from kernelswarm.agents.polk import DEFECT_LIMIT, Polk
-from kernelswarm.agents.schedules import Constant, Diminishing, Horizon
+from kernelswarm.agents.learners.polk import DEFECT_LIMIT, Polk
+from kernelswarm.agents.parts.budgets import Epsilon, Parsimony, Proportional, Quadratic, TargetOrder
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
+from kernelswarm.agents.parts.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    MulticlassHinge,
+    MulticlassLogistic,
+    Squared,
+)
+from kernelswarm.agents.parts.schedules import Constant, Diminishing, Horizon
 
 KERNELS = [
     Gaussian(0.8),

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.pooled import members, pool
 from kernelswarm.simulations.streams.contract import HeldOut
+from kernelswarm.simulations.streams.pooled import members, pool
 
 
 @pytest.mark.parametrize(("nodes", "limit"), [(1, 1), (5, 9), (9, 9), (10, 9), (1000, 7), (100_000, 1000)])

@@ -6,19 +6,19 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents import polk_steps
-from kernelswarm.agents.agent import DivergenceError
-from kernelswarm.agents.ahead import Ahead
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.population import obstacle
+from kernelswarm.agents.compiled.population import obstacle
+from kernelswarm.agents.learners import polk_steps
+from kernelswarm.agents.node.agent import DivergenceError
+from kernelswarm.agents.node.ahead import Ahead
+from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.pooled import pool
-from kernelswarm.simulations.serial import SerialEngine
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.streams.pooled import pool
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7)])
 PROTOCOLS = {

@@ -11,33 +11,33 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.agent import DivergenceError
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.losses import MulticlassLogistic, Squared
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.node.agent import DivergenceError
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
+from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
-from kernelswarm.simulations.block import AgentPlan
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.experiment import Evaluation, Experiment, Override
-from kernelswarm.simulations.host import Host
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.partition import partition
-from kernelswarm.simulations.parts import build
-from kernelswarm.simulations.pooled import pool
-from kernelswarm.simulations.ray_backend import Ray, RayEngine, keep_ray
-from kernelswarm.simulations.ray_session import CHANNEL_BYTES
-from kernelswarm.simulations.rehearsal import rehearse
-from kernelswarm.simulations.rounds import PRIMING, block_neighbors
-from kernelswarm.simulations.serial import SerialEngine
-from kernelswarm.simulations.simulation import simulate
-from kernelswarm.simulations.streams.file import File
-from kernelswarm.simulations.streams.gaussian_mixture import GaussianMixture
-from kernelswarm.simulations.streams.sensor_field import SensorField
+from kernelswarm.simulations.backends.host import Host
+from kernelswarm.simulations.backends.partition import partition
+from kernelswarm.simulations.backends.ray_backend import Ray, RayEngine, keep_ray
+from kernelswarm.simulations.backends.ray_session import CHANNEL_BYTES
+from kernelswarm.simulations.backends.rehearsal import rehearse
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment, Override
+from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.round.block import AgentPlan
+from kernelswarm.simulations.round.rounds import PRIMING, block_neighbors
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
+from kernelswarm.simulations.streams.generated.sensor_field import SensorField
+from kernelswarm.simulations.streams.pooled import pool
+from kernelswarm.simulations.streams.rows.file import File
 from tests.brittle import Brittle
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
@@ -249,7 +249,7 @@ def test_settings_without_meaning_are_refused_with_their_key(keys, message):
 
 
 def test_naming_the_backend_does_not_load_ray():
-    code = "import sys; from kernelswarm.simulations.ray_backend import Ray; Ray(); print('ray' in sys.modules)"
+    code = "import sys; from kernelswarm.simulations.backends.ray_backend import Ray as R; R(); print('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 

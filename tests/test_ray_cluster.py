@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 
 from kernelswarm import Experiment, read_run, simulate
-from kernelswarm.simulations.arrival import OWN, PARCEL
-from kernelswarm.simulations.checkpoint import paths, round_of
-from kernelswarm.simulations.cluster_address import require_cluster
-from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.backends.arrival import OWN, PARCEL
+from kernelswarm.simulations.backends.cluster_address import require_cluster
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.records.checkpoint import paths, round_of
 from tests.raylets import Raylets, raylets
 
 ROOT = Path(__file__).parent.parent
@@ -71,7 +71,7 @@ class Own(Consensus):
 def kernelswarm(*words: str | Path, folder: Path, variables: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
     """Start the command in an empty folder beside the experiment, so that its modules are not in the current one."""
     (folder / "elsewhere").mkdir(exist_ok=True)
-    code = "from kernelswarm.simulations.cli import main; main()"
+    code = "from kernelswarm.simulations.command.cli import main; main()"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, words)],

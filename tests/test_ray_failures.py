@@ -18,17 +18,17 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.simulations.engine import EngineError
-from kernelswarm.simulations.errors import SimulationError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.ray_backend import Ray, keep_ray
-from kernelswarm.simulations.simulation import simulate
-from kernelswarm.simulations.streams.sine_regression import SineRegression
+from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.round.engine import EngineError
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 from tests import interrupts
 from tests.brittle import Brittle
 
@@ -161,8 +161,8 @@ def test_a_failed_simulation_keeps_what_was_measured():
 
 def test_an_address_where_no_cluster_answers_is_refused():
     code = """
-        from kernelswarm.simulations.ray_backend import Ray
-        from kernelswarm.simulations.errors import InputError
+        from kernelswarm.simulations.backends.ray_backend import Ray
+        from kernelswarm.simulations.ground.errors import InputError
         from tests.test_ray_failures import Consensus, plans_of, quiet
         try:
             with Ray(address="127.0.0.1:1").start(plans_of(Consensus()), quiet):
@@ -175,8 +175,8 @@ def test_an_address_where_no_cluster_answers_is_refused():
 
 
 OWN_RAY = """
-    from kernelswarm.simulations.engine import EngineError
-    from kernelswarm.simulations.ray_backend import Ray, keep_ray
+    from kernelswarm.simulations.round.engine import EngineError
+    from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
     from tests.test_ray_failures import Brittle, Consensus, plans_of, quiet
 
     with keep_ray():

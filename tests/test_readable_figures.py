@@ -11,13 +11,12 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 
-from kernelswarm.simulations import plots
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.figures import cells, network
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.figures import cells, network, plots
 from kernelswarm.simulations.figures.learned import rebuild
-from kernelswarm.simulations.outcome import gather
-from kernelswarm.simulations.result import Result
-from kernelswarm.simulations.simulation import simulate
+from kernelswarm.simulations.records.outcome import gather
+from kernelswarm.simulations.records.result import Result
+from kernelswarm.simulations.running.simulation import simulate
 from tests.test_plots import SINE, believable, pictures
 
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from kernelswarm.simulations.checkpoints import newest
-from kernelswarm.simulations.errors import SimulationError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.ray_backend import Ray, RayEngine, keep_ray
-from kernelswarm.simulations.result import Result
-from kernelswarm.simulations.running import run
-from kernelswarm.simulations.serial import Serial
-from kernelswarm.simulations.simulation import Progress, simulate
+from kernelswarm.simulations.backends.ray_backend import Ray, RayEngine, keep_ray
+from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.records.checkpoints import newest
+from kernelswarm.simulations.records.result import Result
+from kernelswarm.simulations.running.run import run
+from kernelswarm.simulations.running.simulation import Progress, simulate
 from tests.halves import Dying
 from tests.test_ray_failures import Watch, children, needs_proc
 
@@ -183,8 +183,8 @@ def test_processes_that_die_again_and_again_end_the_run(times: int, tmp_path: Pa
 
 
 DRIVER = """
-    from kernelswarm.simulations.ray_backend import Ray
-    from kernelswarm.simulations.simulation import simulate
+    from kernelswarm.simulations.backends.ray_backend import Ray
+    from kernelswarm.simulations.running.simulation import simulate
     from tests.test_recovery import described
 
     simulate(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.reproductions import okfeb_manifold, okfeb_regression, okfeb_spheres
 from kernelswarm.simulations.reproductions.contract import Request
 

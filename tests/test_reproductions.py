@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 import kernelswarm
-from kernelswarm.simulations import progress
+from kernelswarm.simulations.command import progress
 from kernelswarm.simulations.reproductions.catalogue import catalogue, find
 from kernelswarm.simulations.reproductions.report import QUICK
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS

@@ -18,16 +18,16 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.checkpoints import newest
-from kernelswarm.simulations.data_files import digests
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.lock import held
-from kernelswarm.simulations.ray_backend import keep_ray
-from kernelswarm.simulations.result import Result
-from kernelswarm.simulations.run_folder import FILES, read
-from kernelswarm.simulations.running import resume, run
-from kernelswarm.simulations.simulation import Progress, simulate
+from kernelswarm.simulations.backends.ray_backend import keep_ray
+from kernelswarm.simulations.experiment.data_files import digests
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.machine.lock import held
+from kernelswarm.simulations.records.checkpoints import newest
+from kernelswarm.simulations.records.result import Result
+from kernelswarm.simulations.records.run_folder import FILES, read
+from kernelswarm.simulations.running.run import resume, run
+from kernelswarm.simulations.running.simulation import Progress, simulate
 from tests import interrupts
 from tests.command_line import SMALL, Command, commands
 
@@ -388,7 +388,7 @@ def test_a_process_that_died_does_not_end_the_run_for_good(call: Command) -> Non
 
 
 ENDLESS = """\
-from kernelswarm.simulations.cli import main
+from kernelswarm.simulations.command.cli import main
 main(["run", "small.toml", "--out", "out folder", "--set", "rounds=100000000"])
 """
 

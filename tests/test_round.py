@@ -4,21 +4,21 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.budgets import Epsilon
-from kernelswarm.agents.kernels import Laplacian
-from kernelswarm.agents.losses import MulticlassLogistic, Squared
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.schedules import Constant, Diminishing
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Laplacian
+from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
+from kernelswarm.agents.parts.schedules import Constant, Diminishing
 from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.serial import SerialEngine
-from kernelswarm.simulations.streams.gaussian_mixture import GaussianMixture
-from kernelswarm.simulations.streams.sine_regression import SineRegression
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
+from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 from tests.naive_network import NaiveNode, squared_loss_round
 
 KERNEL = Laplacian(0.3)  # well conditioned, so that no point falls into the span of the others

@@ -14,14 +14,15 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.simulations import checksums, run_folder
-from kernelswarm.simulations.comparison import compare
-from kernelswarm.simulations.errors import InputError, SimulationError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.model_arrays import digest
-from kernelswarm.simulations.result import Result
-from kernelswarm.simulations.run_folder import FILES, check_place, default_folder, read, write
-from kernelswarm.simulations.simulation import simulate
+from kernelswarm.simulations.comparison.compare import compare
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground import checksums
+from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.records import run_folder
+from kernelswarm.simulations.records.result import Result
+from kernelswarm.simulations.records.run_folder import FILES, check_place, default_folder, read, write
+from kernelswarm.simulations.round.model_arrays import digest
+from kernelswarm.simulations.running.simulation import simulate
 from tests.command_line import SMALL
 
 GENERATOR = np.random.default_rng(3)

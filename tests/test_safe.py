@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelswarm import Experiment, InputError, listed_parts_only, load_model, resume, run
-from kernelswarm.simulations.naming import PARTS, find
+from kernelswarm.simulations.experiment.naming import PARTS, find
 from tests.command_line import SMALL, Command, commands
 
 OWN = """\
@@ -137,7 +137,7 @@ def test_python_reads_a_file_safely(call: Command) -> None:
 def test_a_checkpoint_names_no_folder_to_import_from(call: Command, tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from kernelswarm.simulations.checkpoint import paths, read, write
+    from kernelswarm.simulations.records.checkpoint import paths, read, write
 
     trap = tmp_path / "trap"
     trap.mkdir()

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from kernelswarm.simulations import semaphores
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.semaphores import Notes
-from kernelswarm.simulations.simulation import simulate
+from kernelswarm.simulations.backends import semaphores
+from kernelswarm.simulations.backends.semaphores import Notes
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.simulation import simulate
 
 pytestmark = pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="shared memory is no folder here")
 
@@ -30,7 +30,7 @@ EXPERIMENT = {
 DRIVER = f"""
 import sys
 from kernelswarm import Experiment, simulate
-from kernelswarm.simulations import ray_session
+from kernelswarm.simulations.backends import ray_session
 started = ray_session.RaySession.connect
 def connect(self, *given):
     transport = started(self, *given)

@@ -11,15 +11,15 @@ import networkx as nx
 import pytest
 
 from kernelswarm import Experiment, SimulationError, read_run, resume, run, simulate
-from kernelswarm.agents.budgets import Parsimony
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Parsimony
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.simulations.cli import main
-from kernelswarm.simulations.engine import EngineError
+from kernelswarm.simulations.command.cli import main
+from kernelswarm.simulations.round.engine import EngineError
 from kernelswarm.simulations.streams.contract import Array, NodeSource, Source
-from kernelswarm.simulations.streams.sine_regression import SineRegression
+from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 from tests.brittle import WAYS, Brittle
 from tests.command_line import SMALL, Command, commands
 from tests.halves import Halves

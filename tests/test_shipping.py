@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from kernelswarm import InputError
-from kernelswarm.simulations import shipping
-from kernelswarm.simulations.arrival import LIBRARY, OWN, PARCEL, digest
-from kernelswarm.simulations.parts import build
-from kernelswarm.simulations.shipping import JOB, pack, surroundings
+from kernelswarm.simulations.backends import shipping
+from kernelswarm.simulations.backends.arrival import LIBRARY, OWN, PARCEL, digest
+from kernelswarm.simulations.backends.shipping import JOB, pack, surroundings
+from kernelswarm.simulations.experiment.parts import build
 
 ROOT = Path(__file__).parent.parent
 VARIABLES = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -25,8 +25,8 @@ sys.path.insert(0, sys.argv[1])  # as Ray does with py_modules
 import {PARCEL}
 {PARCEL}.arrive()
 import kernelswarm
-from kernelswarm.agents.kernels import Gaussian
-import kernelswarm.simulations.streams.sine_regression
+from kernelswarm.agents.parts.kernels import Gaussian
+import kernelswarm.simulations.streams.generated.sine_regression
 print(kernelswarm.__file__)
 import mine, package_of_mine.late
 print(mine.NAME, package_of_mine.late.NAME)
@@ -79,7 +79,7 @@ def test_digests_follow_links_and_see_every_change(tmp_path: Path) -> None:
     library = parcel / LIBRARY / "kernelswarm"
     same = digest(library)
     assert digest(ROOT / "kernelswarm") == same == (parcel / "digest").read_text()  # there the rooms are links
-    changed = library / "simulations/streams/file.py"
+    changed = library / "simulations/streams/rows/file.py"
     changed.write_text(changed.read_text() + "\n")
     assert digest(library) != same
 

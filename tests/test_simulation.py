@@ -4,22 +4,22 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.expansion import Expansion
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.losses import MulticlassLogistic
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import MulticlassLogistic
+from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
-from kernelswarm.simulations.experiment import Evaluation, Experiment, Override
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.simulation import simulate
-from kernelswarm.simulations.streams.gaussian_mixture import GaussianMixture
-from kernelswarm.simulations.streams.sensor_field import SensorField
-from kernelswarm.simulations.streams.sine_regression import SineRegression
+from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment, Override
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
+from kernelswarm.simulations.streams.generated.sensor_field import SensorField
+from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 

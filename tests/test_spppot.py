@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents.budgets import Epsilon, TargetOrder
-from kernelswarm.agents.expansion import Expansion
-from kernelswarm.agents.grids import Grid
-from kernelswarm.agents.implicit_mirror import implicit_mirror_weights
-from kernelswarm.agents.kernels import Gaussian, Laplacian, Matern
-from kernelswarm.agents.losses import Huber, MulticlassLogistic, Squared
-from kernelswarm.agents.mirror_maps import KullbackLeibler, SquaredNorm
-from kernelswarm.agents.poisson_process import PoissonProcess
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.schedules import Constant
-from kernelswarm.agents.spanning import spanning
-from kernelswarm.agents.spppot import Spppot
-from kernelswarm.simulations.streams.gaussian_density import GaussianDensity
+from kernelswarm.agents.arithmetic.implicit_mirror import implicit_mirror_weights
+from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.agents.functions.spanning import spanning
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.spppot import Spppot
+from kernelswarm.agents.parts.budgets import Epsilon, TargetOrder
+from kernelswarm.agents.parts.grids import Grid
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
+from kernelswarm.agents.parts.losses import Huber, MulticlassLogistic, Squared
+from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, SquaredNorm
+from kernelswarm.agents.parts.poisson_process import PoissonProcess
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.simulations.streams.generated.gaussian_density import GaussianDensity
 from tests.naive import destructive_komp, refit
 
 COARSE = PoissonProcess(cells=(12,))

@@ -8,17 +8,17 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.errors import InputError, SimulationError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.model_arrays import model_arrays
-from kernelswarm.simulations.model_files import save
-from kernelswarm.simulations.model_loading import load
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.plots import draw
-from kernelswarm.simulations.ray_backend import Ray, keep_ray
-from kernelswarm.simulations.run_folder import read, write
-from kernelswarm.simulations.serial import SerialEngine
-from kernelswarm.simulations.simulation import simulate
+from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.figures.plots import draw
+from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.models.model_files import save
+from kernelswarm.simulations.records.model_loading import load
+from kernelswarm.simulations.records.run_folder import read, write
+from kernelswarm.simulations.round.model_arrays import model_arrays
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 PROTOCOLS = [

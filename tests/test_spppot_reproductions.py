@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.reproductions import densities, spppot_gaussian, spppot_mnist, spppot_shots
 from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
-from kernelswarm.simulations.streams.gaussian_density import GaussianDensity
+from kernelswarm.simulations.streams.generated.gaussian_density import GaussianDensity
 
 
 def test_the_table_names_them() -> None:

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from kernelswarm import PolkRegressor
-from kernelswarm.agents import passes
-from kernelswarm.agents.budgets import Epsilon
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.losses import MulticlassLogistic
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import MulticlassLogistic
+from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols.isolated import Isolated
-from kernelswarm.simulations.experiment import Evaluation, Experiment
-from kernelswarm.simulations.simulation import simulate
-from kernelswarm.simulations.streams.gaussian_mixture import GaussianMixture
+from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
 
 BUDGETS = (1e-2, 1e-3, 1e-4, 1e-5)
 

@@ -14,17 +14,17 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.naming import PARTS
+from kernelswarm.simulations.experiment.naming import PARTS
 from kernelswarm.simulations.streams.contract import Array, NodeSource, Source, Stream
-from kernelswarm.simulations.streams.drifting import Drifting
-from kernelswarm.simulations.streams.file import File
-from kernelswarm.simulations.streams.gaussian_density import GaussianDensity
-from kernelswarm.simulations.streams.gaussian_mixture import GaussianMixture
-from kernelswarm.simulations.streams.idx import Idx
-from kernelswarm.simulations.streams.markov_reward import MarkovReward
-from kernelswarm.simulations.streams.openml import OpenML
-from kernelswarm.simulations.streams.sensor_field import SensorField
-from kernelswarm.simulations.streams.sine_regression import SineRegression
+from kernelswarm.simulations.streams.generated.drifting import Drifting
+from kernelswarm.simulations.streams.generated.gaussian_density import GaussianDensity
+from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
+from kernelswarm.simulations.streams.generated.markov_reward import MarkovReward
+from kernelswarm.simulations.streams.generated.sensor_field import SensorField
+from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
+from kernelswarm.simulations.streams.rows.file import File
+from kernelswarm.simulations.streams.rows.idx import Idx
+from kernelswarm.simulations.streams.rows.openml import OpenML
 
 T = TypeVar("T")
 NODES, HELD_OUT = 4, 30
@@ -95,7 +95,7 @@ def finite(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Stream:
 @pytest.fixture(autouse=True)
 def quick_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Bayes error has tests of its own."""
-    monkeypatch.setattr("kernelswarm.simulations.streams.gaussian_mixture.BAYES_SAMPLES", 1000)
+    monkeypatch.setattr("kernelswarm.simulations.streams.generated.gaussian_mixture.BAYES_SAMPLES", 1000)
 
 
 @pytest.fixture(params=[*ENDLESS, *FINITE])

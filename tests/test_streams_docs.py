@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelswarm.simulations.parts import build, catalogue
+from kernelswarm.simulations.experiment.parts import build, catalogue
 
 PAGE = (Path(__file__).parent.parent / "docs" / "streams.md").read_text(encoding="utf-8")
 EXAMPLES = [dedent(block) for block in re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", PAGE, flags=re.MULTILINE)]

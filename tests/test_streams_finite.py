@@ -16,9 +16,9 @@ import pytest
 from pyarrow import parquet
 
 from kernelswarm.simulations.streams.contract import Array, NodeSource, Source
-from kernelswarm.simulations.streams.file import File
-from kernelswarm.simulations.streams.idx import Idx, read_idx
-from kernelswarm.simulations.streams.openml import OpenML
+from kernelswarm.simulations.streams.rows.file import File
+from kernelswarm.simulations.streams.rows.idx import Idx, read_idx
+from kernelswarm.simulations.streams.rows.openml import OpenML
 
 
 def save(folder: Path, rows: int = 300, classes: int = 0, **arrays: npt.NDArray[Any]) -> Path:

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kernelswarm.simulations.seeding import Role, generator
+from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.streams.contract import Array, Source
-from kernelswarm.simulations.streams.curves import CurveTruth
-from kernelswarm.simulations.streams.drifting import Drifting
-from kernelswarm.simulations.streams.field import conditioned, draw_field
-from kernelswarm.simulations.streams.gaussian_mixture import GaussianMixture
-from kernelswarm.simulations.streams.mixtures import BayesDecision, truncated_normal
+from kernelswarm.simulations.streams.generated.curves import CurveTruth
+from kernelswarm.simulations.streams.generated.drifting import Drifting
+from kernelswarm.simulations.streams.generated.field import conditioned, draw_field
+from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
+from kernelswarm.simulations.streams.generated.mixtures import BayesDecision, truncated_normal
+from kernelswarm.simulations.streams.generated.sensor_field import SensorField
+from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 from kernelswarm.simulations.streams.regions import cut_regions
-from kernelswarm.simulations.streams.sensor_field import SensorField
-from kernelswarm.simulations.streams.sine_regression import SineRegression
 from kernelswarm.simulations.streams.splits import intervals
 
 SAMPLES = 20_000

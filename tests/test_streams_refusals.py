@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.streams.contract import Stream
-from kernelswarm.simulations.streams.file import File
-from kernelswarm.simulations.streams.idx import Idx
-from kernelswarm.simulations.streams.openml import OpenML
+from kernelswarm.simulations.streams.rows.file import File
+from kernelswarm.simulations.streams.rows.idx import Idx
+from kernelswarm.simulations.streams.rows.openml import OpenML
 
 X = np.arange(20.0).reshape(10, 2)
 Y = np.arange(10.0)

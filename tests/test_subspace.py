@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents import batch_subspace
-from kernelswarm.agents.kernels import Gaussian, Linear, Polynomial
-from kernelswarm.agents.subspace import Subspace, Tracking
-from kernelswarm.agents.subspace_rules import MovingAverage, Normalized, Power, Threshold
+from kernelswarm.agents.learners.subspaces import batch_subspace
+from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
+from kernelswarm.agents.parts.kernels import Gaussian, Linear, Polynomial
+from kernelswarm.agents.parts.subspace_rules import MovingAverage, Normalized, Power, Threshold
 
 UPDATES = pytest.mark.parametrize("update", ["nonparametric", "parametric"])
 LAMBDA = 0.03

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelswarm.simulations import tables
-from kernelswarm.simulations.comparison import compare
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.outcome import METRICS, Comparison, Run
-from kernelswarm.simulations.table_notes import above, differing_keys, under
-from kernelswarm.simulations.variation import Cell
+from kernelswarm.simulations.comparison import tables
+from kernelswarm.simulations.comparison.compare import compare
+from kernelswarm.simulations.comparison.table_notes import above, differing_keys, under
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.variation import Cell
+from kernelswarm.simulations.records.outcome import METRICS, Comparison, Run
 
 TABLE: dict[str, Any] = {
     "rounds": 60,

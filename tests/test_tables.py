@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelswarm.simulations import tables
-from kernelswarm.simulations.outcome import METRICS, Comparison, Run
-from kernelswarm.simulations.variation import Cell
+from kernelswarm.simulations.comparison import tables
+from kernelswarm.simulations.experiment.variation import Cell
+from kernelswarm.simulations.records.outcome import METRICS, Comparison, Run
 
 LABELS = (("isolated", "ring"), ("consensus, penalty = 0.1", "ring"), ("my_rules:50%", "a|b"))
 

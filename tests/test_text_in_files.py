@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from kernelswarm.simulations.streams.contract import Source
-from kernelswarm.simulations.streams.file import File
+from kernelswarm.simulations.streams.rows.file import File
 
 X = np.arange(12.0)
 LABELS = ["cat", "ant", "bee"] * 4

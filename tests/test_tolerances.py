@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelswarm.agents.losses import Absolute, Hinge, MulticlassHinge
+from kernelswarm.agents.parts.losses import Absolute, Hinge, MulticlassHinge
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import Adaptive, Constant, Edges, Location, TrueDifference

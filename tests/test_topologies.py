@@ -26,7 +26,7 @@ from kernelswarm.graphs.random_families import (
 )
 from kernelswarm.graphs.topology import Graph, Topology
 from kernelswarm.graphs.validation import validate
-from kernelswarm.simulations.naming import PARTS
+from kernelswarm.simulations.experiment.naming import PARTS
 
 DETERMINISTIC: list[Topology] = [
     *(family(nodes) for family in (Ring, Path, Star, Complete) for nodes in (1, 2, 3, 20)),

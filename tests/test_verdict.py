@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 from scipy.optimize import minimize
 
-from kernelswarm.agents.losses import (
+from kernelswarm.agents.parts.losses import (
     Absolute,
     Hinge,
     Huber,
@@ -22,15 +22,15 @@ from kernelswarm.agents.losses import (
     MulticlassLogistic,
     Squared,
 )
-from kernelswarm.agents.poisson_process import PoissonProcess
-from kernelswarm.simulations import run_folder
-from kernelswarm.simulations.cli import main
-from kernelswarm.simulations.constant import best_constant, constant_risk, risk_of
-from kernelswarm.simulations.errors import SimulationError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.network import open_network
-from kernelswarm.simulations.result import Result
-from kernelswarm.simulations.simulation import simulate
+from kernelswarm.agents.parts.poisson_process import PoissonProcess
+from kernelswarm.simulations.command.cli import main
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.records import run_folder
+from kernelswarm.simulations.records.result import Result
+from kernelswarm.simulations.running.constant import best_constant, constant_risk, risk_of
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.contract import HeldOut
 
 Array = npt.NDArray[np.float64]

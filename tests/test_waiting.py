@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kernelswarm.simulations import remote_engine
-from kernelswarm.simulations.host import Loaded
-from kernelswarm.simulations.remote_engine import RemoteEngine, Trouble
+from kernelswarm.simulations.backends import remote_engine
+from kernelswarm.simulations.backends.host import Loaded
+from kernelswarm.simulations.backends.remote_engine import RemoteEngine, Trouble
 
 ROUNDS_PER_EXECUTION = 8
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelswarm.agents.agent import Outgoing
-from kernelswarm.simulations.wire import Reader, pack
+from kernelswarm.agents.node.agent import Outgoing
+from kernelswarm.simulations.round.wire import Reader, pack
 
 INPUTS, OUTPUTS = 3, 2
 

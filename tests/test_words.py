@@ -11,26 +11,26 @@ import numpy.typing as npt
 import pytest
 from scipy.spatial.distance import cdist, pdist
 
-from kernelswarm.agents import passes
-from kernelswarm.agents.bandwidths import SHARE, median_distance, relevance
-from kernelswarm.agents.budgets import Parsimony, PerSample
-from kernelswarm.agents.fitting import fitted, words
-from kernelswarm.agents.kernels import Gaussian, Kernel, Laplacian, Matern
-from kernelswarm.agents.learner import Learner
-from kernelswarm.agents.losses import Absolute, Hinge, Loss, MulticlassLogistic, Squared
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.sample import Sample
-from kernelswarm.agents.schedules import Auto, Constant, Diminishing
-from kernelswarm.simulations.check import as_text, examine
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.experiment import Experiment
-from kernelswarm.simulations.fitting import drawn, resolved
-from kernelswarm.simulations.naming import PARTS
-from kernelswarm.simulations.network import build_graph, open_network, open_stream
-from kernelswarm.simulations.parts import build
-from kernelswarm.simulations.running import resume, run
-from kernelswarm.simulations.serial import SerialEngine
-from kernelswarm.simulations.simulation import simulate
+from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.fitting import fitted, words
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.bandwidths import SHARE, median_distance, relevance
+from kernelswarm.agents.parts.budgets import Parsimony, PerSample
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern
+from kernelswarm.agents.parts.losses import Absolute, Hinge, Loss, MulticlassLogistic, Squared
+from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.naming import PARTS
+from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.running.check import as_text, examine
+from kernelswarm.simulations.running.fitting import drawn, resolved
+from kernelswarm.simulations.running.network import build_graph, open_network, open_stream
+from kernelswarm.simulations.running.run import resume, run
+from kernelswarm.simulations.running.simulation import simulate
 
 Array = npt.NDArray[np.float64]
 

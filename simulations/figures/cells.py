@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.figures.series import Series
 from kernelswarm.simulations.figures.style import Stroke
+from kernelswarm.simulations.records.series import Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kernelswarm.simulations.outcome import Comparison
+    from kernelswarm.simulations.records.outcome import Comparison
 
 Array = npt.NDArray[np.float64]
 

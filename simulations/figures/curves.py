@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.figures.series import Series, over_edges, over_network, over_nodes
+from kernelswarm.simulations.records.series import Series, over_edges, over_network, over_nodes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kernelswarm.simulations.result import Result
+    from kernelswarm.simulations.records.result import Result
 
 Array = npt.NDArray[np.float64]
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.function import Function, dictionary
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.model_arrays import function_arrays
+from kernelswarm.agents.functions.contract import Function, dictionary
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.round.model_arrays import function_arrays
 
 if TYPE_CHECKING:
-    from kernelswarm.simulations.experiment import Experiment
-    from kernelswarm.simulations.result import Result
+    from kernelswarm.simulations.experiment.experiment import Experiment
+    from kernelswarm.simulations.records.result import Result
     from kernelswarm.simulations.streams.contract import HeldOut, Source
 
 Array = npt.NDArray[np.float64]
@@ -122,14 +122,14 @@ def rebuild(result: Result) -> Learned:
     InputError
         When the run's configuration cannot be built here, for instance because a user's own part is not importable.
     """
-    from kernelswarm.simulations.experiment import Experiment
+    from kernelswarm.simulations.experiment.experiment import Experiment
 
     return Learned(result, Experiment.from_dict(result.config))
 
 
 def reopen(learned: Learned) -> Reopened:
     """Open the run's stream again; without its data the answer says what is missing instead."""
-    from kernelswarm.simulations.network import open_stream
+    from kernelswarm.simulations.running.network import open_stream
 
     result, experiment = learned.result, learned.experiment
     samples = result.network.get("samples")

@@ -11,14 +11,14 @@ import numpy.typing as npt
 from kernelswarm.graphs.layout import positions
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.figures.learned import Learned
-from kernelswarm.simulations.figures.series import last_rows
+from kernelswarm.simulations.records.series import last_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Colormap, Normalize
 
-    from kernelswarm.simulations.result import Result
+    from kernelswarm.simulations.records.result import Result
 
 Array = npt.NDArray[np.float64]
 Edge = tuple[int, int]

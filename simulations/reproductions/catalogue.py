@@ -7,10 +7,10 @@ import inspect
 from types import ModuleType
 from typing import NamedTuple, cast
 
-from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.wording import nearest, shown
 from kernelswarm.simulations.reproductions.contract import Reproduce
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
-from kernelswarm.simulations.wording import nearest, shown
 
 
 class Entry(NamedTuple):

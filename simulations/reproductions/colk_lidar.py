@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.errors import InputError
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.risk_methods import (
     METHODS,
@@ -21,7 +22,6 @@ from kernelswarm.simulations.reproductions.risk_methods import (
     rows_of,
     spread,
 )
-from kernelswarm.simulations.seeding import Role, generator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.parts import build
+from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.risk_methods import (
     METHODS,
@@ -22,8 +23,7 @@ from kernelswarm.simulations.reproductions.risk_methods import (
     rows_of,
     spread,
 )
-from kernelswarm.simulations.seeding import Role, generator
-from kernelswarm.simulations.streams.sine_regression import SineRegression
+from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

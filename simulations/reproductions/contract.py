@@ -95,3 +95,43 @@ class Reproduce(Protocol):
             When the data is missing or is not what it should be: names the file and where it is published.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A reproduction that was run.
+
+    Attributes
+    ----------
+    name, sentence : str
+        The reproduction, and what it shows.
+    request : Request
+        What was asked.
+    reproduction : Reproduction
+        What it found.
+    started : str
+        When, ISO 8601 in UTC.
+    seconds : float
+        How long it took.
+    folder : Path or None
+        Where it was written; None where it was not.
+    """
+
+    name: str
+    sentence: str
+    request: Request
+    reproduction: Reproduction
+    started: str
+    seconds: float
+    folder: Path | None = None
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The rows of the table."""
+        return tuple(self.reproduction.claims)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many claims hold, fail, and say nothing that can be checked."""
+        verdicts = [claim.holds for claim in self.claims]
+        return {"hold": verdicts.count(True), "fail": verdicts.count(False), "unchecked": verdicts.count(None)}

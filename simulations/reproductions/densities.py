@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from kernelswarm.agents import komp
-from kernelswarm.agents.expansion import Expansion
-from kernelswarm.agents.function import Function
-from kernelswarm.agents.kernels import Kernel
-from kernelswarm.agents.poisson_process import PoissonProcess
-from kernelswarm.agents.spanning import spanning
-from kernelswarm.agents.spppot import Spppot
+from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.functions.contract import Function
+from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.agents.functions.spanning import spanning
+from kernelswarm.agents.learners.spppot import Spppot
+from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.simulations.figures import style
 
 Array = npt.NDArray[np.float64]

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.cluster import KMeans
 
-from kernelswarm.agents import batch_subspace
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.subspace import Subspace, Tracking
+from kernelswarm.agents.learners.subspaces import batch_subspace
+from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
+from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 

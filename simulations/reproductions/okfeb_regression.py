@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learner import Learner
-from kernelswarm.simulations.errors import InputError
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.simulations.experiment.naming import PARTS
+from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.naming import PARTS
-from kernelswarm.simulations.parts import build
+from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 
 if TYPE_CHECKING:

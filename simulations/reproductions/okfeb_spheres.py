@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents import batch_subspace
-from kernelswarm.agents.kernels import Gaussian, Kernel, Polynomial
-from kernelswarm.agents.subspace import Subspace, Tracking
-from kernelswarm.agents.subspace_rules import Normalized, Power
+from kernelswarm.agents.learners.subspaces import batch_subspace
+from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Polynomial
+from kernelswarm.agents.parts.subspace_rules import Normalized, Power
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.bsgd import Bsgd
-from kernelswarm.agents.budgets import Parsimony
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.learner import Learner
-from kernelswarm.agents.losses import Loss, MulticlassHinge, MulticlassLogistic
-from kernelswarm.agents.passes import learn
-from kernelswarm.agents.polk import Polk
-from kernelswarm.agents.schedules import Constant
+from kernelswarm.agents.compiled.passes import learn
+from kernelswarm.agents.learners.baselines.bsgd import Bsgd
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Parsimony
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import Loss, MulticlassHinge, MulticlassLogistic
+from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.streams.contract import HeldOut
-from kernelswarm.simulations.streams.gaussian_mixture import GaussianMixture
+from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

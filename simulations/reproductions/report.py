@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelswarm.simulations.plots import look, save
-from kernelswarm.simulations.run_folder import take_name, unfinished_folder, write_summary
-from kernelswarm.simulations.tables import comma_separated, markdown
+from kernelswarm.simulations.comparison.tables import comma_separated, markdown
+from kernelswarm.simulations.figures.plots import look, save
+from kernelswarm.simulations.records.run_folder import take_name, unfinished_folder, write_summary
 
 if TYPE_CHECKING:
-    from kernelswarm.simulations.reproductions.contract import Claim
-    from kernelswarm.simulations.reproductions.running import Finding
+    from kernelswarm.simulations.reproductions.contract import Claim, Finding
 
 HEADINGS = ("quantity", "published", "measured", "settings", "holds")
 QUICK = "quick: fewer sets, samples and passes, whose numbers are no reproduction"
@@ -79,7 +78,7 @@ def write(finding: Finding, folder: Path) -> Path:
     SimulationError
         The disk is full or the place may not be written; nothing is left behind.
     """
-    from kernelswarm.simulations.simulation import versions
+    from kernelswarm.simulations.running.simulation import versions
 
     request, found = finding.request, finding.reproduction
     with unfinished_folder(folder.parent, folder) as unfinished:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.agent import DIVERGED
-from kernelswarm.agents.function import Function
-from kernelswarm.agents.schedules import Constant
-from kernelswarm.simulations.parts import build
+from kernelswarm.agents.functions.contract import Function
+from kernelswarm.agents.node.agent import DIVERGED
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.reproductions.contract import Claim
 
 Array = npt.NDArray[np.float64]
@@ -105,7 +105,7 @@ class Learned:
 def learn(learner: Any, points: Array, targets: Array, probes: Array | None = None, looks: int = 0) -> Learned:
     """Learn a set batch by batch, and look at the values at ``probes`` (n, p) so many times.
 
-    Divergence is what :class:`~kernelswarm.agents.agent.Agent` takes for it.
+    Divergence is what :class:`~kernelswarm.agents.node.agent.Agent` takes for it.
     """
     state = learner.init(points.shape[1], targets.shape[1])
     size: int = learner.batch_size

@@ -5,56 +5,16 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.simulations.errors import InputError
-from kernelswarm.simulations.plots import look
+from kernelswarm.simulations.figures.plots import look
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.records.run_folder import check_place
 from kernelswarm.simulations.reproductions.catalogue import describe, find
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
-from kernelswarm.simulations.run_folder import check_place
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A reproduction that was run.
-
-    Attributes
-    ----------
-    name, sentence : str
-        The reproduction, and what it shows.
-    request : Request
-        What was asked.
-    reproduction : Reproduction
-        What it found.
-    started : str
-        When, ISO 8601 in UTC.
-    seconds : float
-        How long it took.
-    folder : Path or None
-        Where it was written; None where it was not.
-    """
-
-    name: str
-    sentence: str
-    request: Request
-    reproduction: Reproduction
-    started: str
-    seconds: float
-    folder: Path | None = None
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """The rows of the table."""
-        return tuple(self.reproduction.claims)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many claims hold, fail, and say nothing that can be checked."""
-        verdicts = [claim.holds for claim in self.claims]
-        return {"hold": verdicts.count(True), "fail": verdicts.count(False), "unchecked": verdicts.count(None)}
+from kernelswarm.simulations.reproductions.contract import Finding, Request
 
 
 def reproduce(

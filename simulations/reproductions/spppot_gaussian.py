@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.budgets import Epsilon, TargetOrder
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.mirror_maps import SquaredNorm
-from kernelswarm.agents.poisson_process import PoissonProcess
-from kernelswarm.agents.schedules import Constant
-from kernelswarm.agents.spppot import Spppot
+from kernelswarm.agents.learners.spppot import Spppot
+from kernelswarm.agents.parts.budgets import Epsilon, TargetOrder
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.mirror_maps import SquaredNorm
+from kernelswarm.agents.parts.poisson_process import PoissonProcess
+from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.densities import FINE, STROKES, Course, chosen_batch, learned, loss_of
-from kernelswarm.simulations.streams.gaussian_density import GaussianDensity
+from kernelswarm.simulations.streams.generated.gaussian_density import GaussianDensity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

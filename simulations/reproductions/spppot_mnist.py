@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.budgets import Budget, Epsilon, TargetOrder
-from kernelswarm.agents.function import Function
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.losses import MulticlassLogistic
-from kernelswarm.agents.mirror_maps import KullbackLeibler, MirrorMap, SquaredNorm
-from kernelswarm.agents.schedules import Constant
-from kernelswarm.agents.spppot import Spppot
-from kernelswarm.simulations.errors import InputError
+from kernelswarm.agents.functions.contract import Function
+from kernelswarm.agents.learners.spppot import Spppot
+from kernelswarm.agents.parts.budgets import Budget, Epsilon, TargetOrder
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import MulticlassLogistic
+from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, MirrorMap, SquaredNorm
+from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures import style
+from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.densities import STROKES
-from kernelswarm.simulations.streams.idx import read_idx
+from kernelswarm.simulations.streams.rows.idx import read_idx
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.budgets import Epsilon, TargetOrder
-from kernelswarm.agents.kernels import Gaussian
-from kernelswarm.agents.poisson_process import PoissonProcess
-from kernelswarm.agents.schedules import Constant
-from kernelswarm.agents.spppot import Spppot
-from kernelswarm.simulations.errors import InputError
+from kernelswarm.agents.learners.spppot import Spppot
+from kernelswarm.agents.parts.budgets import Epsilon, TargetOrder
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.poisson_process import PoissonProcess
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.densities import FINE, STROKES, Course, chosen_batch, learned, loss_of
-from kernelswarm.simulations.streams.reading import find
-from kernelswarm.simulations.streams.tables import Columns, read_csv
+from kernelswarm.simulations.streams.rows.reading import find
+from kernelswarm.simulations.streams.rows.tables import Columns, read_csv
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

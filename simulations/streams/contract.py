@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.data_description import DataDescription
+from kernelswarm.simulations.ground.data_description import DataDescription
 
 Array = npt.NDArray[np.float64]
 

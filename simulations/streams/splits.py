@@ -8,9 +8,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from kernelswarm.simulations.seeding import Role, generator
+from kernelswarm.simulations.ground.seeding import Role, generator
+from kernelswarm.simulations.ground.wording import listed, nearest, shown
 from kernelswarm.simulations.streams.contract import Array
-from kernelswarm.simulations.wording import listed, nearest, shown
 
 #: iid: all nodes see one distribution. label_skew: class probabilities differ. patches: every node sees its own region
 #: of the inputs. target_shift: every node's target has its own offset. sorted: blocks of finite data sorted by target.

@@ -1,0 +1,319 @@
+"""Removal of several elements from a dictionary, beside a few rows of the factor that are not in it yet.
+
+U is the triangular factor of M old elements, ``U'U = inv(K_DD)``; a mini-batch adds rows to it, in which its own
+elements and all old ones have entries. "total" is the number of all elements, and each keeps its place until the end.
+All of this is O(total) a removal and row, save for what takes old elements out of U, in one sweep for many.
+"""
+
+import math
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+Flags = npt.NDArray[np.bool_]
+
+STRIP = 256
+"""Columns that are rotated together: few enough for the fastest cache."""
+
+SWEEP = 8
+"""The most old elements that are rotated out of the factor together."""
+
+CANCELLED = 1e-6
+"""When less than this share of an element's precision in U is left, it is to be summed afresh from U."""
+
+FINISHED, INACCURATE = -1, -2
+
+
+class Candidates(NamedTuple):
+    """All elements that may be removed; arrays that are written in place."""
+
+    values: Array  # (C, total), the weights
+    rows: Array  # (n, total), the batch's rows of the factor
+    owners: Indices  # (n,), the element with which each of these rows came
+    whole: Array  # (M,), the diagonal of U'U
+    base: Array  # (total,), what is left of it after the removals so far, 0 for the batch's own
+    scores: Array  # (total,), the squared error that a removal adds, infinite for what is gone
+    gone: Flags  # (total,)
+
+
+@numba.njit(cache=True)
+def score(candidates: Candidates) -> None:
+    """Fill in ``||W_j||^2 / inv(K)_jj`` with the precision that the batch's rows add to that of U."""
+    values, rows, base, scores = candidates.values, candidates.rows, candidates.base, candidates.scores
+    total = scores.shape[0]
+    added = np.zeros(total)
+    for i in range(rows.shape[0]):
+        line = rows[i]
+        for k in range(total):
+            added[k] += line[k] * line[k]
+    scores[:] = 0.0
+    for c in range(values.shape[0]):
+        line = values[c]
+        for k in range(total):
+            scores[k] += line[k] * line[k]
+    for k in range(total):
+        scores[k] /= base[k] + added[k]
+
+
+@numba.njit(cache=True)
+def remove_while_known(
+    candidates: Candidates,
+    size: int,
+    columns: Array,
+    slots: Indices,
+    removed: Array,
+    count: int,
+    spent: float,
+    budget: float,
+) -> tuple[float, int, int, int]:
+    """Remove the element with the lowest score, as KOMP does, while the budget allows and its column is at hand.
+
+    Parameters
+    ----------
+    candidates : Candidates
+        The elements; their weights are refitted, their scores updated, the batch's rows rotated.
+    size : int
+        How many of the batch's rows are left.
+    columns, slots : Array
+        Known columns of ``U'U`` as rows, (k, M), and where each old element's is, (M,), -1 for none.
+    removed, count : Array, int
+        The rows that left U with old elements, (k, M), and their number.
+    spent, budget : float
+        The squared error so far, and its bound.
+
+    Returns
+    -------
+    tuple
+        ``spent``, ``size`` and ``count`` as they are now, and the element whose column is wanted, or why there is none:
+        ``FINISHED``, or ``INACCURATE`` when what is gone must leave U before the next choice.
+    """
+    values, rows, owners, whole, base, scores, gone = candidates
+    outputs, total = values.shape
+    order = slots.shape[0]
+    accurate = True
+    carried = np.empty(total)
+    cosines = np.empty(rows.shape[0])
+    sines = np.empty(rows.shape[0])
+    weight = np.empty(outputs)
+    added = np.empty(STRIP)
+    norms = np.empty(STRIP)
+    while accurate:
+        j = -1
+        least = np.inf
+        for k in range(total):
+            if scores[k] < least:
+                least = scores[k]
+                j = k
+        if j < 0 or not spent + least <= budget:
+            return spent, size, count, FINISHED
+        if j >= order:
+            above = 0  # rows that stay as they are
+            while owners[above] != j:
+                above += 1
+            carried[:] = rows[above]
+            first = above + 1
+        else:
+            if slots[j] < 0:
+                return spent, size, count, j
+            _carry_out(columns[slots[j]], removed, count, order, j, carried)
+            gone[j] = True
+            for k in range(order):
+                removed[count, k] = carried[k]
+                base[k] -= carried[k] * carried[k]
+                if base[k] < CANCELLED * whole[k] and not gone[k]:
+                    accurate = False
+            carried[order:] = 0.0
+            count += 1
+            above = first = 0
+        shift = first - above
+        pivot = carried[j]
+        for i in range(first, size):
+            radius = math.sqrt(pivot * pivot + rows[i, j] * rows[i, j])
+            cosines[i] = pivot / radius
+            sines[i] = rows[i, j] / radius
+            pivot = radius
+        for c in range(outputs):
+            weight[c] = values[c, j]
+        gone[j] = True
+        for start in range(0, total, STRIP):
+            width = min(STRIP, total - start)
+            strip = carried[start : start + width]
+            for k in range(width):
+                added[k] = 0.0
+                norms[k] = 0.0
+            for i in range(above):
+                line = rows[i, start : start + width]
+                for k in range(width):
+                    added[k] += line[k] * line[k]
+            for i in range(first, size):
+                cosine, sine = cosines[i], sines[i]
+                line = rows[i, start : start + width]
+                target = rows[i - shift, start : start + width]
+                for k in range(width):
+                    x, y = strip[k], line[k]
+                    entry = cosine * y - sine * x
+                    strip[k] = cosine * x + sine * y
+                    target[k] = entry
+                    added[k] += entry * entry
+            for k in range(width):
+                strip[k] /= pivot  # inv(K)[j] / inv(K)_jj
+            for c in range(outputs):
+                factor = weight[c]
+                line = values[c, start : start + width]
+                for k in range(width):
+                    entry = line[k] - factor * strip[k]
+                    line[k] = entry
+                    norms[k] += entry * entry
+            for k in range(width):
+                scores[start + k] = np.inf if gone[start + k] else norms[k] / (base[start + k] + added[k])
+        if shift:
+            for i in range(first, size):
+                owners[i - 1] = owners[i]
+            size -= 1
+        spent += least
+    return spent, size, count, INACCURATE
+
+
+@numba.njit(cache=True)
+def _carry_out(column: Array, removed: Array, count: int, order: int, j: int, carried: Array) -> None:
+    """Fill in the row that leaves U with element j: its column of the inverse, without what left before, scaled."""
+    for k in range(order):
+        carried[k] = column[k]
+    for i in range(count):
+        line = removed[i]
+        share = line[j]
+        for k in range(order):
+            carried[k] -= share * line[k]
+    scale = 1.0 / math.sqrt(carried[j])
+    for k in range(order):
+        carried[k] *= scale
+
+
+@numba.njit(cache=True)
+def _take_out(factor: Array, precision: Array, order: int, elders: Indices) -> None:
+    """Rotate the old elements' columns of U into as many rows, which leave with them, and close up.
+
+    The rotations of :func:`kernelswarm.agents.arithmetic.komp.project` for one element, for all elements in one sweep:
+    a row below the first element is rotated with each row that is carried past it. The rotations follow from the elements' columns
+    alone, and are then applied to all others strip by strip.
+    """
+    count = elders.shape[0]
+    top = elders[0]
+    cosines = np.zeros((order - top, count))
+    sines = np.zeros((order - top, count))
+    pivots = np.zeros((count, count))  # the carried rows' entries in the elements' columns
+    entries = np.empty(count)
+    active = 0
+    for i in range(top, order):
+        for q in range(count):
+            entries[q] = factor[i, elders[q]]
+        for q in range(active):
+            radius = math.sqrt(pivots[q, q] * pivots[q, q] + entries[q] * entries[q])
+            cosine, sine = pivots[q, q] / radius, entries[q] / radius
+            cosines[i - top, q] = cosine
+            sines[i - top, q] = sine
+            for other in range(q, count):
+                x, y = pivots[q, other], entries[other]
+                pivots[q, other] = cosine * x + sine * y
+                entries[other] = cosine * y - sine * x
+        if active < count and elders[active] == i:
+            pivots[active] = entries
+            active += 1
+    carried = np.empty((count, STRIP))
+    line = np.empty(STRIP)
+    summed = np.empty(STRIP)
+    passed = 0  # elements whose columns lie to the left
+    start = 0
+    while start < order:
+        if passed < count and elders[passed] == start:
+            passed += 1
+            start += 1
+            continue
+        end = min(start + STRIP, order)
+        if passed < count:
+            end = min(end, elders[passed])
+        width = end - start
+        active = 0
+        carried[:] = 0.0
+        summed[:] = 0.0
+        while active < count and elders[active] < start:
+            active += 1  # their rows are zero here when they are passed
+        for i in range(max(top, start), order):
+            source = factor[i, start:end]
+            for k in range(width):
+                line[k] = source[k]
+            for q in range(active):
+                cosine, sine = cosines[i - top, q], sines[i - top, q]
+                strip = carried[q]
+                for k in range(width):
+                    x, y = strip[k], line[k]
+                    strip[k] = cosine * x + sine * y
+                    line[k] = cosine * y - sine * x
+            if active < count and elders[active] == i:
+                for k in range(width):
+                    carried[active, k] = line[k]
+                active += 1
+            else:
+                target = factor[i - active, start - passed : end - passed]
+                for k in range(width):
+                    target[k] = line[k]
+                    summed[k] += line[k] * line[k]
+        for k in range(width):
+            column = start + k
+            if column < top:
+                lost = 0.0
+                for q in range(count):
+                    lost += carried[q, k] * carried[q, k]
+                if 2.0 * lost <= precision[column]:
+                    precision[column] -= lost
+                    continue
+                for i in range(column, top):
+                    summed[k] += factor[i, column] * factor[i, column]
+            precision[column - passed] = summed[k]
+        start = end
+    factor[order - count : order, :order] = 0.0
+    factor[:order, order - count : order] = 0.0
+
+
+@numba.njit(cache=True)
+def settle(
+    points: Array,
+    weights: Array,
+    factor: Array,
+    precision: Array,
+    order: int,
+    entering: Array,
+    candidates: Candidates,
+) -> int:
+    """Take what is gone out of the dictionary and the factor, append what is left of the batch, return the order.
+
+    ``order`` is the number of old elements before, ``entering`` (n, p) the points of the batch's own.
+    """
+    values, rows, gone = candidates.values, candidates.rows, candidates.gone
+    elders = np.flatnonzero(gone[:order])
+    staying = order
+    for end in range(elders.shape[0], 0, -SWEEP):
+        group = elders[max(end - SWEEP, 0) : end]
+        _take_out(factor, precision, staying, group)
+        staying -= group.shape[0]
+    kept = np.flatnonzero(~gone)
+    for place in range(kept.shape[0]):
+        k = kept[place]
+        if k >= order:
+            points[place] = entering[k - order]
+        elif place < k:
+            points[place] = points[k]
+        for c in range(values.shape[0]):
+            weights[place, c] = values[c, k]
+    precision[staying : kept.shape[0]] = 0.0
+    for i in range(kept.shape[0] - staying):
+        line = factor[staying + i]
+        for place in range(kept.shape[0]):
+            entry = rows[i, kept[place]]
+            line[place] = entry
+            precision[place] += entry * entry
+    return kept.shape[0]

@@ -1,0 +1,180 @@
+"""The arithmetic of the kernels, compiled: `kernels` holds the parts that users name.
+
+With at most `NARROW` inputs an entry is computed by plain loops over its own two rows, so it has the same bits
+whichever other rows are in the call; a node may therefore be evaluated alone or among others.
+
+Each kernel is a function with the signature `KERNEL` of `compiled`: (n, p) points and (m, p) centers fill the first m
+columns of the values, all C-contiguous. Its numbers come as one array: its own parameters (bandwidth; bandwidth;
+bandwidth, smoothness; scale, offset, degree), then a factor for each input where the inputs have length scales of their
+own.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.lanes import dot
+
+Array = npt.NDArray[np.float64]
+
+#: Up to this many inputs distances and inner products are plain loops, above it one matrix product.
+NARROW = 32
+
+#: A pair whose squared distance is below this share of its squared norms loses too many digits in the difference
+#: ||x||^2 - 2 x.c + ||c||^2 and is computed again by a plain loop. Equal rows so have distance exactly 0.
+CANCELLATION = 1e-4
+
+
+@njit(cache=True)
+def _squared_norms(rows: Array) -> Array:
+    norms: Array = np.empty(rows.shape[0])
+    width = rows.shape[1]
+    for i in range(rows.shape[0]):
+        norms[i] = dot(rows, i * width, rows[i], width)
+    return norms
+
+
+@njit(cache=True)
+def _squared_distance(points: Array, i: int, centers: Array, j: int) -> float:
+    total = 0.0
+    for k in range(points.shape[1]):
+        difference = points[i, k] - centers[j, k]
+        total += difference * difference
+    return total
+
+
+@njit(cache=True)
+def _stretched(rows: Array, factors: Array) -> Array:
+    stretched: Array = np.empty(rows.shape)
+    for i in range(rows.shape[0]):
+        for k in range(rows.shape[1]):
+            stretched[i, k] = rows[i, k] * factors[k]
+    return stretched
+
+
+@njit(cache=True)
+def _stretched_distances(points: Array, centers: Array, factors: Array, squares: Array) -> None:
+    """The same with every input multiplied by its factor first."""
+    if points.shape[1] > NARROW:
+        _squared_distances(_stretched(points, factors), _stretched(centers, factors), squares)
+        return
+    for i in range(points.shape[0]):
+        for j in range(centers.shape[0]):
+            total = 0.0
+            for k in range(points.shape[1]):
+                difference = (points[i, k] - centers[j, k]) * factors[k]
+                total += difference * difference
+            squares[i, j] = total
+
+
+@njit(cache=True)
+def _squared_distances(points: Array, centers: Array, squares: Array) -> None:
+    n, m = points.shape[0], centers.shape[0]
+    if points.shape[1] <= NARROW:
+        for i in range(n):
+            for j in range(m):
+                squares[i, j] = _squared_distance(points, i, centers, j)
+        return
+    copy_matrix(np.dot(points, centers.T), squares)
+    point_norms = _squared_norms(points)
+    center_norms = _squared_norms(centers)
+    for i in range(n):
+        for j in range(m):
+            norms = point_norms[i] + center_norms[j]
+            square = norms - 2.0 * squares[i, j]
+            if not square > CANCELLATION * norms:  # also where squared norms overflow
+                square = _squared_distance(points, i, centers, j)
+            squares[i, j] = max(square, 0.0)
+
+
+@njit(cache=True)
+def _distances(points: Array, centers: Array, factors: Array, squares: Array) -> None:
+    if len(factors):
+        _stretched_distances(points, centers, factors, squares)
+    else:
+        _squared_distances(points, centers, squares)
+
+
+@njit(cache=True)
+def gaussian(numbers: Array, points: Array, centers: Array, values: Array) -> None:
+    """Evaluate exp(-||x - y||^2 / (2 bandwidth^2))."""
+    bandwidth = numbers[0]
+    _distances(points, centers, numbers[1:], values)
+    rate = 0.5 / (bandwidth * bandwidth)
+    for i in range(points.shape[0]):
+        for j in range(centers.shape[0]):
+            values[i, j] = math.exp(-rate * values[i, j])
+
+
+@njit(cache=True)
+def laplacian(numbers: Array, points: Array, centers: Array, values: Array) -> None:
+    """Evaluate exp(-||x - y||_1 / bandwidth)."""
+    bandwidth, factors = numbers[0], numbers[1:]
+    each = len(factors) > 0
+    for i in range(points.shape[0]):
+        for j in range(centers.shape[0]):
+            total = 0.0
+            if each:
+                for k in range(points.shape[1]):
+                    total += abs((points[i, k] - centers[j, k]) * factors[k])
+            else:
+                for k in range(points.shape[1]):
+                    total += abs(points[i, k] - centers[j, k])
+            values[i, j] = math.exp(-total / bandwidth)
+
+
+@njit(cache=True)
+def matern(numbers: Array, points: Array, centers: Array, values: Array) -> None:
+    """Evaluate the Matern kernel of smoothness 1.5 or 2.5."""
+    bandwidth, smoothness = numbers[0], numbers[1]
+    _distances(points, centers, numbers[2:], values)
+    twice = 2.0 * smoothness  # 3 or 5
+    curved = 1.0 / 3.0 if smoothness == 2.5 else 0.0
+    rate = math.sqrt(twice) / bandwidth
+    for i in range(points.shape[0]):
+        for j in range(centers.shape[0]):
+            distance = rate * math.sqrt(values[i, j])
+            # Far away the polynomial may be infinite while the exponential is 0.
+            if distance > 750.0:
+                values[i, j] = 0.0
+            else:
+                values[i, j] = (1.0 + distance * (1.0 + curved * distance)) * math.exp(-distance)
+
+
+@njit(cache=True)
+def _power(base: float, degree: int) -> float:
+    # Repeated multiplication gives the same bits compiled and not; the ** operator does not.
+    value = base
+    for _ in range(degree - 1):
+        value *= base
+    return value
+
+
+@njit(cache=True)
+def polynomial(numbers: Array, points: Array, centers: Array, values: Array) -> None:
+    """Evaluate (scale x.y + offset)^degree."""
+    scale, offset, degree = numbers[0], numbers[1], int(numbers[2])
+    n, m = points.shape[0], centers.shape[0]
+    if points.shape[1] <= NARROW:
+        for i in range(n):
+            for j in range(m):
+                product = 0.0
+                for k in range(points.shape[1]):
+                    product += points[i, k] * centers[j, k]
+                values[i, j] = product
+    else:
+        copy_matrix(np.dot(points, centers.T), values)
+    for i in range(n):
+        for j in range(m):
+            values[i, j] = _power(scale * values[i, j] + offset, degree)
+
+
+@njit(cache=True)
+def polynomial_diagonal(points: Array, scale: float, offset: float, degree: int) -> Array:
+    norms: Array = _squared_norms(points)
+    for i in range(norms.shape[0]):
+        norms[i] = _power(scale * norms[i] + offset, degree)
+    return norms

@@ -1,0 +1,312 @@
+"""Destructive kernel orthogonal matching pursuit on the inverse Cholesky factor of the Gram matrix.
+
+Everything here works in place on the buffers of one :class:`~kernelswarm.agents.functions.expansion.Expansion`: the
+dictionary points (capacity, p), the weights (capacity, C), the factor U (capacity, capacity) with ``U.T @ U = inv(K_DD)``, and the
+precision (capacity,), the diagonal of ``inv(K_DD)``. Only the leading ``order`` rows and columns are in use. The
+dictionary stays in the order in which its points arrived, so that ties fall to the oldest element.
+
+What is done to U is in :mod:`~kernelswarm.agents.arithmetic.inverse_factor`; here is what is decided.
+"""
+
+import math
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.inverse_factor import append, remove, split
+from kernelswarm.agents.arithmetic.lanes import LANES, dot
+
+Array = npt.NDArray[np.float64]
+
+SPAN_THRESHOLD = 1e-10
+"""A point whose Schur complement s is below this share of kappa(x, x) lies, to rounding, in the dictionary's span."""
+
+DEPENDENT = 1e10
+"""An element whose entry of diag(inv K), 1 over its Schur complement, is beyond this over kappa(x, x) lies in the span
+of the others, and leaves. Only budgets near 0 let it come to that: KOMP removes such elements first, since that costs
+next to nothing (docs/decisions/0001)."""
+
+
+TRANSIENT = 1e3
+"""So much further it may go while a mini-batch enters, before KOMP has had its turn."""
+
+
+@numba.njit(cache=True)
+def _square(weights: Array, order: int, norms: Array) -> None:
+    """Compute ``norms[j] = ||W_j||^2``."""
+    outputs = weights.shape[1]
+    if outputs == 1:  # a loop without an inner one goes into vector registers
+        for j in range(order):
+            norms[j] = weights[j, 0] * weights[j, 0]
+        return
+    if outputs > 2 * LANES:
+        for j in range(order):
+            norms[j] = dot(weights, j * outputs, weights[j], outputs)
+        return
+    for j in range(order):
+        total = 0.0
+        for c in range(outputs):
+            total += weights[j, c] * weights[j, c]
+        norms[j] = total
+
+
+@numba.njit(cache=True)
+def _add(weights: Array, order: int, projection: Array, new_weights: Array, n: int) -> None:
+    """Give the weight of new point n to its projection on the dictionary: ``W += a w'``."""
+    outputs = weights.shape[1]
+    if outputs == 1:
+        weight = new_weights[n, 0]
+        for j in range(order):
+            weights[j, 0] += projection[j] * weight
+        return
+    for j in range(order):
+        for c in range(outputs):
+            weights[j, c] += projection[j] * new_weights[n, c]
+
+
+@numba.njit(cache=True)
+def _cheapest(norms: Array, precision: Array, order: int, fixed: int) -> int:
+    """Find the element whose removal adds the least error after refitting: argmin ||W_j||^2 / inv(K)_jj."""
+    best = fixed
+    for j in range(fixed + 1, order):
+        if norms[j] * precision[best] < norms[best] * precision[j]:  # the quotients, without a division for each
+            best = j
+    return best
+
+
+@numba.njit(cache=True)
+def _may_remove(norms: Array, precision: Array, order: int, fixed: int, budget: float) -> bool:
+    """Tell, but for rounding, whether any element's removal adds at most ``budget``."""
+    affordable = 0
+    for j in range(fixed, order):
+        affordable += norms[j] <= budget * precision[j]
+    return affordable > 0
+
+
+@numba.njit(cache=True)
+def _count_beyond(precision: Array, order: int, fixed: int, limit: float) -> int:
+    beyond = 0
+    for j in range(fixed, order):
+        beyond += precision[j] > limit
+    return beyond
+
+
+@numba.njit(cache=True)
+def _cheapest_beyond(norms: Array, precision: Array, order: int, fixed: int, limit: float) -> int:
+    """Find the cheapest element to remove among those in the span of the others."""
+    best = -1
+    for j in range(fixed, order):
+        if precision[j] > limit and (best < 0 or norms[j] * precision[best] < norms[best] * precision[j]):
+            best = j
+    return best
+
+
+@numba.njit(cache=True)
+def _is_cheapest(
+    magnitude: float, schur: float, norms: Array, precision: Array, projection: Array, order: int, fixed: int
+) -> bool:
+    """Tell whether a new point would be the first to go, ``||w||^2 s < ||W_j||^2 / (inv(K)_jj + a_j^2 / s)`` for all j;
+    equal scores fall to the older."""
+    added = magnitude * schur
+    cheaper = 0
+    for j in range(fixed, order):
+        cheaper += norms[j] <= added * precision[j] + magnitude * (projection[j] * projection[j])
+    return cheaper == 0
+
+
+@numba.njit(cache=True)
+def project(
+    points: Array,  # (capacity, p)
+    weights: Array,  # (capacity, C)
+    factor: Array,  # (capacity, capacity)
+    precision: Array,  # (capacity,)
+    order: int,
+    new_points: Array,  # (n, p)
+    new_weights: Array,  # (n, C)
+    cross: Array,  # (n, order)
+    gram: Array,  # (n, n)
+    shrink: float,
+    epsilon: float,
+    limit: float,
+    fixed: int = 0,
+) -> tuple[int, float, int]:
+    """Take one functional step and compress it: scale the old weights, add the new points, remove what the budget
+    allows.
+
+    Decides exactly as destructive KOMP with pre-fitting (POLK algorithm 1) does, ties aside: while the smallest
+    ``gamma_j = min_w ||f~ - sum_{k != j} w_k kappa(d_k, .)||_H`` is at most ``epsilon``, element j is removed and
+    the others are refitted to f~. The capacity must be at least ``order + n``. Elements in the span of the others,
+    whose entry of diag(inv K) is beyond ``limit``, leave at once. The first ``fixed`` elements stay.
+
+    Returns
+    -------
+    order : int
+        The new model order.
+    error : float
+        ``||f - f~||_H`` of the compression, at most ``epsilon`` but for what lies in the span to rounding, up to
+        ``1e-5 ||w|| sqrt(kappa(x, x))``.
+    changes : int
+        Insertions and removals that the factor went through.
+    """
+    scratch = np.empty((5, len(points)))
+    return project_in(
+        scratch,
+        points,
+        weights,
+        factor,
+        precision,
+        order,
+        new_points,
+        new_weights,
+        cross,
+        gram,
+        shrink,
+        epsilon,
+        limit,
+        fixed,
+    )
+
+
+@numba.njit(cache=True)
+def project_in(
+    scratch: Array,  # (5, capacity)
+    points: Array,
+    weights: Array,
+    factor: Array,
+    precision: Array,
+    order: int,
+    new_points: Array,
+    new_weights: Array,
+    cross: Array,
+    gram: Array,
+    shrink: float,
+    epsilon: float,
+    limit: float,
+    fixed: int = 0,
+) -> tuple[int, float, int]:
+    """Do the same as :func:`project` in memory that the caller keeps."""
+    row, image, projection, norms, origin = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    outputs = weights.shape[1]
+    flat = weights.reshape(-1)
+    for k in range(order * outputs):
+        flat[k] *= shrink
+    budget = epsilon * epsilon
+    spent = 0.0
+    changes = 0
+    before = order
+    size = new_points.shape[0]
+    # Where elements come from, the dictionary or, beyond it, the batch: needed from its second point on.
+    if size > 1:
+        for j in range(order):
+            origin[j] = j
+    for n in range(size):
+        magnitude = 0.0
+        for c in range(outputs):
+            magnitude += new_weights[n, c] * new_weights[n, c]
+        if magnitude == 0.0:
+            continue  # it would be the first to go, at no cost
+        if n == 0:
+            for j in range(before):
+                row[j] = cross[0, j]
+        else:
+            for j in range(order):
+                place = int(origin[j])
+                row[j] = cross[n, place] if place < before else gram[n, place - before]
+        schur = split(factor, order, row, gram[n, n], image, projection)
+        added = magnitude * max(schur, 0.0)
+        leaves = schur <= SPAN_THRESHOLD * gram[n, n]
+        if not leaves and n == size - 1 and spent + added <= budget:
+            # The last point goes in only if KOMP would not take it straight out again.
+            _square(weights, order, norms)
+            leaves = _is_cheapest(magnitude, schur, norms, precision, projection, order, fixed)
+        if leaves:
+            _add(weights, order, projection, new_weights, n)
+            spent += added
+        else:
+            append(points, weights, factor, precision, order, new_points[n], new_weights[n], projection, schur)
+            if size > 1:
+                origin[order] = before + n
+            order += 1
+            changes += 1
+            if size > 1:
+                left, squared = drop_dependent(
+                    row, norms, points, weights, factor, precision, order, TRANSIENT * limit, origin, fixed
+                )
+                changes += order - left
+                spent += squared
+                order = left
+    while order > fixed:
+        _square(weights, order, norms)
+        if not _may_remove(norms, precision, order, fixed, (budget - spent) * (1.0 + 1e-9)):
+            break
+        j = _cheapest(norms, precision, order, fixed)
+        score = norms[j] / precision[j]
+        if not spent + score <= budget:
+            break
+        remove(points, weights, factor, precision, order, j, row)
+        order -= 1
+        changes += 1
+        spent += score
+    if changes:
+        left, squared = drop_dependent(row, norms, points, weights, factor, precision, order, limit, origin, fixed)
+        changes += order - left
+        spent += squared
+        order = left
+    return order, math.sqrt(spent), changes
+
+
+@numba.njit(cache=True)
+def drop_dependent(
+    row: Array,  # (capacity,), to work with
+    norms: Array,  # (capacity,), to work with
+    points: Array,
+    weights: Array,
+    factor: Array,
+    precision: Array,
+    order: int,
+    limit: float,
+    origin: Array,  # something for each element that moves with it, or nothing
+    fixed: int = 0,
+) -> tuple[int, float]:
+    """Remove elements whose entry of diag(inv K) is beyond ``limit``, the cheapest first; the first ``fixed`` stay.
+
+    Returns
+    -------
+    order : int
+        The new model order.
+    squared : float
+        What the removals add to the squared error.
+    """
+    squared = 0.0
+    while _count_beyond(precision, order, fixed, limit) > 0:
+        _square(weights, order, norms)
+        j = _cheapest_beyond(norms, precision, order, fixed, limit)
+        squared += norms[j] / precision[j]
+        remove(points, weights, factor, precision, order, j, row)
+        for k in range(j, min(order, len(origin)) - 1):
+            origin[k] = origin[k + 1]
+        order -= 1
+    return order, squared
+
+
+@numba.njit(cache=True)
+def combine(rows: Array, weights: Array, order: int, values: Array) -> None:
+    """Evaluate the expansion from its kernel rows (n, M): ``values[n] = f(x_n) = sum_m W[m] kappa(D[m], x_n)``."""
+    outputs = weights.shape[1]
+    whole = order - order % 4
+    for n in range(rows.shape[0]):
+        if outputs == 1:
+            values[n, 0] = dot(rows, n * rows.shape[1], weights, order)
+            continue
+        for c in range(outputs):
+            values[n, c] = 0.0
+        for m in range(0, whole, 4):
+            k0, k1, k2, k3 = rows[n, m], rows[n, m + 1], rows[n, m + 2], rows[n, m + 3]
+            for c in range(outputs):
+                values[n, c] += (k0 * weights[m, c] + k1 * weights[m + 1, c]) + (
+                    k2 * weights[m + 2, c] + k3 * weights[m + 3, c]
+                )
+        for m in range(whole, order):
+            for c in range(outputs):
+                values[n, c] += rows[n, m] * weights[m, c]

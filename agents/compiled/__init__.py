@@ -1,0 +1,1 @@
+"""Many samples, or many agents, in compiled code."""

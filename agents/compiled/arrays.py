@@ -1,0 +1,211 @@
+"""The arrays of a population, filled from its agents."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic import signatures as compiled
+from kernelswarm.agents.arithmetic.signatures import CompiledLearner, CompiledLoss
+from kernelswarm.agents.compiled.rounds import Coupling, Kinds, Links, Messages, States, Sums, first_row
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.node.agent import Agent, Outgoing
+from kernelswarm.protocols.compiled import ADVANCE, COUPLE, COUPLE_BACK, CompiledRule, handed_over
+from kernelswarm.protocols.contract import Rule
+from kernelswarm.protocols.first_class import NONE, Integers, address
+
+Array = npt.NDArray[np.float64]
+
+
+def rule_form(rule: Rule) -> CompiledRule | None:
+    """Return what a protocol hands over; None where nothing is asked of it, since its nodes hear nobody."""
+    form: CompiledRule | None = handed_over(rule, "protocol") if rule.communicates else None
+    if form is not None and rule.form == "symmetric" and form.couple_back is None:
+        raise ValueError(f"{type(rule).__name__}.compiled needs couple_back: the symmetric form takes it")
+    return form
+
+
+def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling:
+    """Return the functions and the numbers of a protocol, whose links are these."""
+    symmetric, implicit = rule.form == "symmetric", rule.step == "implicit"
+    nothing = np.zeros(0, dtype=np.int64)
+    if form is None:
+        return Coupling(
+            functions=np.full(3, NONE),
+            tools=nothing,
+            numbers=np.zeros(0),
+            rows=0,
+            duals=-1,
+            tolerances=-1,
+            symmetric=symmetric,
+            implicit=implicit,
+            sends_duals=False,
+            compares_losses=False,
+        )
+    functions = [
+        NONE if function is None else address(function, signature)
+        for function, signature in (
+            (form.couple, COUPLE),
+            (form.couple_back, COUPLE_BACK),
+            (form.advance, ADVANCE),
+        )
+    ]
+    return Coupling(
+        functions=np.array(functions, dtype=np.int64),
+        tools=np.array(form.tools, dtype=np.int64),
+        numbers=np.asarray(form.numbers, dtype=np.float64),
+        rows=len(links.state) // max(len(links.other), 1),
+        duals=-1 if form.duals is None else form.duals,
+        tolerances=-1 if form.tolerances is None else form.tolerances,
+        symmetric=symmetric,
+        implicit=implicit,
+        sends_duals=bool(rule.sends_duals),
+        compares_losses=bool(rule.compares_losses),
+    )
+
+
+def learner_forms(learners: Sequence[Learner]) -> list[CompiledLearner]:
+    """Return what each learner hands over, the same object for equal learners."""
+    found: dict[Learner, CompiledLearner] = {}
+    for learner in learners:
+        if learner not in found:
+            found[learner] = handed_over(learner, "learner")
+    return [found[learner] for learner in learners]
+
+
+def kinds_of(agents: Sequence[Agent], forms: Sequence[CompiledLearner]) -> Kinds:
+    """Return the functions and the numbers of the different learners."""
+    places: dict[int, int] = {}
+    first: list[int] = []
+    for i, form in enumerate(forms):
+        if id(form) not in places:
+            places[id(form)] = len(first)
+            first.append(i)
+    functions, tools, numbers, loss_numbers = [], [], [], []
+    for i in first:
+        form, loss = forms[i], agents[i].learner.loss
+        functions.append(addresses_of(form, handed_over(loss, "loss")))
+        tools.append(np.array(form.tools, dtype=np.int64))
+        numbers.append(form.numbers(agents[i].state))
+        loss_numbers.append(handed_over(loss, "loss").numbers)
+    losses = [agents[i].learner.loss for i in first]
+    return Kinds(
+        of=np.array([places[id(form)] for form in forms], dtype=np.int64),
+        functions=np.array(functions, dtype=np.int64),
+        tools=_joined(tools, np.int64),
+        numbers=_joined(numbers, np.float64),
+        number_counts=np.array([len(entry) for entry in numbers], dtype=np.int64),
+        loss_numbers=_joined(loss_numbers, np.float64),
+        loss_number_counts=np.array([len(entry) for entry in loss_numbers], dtype=np.int64),
+        quadratic_curvature=np.array([loss.curvature if loss.quadratic else 0.0 for loss in losses], dtype=np.float64),
+        curvature=np.array([loss.curvature for loss in losses], dtype=np.float64),
+        gain=np.array([agents[i].learner.gain or 0.0 for i in first], dtype=np.float64),
+    )
+
+
+def addresses_of(form: CompiledLearner, loss: CompiledLoss) -> list[int]:
+    """Return the addresses of a learner's functions and its loss's, in the order of the round."""
+    gradient = NONE if form.gradient is None else address(form.gradient, compiled.GRADIENT)
+    return [
+        address(form.evaluate, compiled.EVALUATE),
+        gradient,
+        address(form.step, compiled.STEP),
+        address(loss.values, compiled.LOSS_VALUES),
+        address(loss.derivatives, compiled.LOSS_DERIVATIVES),
+    ]
+
+
+def _joined(rows: Sequence[Any], kind: Any) -> Any:
+    joined = np.zeros((len(rows), max(map(len, rows))), dtype=kind)
+    for row, entry in zip(joined, rows, strict=True):
+        row[: len(entry)] = entry
+    return joined
+
+
+def links_of(agents: Sequence[Agent], places: Mapping[int, int], form: CompiledRule | None) -> Links:
+    """Return the edges, with what the agents know of them; nodes of other blocks have places after the agents'."""
+    start = np.cumsum([0] + [len(agent.neighbors) for agent in agents])
+    other: list[int] = []
+    reverse: list[int] = []
+    state: list[Array] = [np.zeros(0)]
+    leaving = int(start[-1])
+    for agent in agents:
+        for neighbor, slot in zip(agent.neighbors, agent.slots, strict=True):
+            place = places[neighbor]
+            other.append(place)
+            if place < len(agents):
+                reverse.append(int(start[place]) + slot)
+            else:
+                reverse.append(leaving)
+                leaving += 1
+        if form is not None and agent.neighbors:
+            state.append(np.asarray(form.pack(agent.links), dtype=np.float64).reshape(-1))
+    return Links(
+        start=np.asarray(start, dtype=np.int64),
+        other=np.array(other, dtype=np.int64),
+        reverse=np.array(reverse, dtype=np.int64),
+        state=np.concatenate(state),
+        sent=np.zeros(leaving),
+    )
+
+
+def states_of(agents: Sequence[Agent], forms: Sequence[CompiledLearner], capacity: int, taken: Sequence[int]) -> States:
+    """Move the agents' states into arrays with room for ``capacity`` dictionary points."""
+    lengths = [form.length(agent.state, capacity) for agent, form in zip(agents, forms, strict=True)]
+    storage = np.zeros((len(agents), max(lengths)))
+    counts: list[Integers] = []
+    for row, size, agent, form, points in zip(storage, lengths, agents, forms, taken, strict=True):
+        form.move(agent.state, row[:size], capacity)
+        counts.append(form.counts(agent.state, capacity, points))
+    return States(storage, _joined(counts, np.int64))
+
+
+def messages_of(
+    agents: Sequence[Agent], links: Links, places: Mapping[int, int], columns: int, symmetric: bool
+) -> Messages:
+    """Copy what the agents have evaluated and not learned from yet."""
+    size, outputs = agents[0].learner.batch_size, agents[0].outputs
+    sets = len(agents) + (len(links.other) if symmetric else 0)
+    messages = Messages(
+        values=np.zeros((len(places), size, outputs)),
+        answers=np.zeros((len(links.sent), size, outputs)),
+        rows=np.zeros((sets * size, columns)),
+    )
+    for i, agent in enumerate(agents):
+        assert agent.own is not None
+        messages.values[i] = agent.own.values
+        place = first_row(i, int(links.start[i]), size, symmetric)
+        messages.rows[place : place + size, : agent.own.rows.shape[1]] = agent.own.rows
+        for e, evaluation in enumerate(agent.theirs, int(links.start[i])):
+            messages.answers[links.reverse[e]] = evaluation.values
+            if symmetric:
+                place += size
+                messages.rows[place : place + size, : evaluation.rows.shape[1]] = evaluation.rows
+    return messages
+
+
+def sums_of(agents: Sequence[Agent], edges: int) -> Sums:
+    """Start the sums where the agents' stand."""
+    tallies = [agent.tally for agent in agents]
+    return Sums(
+        np.array([tally.loss for tally in tallies], dtype=np.float64),
+        np.array([tally.compression_error for tally in tallies], dtype=np.float64),
+        np.array([agent.largest_target for agent in agents], dtype=np.float64),
+        np.concatenate([np.zeros(0), *[tally.gaps for tally in tallies]])[:edges],
+        np.concatenate([np.zeros(0), *[tally.violation for tally in tallies]])[:edges],
+    )
+
+
+def hear(messages: Messages, links: Links, e: int, message: Outgoing, slot: int) -> bool:
+    """Take in what the outside neighbour at the end of edge e sent; False where its batch is not whole."""
+    size = messages.values.shape[1]
+    answer = message.answers[slot] if message.answers else None
+    if answer is None or len(answer) != size or len(message.points) != size:
+        return False
+    messages.answers[e] = answer
+    if message.own is not None:
+        messages.values[links.other[e]] = message.own
+    if message.duals is not None:
+        links.sent[links.reverse[e]] = message.duals[slot]
+    return True

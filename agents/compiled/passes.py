@@ -1,0 +1,192 @@
+"""One pass of a learner over samples: in compiled code from end to end where its parts allow, step by step elsewhere.
+
+With small dictionaries a step costs less than the calls it is made of. The compiled pass calls the very functions that
+the single steps call, in the same order, so that both give the same bits.
+"""
+
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.signatures import (
+    LOOK,
+    NOTHING,
+    ROOM,
+    WANTS,
+    CompiledLearner,
+    evaluate_at,
+    gradient_at,
+    loss_derivatives_at,
+    step_at,
+)
+from kernelswarm.agents.compiled.arrays import addresses_of
+from kernelswarm.agents.compiled.rounds import EVALUATE, GRADIENT, LOSS_DERIVATIVES, STEP
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.descent import share
+from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.protocols.first_class import NONE, Integers
+
+Array = npt.NDArray[np.float64]
+
+DIVERGED = 1e100
+"""A squared gradient of this size means that the function grows without bound; every loss is then far from its data."""
+
+DONE, PAUSED, GRADIENT_GROWS = range(3)
+"""Why steps end; paused, the state wants something, or room."""
+
+
+def learn(learner: Learner, state: Any, points: Array, targets: Array) -> None:
+    """Learn from samples in their order, ``batch_size`` at a time, as single steps without a coupling would.
+
+    Parameters
+    ----------
+    learner : Learner
+        Any local learner.
+    state : object
+        Its state, advanced in place.
+    points, targets : Array
+        The samples, (n, p) and (n, q), numbers of any kind; the last mini-batch may be smaller, and its step is as much
+        smaller.
+
+    Raises
+    ------
+    ValueError
+        When the samples are not as many points as targets, in two dimensions each.
+    FloatingPointError
+        When the gradient grows without bound; the state is that before the step.
+    """
+    points, targets = _plain("points", points), _plain("targets", targets)
+    if len(points) != len(targets):
+        raise ValueError(f"there are {len(points)} points and {len(targets)} targets: each sample has one of both")
+    form = None if obstacle(learner) else handed_over(learner, "learner")
+    done = 0
+    while done < len(points):
+        if form is not None:
+            done += _compiled_steps(learner, form, state, points[done:], targets[done:])
+        batch = slice(done, done + learner.batch_size)
+        if done < len(points):
+            own = learner.evaluate(state, points[batch])
+            gradient = learner.gradient(state, own, targets[batch])
+            if not np.vdot(gradient, gradient) < DIVERGED:
+                raise FloatingPointError(f"the gradient grows without bound after {state.steps} steps")
+            part = share(len(own.points), learner.batch_size)
+            learner.step(state, [own], [gradient if part == 1.0 else gradient * part], None)
+            done += learner.batch_size
+
+
+def _plain(name: str, values: Array) -> Array:
+    # Read-only arrays, other strides and other kinds of numbers would each make numba compile another version.
+    plain: Array = np.require(values, np.float64, ["C", "W", "A"])
+    if plain.ndim != 2:
+        raise ValueError(f"{name} have {plain.ndim} dimensions and must have 2: one row for each sample")
+    return plain
+
+
+def obstacle(learner: Learner) -> str | None:
+    """Say which part keeps a learner out of compiled steps; None where none does."""
+    try:
+        handed_over(learner, "learner")
+        handed_over(learner.loss, "loss")
+    except NotCompiledError as cause:
+        return str(cause)
+    return None
+
+
+def _compiled_steps(learner: Learner, form: CompiledLearner, state: Any, points: Array, targets: Array) -> int:
+    """Take compiled steps until one needs more than they can do; return the number of samples used."""
+    size = learner.batch_size
+    steps = -(-len(points) // size)
+    rates = form.step_sizes(form.steps(state), steps)
+    loss = handed_over(learner.loss, "loss")
+    functions = np.array(addresses_of(form, loss), dtype=np.int64)
+    tools, numbers = np.array(form.tools, dtype=np.int64), form.numbers(state)
+    taken = 0
+    while True:
+        most = min(size, len(points) - taken * size)
+        capacity = form.reserve(state, most)
+        storage, counts = form.storage(state), form.counts(state, capacity, most)
+        scratch = np.empty(form.scratch(state, capacity, size))
+        before = taken
+        taken, reason = _steps(
+            functions,
+            tools,
+            numbers,
+            loss.numbers,
+            storage,
+            counts,
+            scratch,
+            points,
+            targets,
+            size,
+            taken,
+            rates,
+            np.empty((size, form.columns(state, capacity))),
+            state.function.outputs,
+        )
+        form.settle(state, counts, taken - before)
+        if counts[WANTS] == LOOK:
+            form.attend(state)
+        if reason != PAUSED or taken == steps or (taken == before and counts[WANTS] != LOOK):
+            return min(taken * size, len(points))
+
+
+@numba.njit(cache=True)
+def _steps(
+    functions: Integers,
+    tools: Integers,
+    numbers: Array,
+    loss_numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    targets: Array,
+    size: int,
+    taken: int,
+    step_sizes: Array,
+    all_rows: Array,  # (b, R)
+    outputs: int,
+) -> tuple[int, int]:
+    all_values, all_gradients = np.empty((size, outputs)), np.empty((size, outputs))
+    rates, stiffness = np.empty(size), np.zeros(size)
+    evaluate, step = evaluate_at(functions[EVALUATE]), step_at(functions[STEP])
+    while taken < len(step_sizes):
+        start = taken * size
+        batch, wanted = points[start : start + size], targets[start : start + size]
+        count = len(batch)
+        if counts[WANTS] != NOTHING or counts[ROOM] < count:
+            return taken, PAUSED
+        eta = step_sizes[taken]
+        rows, values, gradients = all_rows[:count], all_values[:count], all_gradients[:count]
+        evaluate(tools, numbers, storage, counts, batch, rows, values)
+        if functions[GRADIENT] == NONE:
+            loss_derivatives_at(functions[LOSS_DERIVATIVES])(loss_numbers, values, wanted, gradients)
+        else:
+            gradient_at(functions[GRADIENT])(tools, numbers, storage, counts, batch, values, wanted, gradients)
+        squared = 0.0
+        for n in range(count):
+            for c in range(outputs):
+                squared += gradients[n, c] * gradients[n, c]
+                if count < size:
+                    gradients[n, c] *= count / size
+            rates[n] = eta / count
+        if not squared < DIVERGED:
+            return taken, GRADIENT_GROWS
+        step(
+            tools,
+            numbers,
+            storage,
+            counts,
+            scratch,
+            batch,
+            rows,
+            gradients,
+            rates[:count],
+            stiffness[:count],
+            False,
+            eta,
+        )
+        taken += 1
+    return taken, DONE

@@ -1,0 +1,358 @@
+"""Many agents held in arrays, so that whole rounds run in compiled code: the fast way to live through what the agents
+define.
+
+The agents remain what they are: their functions become views of the arrays, and before anybody looks at them they are
+settled, brought up to date. Where something comes up that only single agents can do, the population dissolves into
+them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.signatures import LOOK, SINGLE_STEPS, WANTS
+from kernelswarm.agents.compiled.arrays import (
+    coupling_of,
+    hear,
+    kinds_of,
+    learner_forms,
+    links_of,
+    messages_of,
+    rule_form,
+    states_of,
+    sums_of,
+)
+from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED, live
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.node.agent import DIVERGED, Agent, Outgoing
+from kernelswarm.agents.node.ahead import Ahead
+from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.protocols.contract import Rule
+
+Array = npt.NDArray[np.float64]
+
+AHEAD = 2**22
+"""Numbers that are drawn ahead, at most, for all nodes together."""
+
+LONGEST = 256
+"""Rounds for which samples are drawn ahead, at most."""
+
+WASTED = 2**28
+"""Numbers of states, at most, that lie unused because nodes have dictionaries of different sizes: 2 GB."""
+
+
+def obstacle(learners: Sequence[Learner], rule: Rule) -> str | None:
+    """Say what keeps agents out of compiled rounds; None where nothing does."""
+    try:
+        rule_form(rule)
+        learner_forms(learners)
+        for loss in {learner: learner.loss for learner in learners}.values():
+            handed_over(loss, "loss")
+    except NotCompiledError as cause:
+        return str(cause)
+    if len({learner.batch_size for learner in learners}) > 1:
+        return "batch sizes that differ from node to node"
+    return None
+
+
+class Flight(NamedTuple):
+    """What agents in arrays sent last and hear next: views of their arrays, as of now.
+
+    Nodes and directed edges are counted as in :mod:`~kernelswarm.agents.compiled.rounds`.
+    """
+
+    points: Array  # (V + outside, b, p)
+    values: Array  # (V + outside, b, C)
+    answers: Array  # (E + outside, b, C), those that node i gives at links.reverse of its edges
+    duals: Array  # (E,) as the agents send them
+    sent: Array  # (E + outside,) as they are heard
+
+
+class Population:
+    """Agents in arrays, living through rounds together.
+
+    Parameters
+    ----------
+    agents : sequence of Agent
+        In sorted order of their labels, past the rounds that prime the network, with whole batches in flight.
+    messages : mapping of int to Outgoing
+        What these agents and the outside nodes that they hear from sent last, by label.
+    """
+
+    def __init__(self, agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> None:
+        self.agents = agents
+        self._size: int = agents[0].learner.batch_size
+        self._outside = _outside(agents)
+        places = {agent.node: i for i, agent in enumerate(agents)}
+        places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
+        self.places = places
+        rule, form = agents[0].rule, rule_form(agents[0].rule)
+        self.links = links_of(agents, places, form)
+        self._rule_form = form
+        self._coupling = coupling_of(rule, form, self.links)
+        self.symmetric, self.sends_duals = self._coupling.symmetric, self._coupling.sends_duals
+        self._forms = learner_forms([agent.learner for agent in agents])
+        self._kinds = kinds_of(agents, self._forms)
+        heard = [len(agent.neighbors) if self.symmetric else 0 for agent in agents]
+        self._taken = [self._size * (1 + count) for count in heard]  # the points of a step
+        self._capacity = self._wanted_capacity(0)
+        self._messages = messages_of(agents, self.links, places, self._columns(), self.symmetric)
+        self._make_states()
+        self._sums = sums_of(agents, len(self.links.other))
+        self._at = 0  # of the samples that are learned from next
+        self._lived = agents[0].round
+        self._settled = 0  # rounds since the agents were brought up to date
+        self._stepped = 0  # and since their states were
+        self._step_sizes = np.zeros((len(agents), 0))
+        width, columns = agents[0].state.function.inputs, _in_flight(agents[0])[1].shape[1]
+        self._points = np.zeros((len(places), 2, self._size, width))
+        self._targets = np.zeros((len(agents), 2, self._size, columns))
+        for i, agent in enumerate(agents):
+            self._points[i, 0], self._targets[i, 0], self._points[i, 1], self._targets[i, 1] = _in_flight(agent)
+            for other, evaluation in zip(agent.neighbors, agent.theirs, strict=True):
+                self._points[places[other], 0] = evaluation.points
+        for e, (_, message, slot) in enumerate(self._heard(messages)):
+            hear(self._messages, self.links, e, message, slot)
+        for node in self._outside:
+            self._points[places[node], 1] = messages[node].points
+
+    def flight(self) -> Flight:
+        """Return what was sent last, with room for what is heard next."""
+        messages, links = self._messages, self.links
+        duals = links.sent[: len(links.other)]
+        return Flight(self._points[:, self._at + 1], messages.values, messages.answers, duals, links.sent)
+
+    def run(self, rounds: int) -> int:
+        """Live through ``rounds`` rounds; returns how many could be lived, fewer where single agents must go on.
+
+        Raises
+        ------
+        DivergenceError
+            When a node's iteration grows without bound.
+        """
+        left = rounds
+        while left:
+            if self._at >= self._step_sizes.shape[1] and not self._draw(left):
+                break
+            count = min(left, self._step_sizes.shape[1] - self._at)
+            reason, lived, node, curvature = live(
+                self._states,
+                self._kinds,
+                self.links,
+                self._messages,
+                self._sums,
+                self._coupling,
+                self._scratch,
+                self._points,
+                self._targets,
+                self._step_sizes,
+                self._at,
+                count,
+                self._lived,
+                DIVERGED,
+            )
+            self._at += lived
+            self._lived += lived
+            self._settled += lived
+            self._stepped += lived
+            left -= lived
+            if reason == PAUSED:
+                if not self._attend():
+                    break
+            elif reason != DONE:
+                self.settle()
+                agent = self.agents[node]
+                if reason == LARGE_VALUES:
+                    agent.check_values(self._messages.values[node])
+                agent.check_stability(agent.learner.eta(agent.state) / self._size, curvature)
+        return rounds - left
+
+    def settle(self) -> None:
+        """Bring the agents up to date."""
+        self._settle_states()
+        rounds, self._settled = self._settled, 0
+        links, sums = self.links, self._sums
+        for i, agent in enumerate(self.agents):
+            tally = agent.tally
+            agent.round += rounds
+            agent.samples += rounds * self._size
+            agent.largest_target = float(sums.largest_target[i])
+            tally.rounds += rounds
+            tally.samples += rounds * self._size
+            tally.loss = float(sums.loss[i])
+            tally.compression_error = float(sums.compression_error[i])
+            if agent.neighbors:
+                edges = slice(int(links.start[i]), int(links.start[i + 1]))
+                tally.gap_rounds += rounds
+                tally.gaps = sums.gaps[edges].copy()
+                tally.violation = sums.violation[edges].copy()
+                tally.scalars_sent += rounds * self._scalars(len(agent.neighbors))
+                assert self._rule_form is not None
+                rows = self._coupling.rows
+                matrix = links.state[rows * edges.start : rows * edges.stop].reshape(rows, -1)
+                agent.links = self._rule_form.unpack(agent.links, matrix)
+
+    def restart_sums(self) -> None:
+        """Begin new sums after a report."""
+        self._sums = sums_of(self.agents, len(self.links.other))
+
+    def dissolve(self) -> dict[int, Outgoing]:
+        """Hand everything back to the agents; returns what they sent last, by label."""
+        self.settle()
+        flight = self.flight()
+        sent = {}
+        for i, agent in enumerate(self.agents):
+            edges = slice(self.links.start[i], self.links.start[i + 1])
+            sent[agent.node] = Outgoing(
+                flight.points[i].copy(),
+                flight.values[i].copy() if self.symmetric else None,
+                [flight.answers[back].copy() for back in self.links.reverse[edges]],
+                flight.duals[edges].copy() if self.sends_duals else None,
+            )
+        for agent, (points, targets) in zip(self.agents, self.hand_out(), strict=True):
+            if len(points):
+                agent.source = Ahead(points, targets, agent.source)
+        return sent
+
+    def hand_out(self) -> list[tuple[Array, Array]]:
+        """Give the agents, which are settled, what they learn from next; returns what was drawn ahead for each."""
+        at = self._at
+        width, columns = self._points.shape[3], self._targets.shape[3]
+        for i, agent in enumerate(self.agents):
+            agent.own = agent.learner.evaluate(agent.state, self._points[i, at].copy())
+            agent.targets = self._targets[i, at].copy()
+            agent.theirs = [
+                agent.learner.evaluate(agent.state, self._points[self.places[other], at].copy())
+                for other in agent.neighbors
+            ]
+            agent.following = self._points[i, at + 1].copy(), self._targets[i, at + 1].copy()
+        return [
+            (points[at + 2 :].reshape(-1, width), targets[at + 2 :].reshape(-1, columns))
+            for points, targets in zip(self._points[: len(self.agents)], self._targets, strict=True)
+        ]
+
+    def _draw(self, rounds: int) -> bool:
+        """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
+        nodes, size = len(self.agents), self._size
+        width, columns = self._points.shape[3], self._targets.shape[3]
+        ahead = min(rounds if not self._outside else LONGEST, LONGEST, AHEAD // (nodes * size * (width + columns)) + 1)
+        drawn = [agent.source.draw(ahead * size) for agent in self.agents]
+        whole = min(len(points) // size for points, _ in drawn)
+        for agent, (x, y) in zip(self.agents, drawn, strict=True):
+            if len(x) > whole * size:
+                agent.source = Ahead(x[whole * size :], y[whole * size :], agent.source)
+        if not whole:
+            return False
+        points = np.zeros((len(self._points), whole + 2, size, width))
+        targets = np.zeros((nodes, whole + 2, size, columns))
+        points[:, :2] = self._points[:, self._at : self._at + 2]
+        targets[:, :2] = self._targets[:, self._at : self._at + 2]
+        for i, (x, y) in enumerate(drawn):
+            points[i, 2:] = x[: whole * size].reshape(whole, size, width)
+            targets[i, 2:] = y[: whole * size].reshape(whole, size, columns)
+        self._points, self._targets, self._at = points, targets, 0
+        self._step_sizes = np.empty((nodes, whole))
+        known: dict[tuple[int, int], Array] = {}  # most nodes have the same learner
+        for i, agent in enumerate(self.agents):
+            form = self._forms[i]
+            steps = form.steps(agent.state) + self._stepped
+            if (id(form), steps) not in known:
+                known[id(form), steps] = form.step_sizes(steps, whole)
+            self._step_sizes[i] = known[id(form), steps]
+        return True
+
+    def _attend(self) -> bool:
+        """Give states what they want, and room; False where steps are not compiled or arrays would be too wide."""
+        self._settle_states()
+        if (self._states.counts[:, WANTS] == SINGLE_STEPS).any():
+            return False
+        orders = self._orders()
+        if max(map(sum, zip(orders, self._taken, strict=True))) > self._capacity:
+            capacity = self._wanted_capacity(self._capacity)
+            lengths = [
+                (form.length(agent.state, order), form.length(agent.state, capacity))
+                for form, agent, order in zip(self._forms, self.agents, orders, strict=True)
+            ]
+            used = sum(least for least, _ in lengths)
+            if sum(wanted for _, wanted in lengths) - used > max(WASTED, 8 * used):
+                return False
+            self._capacity = capacity
+            rows = self._messages.rows
+            wider = np.zeros((len(rows), max(self._columns(), rows.shape[1])))
+            wider[:, : rows.shape[1]] = rows
+            self._messages = self._messages._replace(rows=wider)
+            self._make_states()
+        return True
+
+    def _make_states(self) -> None:
+        """Move the agents' states, which are up to date, into arrays of the present capacity."""
+        self._states = states_of(self.agents, self._forms, self._capacity, self._taken)
+        each = zip(self._forms, self.agents, self._taken, strict=True)
+        self._scratch = np.zeros(max(form.scratch(agent.state, self._capacity, taken) for form, agent, taken in each))
+
+    def _settle_states(self) -> None:
+        """Bring the agents' states up to date, and do what they want."""
+        rounds, self._stepped = self._stepped, 0
+        counts = self._states.counts
+        for i, (agent, form) in enumerate(zip(self.agents, self._forms, strict=True)):
+            form.settle(agent.state, counts[i], rounds)
+            if counts[i, WANTS] == LOOK:  # as the agents' own steps do at their end
+                form.attend(agent.state)
+                known = form.counts(agent.state, self._capacity, self._taken[i])
+                counts[i, : len(known)] = known
+
+    def _orders(self) -> list[int]:
+        return [form.order(agent.state) for form, agent in zip(self._forms, self.agents, strict=True)]
+
+    def _columns(self) -> int:
+        return max(
+            form.columns(agent.state, self._capacity) for form, agent in zip(self._forms, self.agents, strict=True)
+        )
+
+    def _wanted_capacity(self, capacity: int) -> int:
+        most = max(self._taken)
+        return max(max(self._orders()) + most, 8 + most, capacity * 3 // 2)
+
+    def _scalars(self, degree: int) -> int:
+        """Count what a node sends in a round: points and answers; symmetric, also its values and dual variables."""
+        width, outputs = self._points.shape[3], self._messages.values.shape[2]
+        each: int = self._size * (width + outputs)
+        if self._coupling.symmetric:
+            each += self._size * outputs + self.sends_duals
+        return degree * each
+
+    def _heard(self, messages: Mapping[int, Outgoing]) -> list[tuple[int, Outgoing, int]]:
+        """List, edge by edge, the place of the neighbour, its message, and the node's place among its neighbours."""
+        return [
+            (self.places[other], messages[other], slot)
+            for agent in self.agents
+            for other, slot in zip(agent.neighbors, agent.slots, strict=True)
+            if other in messages
+        ]
+
+
+def fits(agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> bool:
+    """Tell whether every agent has learned its part of priming and every batch in flight is whole."""
+    size = agents[0].learner.batch_size
+    for agent in agents:
+        if agent.own is None or agent.following is None or agent.targets is None:
+            return False
+        if len(agent.own.points) != size or len(agent.following[0]) != size:
+            return False
+        if any(len(evaluation.points) != size for evaluation in agent.theirs):
+            return False
+    return all(len(messages[node].points) == size for node in _outside(agents))
+
+
+def _outside(agents: Sequence[Agent]) -> list[int]:
+    return sorted({other for agent in agents for other in agent.neighbors} - {agent.node for agent in agents})
+
+
+def _in_flight(agent: Agent) -> tuple[Array, Array, Array, Array]:
+    """Return the points and targets that an agent learns from next, and those that follow."""
+    assert agent.own is not None
+    assert agent.targets is not None
+    assert agent.following is not None
+    return agent.own.points, agent.targets, *agent.following

@@ -1,0 +1,298 @@
+"""The round of :class:`~kernelswarm.agents.node.agent.Agent`, for all agents of a block, in compiled code over arrays.
+
+Nothing is computed otherwise than there: the functions that the parts hand over compute with the same numbers in the
+same order, so that both ways give the same bits. The round knows no part; it calls functions by their addresses.
+
+Arrays of V nodes come first by node, arrays of E directed edges first by edge: those of node i are
+``links.start[i] : links.start[i + 1]``, its neighbours in sorted order. Nodes of other blocks that are heard from
+follow as V, V + 1, ...; answers to them as edges E, E + 1, ...
+"""
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.signatures import (
+    NOTHING,
+    ROOM,
+    WANTS,
+    evaluate_at,
+    gradient_at,
+    loss_derivatives_at,
+    loss_values_at,
+    step_at,
+)
+from kernelswarm.agents.arithmetic.tables import cube, line, table
+from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at
+from kernelswarm.protocols.coupling import mean_square_gaps_in, total
+from kernelswarm.protocols.first_class import NONE
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+DONE, PAUSED, LARGE_VALUES, UNSTABLE = range(4)
+"""Why rounds end; paused, some node wants room, its factor looked at, or steps that are not compiled."""
+
+EVALUATE, GRADIENT, STEP, LOSS_VALUES, LOSS_DERIVATIVES = range(5)
+"""The functions of a learner, by their addresses."""
+
+COUPLE, COUPLE_BACK, ADVANCE = range(3)
+"""The functions of a protocol."""
+
+
+class States(NamedTuple):
+    """The nodes' states, as their learners lay them out."""
+
+    storage: Array  # (V, length)
+    counts: Integers  # (V, the most that any has)
+
+
+class Kinds(NamedTuple):
+    """The different learners."""
+
+    of: Integers  # (V,) the kind of each node
+    functions: Integers  # (K, 5) addresses
+    tools: Integers  # (K, most) addresses that those call
+    numbers: Array  # (K, most)
+    number_counts: Integers  # (K,)
+    loss_numbers: Array  # (K, most)
+    loss_number_counts: Integers  # (K,)
+    quadratic_curvature: Array  # (K,) l'' where it is exact, else 0
+    curvature: Array  # (K,) the bound on l''
+    gain: Array  # (K,) sup kappa(x, x); 0 where unbounded
+
+
+class Links(NamedTuple):
+    """The directed edges."""
+
+    start: Integers  # (V + 1,)
+    other: Integers  # (E,) the neighbour
+    reverse: Integers  # (E,) where the answer to the neighbour goes
+    state: Array  # (k E,) the protocol's matrices (k, deg), node by node
+    sent: Array  # (E + outside,) dual variables as they were sent, by the edge that they belong to
+
+
+class Messages(NamedTuple):
+    """What is in flight: each node's values at its own points, and the answers to its neighbours."""
+
+    values: Array  # (V + outside, b, C)
+    answers: Array  # (E + outside, b, C)
+    rows: Array  # (N, R) of all points that the nodes step on next, node by node: its own, then its neighbours'
+
+
+class Sums(NamedTuple):
+    """Sums since the last report."""
+
+    loss: Array  # (V,)
+    compression_error: Array  # (V,)
+    largest_target: Array  # (V,) of the whole run
+    gaps: Array  # (E,)
+    violation: Array  # (E,) of the whole run
+
+
+class Coupling(NamedTuple):
+    """The protocol."""
+
+    functions: Integers  # (3,) addresses
+    tools: Integers  # addresses that those call
+    numbers: Array
+    rows: int  # k, of the matrices that hold the links' state
+    duals: int  # the row of the dual variables, -1 where there are none
+    tolerances: int  # that of the tolerances
+    symmetric: bool
+    implicit: bool
+    sends_duals: bool
+    compares_losses: bool
+
+
+@numba.njit(cache=True)
+def live(
+    states: States,
+    kinds: Kinds,
+    links: Links,
+    messages: Messages,
+    sums: Sums,
+    coupling: Coupling,
+    scratch: Array,  # what the steps work with
+    points: Array,  # (V + outside, rounds + 2, b, p) of the samples learned from in each round
+    targets: Array,  # (V, rounds + 2, b, q)
+    step_sizes: Array,  # (V, rounds)
+    first: int,  # among these rounds
+    count: int,
+    lived: int,  # rounds of the whole run before
+    diverged: float,
+) -> tuple[int, int, int, float]:
+    """Live through ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
+    # Each taken out of its tuple once: that counts references.
+    storage, all_counts = states.storage, states.counts
+    kind_of, functions_of, tools_of, numbers_of = kinds.of, kinds.functions, kinds.tools, kinds.numbers
+    number_counts, loss_numbers_of, loss_number_counts = (
+        kinds.number_counts,
+        kinds.loss_numbers,
+        kinds.loss_number_counts,
+    )
+    starts, others, reverse, link_state, sent = links.start, links.other, links.reverse, links.state, links.sent
+    all_values, all_answers, all_rows = messages.values, messages.answers, messages.rows
+    rule, rule_tools, rule_numbers, kept = coupling.functions, coupling.tools, coupling.numbers, coupling.rows
+    symmetric, implicit, compares = coupling.symmetric, coupling.implicit, coupling.compares_losses
+    nodes, length, integers = len(kind_of), storage.shape[1], all_counts.shape[1]
+    rounds, size, inputs = points.shape[1], points.shape[2], points.shape[3]
+    outputs, columns, width = all_values.shape[2], all_rows.shape[1], targets.shape[3]
+    sample, answer, tool_count = size * inputs, size * outputs, tools_of.shape[1]
+    widest = 0
+    for i in range(nodes):
+        widest = max(widest, starts[i + 1] - starts[i])
+    most = size * (1 + widest) if symmetric else size
+    joined_points, joined = np.empty((most, inputs)), np.empty((most, outputs))
+    unused, pulling = np.empty((size, columns)), np.empty((size, outputs))
+    rates, stiffness, losses = np.empty(most), np.empty(most), np.empty(size)
+    gaps, excess = np.empty(widest), np.empty(widest)
+    for t in range(first, first + count):
+        for i in range(nodes):
+            taken = size * (1 + starts[i + 1] - starts[i]) if symmetric else size
+            if all_counts[i, WANTS] != NOTHING or all_counts[i, ROOM] < taken:
+                return PAUSED, t - first, 0, 0.0
+        for i in range(nodes):
+            begin, degree = starts[i], starts[i + 1] - starts[i]
+            taken = size * (1 + degree) if symmetric else size
+            kind = kind_of[i]
+            tools = line(tools_of, kind * tool_count, tool_count)
+            numbers = line(numbers_of, kind * numbers_of.shape[1], number_counts[kind])
+            loss_numbers = line(loss_numbers_of, kind * loss_numbers_of.shape[1], loss_number_counts[kind])
+            state, counts = line(storage, i * length, length), line(all_counts, i * integers, integers)
+            own = table(all_values, i * answer, size, outputs)
+            wanted = table(targets, (i * rounds + t) * size * width, size, width)
+            stepped = table(points, (i * rounds + t) * sample, size, inputs)
+            gradient = table(joined, 0, size, outputs)
+            # The checks of Agent._update, in its order.
+            largest = sums.largest_target[i]
+            for k in range(size):
+                for c in range(width):
+                    largest = max(largest, abs(wanted[k, c]))
+            sums.largest_target[i] = largest
+            for k in range(size):
+                for c in range(outputs):
+                    if not abs(own[k, c]) <= diverged * (1.0 + largest):
+                        return LARGE_VALUES, t - first, i, 0.0
+            values_of = loss_values_at(functions_of[kind, LOSS_VALUES])
+            values_of(loss_numbers, own, wanted, losses)
+            loss = total(losses)
+            if functions_of[kind, GRADIENT] == NONE:
+                loss_derivatives_at(functions_of[kind, LOSS_DERIVATIVES])(loss_numbers, own, wanted, gradient)
+            else:
+                gradient_at(functions_of[kind, GRADIENT])(tools, numbers, state, counts, stepped, own, wanted, gradient)
+            eta = step_sizes[i, t]
+            rate = eta / size
+            curvature = 0.0
+            edges = table(link_state, kept * begin, kept, degree)
+            answers = cube(all_answers, begin * answer, degree, size, outputs)
+            if degree:
+                curvature = couple_at(rule[COUPLE])(rule_numbers, edges, own, answers, pulling)
+                for k in range(size):
+                    for c in range(outputs):
+                        gradient[k, c] += pulling[k, c]
+                explicit = kinds.quadratic_curvature[kind] + curvature
+                if not implicit and rate * kinds.gain[kind] * explicit >= 2.0:
+                    return UNSTABLE, t - first, i, explicit
+            sums.loss[i] += loss
+            for k in range(taken):
+                rates[k] = rate
+            for k in range(size):
+                stiffness[k] = kinds.curvature[kind] + curvature
+            if taken > size:
+                copy_matrix(stepped, joined_points)
+                for e in range(begin, begin + degree):
+                    j, back = others[e], reverse[e]
+                    place = size * (1 + e - begin)
+                    strength = couple_back_at(rule[COUPLE_BACK])(
+                        rule_numbers,
+                        edges,
+                        e - begin,
+                        sent[back],
+                        table(all_answers, back * answer, size, outputs),
+                        table(all_values, j * answer, size, outputs),
+                        table(joined, place * outputs, size, outputs),
+                    )
+                    if not implicit and rate * kinds.gain[kind] * strength >= 2.0:
+                        return UNSTABLE, t - first, i, strength
+                    heard = table(points, (j * rounds + t) * sample, size, inputs)
+                    copy_matrix(heard, table(joined_points, place * inputs, size, inputs))
+                    for k in range(place, place + size):
+                        stiffness[k] = strength
+                stepped = table(joined_points, 0, taken, inputs)
+            place = first_row(i, begin, size, symmetric)
+            sums.compression_error[i] += step_at(functions_of[kind, STEP])(
+                tools,
+                numbers,
+                state,
+                counts,
+                scratch,
+                stepped,
+                table(all_rows, place * columns, taken, columns),
+                table(joined, 0, taken, outputs),
+                line(rates, 0, taken),
+                line(stiffness, 0, taken),
+                implicit,
+                eta,
+            )
+            if not degree:
+                continue
+            mean_square_gaps_in(own, answers, gaps)
+            if compares:
+                for e in range(degree):
+                    values_of(loss_numbers, table(answers, e * answer, size, outputs), wanted, losses)
+                    excess[e] = (total(losses) - loss) / size
+            if rule[ADVANCE] != NONE:
+                advance_at(rule[ADVANCE])(
+                    rule_tools,
+                    rule_numbers,
+                    edges,
+                    line(gaps, 0, degree),
+                    line(excess, 0, degree if compares else 0),
+                    eta,
+                    kinds.curvature[kind],
+                    size,
+                    lived + t - first + 1,
+                )
+            for e in range(degree):
+                sums.gaps[begin + e] += gaps[e]
+                if coupling.duals >= 0:
+                    sums.violation[begin + e] += gaps[e] - edges[coupling.tolerances, e]
+        for i in range(nodes):
+            kind, begin = kind_of[i], starts[i]
+            evaluate = evaluate_at(functions_of[kind, EVALUATE])
+            tools = line(tools_of, kind * tool_count, tool_count)
+            numbers = line(numbers_of, kind * numbers_of.shape[1], number_counts[kind])
+            state, counts = line(storage, i * length, length), line(all_counts, i * integers, integers)
+            place = first_row(i, begin, size, symmetric)
+            rows = table(all_rows, place * columns, size, columns)
+            fresh = table(points, (i * rounds + t + 1) * sample, size, inputs)
+            evaluate(tools, numbers, state, counts, fresh, rows, table(all_values, i * answer, size, outputs))
+            for e in range(begin, starts[i + 1]):
+                place += size
+                rows = table(all_rows, place * columns, size, columns) if symmetric else table(unused, 0, size, columns)
+                fresh = table(points, (others[e] * rounds + t + 1) * sample, size, inputs)
+                said = table(all_answers, reverse[e] * answer, size, outputs)
+                evaluate(tools, numbers, state, counts, fresh, rows, said)
+        if coupling.sends_duals:
+            send_duals(links, coupling)
+    return DONE, count, 0, 0.0
+
+
+@numba.njit(cache=True)
+def send_duals(links: Links, coupling: Coupling) -> None:
+    """Copy the dual variables to where neighbours hear them."""
+    for i in range(len(links.start) - 1):
+        begin, degree = links.start[i], links.start[i + 1] - links.start[i]
+        edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
+        for e in range(degree):
+            links.sent[begin + e] = edges[coupling.duals, e]
+
+
+@numba.njit(cache=True)
+def first_row(node: int, edges: int, size: int, symmetric: bool) -> int:
+    """Return where the rows of the points that a node steps on begin; ``edges`` are those of the nodes before it."""
+    return size * (node + edges) if symmetric else size * node

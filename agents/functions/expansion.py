@@ -1,0 +1,250 @@
+"""A function in a reproducing kernel Hilbert space, held as a kernel expansion with what compresses it."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+from scipy.linalg import lapack
+
+from kernelswarm.agents.arithmetic import blocked_komp, inverse_factor, komp
+from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.kernel_sum import KernelSum
+from kernelswarm.agents.parts.kernels import Kernel
+
+Array = npt.NDArray[np.float64]
+
+OWN = 1
+"""Numbers of the learner's own before those of its expansion, for compiled steps."""
+
+BLOCKED_FROM_ORDER = 500
+BLOCKED_FROM_SAMPLES = 8
+"""A step of so many points on so large a dictionary is faster with matrix-matrix products, and decides the same."""
+
+
+class Expansion(KernelSum):
+    """The function ``f(x) = sum_m W[m] kappa(D[m], x)``, with the factor that compresses it.
+
+    Attributes
+    ----------
+    fixed : int
+        The first points of the dictionary that no compression removes.
+    factor_buffer, precision_buffer : Array
+        The storage of the factor and of the diagonal of ``inv(K_DD)``; all buffers are written only by :meth:`step`.
+    storage : Array
+        The vector that all buffers lie in: `OWN` numbers of the learner's, then points, weights, factor and precision.
+    """
+
+    __slots__ = ("factor_buffer", "fixed", "precision_buffer", "storage")
+
+    def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
+        super().__init__(kernel, inputs, outputs)
+        self.fixed = 0
+        self.factor_buffer: Array = np.zeros((0, 0))
+        self.precision_buffer: Array = np.zeros(0)
+        self.storage: Array = np.zeros(OWN)
+
+    @classmethod
+    def from_arrays(cls, kernel: Kernel, points: Array, weights: Array) -> "Expansion":
+        """Build the expansion with dictionary ``points`` (M, p) and ``weights`` (M, C), and compute its factor."""
+        expansion = cls(kernel, points.shape[1], weights.shape[1]).assign(points, weights)
+        expansion.rebuild()
+        return expansion
+
+    def __getstate__(self) -> tuple[object, ...]:
+        """Return what a copy is made of: its buffers must lie in its own storage."""
+        capacity = len(self.points_buffer)
+        return self.kernel, self.inputs, self.outputs, self.order, self.fixed, capacity, self.storage
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """Become the copy."""
+        self.kernel, self.inputs, self.outputs, self.order, self.fixed, capacity, storage = state
+        self._lay_out(storage, capacity)
+
+    @property
+    def factor(self) -> Array:
+        """The inverse Cholesky factor U of the Gram matrix, (M, M) lower triangular, ``U.T @ U = inv(K_DD)``."""
+        return self.factor_buffer[: self.order, : self.order]
+
+    def snapshot(self) -> dict[str, Array]:
+        """Return ``points`` (M, p), ``weights`` (M, C), ``factor`` (M, M) and ``precision`` (M,), copied.
+
+        A factor that was carried along has other last bits than one computed afresh.
+        """
+        return {**self.arrays(), "factor": self.factor.copy(), "precision": self.precision_buffer[: self.order].copy()}
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Become what :meth:`snapshot` was taken of."""
+        self.order = 0
+        self.assign(arrays["points"], arrays["weights"])
+        self.factor_buffer[: self.order, : self.order] = arrays["factor"]
+        self.precision_buffer[: self.order] = arrays["precision"]
+
+    def step(self, points: Array, weights: Array, rows: Array, shrink: float, epsilon: float) -> tuple[float, int]:
+        """Add ``sum_n weights[n] kappa(points[n], .)`` to ``shrink * f`` and compress within ``epsilon``.
+
+        Parameters
+        ----------
+        points, weights : Array
+            The new points (n, p) with their weights (n, C).
+        rows : Array
+            The kernel between them and the dictionary as it stands, (n, M).
+        shrink : float
+            The factor ``1 - eta * lambda`` on the old weights.
+        epsilon : float
+            The compression budget, a Hilbert norm.
+
+        Returns
+        -------
+        tuple of float and int
+            The compression error, a Hilbert norm, and the number of changes the factor went through.
+        """
+        self.reserve(len(points))
+        arguments = (
+            self.points_buffer,
+            self.weights_buffer,
+            self.factor_buffer,
+            self.precision_buffer,
+            self.order,
+            points,
+            weights,
+            rows,
+            self.kernel.cross(points, points),
+            shrink,
+            epsilon,
+            math.inf if self.kernel.supremum is None else komp.DEPENDENT / self.kernel.supremum,
+        )
+        if len(points) >= BLOCKED_FROM_SAMPLES and self.order >= BLOCKED_FROM_ORDER and not self.fixed:
+            self.order, error, changes = blocked_komp.project(*arguments)
+        else:
+            self.order, error, changes = komp.project(*arguments, self.fixed)
+        return error, changes
+
+    def remove(self, place: int) -> float:
+        """Take out the element at ``place`` and refit the others to f; returns the Hilbert norm of what is lost."""
+        squared = float(np.sum(self.weights[place] ** 2)) / float(self.precision_buffer[place])
+        inverse_factor.remove(
+            self.points_buffer,
+            self.weights_buffer,
+            self.factor_buffer,
+            self.precision_buffer,
+            self.order,
+            place,
+            np.empty(self.order),
+        )
+        self.order -= 1
+        return math.sqrt(squared)
+
+    def absorb(self, points: Array, weights: Array, rows: Array, shrink: float) -> float:
+        """Add the projection of ``sum_n weights[n] kappa(points[n], .)`` on the dictionary's span to ``shrink * f``.
+
+        Parameters and result are those of :meth:`step`; the dictionary stays as it is.
+        """
+        images = rows @ self.factor.T
+        lost = self.kernel.cross(points, points) - images @ images.T
+        self.weights_buffer[: self.order] *= shrink
+        self.weights_buffer[: self.order] += self.factor.T @ (images.T @ weights)
+        return math.sqrt(max(float(np.sum(weights * (lost @ weights))), 0.0))
+
+    def defect(self) -> float:
+        """Estimate ``max |U K_DD U' - I|`` from two fixed probe vectors, in O(M^2) beyond the Gram matrix."""
+        if self.order == 0:
+            return 0.0
+        gram = self.rows(self.points)
+        probes = np.ones((self.order, 2))
+        probes[1::2, 1] = -1.0
+        factor = self.factor
+        residual = factor @ (gram @ (factor.T @ probes)) - probes
+        return float(np.max(np.abs(residual)))
+
+    def rebuild(self) -> None:
+        """Compute the factor afresh from a Cholesky decomposition of the Gram matrix.
+
+        Raises
+        ------
+        ValueError
+            When the Gram matrix is singular to working precision, so that its points are not linearly independent in
+            the Hilbert space.
+        """
+        factor = _inverse_cholesky(self.rows(self.points))
+        if factor is None:
+            raise ValueError(
+                f"the Gram matrix of {self.order} dictionary points is singular to working precision: "
+                "remove duplicate points, narrow the kernel or enlarge the budget"
+            )
+        self._set_factor(factor)
+
+    def improve(self) -> bool:
+        """Compute the factor afresh where that makes it more accurate; tell whether it did.
+
+        Near the limit of double precision the carried factor may be the better one.
+        """
+        factor = _inverse_cholesky(self.rows(self.points))
+        if factor is None:
+            return False
+        carried, defect = self.factor.copy(), self.defect()
+        self._set_factor(factor)
+        if self.defect() < defect:
+            return True
+        self._set_factor(carried)
+        return False
+
+    def _set_factor(self, factor: Array) -> None:
+        self.factor_buffer[: self.order, : self.order] = factor
+        self.precision_buffer[: self.order] = np.sum(factor * factor, axis=0)
+
+    def _grow(self, needed: int) -> None:
+        capacity = max(needed, 16, len(self.points_buffer) * 3 // 2)
+        self.move(np.zeros(length(capacity, self.inputs, self.outputs)), capacity)
+
+    def move(self, storage: Array, capacity: int) -> None:
+        """Live in another vector, of the ``length`` for so many points, from now on."""
+        storage[:OWN] = self.storage[:OWN]
+        order, points, weights = self.order, self.points, self.weights
+        factor, precision = self.factor, self.precision_buffer[: self.order]
+        self._lay_out(storage, capacity)
+        self.points[:] = points
+        self.weights[:] = weights
+        self.factor[:] = factor
+        self.precision_buffer[:order] = precision
+
+    def _lay_out(self, storage: Array, capacity: int) -> None:
+        """Have the buffers lie in a vector."""
+        self.storage, first = storage, OWN
+        found = []
+        for shape in ((capacity, self.inputs), (capacity, self.outputs), (capacity, capacity), (capacity,)):
+            size = math.prod(shape)
+            found.append(storage[first : first + size].reshape(shape))
+            first += size
+        self.points_buffer, self.weights_buffer, self.factor_buffer, self.precision_buffer = found
+
+
+def length(capacity: int, inputs: int, outputs: int) -> int:
+    """Return the numbers of an expansion with room for so many points."""
+    return OWN + capacity * (inputs + outputs + capacity + 1)
+
+
+@njit(cache=True)
+def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Array, Array, Array, Array]:
+    """Return points, weights, factor and precision of an expansion in its storage, as :meth:`Expansion.move` lays them
+    out."""
+    weights = OWN + capacity * inputs
+    factor = weights + capacity * outputs
+    precision = factor + capacity * capacity
+    return (
+        table(storage, OWN, capacity, inputs),
+        table(storage, weights, capacity, outputs),
+        table(storage, factor, capacity, capacity),
+        line(storage, precision, capacity),
+    )
+
+
+def _inverse_cholesky(gram: Array) -> Array | None:
+    """Return ``inv(L)`` for ``K = L L'``, lower triangular, or None where K is singular to working precision."""
+    lower, failed = lapack.dpotrf(gram, lower=1, clean=1)
+    if failed:
+        return None
+    inverse: Array = lapack.dtrtri(lower, lower=1)[0]
+    return np.ascontiguousarray(inverse)

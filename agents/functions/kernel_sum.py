@@ -1,0 +1,236 @@
+"""A function in a reproducing kernel Hilbert space as a sum of kernels."""
+
+import math
+from collections.abc import Mapping
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.parts.kernels import Kernel
+
+Array = npt.NDArray[np.float64]
+
+
+class KernelSum:
+    """The function ``f(x) = sum_m W[m] kappa(D[m], x)``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel kappa.
+    inputs : int
+        p, the dimension of a point.
+    outputs : int
+        C, the number of functions that share the dictionary.
+
+    Attributes
+    ----------
+    order : int
+        M, the number of dictionary points.
+    points_buffer, weights_buffer : Array
+        The storage of which the first ``order`` rows are in use.
+    """
+
+    __slots__ = ("inputs", "kernel", "order", "outputs", "points_buffer", "weights_buffer")
+
+    def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
+        self.kernel = kernel
+        self.inputs = inputs
+        self.outputs = outputs
+        self.order = 0
+        self.points_buffer: Array = np.zeros((0, inputs))
+        self.weights_buffer: Array = np.zeros((0, outputs))
+
+    def assign(self, points: Array, weights: Array) -> Self:
+        """Become the sum over ``points`` (M, p) with ``weights`` (M, C)."""
+        if len(points) > len(self.points_buffer):
+            self._grow(len(points))
+        self.order = len(points)
+        self.points_buffer[: self.order] = points
+        self.weights_buffer[: self.order] = weights
+        return self
+
+    @property
+    def points(self) -> Array:
+        """The dictionary D, (M, p), oldest point first."""
+        return self.points_buffer[: self.order]
+
+    @property
+    def weights(self) -> Array:
+        """The weights W, (M, C)."""
+        return self.weights_buffer[: self.order]
+
+    def rows(self, points: Array) -> Array:
+        """Compute the kernel between ``points`` (n, p) and the dictionary, (n, M)."""
+        return self.kernel.cross(points, self.points_buffer[: self.order])
+
+    def values(self, points: Array) -> Array:
+        """Evaluate f at ``points`` (n, p): (n, C)."""
+        return self.rows_and_values(points)[1]
+
+    def rows_and_values(self, points: Array) -> tuple[Array, Array]:
+        """Compute the kernel rows (n, M) of ``points`` (n, p) and from them the values of f, (n, C)."""
+        if not self.order:
+            # Points that are sent are read-only, another type to the compiler: where the first round is the only one
+            # that agents live themselves, nothing is compiled for it.
+            return np.zeros((len(points), 0)), np.zeros((len(points), self.outputs))
+        rows = self.kernel.cross(points, self.points_buffer[: self.order])
+        return rows, self.combined(rows)
+
+    def combined(self, rows: Array) -> Array:
+        """Compute the values of f, (n, C), from kernel rows (n, M)."""
+        values = np.empty((len(rows), self.outputs))
+        komp.combine(rows, self.weights_buffer, self.order, values)
+        return values
+
+    def inner(self, other: "KernelSum") -> float:
+        """Compute the Hilbert inner product ``<f, g>``, summed over the outputs; both must have the same kernel."""
+        if self.kernel != other.kernel:
+            raise ValueError(f"the functions live in different spaces: {self.kernel} and {other.kernel}")
+        return float(np.sum((self.weights.T @ self.rows(other.points).T) * other.weights.T))
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the dictionary ``points`` (M, p) and the ``weights`` (M, C), copied."""
+        return {"points": self.points.copy(), "weights": self.weights.copy()}
+
+    def snapshot(self) -> dict[str, Array]:
+        """Return copies of all that steps change."""
+        return self.arrays()
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Become what :meth:`snapshot` was taken of."""
+        self.assign(arrays["points"], arrays["weights"])
+
+    def distance(self, other: object) -> float:
+        """Compute the Hilbert distance ``||f - g||``; NaN unless the other function has the same kernel."""
+        if not isinstance(other, KernelSum) or self.kernel != other.kernel:
+            return math.nan
+        squared = self.inner(self) - 2.0 * self.inner(other) + other.inner(other)
+        return math.sqrt(max(squared, 0.0))
+
+    def reserve(self, points: int) -> None:
+        """Make room for so many more points."""
+        needed = self.order + points
+        if needed > len(self.points_buffer):
+            self._grow(needed)
+
+    def _grow(self, needed: int) -> None:
+        capacity = max(needed, 16, len(self.points_buffer) * 3 // 2)
+        points = np.zeros((capacity, self.inputs))
+        weights = np.zeros((capacity, self.outputs))
+        points[: self.order] = self.points
+        weights[: self.order] = self.weights
+        self.points_buffer, self.weights_buffer = points, weights
+
+
+def add(function: KernelSum, points: Array, weights: Array, shrink: float) -> None:
+    """Make of f ``shrink f + sum_n weights[n] kappa(points[n], .)``.
+
+    A point that is in the dictionary adds to its weight; one without a weight stays out.
+
+    Parameters
+    ----------
+    function : KernelSum
+        f, changed in place.
+    points, weights : Array
+        The new points (n, p) with their weights (n, C).
+    shrink : float
+        The factor on the old weights.
+    """
+    function.reserve(len(points))
+    function.order = _add(function.points_buffer, function.weights_buffer, function.order, points, weights, shrink)
+
+
+def drop(function: KernelSum, place: int, count: int = 1) -> float:
+    """Take ``count`` elements from ``place`` on out of the sum; the others keep their weights.
+
+    Returns
+    -------
+    float
+        The sum of the elements' Hilbert norms, which bounds that of the change.
+    """
+    diagonal = function.kernel.diagonal(function.points[place : place + count])
+    lost = _drop(function.points_buffer, function.weights_buffer, function.order, place, count, diagonal)
+    function.order -= count
+    return float(lost)
+
+
+def squared_norms(function: KernelSum) -> Array:
+    """Return ``||W_m||^2 kappa(d_m, d_m)``, the squared Hilbert norms of the elements, (M,)."""
+    squares: Array = _squared_norms(function.weights_buffer, function.order, function.kernel.diagonal(function.points))
+    return squares
+
+
+def place_of(function: KernelSum, point: Array) -> int:
+    """Return where a point (p,) is in the dictionary, the model order where it is not."""
+    return int(_find(function.points_buffer, function.order, point))
+
+
+@njit(cache=True)
+def _add(points: Array, weights: Array, order: int, new_points: Array, new_weights: Array, shrink: float) -> int:
+    outputs = weights.shape[1]
+    for m in range(order):
+        for c in range(outputs):
+            weights[m, c] *= shrink
+    for n in range(new_points.shape[0]):
+        empty = True
+        for c in range(outputs):
+            empty = empty and new_weights[n, c] == 0.0
+        if empty:
+            continue
+        place = _find(points, order, new_points[n])
+        if place == order:
+            points[order] = new_points[n]
+            weights[order] = 0.0
+            order += 1
+        for c in range(outputs):
+            weights[place, c] += new_weights[n, c]
+    return order
+
+
+@njit(cache=True)
+def _find(points: Array, order: int, point: Array) -> int:
+    """Find a point among the first ``order``; ``order`` where it is not there."""
+    for m in range(order):
+        same = True
+        for i in range(len(point)):
+            if points[m, i] != point[i]:
+                same = False
+                break
+        if same:
+            return m
+    return order
+
+
+@njit(cache=True)
+def close_up(rows: Array, order: int, place: int, count: int) -> None:
+    """Move rows up over ``count`` of them that leave, so that the oldest stays first."""
+    for m in range(place, order - count):
+        rows[m] = rows[m + count]
+
+
+@njit(cache=True)
+def _drop(points: Array, weights: Array, order: int, place: int, count: int, diagonal: Array) -> float:
+    lost = 0.0
+    for m in range(count):
+        squared = 0.0
+        for c in range(weights.shape[1]):
+            squared += weights[place + m, c] * weights[place + m, c]
+        lost += math.sqrt(squared * diagonal[m])
+    close_up(points, order, place, count)
+    close_up(weights, order, place, count)
+    return lost
+
+
+@njit(cache=True)
+def _squared_norms(weights: Array, order: int, diagonal: Array) -> Array:
+    squares = np.empty(order)
+    for m in range(order):
+        total = 0.0
+        for c in range(weights.shape[1]):
+            total += weights[m, c] * weights[m, c]
+        squares[m] = total * diagonal[m]
+    return squares

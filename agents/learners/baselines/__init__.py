@@ -1,0 +1,1 @@
+"""The budgeted and mistake-driven learners that the papers compare with."""

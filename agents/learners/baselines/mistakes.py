@@ -1,0 +1,116 @@
+"""Learners that move on mistakes only: what a mistake is for each task, and the coefficient it gives the sample."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent
+from kernelswarm.agents.learners.contract import Evaluation
+
+Array = npt.NDArray[np.float64]
+
+REGRESSION, BINARY, MULTICLASS = 0, 1, 2
+TASKS = {"regression": REGRESSION, "binary": BINARY, "multiclass": MULTICLASS}
+
+
+@dataclass(frozen=True)
+class MistakeDriven(KernelDescent):
+    """A learner whose samples have a coefficient only where the function is mistaken, whatever the loss.
+
+    The loss says what the targets are, what is measured as the risk, and in an implicit step how far coefficients are
+    damped; steps of size 1, as in the papers, go with the losses absolute, hinge and multiclass_hinge. A mistake, and
+    its coefficient g:
+
+    - two classes, sign s: s f(x) <= 0, g = -s;
+    - several: a wrong class r, the best, is at least as good as the right one y, f_r >= f_y, g = e_r - e_y;
+    - numbers: |f(x) - y| > insensitivity, g = sign(f(x) - y), output by output.
+
+    The coupling's pull is added to g. So a sample without a mistake enters where, and as far as, the neighbours
+    disagree, and without neighbours not at all.
+    """
+
+    insensitivity: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.insensitivity >= 0.0:
+            raise ValueError(f"insensitivity = {self.insensitivity!r} must not be negative: 0 makes all a mistake")
+
+    def gradient(self, state: object, own: Evaluation, targets: Array) -> Array:
+        """Return the coefficients of the samples, (n, C): 0 where the function is not mistaken."""
+        coefficients: Array = mistaken(TASKS[self.loss.task], own.values, targets, self.insensitivity)
+        return coefficients
+
+
+@njit(cache=True)
+def mistaken(task: int, values: Array, targets: Array, insensitivity: float) -> Array:
+    """Compute the perceptron's coefficients of samples from f's values (n, C) and the targets (n, q)."""
+    coefficients = np.zeros(values.shape)
+    for n in range(len(values)):
+        if task == REGRESSION:
+            for c in range(values.shape[1]):
+                rest = values[n, c] - targets[n, c]
+                if abs(rest) > insensitivity:
+                    coefficients[n, c] = math.copysign(1.0, rest)
+        elif task == BINARY:
+            sign = 2.0 * targets[n, 0] - 1.0
+            if sign * values[n, 0] <= 0.0:
+                coefficients[n, 0] = -sign
+        else:
+            right = int(targets[n, 0])
+            wrong = best_wrong(values[n], right)
+            if values[n, wrong] >= values[n, right]:
+                coefficients[n, wrong] = 1.0
+                coefficients[n, right] = -1.0
+    return coefficients
+
+
+@njit(cache=True)
+def passive_aggressive(
+    task: int, values: Array, targets: Array, insensitivity: float, most: float, diagonal: Array
+) -> Array:
+    """Compute the coefficients by which one step of size 1 just ends the hinge loss, none beyond ``most``.
+
+    Parameters
+    ----------
+    task : int
+        The hinge loss: max(0, |f - y| - insensitivity), max(0, 1 - s f) or max(0, 1 + f_r - f_y).
+    values, targets : Array
+        (n, C) and (n, q).
+    insensitivity : float
+        The error that is none, for regression.
+    most : float
+        The aggressiveness C of PA-I.
+    diagonal : Array
+        kappa(x, x) of the samples, (n,).
+    """
+    coefficients = np.zeros(values.shape)
+    for n in range(len(values)):
+        if task == REGRESSION:
+            for c in range(values.shape[1]):
+                rest = values[n, c] - targets[n, c]
+                if abs(rest) > insensitivity:
+                    coefficients[n, c] = math.copysign(min(most, (abs(rest) - insensitivity) / diagonal[n]), rest)
+        elif task == BINARY:
+            sign = 2.0 * targets[n, 0] - 1.0
+            coefficients[n, 0] = -sign * min(most, max(0.0, 1.0 - sign * values[n, 0]) / diagonal[n])
+        else:
+            right = int(targets[n, 0])
+            wrong = best_wrong(values[n], right)
+            loss = max(0.0, 1.0 + values[n, wrong] - values[n, right])
+            coefficients[n, wrong] = min(most, loss / (2.0 * diagonal[n]))
+            coefficients[n, right] = -coefficients[n, wrong]
+    return coefficients
+
+
+@njit(cache=True)
+def best_wrong(values: Array, right: int) -> int:
+    """Find the best of the wrong classes, the lowest of equal ones."""
+    best = -1
+    for c in range(len(values)):
+        if c != right and (best < 0 or values[c] > values[best]):
+            best = c
+    return best

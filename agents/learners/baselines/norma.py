@@ -1,0 +1,49 @@
+"""NORMA: online gradient descent that forgets its oldest points."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.functions.kernel_sum import add, drop
+from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, check_budget_size
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Norma(KernelDescent):
+    """Functional online gradient descent that keeps its newest points only (NORMA with truncation).
+
+    After each step the oldest points leave until ``budget_size`` are left. Their weights have shrunk by 1 - eta lambda
+    in every step since they came, so that with a large regularization little is lost: after tau steps at most
+    (1 - eta lambda)^tau of each (Kivinen, Smola and Williamson, IEEE Trans. Signal Processing 2004, section III).
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss of a sample.
+    kernel : Kernel
+        The reproducing kernel.
+    step_size : Schedule
+        eta, a number or a schedule; below 1 / regularization.
+    regularization : float
+        lambda, the Tikhonov coefficient, not negative; 0.01 and more make the forgetting gentle.
+    batch_size : int
+        b, the samples that a node draws in a round.
+    budget_size : int
+        The most points of the dictionary, at least 1: the paper's tau.
+    """
+
+    budget_size: int = 50
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_budget_size(self.budget_size)
+
+    def move(self, state: SumState, eta: float, points: Array, rows: Array, weights: Array) -> float:
+        """Add the points, and let the oldest go."""
+        function = state.function
+        add(function, points, weights, 1.0 - eta * self.regularization)
+        excess = function.order - self.budget_size
+        return drop(function, 0, excess) if excess > 0 else 0.0

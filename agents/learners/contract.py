@@ -1,0 +1,113 @@
+"""The contract of a local learner: what a node needs from it, alone or in a network."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.functions.contract import Function
+from kernelswarm.agents.parts.losses import Loss
+
+Array = npt.NDArray[np.float64]
+
+
+class Evaluation(NamedTuple):
+    """A function's values at some points, with what the step at those points would otherwise compute again."""
+
+    points: Array  # (n, p)
+    rows: Array  # (n, M) kernel rows, or the learner's own features
+    values: Array  # (n, C)
+
+
+class Info(NamedTuple):
+    """What a step reports beside the state."""
+
+    compression_error: float  # Hilbert norm
+    step_size: float
+
+
+class Learner(Protocol):
+    """A local learner: configuration only; ``init`` makes the state, and ``step`` advances that state in place.
+
+    A learner that compresses may have ``compression_budget(state) -> float`` besides: the Hilbert norm that the step to
+    come may lose, 0 where nothing is to be removed yet. What is said at the end of a run then names it.
+    """
+
+    @property
+    def batch_size(self) -> int:
+        """The samples b of a round."""
+        ...
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of a sample."""
+        ...
+
+    @property
+    def gain(self) -> float | None:
+        """How far a weight of 1 on a sample moves the function there: kappa(x, x), or ``||phi(x)||^2``.
+
+        Where that is about the same at all points, explicit steps of ``eta / b * gain * curvature >= 2`` diverge, and
+        are refused; None where it may be anything.
+        """
+        ...
+
+    def init(self, inputs: int, outputs: int) -> Any:
+        """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
+        ...
+
+    def eta(self, state: Any) -> float:
+        """Return the step size of the step to come."""
+        ...
+
+    def evaluate(self, state: Any, points: Array) -> Evaluation:
+        """Evaluate the current function at ``points`` (n, p)."""
+        ...
+
+    def gradient(self, state: Any, own: Evaluation, targets: Array) -> Array:
+        """Return the local risk's gradient coefficients at the node's own samples, (n, C), not averaged.
+
+        Where fewer than b samples are left, the caller multiplies them by n / b: a sample's step does not depend on how
+        many come with it.
+        """
+        ...
+
+    def step(
+        self,
+        state: Any,
+        evaluations: Sequence[Evaluation],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None,
+    ) -> Info:
+        """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``.
+
+        Parameters
+        ----------
+        state
+            Advanced in place; the evaluations must be of its present function.
+        evaluations : sequence of Evaluation
+            The node's own samples and, in the symmetric form, each neighbour's.
+        gradients : sequence of Array
+            The coefficients at the points of each evaluation, (n_k, C): the loss's derivatives plus the coupling's.
+        curvatures : sequence of float, optional
+            The second derivative of the terms at each evaluation's points; given, the step is implicit in the coupling
+            and in a quadratic loss.
+        """
+        ...
+
+    def function(self, state: Any) -> Function:
+        """Return the current function; it may change with the state."""
+        ...
+
+    def function_from(self, arrays: Mapping[str, Array]) -> Function:
+        """Rebuild a function from the arrays that it was saved as, for evaluation: the values have the same bits."""
+        ...
+
+    def snapshot(self, state: Any) -> dict[str, Array]:
+        """Return copies of everything in the state that steps change: arrays of numbers, for a checkpoint."""
+        ...
+
+    def restore(self, state: Any, arrays: Mapping[str, Array]) -> None:
+        """Put a state fresh from ``init`` where :meth:`snapshot` was taken: all steps after it have the same bits."""
+        ...

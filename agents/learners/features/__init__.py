@@ -1,0 +1,1 @@
+"""Learners that are linear in features which stay as they are."""

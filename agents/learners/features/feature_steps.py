@@ -1,0 +1,183 @@
+"""Steps of learners that are linear in a fixed number of features, in compiled code.
+
+A learner hands over what computes its features; evaluation and step are the same for all of them.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit, types
+
+from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.arithmetic.lanes import dot
+from kernelswarm.agents.arithmetic.signatures import ALWAYS, NOTHING
+from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.learners.descent import weigh
+from kernelswarm.agents.parts.schedules import step_sizes
+from kernelswarm.protocols.first_class import MATRIX, MATRIX_OUT, NUMBERS, Compiled, Integers, address, at
+
+Array = npt.NDArray[np.float64]
+
+FEATURES = types.void(NUMBERS, MATRIX, MATRIX_OUT)
+"""``features(numbers, points (n, p), rows (n, L or more))`` fills the first L columns."""
+
+features_at = at(FEATURES)
+
+REGULARIZATION, SHRUNK, COUNT, FIRST = range(4)
+"""The numbers before those of the features, of which there are `COUNT`, the first `SHRUNK` of them regularised."""
+
+
+@njit(cache=True)
+def evaluate(
+    tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
+) -> None:
+    """Compute the features of points, and from them the values."""
+    count = int(numbers[COUNT])
+    features_at(tools[0])(line(numbers, FIRST, len(numbers) - FIRST), points, rows)
+    komp.combine(rows, table(storage, 0, count, values.shape[1]), count, values)
+
+
+@njit(cache=True)
+def step(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    gradients: Array,
+    rates: Array,
+    stiffness: Array,
+    implicit: bool,
+    eta: float,
+) -> float:
+    """Take a step, in which nothing is compressed."""
+    size, outputs = gradients.shape
+    coefficients = table(storage, 0, int(numbers[COUNT]), outputs)
+    gram = table(scratch, 0, size, size)
+    shrink = 1.0 - eta * numbers[REGULARIZATION]
+    descend(coefficients, gram, rows, gradients, rates, stiffness, implicit, shrink, int(numbers[SHRUNK]))
+    return 0.0
+
+
+@njit(cache=True)
+def descend(
+    coefficients: Array,  # (L, C)
+    gram: Array,  # (N, N), to work with
+    features: Array,  # (N, L or more)
+    gradients: Array,  # (N, C), turned into weights
+    rates: Array,  # (N,)
+    stiffness: Array,  # (N,)
+    implicit: bool,
+    shrink: float,
+    shrunk: int,
+) -> None:
+    """Scale the first ``shrunk`` rows of the coefficients, then add ``sum_n phi(x_n) w_n'`` with the step's weights.
+
+    The weights are ``-rates g``, or in the implicit step, with K the features' inner products,
+    ``-rates inv(I + diag(stiffness) K diag(rates)) g``.
+    """
+    count, outputs = coefficients.shape
+    size, width = features.shape
+    if implicit:
+        for i in range(size):
+            for j in range(i + 1):
+                gram[i, j] = gram[j, i] = dot(features, i * width, features[j], count)
+    weigh(gram, gradients, rates, stiffness, implicit)
+    for m in range(shrunk):
+        for c in range(outputs):
+            coefficients[m, c] *= shrink
+    if outputs == 1:  # a loop without an inner one goes into vector registers
+        for n in range(size):
+            weight = gradients[n, 0]
+            for m in range(count):
+                coefficients[m, 0] += features[n, m] * weight
+        return
+    for n in range(size):
+        for m in range(count):
+            feature = features[n, m]
+            for c in range(outputs):
+                coefficients[m, c] += feature * gradients[n, c]
+
+
+class CompiledFeatures:
+    """What such a learner hands over to compiled rounds, and how the coefficients lie in vectors.
+
+    Parameters
+    ----------
+    learner : LinearInFeatures
+        The learner.
+    features : function
+        Computes the features, with the signature FEATURES.
+    numbers : callable
+        Returns the numbers of the features from a state, (n,).
+    """
+
+    evaluate = staticmethod(evaluate)
+    gradient = None
+    step = staticmethod(step)
+
+    def __init__(self, learner: Any, features: Compiled, numbers: Callable[[Any], Array]) -> None:
+        self._learner = learner
+        self.tools = (address(features, FEATURES),)
+        self._features = numbers
+
+    def numbers(self, state: Any) -> Array:
+        """Return the numbers of the learner and its features."""
+        function = state.function
+        own = [self._learner.regularization, float(function.shrunk), float(len(function.coefficients))]
+        return np.concatenate([own, self._features(state)])
+
+    def columns(self, state: Any, capacity: int) -> int:
+        """Return the number of features."""
+        return len(state.function.coefficients)
+
+    def length(self, state: Any, capacity: int) -> int:
+        """Return the number of coefficients."""
+        return int(state.function.coefficients.size)
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers of the Gram matrix of a step's points."""
+        return points * points
+
+    def steps(self, state: Any) -> int:
+        """Return the number of steps taken."""
+        return int(state.steps)
+
+    def step_sizes(self, first: int, steps: int) -> Array:
+        """Return the step sizes of the schedule."""
+        return step_sizes(self._learner.step_size, first, steps)
+
+    def order(self, state: Any) -> int:
+        """Return 0: features do not grow."""
+        return 0
+
+    def reserve(self, state: Any, points: int) -> int:
+        """Do nothing; returns 0."""
+        return 0
+
+    def storage(self, state: Any) -> Array:
+        """Return the vector of the coefficients."""
+        vector: Array = state.function.coefficients.reshape(-1)
+        return vector
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        """Have the coefficients live in another vector."""
+        function = state.function
+        coefficients = storage.reshape(function.coefficients.shape)
+        coefficients[:] = function.coefficients
+        function.coefficients = coefficients
+
+    def counts(self, state: Any, capacity: int, points: int) -> Integers:
+        """Return that there is always room, and nothing to want."""
+        return np.array([ALWAYS, NOTHING], dtype=np.int64)
+
+    def settle(self, state: Any, counts: Integers, steps: int) -> None:
+        """Count the steps."""
+        state.steps += steps
+
+    def attend(self, state: Any) -> None:
+        """Do nothing."""

@@ -1,0 +1,227 @@
+"""Random Fourier features: a shift-invariant kernel's functions approximated by a fixed number of random cosines."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.features import combine
+from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
+from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.learners.features.feature_steps import CompiledFeatures
+from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern
+
+Array = npt.NDArray[np.float64]
+
+ShiftInvariant = Gaussian | Laplacian | Matern
+"""The kernels whose spectral density is drawn from here."""
+
+
+class CosineFunction:
+    """The function ``f(x) = sum_l W[l] sqrt(2 / L) cos(w_l . x + b_l)``.
+
+    Parameters
+    ----------
+    frequencies : Array
+        The rows w_l, (L, p).
+    phases : Array
+        The b_l, (L,).
+    coefficients : Array
+        The weights W, (L, C).
+    """
+
+    __slots__ = ("coefficients", "frequencies", "inputs", "outputs", "phases")
+
+    def __init__(self, frequencies: Array, phases: Array, coefficients: Array) -> None:
+        self.frequencies = frequencies
+        self.phases = phases
+        self.coefficients = coefficients
+        self.inputs = int(frequencies.shape[1])
+        self.outputs = int(coefficients.shape[1])
+
+    @property
+    def order(self) -> int:
+        """The number L of features."""
+        return len(self.coefficients)
+
+    @property
+    def shrunk(self) -> int:
+        """All features are regularised."""
+        return len(self.coefficients)
+
+    @property
+    def weights(self) -> Array:
+        """The weights W, (L, C)."""
+        return self.coefficients
+
+    def features(self, points: Array) -> Array:
+        """Compute ``sqrt(2 / L) cos(w_l . x_n + b_l)`` at ``points`` (n, p): (n, L)."""
+        features = np.empty((len(points), len(self.phases)))
+        _fill(points, self.frequencies, self.phases, features)
+        return features
+
+    def values(self, points: Array) -> Array:
+        """Evaluate f at ``points`` (n, p): (n, C)."""
+        values: Array = combine(self.features(points), self.coefficients)
+        return values
+
+    def arrays(self) -> dict[str, Array]:
+        """Return ``frequencies`` (L, p), ``phases`` (L,) and ``weights`` (L, C)."""
+        return {"frequencies": self.frequencies, "phases": self.phases, "weights": self.coefficients.copy()}
+
+    def distance(self, other: object) -> float:
+        """Compute ``||V - W||``, which tends to the Hilbert distance as L grows; NaN unless the features are equal."""
+        if (
+            isinstance(other, CosineFunction)
+            and np.array_equal(self.frequencies, other.frequencies)
+            and np.array_equal(self.phases, other.phases)
+        ):
+            return float(np.linalg.norm(self.coefficients - other.coefficients))
+        return math.nan
+
+
+@dataclass(frozen=True)
+class RandomFeatures(LinearInFeatures):
+    """Stochastic gradient descent on random Fourier features of a kernel (Rahimi and Recht, NIPS 2007).
+
+    The function is linear in L features that all nodes share,
+
+        f(x) = W' phi(x)        phi_l(x) = sqrt(2 / L) cos(w_l . x + b_l)
+
+    with the frequencies w_l drawn from the kernel's spectral density and b_l uniform on [0, 2 pi), so that
+    ``phi(x) . phi(y)`` is kappa(x, y) up to an error of about 1 / sqrt(L). A step is
+
+        W <- (1 - eta lambda) W - (eta / b) sum_k phi(x_k) g_k'
+
+    where g_k is the derivative of the loss plus the coupling's. The first features of a longer list are those of a
+    shorter one.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss of a sample.
+    step_size : Schedule
+        eta, a number or a schedule; below 1 / regularization.
+    regularization : float
+        lambda, the Tikhonov coefficient, not negative.
+    batch_size : int
+        b, the samples that a node draws in a round.
+    kernel : Kernel
+        The kernel that the features approximate: gaussian, laplacian or matern.
+    features : int
+        L, at least 1.
+    seed : int
+        Seed of the features, not negative; nodes with equal seeds have the same features.
+    """
+
+    kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
+    features: int = 100
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.features < 1:
+            raise ValueError(f"features = {self.features!r} must be at least 1: 100 to 1000 are usual")
+        if self.seed < 0:
+            raise ValueError(f"seed = {self.seed!r} must not be negative")
+        if not isinstance(self.kernel, ShiftInvariant):
+            raise ValueError(
+                f"kernel = {self.kernel} has no random Fourier features here: take gaussian, laplacian or matern, or "
+                "the learner nystroem, which works with any kernel"
+            )
+
+    @property
+    def gain(self) -> float | None:
+        """The mean of ``||phi(x)||^2`` over the phases, 1; at a given x it differs from 1 by about 1 / sqrt(2 L)."""
+        return self.kernel.supremum
+
+    def init(self, inputs: int, outputs: int) -> FeatureState:
+        """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
+        assert isinstance(self.kernel, ShiftInvariant)
+        frequencies, phases = _draw(self.kernel, self.features, self.seed, inputs)
+        return FeatureState(CosineFunction(frequencies, phases, np.zeros((self.features, outputs))))
+
+    def function_from(self, arrays: Mapping[str, Array]) -> CosineFunction:
+        """Rebuild a function from its saved arrays."""
+        return CosineFunction(arrays["frequencies"], arrays["phases"], arrays["weights"])
+
+    @property
+    def compiled(self) -> CompiledFeatures:
+        """What the learner hands over to compiled rounds."""
+        return CompiledFeatures(
+            self,
+            _cosines,
+            lambda state: np.concatenate([state.function.phases, state.function.frequencies.reshape(-1)]),
+        )
+
+
+@lru_cache(maxsize=16)
+def _draw(kernel: ShiftInvariant, count: int, seed: int, inputs: int) -> tuple[Array, Array]:
+    """Draw the frequencies (L, p) and phases (L,); all nodes of a process share the arrays."""
+    if isinstance(kernel.bandwidth, str):
+        raise ValueError(
+            f'bandwidth = "{kernel.bandwidth}" is a word that training data turn into a number before learning starts: '
+            "take kernel.fitted(sample), or give a number"
+        )
+    bandwidth = np.asarray(kernel.bandwidth)  # () or (p,)
+    normal, scale, uniform = np.random.default_rng(seed).spawn(3)
+    if isinstance(kernel, Laplacian):
+        frequencies = normal.standard_cauchy((count, inputs)) / bandwidth
+    else:
+        frequencies = normal.standard_normal((count, inputs)) / bandwidth
+    if isinstance(kernel, Matern):
+        # The spectral density of a Matern kernel of smoothness nu is a multivariate t of 2 nu degrees of freedom
+        # (Rasmussen and Williams, eq. 4.15).
+        degrees = 2.0 * kernel.smoothness
+        frequencies *= np.sqrt(degrees / scale.chisquare(degrees, (count, 1)))
+    phases = uniform.uniform(0.0, 2.0 * np.pi, count)
+    frequencies.flags.writeable = phases.flags.writeable = False
+    return frequencies, phases
+
+
+# The Taylor series of sin(2 pi r) in r^3, r^5, ...; on |r| <= 1/4 its remainder is below 1e-17.
+_S0, _S1, _S2, _S3, _S4, _S5, _S6, _S7, _S8, _S9, _S10 = (
+    (-1) ** k * (2.0 * math.pi) ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(11)
+)
+_TURNS = 0.5 / math.pi
+
+
+@njit(cache=True)
+def _cosines(numbers: Array, points: Array, rows: Array) -> None:
+    """Fill the rows with the features whose numbers are the phases and, behind them, the frequencies."""
+    inputs = points.shape[1]
+    count = len(numbers) // (1 + inputs)
+    _fill(points, table(numbers, count, count, inputs), line(numbers, 0, count), rows)
+
+
+@njit(cache=True)
+def _fill(points: Array, frequencies: Array, phases: Array, rows: Array) -> None:
+    count, inputs = frequencies.shape
+    scale = math.sqrt(2.0 / count)
+    wide = inputs > NARROW
+    if wide:
+        copy_matrix(np.dot(points, frequencies.T), rows)
+    for i in range(points.shape[0]):
+        row = rows[i]
+        for j in range(count):
+            angle = phases[j]
+            if wide:
+                angle += row[j]
+            else:
+                for k in range(inputs):
+                    angle += points[i, k] * frequencies[j, k]
+            row[j] = angle
+        # cos(2 pi t) = sin(2 pi (1/4 - |t - [t]|)). Without a call in it the loop uses vector registers, which makes it
+        # four times faster than `math.cos`, and its bits are those of the formula on every machine.
+        for j in range(count):
+            turns = row[j] * _TURNS
+            r = 0.25 - abs(turns - math.floor(turns + 0.5))
+            q = r * r
+            high = _S5 + q * (_S6 + q * (_S7 + q * (_S8 + q * (_S9 + q * _S10))))
+            row[j] = scale * r * (_S0 + q * (_S1 + q * (_S2 + q * (_S3 + q * (_S4 + q * high)))))

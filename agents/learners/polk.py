@@ -1,0 +1,140 @@
+"""Parsimonious online learning with kernels: compressed functional stochastic gradient descent."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.descent import DescentInSpace, check_step, explicit_or_implicit
+from kernelswarm.agents.learners.polk_steps import CompiledPolk, inspection_due
+from kernelswarm.agents.parts.budgets import Budget, PerSample
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel
+from kernelswarm.agents.parts.losses import Loss, Squared
+from kernelswarm.agents.parts.schedules import Auto, Schedule
+
+Array = npt.NDArray[np.float64]
+
+DEFECT_LIMIT = 1e-4
+"""The estimate of ``max |U K U' - I|`` above which the factor is computed afresh."""
+
+
+class PolkState:
+    """Everything a POLK learner changes: the function, the steps taken, the budget's state, the factor's history."""
+
+    __slots__ = ("budget", "changes", "function", "rebuilds", "steps")
+
+    def __init__(self, function: Expansion, budget: float) -> None:
+        self.function = function
+        self.steps = 0
+        self.budget = budget
+        self.changes = 0
+        self.rebuilds = 0
+
+
+@dataclass(frozen=True)
+class Polk(DescentInSpace):
+    """Functional stochastic gradient descent with destructive KOMP after every step (POLK algorithm 2).
+
+    The step on a mini-batch of b samples (POLK eq. 17-18; SURVEY eq. 17 and 19 with a coupling) is
+
+        f~ = (1 - eta lambda) f - (eta / b) sum_k g_k kappa(x_k, .)
+
+    where g_k is the derivative of the loss plus the coupling's, both at f; f is then the sparsest function that KOMP
+    finds within ``eps`` of f~. The implicit step takes the coupling, and a quadratic loss, at the new function instead:
+    with r the curvatures it solves ``(I + diag(r) K diag(eta / b)) g = g_explicit`` over all points of the step.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss of a sample.
+    kernel : Kernel
+        The reproducing kernel.
+    step_size : Schedule
+        eta, a number or a schedule; below 1 / regularization. "auto" takes what the data and the batch size suggest.
+    regularization : float
+        lambda, the Tikhonov coefficient, not negative.
+    batch_size : int
+        b, the samples that a node draws in a round.
+    budget : Budget
+        The rule for eps: ``{ per_sample = a }``, ``{ parsimony = K }``, ``{ epsilon = e }``, ``{ quadratic = K }``,
+        ``{ proportional = a }`` or ``{ target_order = d, alpha = a }``.
+    """
+
+    loss: Loss = field(default=Squared(), metadata={"part": "loss"})
+    kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
+    step_size: Schedule = field(default=Auto(), metadata={"part": "schedule", "scalar": "constant"})
+    regularization: float = 1e-6
+    batch_size: int = 1
+    budget: Budget = field(default=PerSample(), metadata={"part": "budget"})
+
+    def __post_init__(self) -> None:
+        check_step(self.step_size, self.regularization, self.batch_size)
+
+    def init(self, inputs: int, outputs: int) -> PolkState:
+        """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
+        return PolkState(Expansion(self.kernel, inputs, outputs), self.budget.start())
+
+    def step(
+        self,
+        state: PolkState,
+        evaluations: Sequence[Evaluation],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None = None,
+    ) -> Info:
+        """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)`` and compress."""
+        eta = self.step_size.at(state.steps)
+        points, rows, weights = explicit_or_implicit(self.kernel, eta, evaluations, gradients, curvatures)
+        return self.move(state, eta, points, weights, rows)
+
+    def move(self, state: PolkState, eta: float, points: Array, weights: Array, rows: Array) -> Info:
+        """Add ``sum_n weights[n] kappa(points[n], .)`` to ``(1 - eta lambda) f`` and compress; counts as a step."""
+        function = state.function
+        epsilon = self.budget.bound(eta, state.budget, self.batch_size)
+        error, changes = function.step(points, weights, rows, 1.0 - eta * self.regularization, epsilon)
+        state.budget = self.budget.next(state.budget, function.order)
+        state.steps += 1
+        state.changes += changes
+        if state.changes >= inspection_due(function.order):
+            self.inspect(state)
+        return Info(error, eta)
+
+    def compression_budget(self, state: PolkState) -> float:
+        """Return eps of the step to come, a Hilbert norm; 0 while the budget steers to more points than there are."""
+        if state.function.order < getattr(self.budget, "target_order", 0):
+            return 0.0
+        return self.budget.bound(self.eta(state), state.budget)
+
+    def inspect(self, state: PolkState) -> None:
+        """Look at the factor's accuracy, and compute it afresh where it is lost and that is better."""
+        state.changes = 0
+        if not state.function.defect() <= DEFECT_LIMIT:
+            state.rebuilds += state.function.improve()
+
+    def function(self, state: PolkState) -> Expansion:
+        """Return the current function."""
+        return state.function
+
+    def snapshot(self, state: PolkState) -> dict[str, Array]:
+        """Return the function with its factor, and ``progress``: steps, changes, rebuilds and the budget's state."""
+        progress = np.array([state.steps, state.changes, state.rebuilds, state.budget])
+        return {**state.function.snapshot(), "progress": progress}
+
+    def restore(self, state: PolkState, arrays: Mapping[str, Array]) -> None:
+        """Put the state where :meth:`snapshot` was taken."""
+        state.function.restore(arrays)
+        steps, changes, rebuilds, budget = arrays["progress"].tolist()
+        state.steps, state.changes, state.rebuilds, state.budget = int(steps), int(changes), int(rebuilds), budget
+
+    @property
+    def compiled(self) -> CompiledPolk:
+        """What the learner hands over to compiled rounds.
+
+        Raises
+        ------
+        NotCompiledError
+            When the kernel or the budget hands nothing over.
+        """
+        return CompiledPolk(self)

@@ -1,0 +1,1 @@
+"""Learners of risk measures and values: compositional gradients."""

@@ -1,0 +1,174 @@
+"""Policy evaluation: the value function of a Markov chain with rewards, as a compositional problem."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.descent import share
+from kernelswarm.agents.learners.polk import Polk, PolkState
+from kernelswarm.agents.learners.risk.compositional import check_pairs
+from kernelswarm.agents.parts.budgets import Budget, Parsimony
+from kernelswarm.agents.parts.losses import Loss, Squared
+from kernelswarm.agents.parts.schedules import Constant, Schedule
+
+Array = npt.NDArray[np.float64]
+
+
+class PolicyState(PolkState):
+    """A POLK learner's state for the value function, and another for the tracked residual."""
+
+    __slots__ = ("residual", "seen")
+
+    def __init__(self, function: Expansion, budget: float, residual: PolkState) -> None:
+        super().__init__(function, budget)
+        self.residual = residual
+        self.seen: tuple[Evaluation, Array] | None = None  # what the residual learns from in the step to come
+
+
+@dataclass(frozen=True)
+class PolicyEvaluation(Polk):
+    """Learn the value function of a Markov chain from transitions, by minimising the Bellman residual (COLK example 2).
+
+    With states x, the next states y and rewards r it minimises (COLK eq. 15)
+
+        J(V) = E_x 1/2 (E_y[r + gamma V(y) - V(x) | x])^2 + lambda / 2 ||V||^2
+
+    Samples 2k and 2k + 1 of a round are x and y of a transition, and r is the target of x. The inner mean is another
+    one at every x, so what is tracked is a function g of the state, not a number: the mean residual at x. With the
+    residuals delta = r + gamma V(y) - V(x) a step is the mean over the transitions of
+
+        g~ = g - beta (g(x) - delta) kappa(x, .)
+        V~ = (1 - eta lambda) V - eta g(x) (gamma kappa(y, .) - kappa(x, .))
+
+    both compressed as in :class:`~kernelswarm.agents.learners.polk.Polk`. g(x) is that before the step: it does not know
+    y, so that the product of the two means over y has no bias, which delta in its place would have. Under a protocol values
+    are coupled at all states of the round; an implicit step takes the coupling at the new function.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The reproducing kernel of V and of g.
+    step_size : Schedule
+        eta, a number or a schedule; below 1 / regularization, and well below ``tracking_rate``.
+    regularization : float
+        lambda, the Tikhonov coefficient, not negative.
+    batch_size : int
+        The samples that a node draws in a round, two for each transition: even.
+    budget : Budget
+        The rule for the compression error of V.
+    discount : float
+        gamma, between 0 and 1.
+    tracking_rate : Schedule
+        beta in (0, 1], a number or a schedule.
+    tracking_budget : Budget
+        The rule for the compression error of g, whose step size is beta.
+    """
+
+    bootstraps: ClassVar[bool] = True  # the target of x is a reward, not the value of the function there
+
+    loss: Loss = field(default=Squared(), init=False)
+    step_size: Schedule = field(default=Constant(0.1), metadata={"part": "schedule", "scalar": "constant"})
+    budget: Budget = field(default=Parsimony(0.01), metadata={"part": "budget"})
+    batch_size: int = 2
+    discount: float = 0.9
+    tracking_rate: Schedule = field(default=Constant(0.2), metadata={"part": "schedule", "scalar": "constant"})
+    tracking_budget: Budget = field(default=Parsimony(0.01), metadata={"part": "budget"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_pairs(self.batch_size)
+        if not 0.0 < self.discount < 1.0:
+            raise ValueError(f"discount = {self.discount!r} must be between 0 and 1: 0.9 looks about ten steps ahead")
+        if self.tracking_rate.largest > 1.0:
+            raise ValueError(f"tracking_rate = {self.tracking_rate.largest!r} must be in (0, 1]")
+
+    @cached_property
+    def tracker(self) -> Polk:
+        """The learner of g."""
+        return Polk(self.loss, self.kernel, self.tracking_rate, 0.0, self.batch_size // 2, self.tracking_budget)
+
+    @property
+    def gain(self) -> float | None:
+        """Twice the supremum of kappa(x, x), since a transition moves the function at x and at y."""
+        return None if self.kernel.supremum is None else 2.0 * self.kernel.supremum
+
+    def init(self, inputs: int, outputs: int) -> PolicyState:
+        """Return the state of V = 0 and g = 0 on ``inputs`` dimensions, one of each for every reward."""
+        function = Expansion(self.kernel, inputs, outputs)
+        return PolicyState(function, self.budget.start(), self.tracker.init(inputs, outputs))
+
+    def gradient(self, state: PolicyState, own: Evaluation, targets: Array) -> Array:
+        """Return the coefficients at the states, (n, C), whose mean over the rows is the mean over the transitions.
+
+        They are ``-2 g(x)`` at x and ``2 gamma g(x)`` at y; a state left over at the end has 0. What g learns from with
+        the step is kept.
+        """
+        pairs = len(targets) // 2
+        tracked = self.tracker.evaluate(state.residual, np.ascontiguousarray(own.points[0 : 2 * pairs : 2]))
+        coefficients = np.zeros(own.values.shape)
+        errors = np.empty(tracked.values.shape)
+        _residuals(own.values, targets, tracked.values, self.discount, errors, coefficients)
+        state.seen = (tracked, errors) if pairs else None
+        return coefficients
+
+    def step(
+        self,
+        state: PolkState,
+        evaluations: Sequence[Evaluation],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None = None,
+    ) -> Info:
+        """Take one step of g and one of V along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``, and compress.
+
+        As :meth:`Polk.step`; where :meth:`gradient` was asked for since the last step, the first evaluation is of the
+        node's own transitions, and g learns from them.
+        """
+        assert isinstance(state, PolicyState)
+        if state.seen is not None:
+            tracked, errors = state.seen
+            state.seen = None
+            self.tracker.step(state.residual, [tracked], [errors * share(len(errors), self.tracker.batch_size)])
+            if curvatures is not None:  # the residual's part is explicit
+                part = share(len(evaluations[0].points), self.batch_size)
+                curvatures = [curvatures[0] - self.loss.curvature * part, *curvatures[1:]]
+        return super().step(state, evaluations, gradients, curvatures)
+
+    def snapshot(self, state: PolkState) -> dict[str, Array]:
+        """Return what POLK does of V, and of g as ``residual_<name>``."""
+        assert isinstance(state, PolicyState)
+        residual = self.tracker.snapshot(state.residual)
+        return {**super().snapshot(state), **{f"residual_{name}": array for name, array in residual.items()}}
+
+    def restore(self, state: PolkState, arrays: Mapping[str, Array]) -> None:
+        """Put the state where :meth:`snapshot` was taken."""
+        assert isinstance(state, PolicyState)
+        super().restore(state, arrays)
+        prefix = "residual_"
+        own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        self.tracker.restore(state.residual, own)
+
+
+@njit(cache=True)
+def _residuals(
+    values: Array,  # (n, C)
+    targets: Array,  # (n, C)
+    tracked: Array,  # (n // 2, C)
+    discount: float,
+    errors: Array,  # (n // 2, C)
+    coefficients: Array,  # (n, C)
+) -> None:
+    """Fill in ``g(x) - delta`` of each transition, and the coefficients at its two states."""
+    pairs = len(tracked)
+    for k in range(pairs):
+        for c in range(values.shape[1]):
+            mean = tracked[k, c]
+            errors[k, c] = mean - (targets[2 * k, c] + discount * values[2 * k + 1, c] - values[2 * k, c])
+            coefficients[2 * k, c] = -2.0 * mean
+            coefficients[2 * k + 1, c] = 2.0 * discount * mean

@@ -1,0 +1,183 @@
+"""A radial basis function network: fixed centers on a grid, and stochastic compositional gradients of their weights."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.features import combine
+from kernelswarm.agents.functions.kernel_sum import KernelSum
+from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.descent import share
+from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
+from kernelswarm.agents.learners.risk.compositional import Center, Composition, Tracking, check_pairs
+from kernelswarm.agents.parts.dispersions import CentralMoments, Dispersion
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel
+from kernelswarm.agents.parts.schedules import Constant, Schedule
+
+Array = npt.NDArray[np.float64]
+
+MOST_CENTERS = 100_000
+
+
+class NetworkFunction(KernelSum):
+    """The kernel expansion ``f(x) = sum_m W[m] kappa(c_m, x)`` over centers that stay as they are.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The basis function.
+    points : Array
+        The centers c_m, (M, p).
+    coefficients : Array
+        The weights W, (M, C); the learner writes to them.
+    """
+
+    __slots__ = ("coefficients",)
+
+    def __init__(self, kernel: Kernel, points: Array, coefficients: Array) -> None:
+        super().__init__(kernel, points.shape[1], coefficients.shape[1])
+        self.order = len(points)
+        self.points_buffer = points
+        self.weights_buffer = self.coefficients = coefficients
+
+    @property
+    def shrunk(self) -> int:
+        """All weights are regularised."""
+        return self.order
+
+    def features(self, points: Array) -> Array:
+        """Compute the kernel between ``points`` (n, p) and the centers: (n, M)."""
+        return self.rows(points)
+
+
+class NetworkState(FeatureState):
+    """The function's weights, the center of the dispersion, and the weights before the last step, (M, C)."""
+
+    __slots__ = ("center", "previous")
+
+    def __init__(self, function: NetworkFunction) -> None:
+        super().__init__(function)
+        self.center = Center()
+        self.previous = np.zeros_like(function.coefficients)
+
+
+@dataclass(frozen=True)
+class RbfNetwork(LinearInFeatures):
+    """A network of fixed radial basis functions, by stochastic compositional gradient descent (COLK section V).
+
+    The centers c_m are a regular grid on [low, high] in every input,
+
+        f(x) = sum_m W[m] kappa(c_m, x)
+
+    and the weights follow stochastic quasi-gradients of the mean loss plus nu times its dispersion (Wang, Fang and Liu,
+    Math. Prog. 161, 2017), from pairs of samples as those of :class:`~kernelswarm.agents.learners.risk.colk.Colk`.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss l of a sample.
+    step_size : Schedule
+        eta, a number or a schedule; below 1 / regularization.
+    regularization : float
+        lambda, the Tikhonov coefficient of the weights, not negative.
+    batch_size : int
+        The samples that a node draws in a round, two for each pair: even.
+    kernel : Kernel
+        The basis function; exp(-(x - c)^2 / r^2) is gaussian with bandwidth r / sqrt(2).
+    centers : int
+        Points of the grid along each input, at least 2. Basis functions much wider than the grid's spacing overlap, and
+        need a step as much smaller.
+    low, high : float
+        The ends of the grid.
+    dispersion, dispersion_weight, tracking, tracking_rate
+        As for ``colk``; the published method tracks the average.
+    """
+
+    batch_size: int = 2
+    kernel: Kernel = field(default=Gaussian(0.04), metadata={"part": "kernel"})
+    centers: int = 50
+    low: float = 0.0
+    high: float = 1.0
+    dispersion: Dispersion = field(default=CentralMoments(), metadata={"part": "dispersion"})
+    dispersion_weight: float = 0.01
+    tracking: Tracking = "average"
+    tracking_rate: Schedule = field(default=Constant(0.01), metadata={"part": "schedule", "scalar": "constant"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_pairs(self.batch_size)
+        if self.centers < 2:
+            raise ValueError(f"centers = {self.centers!r} must be at least 2: points of the grid along each input")
+        if not self.low < self.high:
+            raise ValueError(f"low = {self.low!r} must be below high = {self.high!r}: they are the ends of the grid")
+        self.composition  # noqa: B018  made now, so that it refuses what is out of range
+
+    @cached_property
+    def composition(self) -> Composition:
+        """The mean loss and its dispersion."""
+        return Composition(self.loss, self.dispersion, self.dispersion_weight, self.tracking, self.tracking_rate)
+
+    @property
+    def gain(self) -> float | None:
+        """None: the sum of kappa(c_m, x)^2 over the centers depends on how densely they lie."""
+        return None
+
+    def init(self, inputs: int, outputs: int) -> NetworkState:
+        """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
+        if self.centers**inputs > MOST_CENTERS:
+            raise ValueError(
+                f"centers = {self.centers!r} are {self.centers}^{inputs} on a grid of {inputs} inputs: use fewer, or a "
+                "learner that chooses its points"
+            )
+        axis = np.linspace(self.low, self.high, self.centers)
+        grid = np.stack(np.meshgrid(*[axis] * inputs, indexing="ij"), axis=-1).reshape(-1, inputs)
+        grid.flags.writeable = False
+        return NetworkState(NetworkFunction(self.kernel, grid, np.zeros((len(grid), outputs))))
+
+    def gradient(self, state: NetworkState, own: Evaluation, targets: Array) -> Array:
+        """Return the objective's coefficients at the samples, (n, C); the state notes what g becomes with the step."""
+
+        def before() -> Array:
+            values: Array = combine(own.rows[1::2], state.previous)
+            return values
+
+        return self.composition.gradient(state.center, own.values, targets, before, state.steps)
+
+    def step(
+        self,
+        state: FeatureState,
+        evaluations: Sequence[Evaluation],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None = None,
+    ) -> Info:
+        """Take one step along ``sum_k mean_n gradients[k][n] phi(points_k[n])``.
+
+        As :meth:`LinearInFeatures.step`; where :meth:`gradient` was asked for since the last step, the first evaluation
+        is of the node's own pairs, and g advances.
+        """
+        assert isinstance(state, NetworkState)
+        if state.center.settle():
+            part = share(len(evaluations[0].points), self.batch_size)
+            evaluations, gradients, curvatures = self.composition.sets(evaluations, gradients, curvatures, part)
+            if self.composition.looks_back:
+                state.previous[:] = state.function.coefficients
+        return super().step(state, evaluations, gradients, curvatures)
+
+    def function_from(self, arrays: Mapping[str, Array]) -> NetworkFunction:
+        """Rebuild a function from its saved arrays."""
+        return NetworkFunction(self.kernel, arrays["points"], arrays["weights"])
+
+    def snapshot(self, state: FeatureState) -> dict[str, Array]:
+        """Return the weights with the steps, the ``center`` g and the weights before the last step, ``previous``."""
+        assert isinstance(state, NetworkState)
+        return {**super().snapshot(state), "center": np.array(state.center.now), "previous": state.previous.copy()}
+
+    def restore(self, state: FeatureState, arrays: Mapping[str, Array]) -> None:
+        """Put the state where :meth:`snapshot` was taken."""
+        assert isinstance(state, NetworkState)
+        super().restore(state, arrays)
+        state.previous[:] = arrays["previous"]
+        state.center.now = float(arrays["center"])

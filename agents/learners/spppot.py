@@ -1,0 +1,241 @@
+"""Sparse positive functions by projected pseudo-mirror descent."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.arithmetic.implicit_mirror import implicit_mirror_weights
+from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.agents.functions.mirrored import Mirrored
+from kernelswarm.agents.functions.spanning import spanning
+from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.descent import DescentInSpace, check_step, explicit_or_implicit, share
+from kernelswarm.agents.learners.polk import Polk, PolkState
+from kernelswarm.agents.parts.budgets import Budget, Proportional
+from kernelswarm.agents.parts.grids import Grid
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel
+from kernelswarm.agents.parts.losses import Loss, Squared
+from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, MirrorMap
+from kernelswarm.agents.parts.schedules import Constant, Schedule
+
+Array = npt.NDArray[np.float64]
+
+CHECKED = 500
+"""Points of the grid, evenly chosen, between which the kernel is checked for negative values."""
+
+
+class SpppotState:
+    """Everything a SPPPOT learner changes: the dual function's state, and what is due in the step to come."""
+
+    __slots__ = ("dual", "due", "function", "integral")
+
+    def __init__(self, dual: PolkState, function: Mirrored, integral: Array | None) -> None:
+        self.dual = dual
+        self.function = function
+        self.integral = integral
+        """The weights of ``h sum_j kappa(u_j, .)`` on the dictionary's fixed points, (U, 1); None without a grid."""
+        self.due: Array | None = None
+        """The loss's derivatives at the node's own samples, with which an integral is due; None without."""
+
+    @property
+    def steps(self) -> int:
+        """The steps taken."""
+        return self.dual.steps
+
+    @property
+    def rebuilds(self) -> int:
+        """How often the factor was computed afresh."""
+        return self.dual.rebuilds
+
+
+@dataclass(frozen=True)
+class Spppot(DescentInSpace):
+    """Projected pseudo-mirror descent: f = exp(z) > 0, where z takes POLK's steps (SPPPOT algorithm 1).
+
+    With ``f = grad psi*(z)`` for the mirror map psi, a step on a mini-batch of b samples is
+
+        z~ = (1 - eta lambda) z - eta [ (1/b) sum_k g_k kappa(x_k, .) + h sum_j kappa(u_j, .) ]
+
+    where g_k is the derivative of the loss plus the coupling's with respect to f, at f(x_k); z is then the sparsest
+    function that KOMP finds within ``eps`` of z~. The second term is there for losses with an integral over a box
+    (`poisson_process`, eq. 27-30): the grid points u_j, of cell volume h, stay in the dictionary for good, save those
+    in the span of the others to working precision, whose weight their projection takes. With ``squared_norm`` and no
+    such loss the learner is `polk`; with ``grid_only`` it is the pseudo-mirror descent (PMD) of Yang et al.
+
+    The implicit step solves for the coefficients at the new values, exp included; with such a loss, for those of the
+    coupling alone.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss of a sample.
+    kernel : Kernel
+        The reproducing kernel of z; for losses with an integral it must not be negative.
+    step_size : Schedule
+        eta, a number or a schedule; below 1 / regularization.
+    regularization : float
+        lambda, the Tikhonov coefficient of z, not negative; 0 as published.
+    batch_size : int
+        b, the samples that a node draws in a round.
+    budget : Budget
+        The rule for eps, as for `polk`: ``{ proportional = alpha }`` is eps = alpha eta (theorem 1), and
+        ``{ target_order = d, alpha = a }`` adapts it (section V).
+    mirror_map : MirrorMap
+        "kl", f = exp(z), or "squared_norm", f = z.
+    grid_only : bool
+        Keep no sample in the dictionary: each step is projected on the grid points. Needs a loss with a grid.
+    """
+
+    loss: Loss = field(default=Squared(), metadata={"part": "loss"})
+    kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
+    step_size: Schedule = field(default=Constant(0.1), metadata={"part": "schedule", "scalar": "constant"})
+    regularization: float = 0.0
+    batch_size: int = 1
+    budget: Budget = field(default=Proportional(0.05), metadata={"part": "budget"})
+    mirror_map: MirrorMap = field(default=KullbackLeibler(), metadata={"part": "mirror_map"})
+    grid_only: bool = False
+    integrates: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_step(self.step_size, self.regularization, self.batch_size)
+        if self.loss.task == "binary" and self.mirror_map.positive:
+            raise ValueError(
+                f"loss = {self.loss} takes the sign of f for the class, and this mirror_map gives positive values: "
+                'use multiclass_logistic or multiclass_hinge, or mirror_map = "squared_norm"'
+            )
+        grid = self.grid
+        if grid is not None:
+            chosen = grid.points[:: -(-len(grid.points) // CHECKED)]
+            if not (self.kernel.cross(chosen, chosen) >= 0.0).all():
+                raise ValueError(
+                    f"kernel = {self.kernel} is negative between points of the grid: descent on an integral needs a "
+                    "kernel that is never negative, such as gaussian, laplacian or matern"
+                )
+        elif self.grid_only:
+            raise ValueError(
+                f"grid_only = True needs a loss with a grid, which {type(self.loss).__name__} has not: "
+                "use poisson_process, or leave grid_only out"
+            )
+
+    @property
+    def grid(self) -> Grid | None:
+        """The grid of the loss's integral; None where the loss has none."""
+        return getattr(self.loss, "grid", None)
+
+    @property
+    def gain(self) -> float | None:
+        """The supremum of kappa(x, x) where f = z; None where f moves by an unknown multiple of z."""
+        slope = self.mirror_map.slope
+        return None if slope is None or self.kernel.supremum is None else slope * self.kernel.supremum
+
+    @cached_property
+    def descent(self) -> Polk:
+        """The learner whose steps z takes."""
+        return Polk(
+            kernel=self.kernel,
+            step_size=self.step_size,
+            regularization=self.regularization,
+            batch_size=self.batch_size,
+            budget=self.budget,
+        )
+
+    def init(self, inputs: int, outputs: int) -> SpppotState:
+        """Return the state of z = 0 on ``inputs`` dimensions with ``outputs`` functions."""
+        dual = self.descent.init(inputs, outputs)
+        integral = None
+        grid = self.grid
+        if grid is not None:
+            if grid.inputs != inputs:
+                raise ValueError(f"low = {list(grid.low)} must have {inputs} entries: one for each input of the points")
+            integral = _settle(dual.function, grid)
+        return SpppotState(dual, Mirrored(dual.function, self.mirror_map), integral)
+
+    def evaluate(self, state: SpppotState, points: Array) -> Evaluation:
+        """Evaluate f at ``points`` (n, p), and keep the kernel rows for the step."""
+        rows, duals = state.dual.function.rows_and_values(points)
+        return Evaluation(points, rows, self.mirror_map.values(duals))
+
+    def gradient(self, state: SpppotState, own: Evaluation, targets: Array) -> Array:
+        """Return the loss's derivatives with respect to f at the samples, (n, C).
+
+        A loss's integral then takes part in the step to come; its gradient is no combination of the samples.
+        """
+        slopes = self.loss.derivatives(own.values, targets)
+        state.due = None if state.integral is None else slopes
+        return slopes
+
+    def step(
+        self,
+        state: SpppotState,
+        evaluations: Sequence[Evaluation],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None = None,
+    ) -> Info:
+        """Take one step of z along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``, g being derivatives by f."""
+        eta = self.step_size.at(state.steps)
+        due, state.due = state.due, None
+        apart = None if curvatures is None else due
+        part = 1.0 if due is None else share(len(due), self.batch_size)
+        if apart is not None:
+            apart = apart * part
+            # An implicit step shortens what it is given. Shortening the samples' part of the loss and not its integral
+            # would move the minimum, so both stay explicit, and the coupling is what is solved for.
+            gradients = [gradients[0] - apart, *gradients[1:]]
+        if self.mirror_map.slope is not None or curvatures is None:
+            points, rows, weights = explicit_or_implicit(self.kernel, eta, evaluations, gradients, curvatures)
+        else:
+            points, rows, _ = explicit_or_implicit(self.kernel, eta, evaluations, gradients, None)
+            gram = self.kernel.cross(points, points)
+            weights = implicit_mirror_weights(eta, gradients, curvatures, gram, state.dual.function.combined(rows))
+        if apart is not None:
+            weights[: len(apart)] -= eta / len(apart) * apart
+        info = (self._absorb if self.grid_only else self.descent.move)(state.dual, eta, points, weights, rows)
+        if due is not None and state.integral is not None:
+            # What lies in the span of points that stay changes nothing about which others go, so it may follow.
+            state.dual.function.weights_buffer[: len(state.integral)] -= eta * part * state.integral
+        return info
+
+    def _absorb(self, dual: PolkState, eta: float, points: Array, weights: Array, rows: Array) -> Info:
+        error = dual.function.absorb(points, weights, rows, 1.0 - eta * self.regularization)
+        dual.steps += 1
+        return Info(error, eta)
+
+    def compression_budget(self, state: SpppotState) -> float:
+        """Return eps of the step to come, a Hilbert norm of z."""
+        return self.descent.compression_budget(state.dual)
+
+    def function(self, state: SpppotState) -> Mirrored:
+        """Return the current function f."""
+        return state.function
+
+    def function_from(self, arrays: Mapping[str, Array]) -> Mirrored:  # type: ignore[override]
+        """Rebuild a function from the saved arrays of its dual, for evaluation."""
+        return Mirrored(super().function_from({**arrays, "weights": arrays["duals"]}), self.mirror_map)
+
+    def snapshot(self, state: SpppotState) -> dict[str, Array]:
+        """Return all of the dual function's state; the grid does not change."""
+        return self.descent.snapshot(state.dual)
+
+    def restore(self, state: SpppotState, arrays: Mapping[str, Array]) -> None:
+        """Put the state where :meth:`snapshot` was taken."""
+        self.descent.restore(state.dual, arrays)
+
+
+def _settle(dual: Expansion, grid: Grid) -> Array:
+    """Put the grid points into the dictionary for good, with weight 0; return the integral's weights on them.
+
+    Points of a fine grid lie in the span of others to working precision: a maximal set that does not is kept, and the
+    integral ``h sum_j kappa(u_j, .)`` is projected on its span, (U, C) with the same column for every output.
+    """
+    kept = spanning(dual.kernel, grid.points, komp.SPAN_THRESHOLD)
+    dual.assign(grid.points[kept], np.zeros((len(kept), dual.outputs)))
+    dual.rebuild()
+    dual.fixed = len(kept)
+    factor = dual.factor
+    inner = dual.rows(grid.points).sum(axis=0)
+    return np.repeat((factor.T @ (factor @ inner))[:, np.newaxis] * grid.volume, dual.outputs, axis=1)

@@ -1,0 +1,1 @@
+"""Learners whose features follow the samples."""

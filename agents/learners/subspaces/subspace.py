@@ -1,0 +1,275 @@
+"""A subspace of a Hilbert space that follows a stream of samples: online kernel feature extraction, with or without a
+budget (OKFEB algorithms 2 to 5)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic import subspace_updates
+from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.agents.parts.subspace_rules import Censoring, Normalized, SubspaceStep, Threshold
+
+Array = npt.NDArray[np.float64]
+
+SMALLEST_CAPACITY = 32
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """How a subspace follows its samples.
+
+    Parameters
+    ----------
+    rank : int
+        r, its dimension, at least 1.
+    regularization : float
+        lambda of the features and of the subspace, positive.
+    step : SubspaceStep
+        mu.
+    censoring : Censoring
+        Which samples make no update.
+    update : str
+        "nonparametric" (OKFEB algorithm 3) or "parametric" (algorithm 2).
+    budget_size : int or None
+        B, the points stored at most, at least the rank; None for all.
+    recency : float
+        beta in (0, 1]: 1 drops the point with the least row of A, small ones the oldest point.
+    """
+
+    rank: int = 10
+    regularization: float = 1e-3
+    step: SubspaceStep = field(default=Normalized(), metadata={"part": "subspace_step"})
+    censoring: Censoring = field(default=Threshold(), metadata={"part": "censoring", "scalar": "threshold"})
+    update: Literal["nonparametric", "parametric"] = "nonparametric"
+    budget_size: int | None = None
+    recency: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.rank < 1:
+            raise ValueError(f"rank = {self.rank!r} must be at least 1: 5 to 50 are usual")
+        if not self.regularization > 0.0:
+            raise ValueError(f"regularization = {self.regularization!r} must be positive: 1e-3 is usual")
+        if self.budget_size is not None and self.budget_size < self.rank:
+            raise ValueError(
+                f"rank = {self.rank!r} must not be above budget_size = {self.budget_size!r}: budgets of 1.5 to 5 "
+                "times the rank are usual"
+            )
+        if not 0.0 < self.recency <= 1.0:
+            raise ValueError(
+                f"recency = {self.recency!r} must be in (0, 1]: 1 keeps what matters most, 0.9 favours new points"
+            )
+
+
+class Visit(NamedTuple):
+    """What a subspace did with a sample."""
+
+    fit: float  # ||phi(x) - L q||^2, before the update
+    stored: bool
+    cross: Array | None  # L_new' L_old, (r, r), of the update; None without one
+    weights: Array | None  # of the function on the new features, (r, C); None without an update
+    moved: float  # the Hilbert norm by which that function moved
+
+
+class Subspace:
+    """The span of ``L = Phi_S A``, with what its next update would otherwise compute again.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        kappa.
+    tracking : Tracking
+        How it follows its samples.
+    inputs : int
+        p, the dimension of a point.
+
+    Attributes
+    ----------
+    order : int
+        m, the number of stored points S.
+    samples : int
+        n, the samples visited.
+    inner : Array
+        ``M = A' K_SS A``, (r, r).
+    mixing : Array
+        ``G = inv(M + lambda I) C`` with ``C C' = M``, (r, r): the features of a point are ``G' A' k_S(x)``.
+    """
+
+    def __init__(self, kernel: Kernel, tracking: Tracking, inputs: int) -> None:
+        self.kernel = kernel
+        self.tracking = tracking
+        self.inputs = inputs
+        self.order = 0
+        self.samples = 0
+        self._allocate(SMALLEST_CAPACITY if tracking.budget_size is None else tracking.budget_size + 1)
+        self._fits: Array = np.zeros(tracking.censoring.window)
+        self._heard = 0
+        self._none: Array = np.zeros((tracking.rank, 0))
+        self.inner, self._triangle, self.mixing = self._prepared()
+
+    @property
+    def points(self) -> Array:
+        """The stored points S, (m, p), oldest first."""
+        return self._points[: self.order]
+
+    @property
+    def factor(self) -> Array:
+        """A, (m, r)."""
+        return self._factor[: self.order]
+
+    @property
+    def gram(self) -> Array:
+        """K_SS, (m, m)."""
+        return self._gram[: self.order, : self.order]
+
+    @property
+    def recency(self) -> Array:
+        """The recency factors eta_i of the stored points, (m,)."""
+        return self._recency[: self.order]
+
+    def products(self, points: Array) -> Array:
+        """Compute ``A' k_S`` at ``points`` (n, p), their inner products with the basis: (n, r)."""
+        found = np.empty((len(points), self.tracking.rank))
+        subspace_updates.coordinates(self.kernel.cross(points, self.points), self.factor, found)
+        return found
+
+    def projections(self, points: Array) -> Array:
+        """Compute ``q = inv(M + lambda I) A' k_S`` at ``points`` (n, p), the best coefficients of L: (n, r)."""
+        columns: Array = np.ascontiguousarray(self.products(points).T)
+        subspace_updates.solve(self._triangle, columns)
+        return np.ascontiguousarray(columns.T)
+
+    def features(self, points: Array) -> Array:
+        """Compute ``z`` at ``points`` (n, p), with ``z(x).z(y) = q(x)' M q(y)``: (n, r).
+
+        The published features are ``K_SS^(1/2) A q``, m numbers. Any z = R q with R'R = M has the same inner products,
+        and with a Cholesky factor of M it has r numbers.
+        """
+        features: Array = subspace_updates.mix(self.products(points), self.mixing)
+        return features
+
+    def fits(self, points: Array) -> Array:
+        """Compute ``||phi(x) - L q||^2`` at ``points`` (n, p), what the subspace leaves of them: (n,)."""
+        products, projections = self.products(points), self.projections(points)
+        lost = np.sum(products * projections, axis=1) + self.tracking.regularization * np.sum(projections**2, axis=1)
+        fits: Array = np.maximum(self.kernel.diagonal(points) - lost, 0.0)
+        return fits
+
+    def visit(self, point: Array, weights: Array | None = None, follow: bool = False) -> Visit:
+        """Follow one sample, (1, p), and carry the weights (r, C) of a function on the features along.
+
+        The first r distinct points are the first basis, A = I. The published start is one point and one row of A; as q
+        and all updates lie in the span of A's rows, only rounding errors, which grow, then lead to a rank above 1.
+
+        Where a point is dropped, it is the one with the least ``eta_i ||a_i||``, the oldest of equals.
+        """
+        tracking = self.tracking
+        self.samples += 1
+        row = self.kernel.cross(point, self.points)
+        diagonal = float(self.kernel.diagonal(point)[0])
+        product, projection, fit, length = subspace_updates.project(
+            row, self.factor, self._triangle, diagonal, tracking.regularization
+        )
+        filling = self.order < tracking.rank
+        if filling:
+            censored = bool(np.any(np.all(self.points == point, axis=1)))
+        else:
+            fits = self._fits if self._heard >= len(self._fits) else self._fits[: self._heard]
+            censored = fit < tracking.censoring.bound(fits)
+            self._hear(fit)
+        if censored:
+            return Visit(fit, False, None, None, 0.0)
+        self._reserve()
+        self.order, cross, self.inner, self._triangle, self.mixing, weights, moved = subspace_updates.advance(
+            self._points,
+            self._gram,
+            self._factor,
+            self._image,
+            self._recency,
+            self.order,
+            point,
+            row,
+            product,
+            diagonal,
+            projection,
+            tracking.step.at(self.samples, length),
+            tracking.regularization,
+            self.samples,
+            filling,
+            tracking.update == "parametric",
+            len(self._points) if tracking.budget_size is None else tracking.budget_size,
+            tracking.recency,
+            self.inner,
+            self.mixing,
+            self._none if weights is None else weights,
+            follow,
+        )
+        return Visit(fit, True, cross, weights, moved)
+
+    def arrays(self) -> dict[str, Array]:
+        """Return ``points`` (m, p), ``basis`` A (m, r) and ``mixing`` G (r, r), copied: what features are made of."""
+        return {"points": self.points.copy(), "basis": self.factor.copy(), "mixing": self.mixing.copy()}
+
+    def snapshot(self) -> dict[str, Array]:
+        """Return copies of all that visits change."""
+        return {
+            "points": self.points.copy(),
+            "basis": self.factor.copy(),
+            "gram": self.gram.copy(),
+            "image": self._image[: self.order].copy(),
+            "recency": self.recency.copy(),
+            "fits": self._fits.copy(),
+            "visits": np.array([self.samples, self._heard], dtype=np.float64),
+        }
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Become what :meth:`snapshot` was taken of; a subspace that has visited nothing yet."""
+        order = len(arrays["points"])
+        while len(self._points) < order:
+            self._allocate(_larger(len(self._points)))
+        self.order = order
+        self._points[:order] = arrays["points"]
+        self._factor[:order] = arrays["basis"]
+        self._gram[:order, :order] = arrays["gram"]
+        self._image[:order] = arrays["image"]
+        self._recency[:order] = arrays["recency"]
+        self._fits[:] = arrays["fits"]
+        self.samples, self._heard = (int(count) for count in arrays["visits"].tolist())
+        self.inner, self._triangle, self.mixing = self._prepared()
+
+    def _hear(self, fit: float) -> None:
+        window = len(self._fits)
+        if window:
+            self._fits[self._heard % window] = fit
+            self._heard += 1
+
+    def _prepared(self) -> tuple[Array, Array, Array]:
+        found: tuple[Array, Array, Array] = subspace_updates.prepare(
+            self._factor, self._image, self.tracking.regularization
+        )
+        return found
+
+    def _reserve(self) -> None:
+        """Make room for one more point."""
+        order = self.order
+        if order < len(self._points):
+            return
+        old = (self._points, self._factor, self._image, self._recency, self._gram)
+        self._allocate(_larger(order))
+        for buffer, values in zip((self._points, self._factor, self._image, self._recency), old[:4], strict=True):
+            buffer[:order] = values
+        self._gram[:order, :order] = old[4]
+
+    def _allocate(self, capacity: int) -> None:
+        self._points: Array = np.zeros((capacity, self.inputs))
+        self._factor: Array = np.zeros((capacity, self.tracking.rank))
+        self._image: Array = np.zeros((capacity, self.tracking.rank))
+        self._gram: Array = np.zeros((capacity, capacity))
+        self._recency: Array = np.zeros(capacity)
+
+
+def _larger(capacity: int) -> int:
+    """Return the next capacity: it depends on the number of points alone, as the bits of products with buffers may."""
+    return capacity + max(capacity // 8, 16)

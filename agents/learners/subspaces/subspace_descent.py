@@ -1,0 +1,128 @@
+"""Learners that are linear in the features of a subspace which follows the node's own samples."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.functions.subspace_function import SubspaceFunction
+from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.features.linear_in_features import LinearInFeatures
+from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel
+from kernelswarm.agents.parts.subspace_rules import Normalized, SubspaceStep
+
+Array = npt.NDArray[np.float64]
+
+
+class SubspaceState:
+    """Everything such a learner changes: the subspace, the function on it, and the number of steps taken."""
+
+    __slots__ = ("function", "steps", "subspace")
+
+    def __init__(self, subspace: Subspace, outputs: int) -> None:
+        self.subspace = subspace
+        self.steps = 0
+        weights = np.zeros((subspace.tracking.rank, outputs))
+        self.function = SubspaceFunction(subspace.kernel, subspace.points, subspace.factor, subspace.mixing, weights)
+
+    def refer(self, coefficients: Array) -> None:
+        """Let the function be that of the present subspace with weights (r, C)."""
+        subspace, function = self.subspace, self.function
+        function.points, function.basis, function.mixing = subspace.points, subspace.factor, subspace.mixing
+        function.coefficients = coefficients
+
+
+@dataclass(frozen=True)
+class SubspaceDescent(LinearInFeatures, ABC):
+    """Gradient descent on the weights w of the features z, after which the subspace follows the node's samples.
+
+        w <- (1 - eta lambda_w) w - sum_sets (eta / b) sum_k z(x_k) g_k'
+
+    with the features of the subspace before the step, then one visit of each of the node's own samples. As the features
+    change with the subspace, so would the function with its weights kept; with ``follow`` the weights become those of
+    the nearest function of the new features.
+    """
+
+    kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
+    rank: int = 10
+    subspace_regularization: float = 1e-3
+    subspace_step: SubspaceStep = field(default=Normalized(), metadata={"part": "subspace_step"})
+    subspace_update: Literal["nonparametric", "parametric"] = "nonparametric"
+    follow: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.subspace_regularization > 0.0:
+            raise ValueError(
+                f"subspace_regularization = {self.subspace_regularization!r} must be positive: 1e-3 is usual"
+            )
+        self.tracking()  # refuses what does not fit together
+
+    @abstractmethod
+    def tracking(self) -> Tracking:
+        """Return how the subspace follows its samples."""
+
+    @property
+    def gain(self) -> float | None:
+        """The supremum of kappa(x, x): ``||z(x)||`` is the norm of a projection, shrunk."""
+        return self.kernel.supremum
+
+    def init(self, inputs: int, outputs: int) -> SubspaceState:
+        """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
+        return SubspaceState(Subspace(self.kernel, self.tracking(), inputs), outputs)
+
+    def step(
+        self,
+        state: Any,
+        evaluations: Sequence[Evaluation],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None = None,
+    ) -> Info:
+        """Take one step on the weights with all points, then let the subspace follow the first set of them.
+
+        Parameters
+        ----------
+        state : SubspaceState
+            Advanced in place; the evaluations must be of its present function.
+        evaluations : sequence of Evaluation
+            The node's own samples and, in the symmetric form, each neighbour's. Where a node has none of its own this
+            round, the subspace follows the first neighbour's.
+        gradients : sequence of Array
+            The derivatives at the points of each evaluation, (n_k, C).
+        curvatures : sequence of float, optional
+            The second derivative of the terms at each evaluation's points; given, the step is implicit.
+
+        Returns
+        -------
+        Info
+            Its compression error is the Hilbert norm by which the function moved with the subspace.
+        """
+        info = super().step(state, evaluations, gradients, curvatures)
+        subspace, function = state.subspace, state.function
+        points = evaluations[0].points
+        moved = 0.0
+        for n in range(len(points)):
+            visit = subspace.visit(points[n : n + 1], function.coefficients, self.follow)
+            if visit.weights is not None:
+                moved += visit.moved
+                state.refer(visit.weights)
+        return Info(moved, info.step_size)
+
+    def function_from(self, arrays: Mapping[str, Array]) -> SubspaceFunction:
+        """Rebuild a function from its saved arrays."""
+        names = ("points", "basis", "mixing", "coefficients")
+        return SubspaceFunction(self.kernel, *(arrays[name] for name in names))
+
+    def snapshot(self, state: Any) -> dict[str, Array]:
+        """Return all that the subspace's visits change, the ``coefficients`` (r, C), and the number of ``steps``."""
+        return {**state.subspace.snapshot(), **super().snapshot(state)}
+
+    def restore(self, state: Any, arrays: Mapping[str, Array]) -> None:
+        """Put the state where :meth:`snapshot` was taken."""
+        super().restore(state, arrays)
+        state.subspace.restore(arrays)
+        state.refer(state.function.coefficients)

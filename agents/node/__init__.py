@@ -1,0 +1,1 @@
+"""One node of the network: its agent, what is kept of it, samples drawn ahead."""

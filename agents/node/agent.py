@@ -1,0 +1,307 @@
+"""One node of the network: the only mutable object, whatever machine it runs on."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.functions.contract import Function
+from kernelswarm.agents.learners.contract import Evaluation, Learner
+from kernelswarm.agents.learners.descent import share
+from kernelswarm.protocols.contract import Neighborhood, Rule
+from kernelswarm.protocols.coupling import mean_square_gaps, total
+
+Array = npt.NDArray[np.float64]
+
+DIVERGED = 1e8
+"""Values larger than this multiple of (1 + the largest target seen) are taken for divergence."""
+
+
+class DivergenceError(ArithmeticError):
+    """A learner's values or dual variables grow without bound; the message names the key to lower."""
+
+    def __init__(self, node: int, round: int, cause: str, remedy: str) -> None:
+        super().__init__(node, round, cause, remedy)
+        self.node = node
+        self.round = round
+        self.cause = cause
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"node {self.node} diverged in round {self.round}: {self.cause}: {self.remedy}"
+
+
+class Draws(Protocol):
+    """The samples of one node, in the order in which it learns from them."""
+
+    def draw(self, count: int) -> tuple[Array, Array]:
+        """Return the next points (b, p) with their targets (b, q); fewer, at last none, when the data is used up."""
+        ...
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """What a node sends in one round, its neighbours in sorted order.
+
+    Attributes
+    ----------
+    points : Array
+        The points of the node's next round, (b, p): neighbours evaluate their functions there.
+    own : Array or None
+        The node's values at the points it sent before, (b, C); symmetric form only.
+    answers : list of Array
+        The node's values at each neighbour's points, (b_j, C).
+    duals : Array or None
+        The dual variables of the node's edges, (deg,); symmetric proximity only.
+    """
+
+    points: Array
+    own: Array | None
+    answers: list[Array | None]
+    duals: Array | None
+
+
+@dataclass(slots=True)
+class Tally:
+    """Sums since the last report, and the running sums of the whole run."""
+
+    rounds: int = 0
+    samples: int = 0
+    loss: float = 0.0
+    compression_error: float = 0.0
+    gaps: Array = field(default_factory=lambda: np.zeros(0))
+    gap_rounds: int = 0
+    violation: Array = field(default_factory=lambda: np.zeros(0))
+    scalars_sent: int = 0
+
+
+class Agent:
+    """A node: its learner, its stream, its links, and the messages in flight.
+
+    A round is one call of :meth:`advance`: learn from the samples of the round with the neighbours' answers, then
+    answer the points that the neighbours sent, and send the points of the round to come. Points therefore travel one
+    round ahead of their answers. Two calls prime the network before the first update: the first only sends points,
+    the second only answers them.
+
+    Parameters
+    ----------
+    neighborhood : Neighborhood
+        The node's label, its neighbours and what is known of its links.
+    slots : sequence of int
+        The place of this node among each neighbour's own neighbours.
+    learner : Learner
+        The local learner.
+    rule : Rule
+        The protocol.
+    source : Draws
+        The node's samples.
+    inputs, outputs : int
+        p and C.
+    steps : int
+        How often it is taken through :meth:`advance` in a round of the network.
+    """
+
+    def __init__(
+        self,
+        neighborhood: Neighborhood,
+        slots: Sequence[int],
+        learner: Learner,
+        rule: Rule,
+        source: Draws,
+        inputs: int,
+        outputs: int,
+        steps: int = 1,
+    ) -> None:
+        self.node = neighborhood.node
+        self.neighbors = neighborhood.neighbors if rule.communicates else ()
+        self.slots = tuple(slots) if rule.communicates else ()
+        self.learner = learner
+        self.rule = rule
+        self.source = source
+        self.outputs = outputs
+        self._batch_sizes = neighborhood.batch_sizes
+        self._steps = steps
+        self.state = learner.init(inputs, outputs)
+        self.links: Any = rule.init(neighborhood)
+        self.round = 0
+        self.samples = 0
+        self.largest_target = 0.0
+        degree = len(self.neighbors)
+        self.tally = Tally(gaps=np.zeros(degree), violation=np.zeros(degree))
+        self._symmetric = rule.form == "symmetric"
+        self._implicit = rule.step == "implicit"
+        self._constrained = rule.duals(self.links) is not None
+        # Only these terms of the local loss are exact in an implicit step, and only these can make an explicit one
+        # unstable.
+        self._loss_curvature = learner.loss.curvature if learner.loss.quadratic else 0.0
+        self._bounded_curvature = learner.loss.curvature
+        self._gain = learner.gain
+        self.following: tuple[Array, Array] | None = None  # sent, not answered yet
+        self.targets: Array | None = None  # of the points that the neighbours are answering
+        self.own: Evaluation | None = None
+        self.theirs: list[Evaluation] = []
+
+    def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
+        """Live through one round with what the neighbours sent, in sorted order, and return what this node sends.
+
+        Raises
+        ------
+        DivergenceError
+            When the values, or the strength of the coupling, say that the iteration grows without bound.
+        """
+        if self.targets is not None:
+            self._update(incoming)
+        own: Array | None = None
+        answers: list[Array | None] = []
+        if self.following is not None:
+            points, self.targets = self.following
+            self.own = self.learner.evaluate(self.state, points)
+            self.theirs = [self.learner.evaluate(self.state, message.points) for message in incoming]
+            for evaluation in self.theirs:
+                evaluation.values.flags.writeable = False
+                answers.append(evaluation.values)
+            if self._symmetric:
+                own = self.own.values
+        points, targets = self.source.draw(self.learner.batch_size)
+        points.flags.writeable = False  # shared with every neighbour in this process
+        self.following = (points, targets)
+        duals = self.rule.duals(self.links) if self.rule.sends_duals else None
+        return Outgoing(points, own, answers, duals)
+
+    def _update(self, incoming: Sequence[Outgoing]) -> None:
+        own, targets = self.own, self.targets
+        assert own is not None and targets is not None
+        learner, rule, tally = self.learner, self.rule, self.tally
+        size = len(targets)
+        part = share(size, learner.batch_size)
+        eta = learner.eta(self.state)
+        evaluations: list[Evaluation] = []
+        gradients: list[Array] = []
+        curvatures: list[float] = []
+        gaps: Array | None = None
+        excess: Array | None = None
+        if size:
+            largest = _largest(targets)
+            if largest > self.largest_target:
+                self.largest_target = largest
+            self.check_values(own.values)
+            losses = learner.loss.values(own.values, targets)
+            loss = total(losses)
+            tally.loss += loss
+            tally.samples += size
+            self.samples += size
+            gradient = learner.gradient(self.state, own, targets)
+            curvature = self._bounded_curvature
+            if self.neighbors:
+                answers = np.empty((len(self.neighbors), size, self.outputs))
+                for j, (message, slot) in enumerate(zip(incoming, self.slots, strict=True)):
+                    answers[j] = message.answers[slot]
+                pull, stiffness = rule.couple(self.links, own.values, answers)
+                gradient = gradient + pull
+                curvature += stiffness
+                if not self._implicit:
+                    self.check_stability(eta / learner.batch_size, self._loss_curvature + stiffness)
+                gaps = mean_square_gaps(own.values, answers)
+                if rule.compares_losses:
+                    degree = len(self.neighbors)
+                    theirs = learner.loss.values(answers.reshape(-1, self.outputs), np.concatenate([targets] * degree))
+                    excess = np.array([(total(row) - loss) / size for row in theirs.reshape(degree, size)])
+            evaluations.append(own)
+            gradients.append(gradient if part == 1.0 else gradient * part)
+            curvatures.append(curvature if part == 1.0 else curvature * part)
+        for j, (message, slot, evaluation) in enumerate(zip(incoming, self.slots, self.theirs, strict=True)):
+            # What this round cost: its points to each neighbour and its answer to each; symmetric, its own values too.
+            tally.scalars_sent += own.points.size + evaluation.values.size
+            if self._symmetric:
+                tally.scalars_sent += own.values.size + (message.duals is not None)
+            if self._symmetric and len(evaluation.points):
+                assert message.own is not None
+                dual = 0.0 if message.duals is None else float(message.duals[slot])
+                gradient, stiffness = rule.couple_back(self.links, j, evaluation.values, message.own, dual)
+                if not self._implicit:
+                    self.check_stability(eta / self._batch_sizes[j], stiffness)
+                there = share(len(evaluation.points), self._batch_sizes[j])
+                evaluations.append(evaluation)
+                gradients.append(gradient if there == 1.0 else gradient * there)
+                curvatures.append(stiffness if there == 1.0 else stiffness * there)
+        if evaluations:
+            info = learner.step(self.state, evaluations, gradients, curvatures if self._implicit else None)
+            tally.compression_error += info.compression_error
+        tally.rounds += 1
+        self.round += 1
+        if gaps is not None:
+            self.links = rule.advance(self.links, gaps, excess, eta * part, self.round)
+            tally.gaps += gaps
+            tally.gap_rounds += 1
+            if self._constrained:
+                tally.violation += gaps - rule.record(self.links, len(gaps)).tolerances
+
+    def check_values(self, values: Array) -> None:
+        """Raise DivergenceError where the function's values are far beyond the targets."""
+        if not _largest(values) <= DIVERGED * (1.0 + self.largest_target):
+            raise DivergenceError(
+                self.node,
+                self.round // self._steps + 1,
+                f"its values reached {_largest(values):.3g} where targets reach {self.largest_target:.3g}",
+                self.remedy(),
+            )
+
+    def remedy(self) -> str:
+        """Name the keys to lower where the function grows without bound, with their values."""
+        lower = f"lower learner.step_size = {self.learner.eta(self.state):g}"
+        return lower + self._dispersion_remedy() + self._coupling_remedy()
+
+    def check_stability(self, rate: float, curvature: float) -> None:
+        """Raise DivergenceError where an explicit step of size ``eta / b = rate`` multiplies errors."""
+        # A quadratic term of curvature r at one point multiplies the error there by 1 - eta/b r kappa(x, x) a round.
+        if self._gain is not None and rate * self._gain * curvature >= 2.0:
+            raise DivergenceError(
+                self.node,
+                self.round // self._steps + 1,
+                f"the explicit step needs step_size / batch_size * curvature below 2, and it is "
+                f"{rate * self._gain * curvature:.3g} (curvature {curvature:.3g})",
+                'use protocol.step = "implicit", or lower learner.step_size' + self._coupling_remedy(),
+            )
+
+    def _dispersion_remedy(self) -> str:
+        weight = getattr(self.learner, "dispersion_weight", 0.0)
+        return f" or learner.dispersion_weight = {weight:g}" if weight else ""
+
+    def _coupling_remedy(self) -> str:
+        for key in ("penalty", "dual_max"):
+            value = getattr(self.rule, key, None)
+            if value is not None and self.neighbors:
+                return f" or protocol.{key} = {value:g}" if value < math.inf else f", or set protocol.{key}"
+        return ""
+
+    def restart_tally(self) -> Tally:
+        """Return the sums since the last call and start new ones; the violation and the scalars keep running."""
+        tally = self.tally
+        self.tally = Tally(
+            gaps=np.zeros(len(self.neighbors)),
+            violation=tally.violation.copy(),
+            scalars_sent=tally.scalars_sent,
+        )
+        return tally
+
+    @property
+    def function(self) -> Function:
+        """The node's current function."""
+        return self.learner.function(self.state)
+
+
+@numba.njit(cache=True)
+def _largest(values: Array) -> float:
+    """Compute ``max |values|``; NaN if any value is."""
+    largest = 0.0
+    for value in values.flat:
+        magnitude = abs(value)
+        if not magnitude <= largest:
+            if math.isnan(magnitude):
+                return magnitude
+            largest = magnitude
+    return largest

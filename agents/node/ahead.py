@@ -1,0 +1,28 @@
+"""Samples that a node has drawn before it learns from them."""
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.node.agent import Draws
+
+Array = npt.NDArray[np.float64]
+
+
+class Ahead:
+    """Samples that were drawn too early, followed by those of the source that they came from."""
+
+    def __init__(self, points: Array, targets: Array, source: Draws) -> None:
+        self.source = source
+        self._points, self._targets = points, targets
+
+    @property
+    def left(self) -> tuple[Array, Array]:
+        """What is left of the early samples: points (n, p) and targets (n, q)."""
+        return self._points, self._targets
+
+    def draw(self, count: int) -> tuple[Array, Array]:
+        """Return the next points (b, p) with their targets (b, q); fewer when the data is used up."""
+        points, targets = self._points[:count], self._targets[:count]
+        self._points, self._targets = self._points[count:], self._targets[count:]
+        more = self.source.draw(count - len(points))
+        return np.concatenate([points, more[0]]), np.concatenate([targets, more[1]])

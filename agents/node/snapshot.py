@@ -1,0 +1,177 @@
+"""Everything about an agent that its rounds change, as plain arrays and numbers: the same rounds follow from it.
+
+What an agent sent last, and what it has evaluated for the round to come, are computed again from the points: the same
+functions have the same values there.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.learners.contract import Evaluation
+from kernelswarm.agents.node.agent import Agent, Draws, Outgoing, Tally
+from kernelswarm.agents.node.ahead import Ahead
+
+Array = npt.NDArray[np.float64]
+Arrays = dict[str, npt.NDArray[Any]]
+
+NO_SAMPLES = np.zeros((0, 0)), np.zeros((0, 0))
+
+
+class Snapshot(NamedTuple):
+    """An agent between two rounds.
+
+    Attributes
+    ----------
+    arrays : dict of str to array
+        The learner's own arrays as ``learner.<name>``, the links' as ``links.<number>``, and what the agent knows.
+    source : dict
+        The state of the agent's source, plain numbers.
+    """
+
+    arrays: Arrays
+    source: dict[str, Any]
+
+
+class Continued(Draws, Protocol):
+    """Samples that can be continued later from where they are now."""
+
+    def state(self) -> dict[str, Any]:
+        """Return plain numbers."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue where the state was taken."""
+        ...
+
+
+def take(agent: Agent, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
+    """Copy what an agent is, between two rounds after those that prime the network.
+
+    Parameters
+    ----------
+    agent : Agent
+        The agent, not changed.
+    ahead : tuple of Array
+        Samples that have been drawn from its source for rounds to come: points (n, p) and targets (n, q).
+    """
+    assert agent.own is not None and agent.targets is not None and agent.following is not None
+    points, targets = agent.following
+    tally = agent.tally
+    arrays: Arrays = {
+        "counts": np.array(
+            [agent.round, agent.samples, tally.rounds, tally.samples, tally.gap_rounds, tally.scalars_sent]
+        ),
+        "sums": np.array([agent.largest_target, tally.loss, tally.compression_error]),
+        "gaps": tally.gaps.copy(),
+        "violation": tally.violation.copy(),
+        "points": agent.own.points.copy(),
+        "targets": agent.targets.copy(),
+        "following_points": points.copy(),
+        "following_targets": targets.copy(),
+    }
+    heard = [evaluation.points for evaluation in agent.theirs]
+    if heard:
+        arrays["heard_points"] = np.concatenate(heard)
+        arrays["heard_sizes"] = np.array([len(points) for points in heard])
+    pieces = [ahead] if len(ahead[0]) else []
+    source: Any = agent.source
+    while isinstance(source, Ahead):
+        pieces.append(source.left)
+        source = source.source
+    pieces = [piece for piece in pieces if len(piece[0])]
+    if pieces:
+        arrays["ahead_points"], arrays["ahead_targets"] = map(np.concatenate, zip(*pieces, strict=True))
+    arrays |= {f"learner.{name}": array for name, array in agent.learner.snapshot(agent.state).items()}
+    arrays |= {f"links.{place}": np.array(leaf) for place, leaf in enumerate(leaves(agent.links))}
+    return Snapshot(arrays, cast(Continued, source).state())
+
+
+def restore(agent: Agent, snapshot: Snapshot) -> None:
+    """Make an agent that has not learned yet what the one was that the snapshot was taken of; their parts are equal."""
+    arrays = snapshot.arrays
+    own = {name.removeprefix("learner."): array for name, array in arrays.items() if name.startswith("learner.")}
+    agent.learner.restore(agent.state, own)
+    found = (arrays[f"links.{place}"] for place in range(len(list(leaves(agent.links)))))
+    agent.links = _refilled(agent.links, found)
+    counts, sums = arrays["counts"].tolist(), arrays["sums"].tolist()
+    agent.round, agent.samples = counts[:2]
+    agent.largest_target = sums[0]
+    agent.tally = Tally(
+        rounds=counts[2],
+        samples=counts[3],
+        loss=sums[1],
+        compression_error=sums[2],
+        gaps=arrays["gaps"].copy(),
+        gap_rounds=counts[4],
+        violation=arrays["violation"].copy(),
+        scalars_sent=counts[5],
+    )
+    agent.own = _evaluated(agent, arrays["points"])
+    agent.targets = _sealed(arrays["targets"])
+    agent.following = _sealed(arrays["following_points"]), _sealed(arrays["following_targets"])
+    agent.theirs = []
+    if "heard_sizes" in arrays:
+        cuts = np.cumsum(arrays["heard_sizes"])[:-1]
+        agent.theirs = [_evaluated(agent, points) for points in np.split(arrays["heard_points"], cuts)]
+    source: Any = agent.source
+    while isinstance(source, Ahead):
+        source = source.source
+    cast(Continued, source).restore(snapshot.source)
+    agent.source = source
+    if "ahead_points" in arrays:
+        agent.source = Ahead(_sealed(arrays["ahead_points"]), _sealed(arrays["ahead_targets"]), source)
+
+
+def outgoing(agent: Agent) -> Outgoing:
+    """Return what a restored agent sent last."""
+    assert agent.own is not None and agent.following is not None
+    return Outgoing(
+        agent.following[0],
+        agent.own.values if agent.rule.form == "symmetric" else None,
+        [evaluation.values for evaluation in agent.theirs],
+        agent.rule.duals(agent.links) if agent.rule.sends_duals else None,
+    )
+
+
+def leaves(links: Any) -> Iterator[Any]:
+    """Yield the arrays and numbers of a link state in their order: it may be one, None, or a tuple of such.
+
+    Raises
+    ------
+    TypeError
+        There is something else in it.
+    """
+    if isinstance(links, tuple):
+        for entry in links:
+            yield from leaves(entry)
+    elif isinstance(links, np.ndarray | bool | int | float | np.number):
+        yield links
+    elif links is not None:
+        raise TypeError(f"a link state holds {type(links).__name__}, which is neither array nor number nor tuple")
+
+
+def _refilled(links: Any, found: Iterator[npt.NDArray[Any]]) -> Any:
+    """Return links of the same make with other arrays and numbers in them."""
+    if isinstance(links, tuple):
+        entries = [_refilled(entry, found) for entry in links]
+        return type(links)(*entries) if hasattr(links, "_fields") else tuple(entries)
+    if links is None:
+        return None
+    array = next(found)
+    return array.copy() if isinstance(links, np.ndarray) else type(links)(array)
+
+
+def _evaluated(agent: Agent, points: Array) -> Evaluation:
+    evaluation = agent.learner.evaluate(agent.state, _sealed(points))
+    evaluation.values.flags.writeable = False
+    return evaluation
+
+
+def _sealed(array: Array) -> Array:
+    """Copy an array for good, as sources hand them out."""
+    copy = np.ascontiguousarray(array).copy()
+    copy.flags.writeable = False
+    return copy

@@ -1,0 +1,1 @@
+"""What a learner is configured with: kernels, losses, schedules, budgets, dispersions, mirror maps."""

@@ -1,0 +1,155 @@
+"""Length scales of a kernel: numbers, or words that a sample of the data turns into numbers."""
+
+from numbers import Real
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.parts.sample import RIDGE, Sample, spaced
+
+Array = npt.NDArray[np.float64]
+
+Bandwidth = float | tuple[float, ...] | Literal["median", "relevance"]
+"""One length for all inputs, one for each, or a word."""
+
+WORDS = ("median", "relevance")
+
+SHARE = 0.4
+"""Of the median distance. Learners by gradient descent want narrower kernels than those that are fitted to the end: of
+0.3 to 1, 0.4 served best on seven public data sets (docs/estimators.md)."""
+
+MOST = 1000
+"""Points whose distances are looked at."""
+
+ROUNDS = 6
+"""Pilot fits of the relevance, each with the factors that the one before has found."""
+
+FAINTEST = 0.02
+"""The least relevance, of the greatest: an input without any would have an infinite length."""
+
+
+def checked(value: object) -> Bandwidth:
+    """Return a bandwidth as plain floats; ValueError where it is neither positive lengths nor a word."""
+    if isinstance(value, str) and value in WORDS:
+        return "median" if value == "median" else "relevance"
+    if isinstance(value, list | tuple | np.ndarray) and len(value):
+        return tuple(_length(entry, f"[{place}]") for place, entry in enumerate(value))
+    return _length(value, "")
+
+
+def numbers(bandwidth: Bandwidth, *own: float) -> Array:
+    """Return a kernel's numbers as `kernel_formulas` reads them: bandwidth, ``own``, then the inputs' factors 1 / b.
+
+    Raises
+    ------
+    ValueError
+        When the bandwidth is a word.
+    """
+    if isinstance(bandwidth, str):
+        raise ValueError(
+            f'bandwidth = "{bandwidth}" is a word that training data turn into a number before learning starts: take '
+            "kernel.fitted(sample), or give a number"
+        )
+    if isinstance(bandwidth, tuple):
+        return np.array([1.0, *own, *(1.0 / length for length in bandwidth)])
+    return np.array([bandwidth, *own])
+
+
+def fitted(bandwidth: Bandwidth, sample: Sample, absolute: bool) -> Bandwidth:
+    """Return the numbers that a word stands for: SHARE of the median distance, of inputs times their relevance or not.
+
+    Parameters
+    ----------
+    bandwidth : number, tuple of numbers or word
+        Numbers are returned as they are.
+    sample : Sample
+        Points of the training data.
+    absolute : bool
+        Whether distances are sums of absolute differences, as the laplacian kernel's are, and not Euclidean.
+    """
+    if bandwidth == "median":
+        return SHARE * median_distance(sample.points, absolute)
+    if bandwidth == "relevance":
+        factors = relevance(sample)
+        return tuple((SHARE * median_distance(sample.points * factors, absolute) / factors).tolist())
+    return bandwidth
+
+
+def median_distance(points: Array, absolute: bool = False) -> float:
+    """Compute the median of the distances of all pairs of distinct points; 1 where there is no such pair.
+
+    Parameters
+    ----------
+    points : Array
+        (n, p); of more than a thousand, as many evenly spaced ones.
+    absolute : bool
+        Whether to sum absolute differences instead of taking the Euclidean distance.
+    """
+    from scipy.spatial.distance import pdist
+
+    distances = pdist(points[spaced(len(points), MOST)], "cityblock" if absolute else "euclidean")
+    distances = distances[(distances > 1e-100) & (distances < 1e100)]
+    return float(np.median(distances)) if len(distances) else 1.0
+
+
+def relevance(sample: Sample) -> Array:
+    """Compute a factor for each input that says how strongly the targets depend on it, (p,).
+
+    The factor is the root of the mean squared partial derivative, ``sqrt(mean_n sum_c (df_c / dx_k (x_n))^2)``, of a
+    Gaussian kernel ridge regression f on part of the sample. The first fit takes 1 / standard deviation for it, each
+    further one what the fit before gave: the diagonal form of recursive feature machines (Radhakrishnan, Beaglehole,
+    Pandit and Belkin, Science 2024). Of all fits the one counts whose leave-one-out error is least.
+    """
+    chosen = spaced(len(sample.points), MOST)
+    points, values = sample.points[chosen], sample.values[chosen]
+    deviation = points.std(axis=0)
+    unit = 1.0 / np.where(deviation > 0.0, deviation, 1.0)
+    factors = best = unit
+    least = np.inf
+    for _ in range(ROUNDS):
+        strength, error = _derivatives(points * factors, values)
+        if error < least:
+            best, least = factors, error
+        strength *= factors / unit
+        if not strength.max() > 0.0:
+            break  # the targets are all equal
+        factors = unit * np.maximum(strength / strength.max(), FAINTEST)
+    return best
+
+
+def _derivatives(points: Array, values: Array) -> tuple[Array, float]:
+    """Fit ``values`` (n, C) at ``points`` (n, p).
+
+    Returns
+    -------
+    Array
+        The fit's root mean squared partial derivatives, (p,).
+    float
+        Its mean squared leave-one-out error.
+    """
+    bandwidth = SHARE * median_distance(points)
+    norms = np.sum(points**2, axis=1)
+    squares = np.maximum(norms[:, None] + norms[None, :] - 2.0 * points @ points.T, 0.0)
+    gram = np.exp(-0.5 * squares / bandwidth**2)
+    inverse = np.linalg.inv(gram + RIDGE * np.eye(len(gram)))
+    weights = inverse @ values
+    total = np.zeros(points.shape[1])
+    for c in range(values.shape[1]):
+        # df/dx_k (x_n) = sum_m w_m kappa(x_n, x_m) (x_mk - x_nk) / s^2
+        weighted = gram * weights[:, c]
+        slopes = (weighted @ points - weighted.sum(axis=1)[:, None] * points) / bandwidth**2
+        total += np.mean(slopes**2, axis=0)
+    left_out = weights / np.diag(inverse)[:, None]
+    return np.sqrt(total), float(np.mean(left_out**2))
+
+
+def _length(value: object, place: str) -> float:
+    # Beyond 1e+-100 the square over- or underflows, and 0 * inf would put a NaN on the diagonal.
+    if isinstance(value, bool) or not isinstance(value, Real) or not 1e-100 <= float(value) <= 1e100:
+        words = "" if place else ', or "median" or "relevance"'
+        raise ValueError(
+            f"bandwidth{place} = {value!r} must be positive, within 1e-100 to 1e100: use the length scale of the "
+            f"inputs{words}"
+        )
+    return float(value)  # an int or a numpy scalar would make numba compile a second version

@@ -1,0 +1,344 @@
+"""Compression budgets eps_t: how large an error, a Hilbert norm, each compression may make.
+
+A budget is ``start() -> state``, ``bound(step_size, state, batch_size) -> eps`` and ``next(state, order) -> state``;
+only the adaptive one has a state that changes. One that has ``compiled -> CompiledBudget`` besides takes part in
+compiled steps.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, Self
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.signatures import CompiledBudget
+from kernelswarm.agents.parts.sample import Sample
+
+Array = npt.NDArray[np.float64]
+
+
+class Budget(Protocol):
+    """A compression budget for every step."""
+
+    def start(self) -> float:
+        """Return the state before the first step."""
+        ...
+
+    def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
+        """Return eps_t for a step of size eta_t on a batch of b samples."""
+        ...
+
+    def next(self, state: float, order: int) -> float:
+        """Return the state after a step that left ``order`` dictionary points."""
+        ...
+
+
+@dataclass(frozen=True)
+class Epsilon:
+    """A constant budget ``eps``.
+
+    Parameters
+    ----------
+    epsilon : float
+        eps, not negative; 0 removes nothing but exact duplicates.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        _refuse_negative("epsilon", self.epsilon)
+
+    def start(self) -> float:
+        """Return 0; this budget has no state."""
+        return 0.0
+
+    def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
+        """Return eps."""
+        return self.epsilon
+
+    def next(self, state: float, order: int) -> float:
+        """Return the state unchanged."""
+        return state
+
+    @property
+    def compiled(self) -> CompiledBudget:
+        """What the budget hands over to compiled steps."""
+        return CompiledBudget(_constant, _unchanged, np.array([self.epsilon]))
+
+
+@dataclass(frozen=True)
+class Parsimony:
+    """A budget tied to the step size by the parsimony constant K: ``eps = K eta^(3/2)`` (POLK theorem 2).
+
+    Parameters
+    ----------
+    parsimony : float
+        K, not negative.
+    """
+
+    parsimony: float
+
+    def __post_init__(self) -> None:
+        _refuse_negative("parsimony", self.parsimony)
+
+    def start(self) -> float:
+        """Return 0; this budget has no state."""
+        return 0.0
+
+    def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
+        """Return ``K eta^(3/2)``."""
+        return self.parsimony * step_size * math.sqrt(step_size)
+
+    def next(self, state: float, order: int) -> float:
+        """Return the state unchanged."""
+        return state
+
+    @property
+    def compiled(self) -> CompiledBudget:
+        """What the budget hands over to compiled steps."""
+        return CompiledBudget(_parsimony, _unchanged, np.array([self.parsimony]))
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """A budget that falls as the square of the step size: ``eps = K eta^2`` (COLK; POLK theorem 1 with K = 1).
+
+    With ``eta = O(1/sqrt(T))`` it is the horizon-tuned ``eps = O(1/T)`` of SURVEY eq. 21.
+
+    Parameters
+    ----------
+    quadratic : float
+        K, not negative.
+    """
+
+    quadratic: float
+
+    def __post_init__(self) -> None:
+        _refuse_negative("quadratic", self.quadratic)
+
+    def start(self) -> float:
+        """Return 0; this budget has no state."""
+        return 0.0
+
+    def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
+        """Return ``K eta^2``."""
+        return self.quadratic * step_size * step_size
+
+    def next(self, state: float, order: int) -> float:
+        """Return the state unchanged."""
+        return state
+
+    @property
+    def compiled(self) -> CompiledBudget:
+        """What the budget hands over to compiled steps."""
+        return CompiledBudget(_quadratic, _unchanged, np.array([self.quadratic]))
+
+
+@dataclass(frozen=True)
+class Proportional:
+    """A budget proportional to the step size: ``eps = alpha eta`` (SPPPOT theorem 1).
+
+    Parameters
+    ----------
+    proportional : float
+        alpha, not negative.
+    """
+
+    proportional: float
+
+    def __post_init__(self) -> None:
+        _refuse_negative("proportional", self.proportional)
+
+    def start(self) -> float:
+        """Return 0; this budget has no state."""
+        return 0.0
+
+    def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
+        """Return ``alpha eta``."""
+        return self.proportional * step_size
+
+    def next(self, state: float, order: int) -> float:
+        """Return the state unchanged."""
+        return state
+
+    @property
+    def compiled(self) -> CompiledBudget:
+        """What the budget hands over to compiled steps."""
+        return CompiledBudget(_proportional, _unchanged, np.array([self.proportional]))
+
+
+@dataclass(frozen=True)
+class PerSample:
+    """A budget in units of what one sample changes: ``eps = a slope eta / b``.
+
+    One sample of a batch moves f by ``eta / b |l'| sqrt(kappa(x, x))``, and early on |l'| is about ``slope``. So ``a``
+    is the share of a sample's first effect that a step may forget: a lone sample stays where ``|l'| delta > a slope``,
+    with delta its distance from the span of the dictionary. Whatever the batch size, about as many points are kept.
+
+    Parameters
+    ----------
+    per_sample : float
+        a, not negative; from 1 on nothing is learned.
+    slope : float or "auto"
+        The size of the loss's derivative before anything is learned, positive: "auto" measures it on training data
+        (squared loss: twice the targets' standard deviation; logistic loss: 0.5).
+    """
+
+    per_sample: float = 0.2
+    slope: float | Literal["auto"] = "auto"
+
+    def __post_init__(self) -> None:
+        _refuse_negative("per_sample", self.per_sample)
+        if self.slope != "auto" and not 0.0 < self.slope < math.inf:
+            raise ValueError(f'slope = {self.slope!r} must be positive, or "auto" to have it measured')
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into a number."""
+        return ("slope",) if self.slope == "auto" else ()
+
+    @property
+    def _slope(self) -> float:
+        if self.slope == "auto":
+            raise ValueError(
+                'slope = "auto" of the budget per_sample is a word that training data turn into a number before '
+                "learning starts: take budget.fitted(sample), or give a number"
+            )
+        return self.slope
+
+    def fitted(self, sample: Sample) -> Self:
+        """Return the budget with the slope of the loss on a sample of the data."""
+        return replace(self, slope=sample.slope) if self.slope == "auto" else self
+
+    def start(self) -> float:
+        """Return 0; this budget has no state."""
+        return 0.0
+
+    def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
+        """Return ``a slope eta / b``."""
+        return self.per_sample * self._slope * step_size / batch_size
+
+    def next(self, state: float, order: int) -> float:
+        """Return the state unchanged."""
+        return state
+
+    @property
+    def compiled(self) -> CompiledBudget:
+        """What the budget hands over to compiled steps; raises ValueError before data gave the slope a number."""
+        return CompiledBudget(_per_sample, _unchanged, np.array([self.per_sample, self._slope]))
+
+
+@dataclass(frozen=True)
+class TargetOrder:
+    """A budget that steers the model order to a wanted value d: ``eps_t = alpha_t eta_t`` with (SPPPOT section V)
+    ``alpha_{t+1} = alpha_t (1 + max(min(gain (M_t - d), 0.1), -0.1))``.
+
+    The published gain counts points, whatever d: one point too few changes alpha by 0.1% a step, which takes hundreds
+    of steps to show where d is small. A gain of about ``0.3 / d`` moves alpha alike for every d. M stops below a d that
+    is too large: where new points lie in the span of the dictionary to working precision, alpha falls to ``smallest``.
+
+    Parameters
+    ----------
+    target_order : int
+        d, at least 1.
+    alpha : float
+        alpha_0, positive.
+    gain : float
+        Relative change of alpha in a step for each point too many, positive; 0.001 as published.
+    smallest, largest : float
+        The interval to which alpha is clipped, away from 0. While the dictionary fills, alpha falls by up to 10% a
+        step; ``smallest = alpha`` prevents that, and with it most of the overshoot of M that follows.
+    """
+
+    target_order: int
+    alpha: float = 1e-3
+    gain: float = 0.001
+    smallest: float = 1e-12
+    largest: float = 1e6
+
+    def __post_init__(self) -> None:
+        if self.target_order < 1:
+            raise ValueError(f"target_order = {self.target_order!r} must be at least 1")
+        if not 0.0 < self.smallest <= self.alpha <= self.largest:
+            raise ValueError(
+                f"alpha = {self.alpha!r} must lie between smallest = {self.smallest!r} and largest = {self.largest!r}, "
+                "all positive"
+            )
+        if not self.gain > 0.0:
+            raise ValueError(f"gain = {self.gain!r} must be positive: more points than wanted must enlarge the budget")
+
+    def start(self) -> float:
+        """Return alpha_0."""
+        return self.alpha
+
+    def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
+        """Return ``alpha_t eta_t``."""
+        return state * step_size
+
+    def next(self, state: float, order: int) -> float:
+        """Return alpha_{t+1}."""
+        return float(adapted(state, float(order), float(self.target_order), self.gain, self.smallest, self.largest))
+
+    @property
+    def compiled(self) -> CompiledBudget:
+        """What the budget hands over to compiled steps."""
+        numbers = [float(self.target_order), self.gain, self.smallest, self.largest]
+        return CompiledBudget(_follow, _adapted, np.array(numbers))
+
+
+# What a budget computes, once more with the signatures of compiled steps: a call of a compiled function from Python
+# costs more than the formula.
+
+
+@numba.njit(cache=True)
+def _constant(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+    return float(numbers[0])
+
+
+@numba.njit(cache=True)
+def _parsimony(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+    return float(numbers[0] * step_size * math.sqrt(step_size))
+
+
+@numba.njit(cache=True)
+def _quadratic(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+    return float(numbers[0] * step_size * step_size)
+
+
+@numba.njit(cache=True)
+def _proportional(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+    return float(numbers[0] * step_size)
+
+
+@numba.njit(cache=True)
+def _per_sample(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+    return float(numbers[0] * numbers[1] * step_size / batch_size)
+
+
+@numba.njit(cache=True)
+def _follow(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+    return state * step_size
+
+
+@numba.njit(cache=True)
+def _unchanged(numbers: Array, state: float, order: int) -> float:
+    return state
+
+
+@numba.njit(cache=True)
+def _adapted(numbers: Array, state: float, order: int) -> float:
+    return float(adapted(state, float(order), numbers[0], numbers[1], numbers[2], numbers[3]))
+
+
+@numba.njit(cache=True)
+def adapted(alpha: float, order: float, target_order: float, gain: float, smallest: float, largest: float) -> float:
+    """Compute alpha_{t+1} of :class:`TargetOrder`."""
+    change = max(min(gain * (order - target_order), 0.1), -0.1)
+    return min(max(alpha * (1.0 + change), smallest), largest)
+
+
+def _refuse_negative(name: str, value: float) -> None:
+    if not value >= 0.0:
+        raise ValueError(f"{name} = {value!r} must not be negative: 0 keeps every point, more removes more")

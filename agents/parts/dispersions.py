@@ -1,0 +1,210 @@
+"""Measures of the dispersion of the loss u = l(f(x), y), which risk-aware learners add to its mean.
+
+A dispersion is a mean over samples, ``D = E[d(u, g)]``, where the center g is one number for all samples: the mean
+loss, which has to be tracked since it is an expectation inside another one (COLK example 1), or a threshold that is
+learned along with the function.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.parts.schedules import Constant, Schedule
+from kernelswarm.protocols.coupling import total
+
+Array = npt.NDArray[np.float64]
+
+
+class Dispersion(Protocol):
+    """A dispersion ``E[d(u, g)]`` of the loss u about a center g."""
+
+    @property
+    def centered(self) -> bool:
+        """Whether g is the mean loss E[u] and d a function of u - g; otherwise g is a threshold of the dispersion's."""
+        ...
+
+    def values(self, losses: Array, center: float) -> Array:
+        """Evaluate d at losses u, (n,): (n,)."""
+        ...
+
+    def slopes(self, losses: Array, center: float) -> Array:
+        """Differentiate d with respect to the loss u, (n,): (n,). Where ``centered``, minus that is dd/dg."""
+        ...
+
+    def descend(self, losses: Array, center: float, step: int) -> float:
+        """Return the threshold after step number ``step`` down its own gradient; where ``centered``, g as it is."""
+        ...
+
+
+class _Centered:
+    """What dispersions about the mean loss share."""
+
+    centered: ClassVar[bool] = True
+
+    def descend(self, losses: Array, center: float, step: int) -> float:
+        """Return the center: the mean is tracked, not descended."""
+        return center
+
+
+@dataclass(frozen=True)
+class Variance(_Centered):
+    """The variance of the loss, E[(u - E u)^2] (COLK eq. 9)."""
+
+    def values(self, losses: Array, center: float) -> Array:
+        """Evaluate (u - g)^2: (n,)."""
+        return (losses - center) ** 2
+
+    def slopes(self, losses: Array, center: float) -> Array:
+        """Evaluate 2 (u - g): (n,)."""
+        slopes: Array = 2.0 * (losses - center)
+        return slopes
+
+
+@dataclass(frozen=True)
+class CentralMoments(_Centered):
+    """The sum of central moments of the loss, sum_q E[(u - E u)^q] (COLK eq. 46; SURVEY eq. 14).
+
+    The third moment makes it non-convex and unbounded from below, and the fourth makes gradients of large losses grow
+    as the seventh power of the residual under the squared loss.
+
+    Parameters
+    ----------
+    orders : tuple of int
+        The orders q, each from 2 to 4.
+    """
+
+    orders: tuple[int, ...] = (2, 3, 4)
+
+    def __post_init__(self) -> None:
+        if not self.orders or len(set(self.orders)) < len(self.orders) or not set(self.orders) <= {2, 3, 4}:
+            raise ValueError(f"orders = {list(self.orders)!r} must be different numbers from 2 to 4, at least one")
+
+    @property
+    def _shares(self) -> tuple[float, float, float]:
+        second, third, fourth = (float(order in self.orders) for order in (2, 3, 4))
+        return second, third, fourth
+
+    def values(self, losses: Array, center: float) -> Array:
+        """Evaluate sum_q (u - g)^q: (n,)."""
+        values: Array = _moments(losses, center, *self._shares)
+        return values
+
+    def slopes(self, losses: Array, center: float) -> Array:
+        """Evaluate sum_q q (u - g)^(q - 1): (n,)."""
+        slopes: Array = _moment_slopes(losses, center, *self._shares)
+        return slopes
+
+
+@dataclass(frozen=True)
+class Semivariance(_Centered):
+    """The semivariance of the loss, E[(u - E u)_+^2]: only losses above the mean count (COLK eq. 8; SURVEY II-B).
+
+    The positive part (d)_+ is smoothed to the softplus s log(1 + exp(d / s)), which is s log 2 at d = 0.
+
+    Parameters
+    ----------
+    smoothing : float
+        s, positive, in the unit of the loss; the positive part itself as s tends to 0.
+    """
+
+    smoothing: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not self.smoothing > 0.0:
+            raise ValueError(f"smoothing = {self.smoothing!r} must be positive: use a tenth of an ordinary loss")
+
+    def values(self, losses: Array, center: float) -> Array:
+        """Evaluate (s log(1 + exp((u - g) / s)))^2: (n,)."""
+        values: Array = _softplus_squares(losses, center, self.smoothing)
+        return values
+
+    def slopes(self, losses: Array, center: float) -> Array:
+        """Evaluate twice the softplus times its derivative 1 / (1 + exp(-(u - g) / s)): (n,)."""
+        slopes: Array = _softplus_slopes(losses, center, self.smoothing)
+        return slopes
+
+
+@dataclass(frozen=True)
+class ConditionalValueAtRisk:
+    """The conditional value at risk, the mean of the loss where it is above its quantile at ``level``.
+
+    By Rockafellar and Uryasev (J. Risk 2, 2000) it is ``min_g g + E[(u - g)_+] / (1 - level)``, and the best threshold
+    g is the quantile. It is learned along by stochastic subgradient descent,
+    ``g <- g - s (1 - share above g / (1 - level))``.
+
+    Parameters
+    ----------
+    level : float
+        Between 0 and 1: 0.9 is the mean of the largest tenth of the losses.
+    threshold_step : Schedule
+        s, positive, in the unit of the loss; a number or a schedule. Where it is constant the threshold goes on
+        wandering about the quantile by about as much.
+    """
+
+    level: float = 0.9
+    threshold_step: Schedule = field(default=Constant(0.01), metadata={"part": "schedule", "scalar": "constant"})
+    centered: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.level < 1.0:
+            raise ValueError(
+                f"level = {self.level!r} must be between 0 and 1: 0.9 averages the largest tenth of losses"
+            )
+
+    def values(self, losses: Array, center: float) -> Array:
+        """Evaluate g + (u - g)_+ / (1 - level): (n,)."""
+        return center + np.maximum(losses - center, 0.0) / (1.0 - self.level)
+
+    def slopes(self, losses: Array, center: float) -> Array:
+        """Evaluate 1 / (1 - level) where u > g, else 0: (n,)."""
+        return np.where(losses > center, 1.0 / (1.0 - self.level), 0.0)
+
+    def descend(self, losses: Array, center: float, step: int) -> float:
+        """Return the threshold after one step on these losses."""
+        share = total((losses > center).astype(np.float64)) / len(losses)
+        return center - self.threshold_step.at(step) * (1.0 - share / (1.0 - self.level))
+
+
+@njit(cache=True)
+def _moments(losses: Array, center: float, second: float, third: float, fourth: float) -> Array:
+    values = np.empty(len(losses))
+    for n in range(len(losses)):
+        d = losses[n] - center
+        values[n] = d * d * (second + d * (third + d * fourth))
+    return values
+
+
+@njit(cache=True)
+def _moment_slopes(losses: Array, center: float, second: float, third: float, fourth: float) -> Array:
+    slopes = np.empty(len(losses))
+    for n in range(len(losses)):
+        d = losses[n] - center
+        slopes[n] = d * (2.0 * second + d * (3.0 * third + d * 4.0 * fourth))
+    return slopes
+
+
+@njit(cache=True)
+def _softplus(d: float, smoothing: float) -> float:
+    return max(d, 0.0) + smoothing * math.log1p(math.exp(-abs(d) / smoothing))
+
+
+@njit(cache=True)
+def _softplus_squares(losses: Array, center: float, smoothing: float) -> Array:
+    values = np.empty(len(losses))
+    for n in range(len(losses)):
+        values[n] = _softplus(losses[n] - center, smoothing) ** 2
+    return values
+
+
+@njit(cache=True)
+def _softplus_slopes(losses: Array, center: float, smoothing: float) -> Array:
+    slopes = np.empty(len(losses))
+    for n in range(len(losses)):
+        d = losses[n] - center
+        small = math.exp(-abs(d) / smoothing)
+        slopes[n] = 2.0 * _softplus(d, smoothing) * (1.0 if d >= 0.0 else small) / (1.0 + small)
+    return slopes

@@ -1,0 +1,307 @@
+"""Kernels kappa(x, y), the similarity that decides which functions a node can learn.
+
+A kernel is a frozen dataclass whose fields are the keys of the experiment file. Each call runs one compiled function
+with one small array of numbers, because a round evaluates a kernel between one sample and some twenty dictionary
+points: there the call itself costs more than the arithmetic.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from numbers import Integral, Real
+from typing import ClassVar, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic import kernel_formulas
+from kernelswarm.agents.arithmetic.signatures import KERNEL, CompiledKernel
+from kernelswarm.agents.parts import bandwidths
+from kernelswarm.agents.parts.bandwidths import Bandwidth
+from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.protocols.first_class import Compiled, sole
+
+Array = npt.NDArray[np.float64]
+
+LARGEST_DEGREE = 100
+"""Of a polynomial kernel."""
+
+
+class Kernel(Protocol):
+    """A positive semidefinite function of two points, evaluated for all pairs of two sets of points.
+
+    A kernel that has ``compiled -> CompiledKernel`` besides takes part in compiled rounds.
+    """
+
+    @property
+    def supremum(self) -> float | None:
+        """Smallest bound on kappa(x, x) over all x, None when there is none."""
+
+    def cross(self, points: Array, centers: Array) -> Array:
+        """Evaluate kappa(points[i], centers[j]) for all pairs: (n, p) and (m, p) give (n, m)."""
+
+    def diagonal(self, points: Array) -> Array:
+        """Evaluate kappa(points[i], points[i]): (n, p) gives (n,)."""
+
+
+class _Compiled(ABC):
+    """A kernel whose arithmetic is one of `kernel_formulas`."""
+
+    _formula: ClassVar[Compiled]
+
+    @property
+    @abstractmethod
+    def _numbers(self) -> Array:
+        """The kernel's own numbers."""
+
+    def cross(self, points: Array, centers: Array) -> Array:
+        """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
+        values = np.empty((len(points), len(centers)))
+        points, centers = np.ascontiguousarray(points), np.ascontiguousarray(centers)
+        sole(self._formula, KERNEL)(self._numbers, points, centers, values)
+        return values
+
+
+class _Scaled(_Compiled):
+    """A kernel of the distance between its points, measured in one length or in one for each input."""
+
+    bandwidth: Bandwidth
+    absolute: ClassVar[bool] = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into a number."""
+        return ("bandwidth",) if isinstance(self.bandwidth, str) else ()
+
+    @property
+    def inputs(self) -> int | None:
+        """How many inputs there must be; None for any number."""
+        return len(self.bandwidth) if isinstance(self.bandwidth, tuple) else None
+
+    def fitted(self, sample: Sample) -> Self:
+        """Return the kernel with the bandwidth that its word stands for on a sample of the data."""
+        return replace(self, bandwidth=bandwidths.fitted(self.bandwidth, sample, self.absolute))  # type: ignore[type-var]
+
+    def cross(self, points: Array, centers: Array) -> Array:
+        """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
+        if isinstance(self.bandwidth, tuple) and points.shape[1] != len(self.bandwidth):
+            raise ValueError(
+                f"bandwidth = {list(self.bandwidth)} has {len(self.bandwidth)} entries, and points have "
+                f"{points.shape[1]} inputs: give one length for each input, or one number for all"
+            )
+        return super().cross(points, centers)
+
+    def diagonal(self, points: Array) -> Array:
+        """Return ones, one for each of the n points."""
+        return np.ones(points.shape[0])
+
+
+@dataclass(frozen=True)
+class Gaussian(_Scaled):
+    """Gaussian kernel exp(-||x - y||^2 / (2 bandwidth^2)), with values in [0, 1] (POLK section 5).
+
+    Parameters
+    ----------
+    bandwidth
+        Length scale s > 0 in the unit of the inputs; the papers quote s^2. Or a list of lengths, one for each input:
+        distances are then those of ``x_k / s_k``. Or a word: "median", 0.4 of the median distance of training points;
+        "relevance", a length for each input, the shorter the more the targets depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Gaussian(bandwidth=2.0).cross(np.array([[0.0, 0.0]]), np.array([[0.0, 0.0], [2.0, 2.0]])).round(4)
+    array([[1.    , 0.3679]])
+    """
+
+    bandwidth: Bandwidth = 1.0
+    supremum: ClassVar[float | None] = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bandwidth", bandwidths.checked(self.bandwidth))
+
+    _formula = staticmethod(kernel_formulas.gaussian)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """The kernel's own numbers."""
+        return bandwidths.numbers(self.bandwidth)
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """What the kernel hands over to compiled steps."""
+        return CompiledKernel(self._formula, self._numbers, unit=True)
+
+
+@dataclass(frozen=True)
+class Laplacian(_Scaled):
+    """Laplacian kernel exp(-||x - y||_1 / bandwidth), with values in [0, 1]; its functions may have kinks.
+
+    Parameters
+    ----------
+    bandwidth
+        Length scale > 0 in the unit of the inputs, a list of lengths, "median" or "relevance"; as of the gaussian
+        kernel.
+    """
+
+    bandwidth: Bandwidth = 1.0
+    supremum: ClassVar[float | None] = 1.0
+    absolute: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bandwidth", bandwidths.checked(self.bandwidth))
+
+    _formula = staticmethod(kernel_formulas.laplacian)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """The kernel's own numbers."""
+        return bandwidths.numbers(self.bandwidth)
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """What the kernel hands over to compiled steps."""
+        return CompiledKernel(self._formula, self._numbers, unit=True)
+
+
+@dataclass(frozen=True)
+class Matern(_Scaled):
+    """Matern kernel of half-integer smoothness, with values in [0, 1].
+
+    With r = ||x - y|| / bandwidth it is (1 + sqrt(3) r) exp(-sqrt(3) r) for smoothness 1.5 and
+    (1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r) for 2.5 (Rasmussen and Williams, Gaussian Processes for Machine
+    Learning, eq. 4.17). Its functions are once, respectively twice, differentiable in the mean-square sense.
+
+    Parameters
+    ----------
+    bandwidth
+        Length scale > 0 in the unit of the inputs, a list of lengths, "median" or "relevance"; as of the gaussian
+        kernel.
+    smoothness
+        1.5 or 2.5.
+    """
+
+    bandwidth: Bandwidth = 1.0
+    smoothness: float = 1.5
+    supremum: ClassVar[float | None] = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bandwidth", bandwidths.checked(self.bandwidth))
+        if self.smoothness not in (1.5, 2.5):
+            raise ValueError(
+                f"smoothness = {self.smoothness!r} must be 1.5 or 2.5: take a gaussian kernel for smoother functions, "
+                "a laplacian one for rougher ones"
+            )
+        object.__setattr__(self, "smoothness", float(self.smoothness))
+
+    _formula = staticmethod(kernel_formulas.matern)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """The kernel's own numbers."""
+        return bandwidths.numbers(self.bandwidth, self.smoothness)
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """What the kernel hands over to compiled steps."""
+        return CompiledKernel(self._formula, self._numbers, unit=True)
+
+
+@dataclass(frozen=True)
+class Polynomial(_Compiled):
+    """Polynomial kernel (scale x.y + offset)^degree, unbounded.
+
+    Parameters
+    ----------
+    degree
+        Integer of at least 1.
+    offset
+        Nonnegative; 0 keeps only the monomials of exactly this degree.
+    scale
+        Factor > 0 on the inner product; 1 / p keeps values near 1 for standardised inputs.
+    """
+
+    degree: int = 2
+    offset: float = 1.0
+    scale: float = 1.0
+    supremum: ClassVar[float | None] = None
+
+    def __post_init__(self) -> None:
+        degree: object = self.degree
+        if isinstance(degree, bool) or not isinstance(degree, Integral) or int(degree) < 1:
+            raise ValueError(f"degree = {degree!r} must be an integer of at least 1")
+        if int(degree) > LARGEST_DEGREE:
+            raise ValueError(
+                f"degree = {degree!r} must be at most {LARGEST_DEGREE}: values above 1 grow beyond any number, and the "
+                "others vanish"
+            )
+        object.__setattr__(self, "degree", int(degree))
+        object.__setattr__(self, "offset", _nonnegative("offset", self.offset))
+        object.__setattr__(self, "scale", _factor("scale", self.scale))
+
+    _formula = staticmethod(kernel_formulas.polynomial)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """The kernel's own numbers."""
+        return np.array([self.scale, self.offset, float(self.degree)])
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """What the kernel hands over to compiled steps."""
+        return CompiledKernel(self._formula, self._numbers)
+
+    def diagonal(self, points: Array) -> Array:
+        """Evaluate (scale ||x||^2 + offset)^degree: (n, p) gives (n,)."""
+        values: Array = kernel_formulas.polynomial_diagonal(points, self.scale, self.offset, self.degree)
+        return values
+
+
+@dataclass(frozen=True)
+class Linear(_Compiled):
+    """Linear kernel x.y + offset, unbounded; its functions are affine, w.x + v, with v = 0 when offset = 0.
+
+    Parameters
+    ----------
+    offset
+        Nonnegative. 0 (the default) gives functions through the origin.
+    """
+
+    offset: float = 0.0
+    supremum: ClassVar[float | None] = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "offset", _nonnegative("offset", self.offset))
+
+    _formula = staticmethod(kernel_formulas.polynomial)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """The kernel's own numbers."""
+        return np.array([1.0, self.offset, 1.0])
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """What the kernel hands over to compiled steps."""
+        return CompiledKernel(self._formula, self._numbers)
+
+    def diagonal(self, points: Array) -> Array:
+        """Evaluate ||x||^2 + offset: (n, p) gives (n,)."""
+        values: Array = kernel_formulas.polynomial_diagonal(points, 1.0, self.offset, 1)
+        return values
+
+
+def _factor(name: str, value: object) -> float:
+    # Beyond 1e+-100 powers over- or underflow.
+    if isinstance(value, bool) or not isinstance(value, Real) or not 1e-100 <= float(value) <= 1e100:
+        raise ValueError(
+            f"{name} = {value!r} must be positive, within 1e-100 to 1e100: use a factor such as 1 / inputs"
+        )
+    return float(value)  # an int or a numpy scalar would make numba compile a second version
+
+
+def _nonnegative(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) < math.inf:
+        raise ValueError(f"{name} = {value!r} must be a finite number >= 0: below 0 the kernel is not positive")
+    return float(value)

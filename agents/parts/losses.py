@@ -1,0 +1,352 @@
+"""Losses l(f(x), y): their values, their derivatives with respect to f(x), and the prediction f(x) stands for.
+
+A learner moves along l'(f(x), y) kappa(x, .) (POLK eq. 17). `curvature` bounds the largest eigenvalue of the second
+derivative wherever it exists; it decides which step sizes are stable and scales the implicit step. At a kink the
+subgradient 0 is taken.
+
+Predictions have shape (n, C). Targets are always float64: (n, C) numbers for regression, (n, 1) class indices
+0, 1, ..., classes - 1 for classification, where a binary loss reads index 0 as sign -1 and index 1 as sign +1.
+"""
+
+import math
+from abc import ABC
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+from typing import ClassVar, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic import loss_formulas
+from kernelswarm.agents.arithmetic.signatures import LOSS_DERIVATIVES, LOSS_VALUES, CompiledLoss
+from kernelswarm.protocols.first_class import Compiled, sole
+
+Array = npt.NDArray[np.float64]
+
+_NO_NUMBERS: Array = np.zeros(0)
+
+Task = Literal["regression", "binary", "multiclass"]
+
+
+class Loss(Protocol):
+    """A convex function of the prediction; logistic losses have `probabilities` besides (`ProbabilisticLoss`).
+
+    A loss that has ``compiled -> CompiledLoss`` besides takes part in compiled rounds.
+    """
+
+    @property
+    def task(self) -> Task:
+        """What the loss predicts: numbers, one of two classes, or one of several."""
+
+    @property
+    def curvature(self) -> float:
+        """Bound on the largest eigenvalue of the second derivative, 0 for piecewise linear losses."""
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether the second derivative is exactly `curvature` times the identity."""
+
+    def outputs(self, targets: int, classes: int | None) -> int:
+        """Return C for data with that many target columns and classes; ValueError where the loss does not fit."""
+
+    def values(self, predictions: Array, targets: Array) -> Array:
+        """Evaluate the loss: (n, C) and (n, q) give (n,)."""
+
+    def derivatives(self, predictions: Array, targets: Array) -> Array:
+        """Differentiate with respect to the predictions: (n, C) and (n, q) give (n, C)."""
+
+    def decide(self, predictions: Array) -> Array:
+        """Return the predictions in the unit of the targets: (n, C) gives (n, q)."""
+
+
+class ConstantLoss(Loss, Protocol):
+    """A loss whose best constant prediction has a closed form; that of other losses is searched for."""
+
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return the prediction (C,) of least mean loss on targets (n, q), n >= 1; C = outputs."""
+
+
+class ProbabilisticLoss(Loss, Protocol):
+    """A loss whose predictions stand for class probabilities."""
+
+    def probabilities(self, predictions: Array) -> Array:
+        """Return the probability of each class: (n, C) gives (n, classes)."""
+
+
+class _Compiled(ABC):
+    """A loss whose arithmetic is one of `loss_formulas`."""
+
+    _formulas: ClassVar[tuple[Compiled, Compiled]]
+
+    @property
+    def _numbers(self) -> Array:
+        """The loss's own numbers."""
+        return _NO_NUMBERS
+
+    def values(self, predictions: Array, targets: Array) -> Array:
+        """Evaluate the loss: (n, C) and (n, q) give (n,)."""
+        values = np.empty(len(predictions))
+        predictions, targets = np.ascontiguousarray(predictions), np.ascontiguousarray(targets)
+        sole(self._formulas[0], LOSS_VALUES)(self._numbers, predictions, targets, values)
+        return values
+
+    def derivatives(self, predictions: Array, targets: Array) -> Array:
+        """Differentiate with respect to the predictions: (n, C) and (n, q) give (n, C)."""
+        slopes = np.empty(predictions.shape)
+        predictions, targets = np.ascontiguousarray(predictions), np.ascontiguousarray(targets)
+        sole(self._formulas[1], LOSS_DERIVATIVES)(self._numbers, predictions, targets, slopes)
+        return slopes
+
+
+class _Regression(_Compiled):
+    """What regression losses share: one output for each target column, predicted as it is."""
+
+    task: ClassVar[Task] = "regression"
+
+    def outputs(self, targets: int, classes: int | None) -> int:
+        """Return the number of target columns; ValueError when the targets are classes."""
+        if classes is not None:
+            raise ValueError(
+                f"loss {_name(self)} predicts numbers, but the targets are {classes} classes: "
+                f"use {'logistic or hinge' if classes == 2 else 'multiclass_logistic or multiclass_hinge'}"
+            )
+        return targets
+
+    def decide(self, predictions: Array) -> Array:
+        """Return the predictions themselves, (n, C)."""
+        return predictions
+
+
+class _Binary(_Compiled):
+    """What two-class losses share: one output, whose sign is the class."""
+
+    task: ClassVar[Task] = "binary"
+
+    def outputs(self, targets: int, classes: int | None) -> int:
+        """Return 1; ValueError unless the targets are one column of two classes."""
+        _require_classes(self, targets, classes)
+        if classes != 2:
+            remedy = "" if classes == 1 else f": use multiclass_{_name(self)}"
+            raise ValueError(f"loss {_name(self)} separates 2 classes, but the targets have {classes}{remedy}")
+        return 1
+
+    def decide(self, predictions: Array) -> Array:
+        """Return class index 1 where the prediction is positive, else 0: (n, 1) gives (n, 1)."""
+        return (predictions > 0.0).astype(np.float64)
+
+
+class _Multiclass(_Compiled):
+    """What multi-class losses share: one output for each class, the largest of which is the class."""
+
+    task: ClassVar[Task] = "multiclass"
+
+    def outputs(self, targets: int, classes: int | None) -> int:
+        """Return the number of classes; ValueError unless the targets are one column of at least two classes."""
+        _require_classes(self, targets, classes)
+        if classes is None or classes < 2:
+            raise ValueError(f"loss {_name(self)} needs at least 2 classes, but the targets have {classes}")
+        return classes
+
+    def decide(self, predictions: Array) -> Array:
+        """Return the index of the largest output, the lowest of equal ones: (n, C) gives (n, 1)."""
+        classes: Array = predictions.argmax(axis=1).astype(np.float64)[:, np.newaxis]
+        return classes
+
+
+@dataclass(frozen=True)
+class Squared(_Regression):
+    """Squared loss sum_c (f_c - y_c)^2, derivative 2 (f - y)."""
+
+    curvature: ClassVar[float] = 2.0
+    quadratic: ClassVar[bool] = True
+
+    _formulas = (loss_formulas.squared_values, loss_formulas.squared_derivatives)
+
+    @property
+    def compiled(self) -> CompiledLoss:
+        """What the loss hands over to compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
+
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return the mean of the targets, (C,)."""
+        return np.asarray(targets.mean(axis=0))
+
+
+@dataclass(frozen=True)
+class Absolute(_Regression):
+    """Absolute loss sum_c |f_c - y_c|, derivative sign(f - y), which is 0 at 0. Robust to outliers."""
+
+    curvature: ClassVar[float] = 0.0
+    quadratic: ClassVar[bool] = False
+
+    _formulas = (loss_formulas.absolute_values, loss_formulas.absolute_derivatives)
+
+    @property
+    def compiled(self) -> CompiledLoss:
+        """What the loss hands over to compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
+
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return the median of the targets, (C,)."""
+        return np.asarray(np.median(targets, axis=0))
+
+
+@dataclass(frozen=True)
+class Huber(_Regression):
+    """Huber loss, summed over c: r^2 / 2 where |r| <= threshold, else threshold (|r| - threshold / 2), r = f_c - y_c.
+
+    The derivative is r clipped to [-threshold, threshold]; the second derivative is 1 inside and 0 outside.
+
+    Parameters
+    ----------
+    threshold
+        Residual > 0, in the unit of the targets, beyond which a sample counts as an outlier.
+    """
+
+    threshold: float = 1.0
+    curvature: ClassVar[float] = 1.0
+    quadratic: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        threshold: object = self.threshold
+        if isinstance(threshold, bool) or not isinstance(threshold, Real) or not 0.0 < float(threshold) < math.inf:
+            raise ValueError(
+                f"threshold = {threshold!r} must be a positive number: use the size of an ordinary residual, "
+                "or the absolute loss in place of 0"
+            )
+        object.__setattr__(self, "threshold", float(threshold))
+
+    _formulas = (loss_formulas.huber_values, loss_formulas.huber_derivatives)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """The threshold."""
+        return np.array([self.threshold])
+
+    @property
+    def compiled(self) -> CompiledLoss:
+        """What the loss hands over to compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
+
+
+@dataclass(frozen=True)
+class Logistic(_Binary):
+    """Logistic loss log(1 + exp(-s f)) with the sign s = -1 or +1 of the class, derivative -s / (1 + exp(s f)).
+
+    The second derivative q (1 - q), q = 1 / (1 + exp(-f)), is at most 1/4.
+    """
+
+    curvature: ClassVar[float] = 0.25
+    quadratic: ClassVar[bool] = False
+
+    _formulas = (loss_formulas.logistic_values, loss_formulas.logistic_derivatives)
+
+    @property
+    def compiled(self) -> CompiledLoss:
+        """What the loss hands over to compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
+
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return the log odds of class 1, (1,)."""
+        logs = _log_frequencies(targets, 2)
+        return logs[1:] - logs[:1]
+
+    def probabilities(self, predictions: Array) -> Array:
+        """Return 1 / (1 + exp(f)) for class 0 and 1 / (1 + exp(-f)) for class 1: (n, 1) gives (n, 2)."""
+        probabilities: Array = loss_formulas.logistic_probabilities(predictions)
+        return probabilities
+
+
+@dataclass(frozen=True)
+class Hinge(_Binary):
+    """Hinge loss max(0, 1 - s f) with the sign s = -1 or +1 of the class, derivative -s where s f < 1, else 0."""
+
+    curvature: ClassVar[float] = 0.0
+    quadratic: ClassVar[bool] = False
+
+    _formulas = (loss_formulas.hinge_values, loss_formulas.hinge_derivatives)
+
+    @property
+    def compiled(self) -> CompiledLoss:
+        """What the loss hands over to compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
+
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return the sign of the more frequent class, (1,)."""
+        return np.array([1.0 if targets.mean() > 0.5 else -1.0])
+
+
+@dataclass(frozen=True)
+class MulticlassLogistic(_Multiclass):
+    """Multi-class logistic loss log(sum_c exp(f_c)) - f_y (POLK eq. 28), derivative softmax(f) - e_y.
+
+    The second derivative diag(q) - q q', q = softmax(f), has no eigenvalue above 1/2, which is reached where two
+    classes share all the probability (Bohning, Ann. Inst. Stat. Math. 44, 1992).
+    """
+
+    curvature: ClassVar[float] = 0.5
+    quadratic: ClassVar[bool] = False
+
+    _formulas = (loss_formulas.multiclass_logistic_values, loss_formulas.multiclass_logistic_derivatives)
+
+    @property
+    def compiled(self) -> CompiledLoss:
+        """What the loss hands over to compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
+
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return the logarithms of the classes' frequencies, (C,)."""
+        return _log_frequencies(targets, outputs)
+
+    def probabilities(self, predictions: Array) -> Array:
+        """Return softmax(f), the probability of each class: (n, C) gives (n, C)."""
+        probabilities: Array = loss_formulas.softmax(predictions)
+        return probabilities
+
+
+@dataclass(frozen=True)
+class MulticlassHinge(_Multiclass):
+    """Multi-class hinge loss max(0, 1 + f_r - f_y), r the best wrong class (POLK eq. 26), derivative e_r - e_y.
+
+    The derivative is 0 where the margin f_y - f_r is at least 1; among equally good wrong classes r is the lowest.
+    """
+
+    curvature: ClassVar[float] = 0.0
+    quadratic: ClassVar[bool] = False
+
+    _formulas = (loss_formulas.multiclass_hinge_values, loss_formulas.multiclass_hinge_derivatives)
+
+    @property
+    def compiled(self) -> CompiledLoss:
+        """What the loss hands over to compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
+
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return e_k for the class k that most samples have, 0 where none has half of them, (C,).
+
+        With d in [0, 1] between the two largest values the mean loss is at least ``p_k (1 - d) + (1 - p_k) (1 + d)``,
+        which ``d e_k`` attains.
+        """
+        counts = np.bincount(targets[:, 0].astype(np.int64), minlength=outputs)
+        best = np.zeros(outputs)
+        best[counts.argmax()] = float(2 * counts.max() > len(targets))
+        return best
+
+
+def _log_frequencies(targets: Array, classes: int) -> Array:
+    """Return the logarithm of each class's frequency, (classes,), that of a class that does not occur about -700."""
+    counts = np.bincount(targets[:, 0].astype(np.int64), minlength=classes)
+    return np.log(np.maximum(counts / len(targets), np.finfo(np.float64).tiny))
+
+
+def _name(loss: object) -> str:
+    name = type(loss).__name__
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+def _require_classes(loss: object, targets: int, classes: int | None) -> None:
+    if classes is None:
+        raise ValueError(f"loss {_name(loss)} predicts classes, but the targets are numbers: use squared or huber")
+    if targets != 1:
+        raise ValueError(f"loss {_name(loss)} needs one column of class indices, but there are {targets} targets")

@@ -1,0 +1,111 @@
+"""The loss of the events of an inhomogeneous Poisson process, whose intensity or density the function is."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.parts.grids import Grid
+from kernelswarm.agents.parts.losses import Task
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PoissonProcess:
+    """Negative log-likelihood of a Poisson process, -log f(x) plus the integral of f over the box (SPPPOT eq. 27).
+
+    A sample's own part is ``-e log f(x)``, where the target e counts the events that it stands for, 1 as a rule. The
+    integral is the same for all samples: it is in the risk that is measured and, estimated on the grid, in the steps
+    of learners that integrate (`spppot`). Averaged over the samples its minimum is the density, which integrates to
+    one.
+
+    Parameters
+    ----------
+    low, high : tuple of float
+        The corners of the box that all points lie in, one entry for each input.
+    cells : tuple of int
+        The grid of the integral: how many cells along each input.
+    floor : float
+        Values of f below this small positive number leave the logarithm along its tangent, so that the loss is finite
+        where f is 0 or negative, with the derivative ``-e / floor``. No part of the published method.
+
+    Attributes
+    ----------
+    curvature : float
+        0, which leaves this loss explicit in implicit steps: its second derivative e / f^2 has no useful bound.
+    """
+
+    low: tuple[float, ...] = (0.0,)
+    high: tuple[float, ...] = (1.0,)
+    cells: tuple[int, ...] = (100,)
+    floor: float = 1e-6
+    task: ClassVar[Task] = "regression"
+    curvature: ClassVar[float] = 0.0
+    quadratic: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        grid = Grid(self.low, self.high, self.cells)
+        for name in ("low", "high", "cells"):
+            object.__setattr__(self, name, getattr(grid, name))
+        if not 0.0 < self.floor < math.inf:
+            raise ValueError(
+                f"floor = {self.floor!r} must be positive: use a value far below any intensity of interest"
+            )
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The grid that the integral over the box is estimated on."""
+        return Grid(self.low, self.high, self.cells)
+
+    def outputs(self, targets: int, classes: int | None) -> int:
+        """Return 1; ValueError unless the targets are one column of numbers of events."""
+        if classes is not None or targets != 1:
+            found = f"{targets} columns" if classes is None else f"{classes} classes"
+            raise ValueError(
+                f"loss poisson_process needs one target for each point, the number of events there, and finds {found}: "
+                'use a stream of events, such as gaussian_density, or a file with task = "events"'
+            )
+        return 1
+
+    def values(self, predictions: Array, targets: Array) -> Array:
+        """Evaluate the samples' part -e log f: (n, 1) and (n, 1) give (n,)."""
+        values: Array = _values(predictions, targets, self.floor)
+        return values
+
+    def derivatives(self, predictions: Array, targets: Array) -> Array:
+        """Differentiate the samples' part, -e / f: (n, 1) and (n, 1) give (n, 1)."""
+        slopes: Array = _derivatives(predictions, targets, self.floor)
+        return slopes
+
+    def decide(self, predictions: Array) -> Array:
+        """Return the intensities themselves, (n, 1)."""
+        return predictions
+
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return the mean number of events over the volume of the box, (1,)."""
+        return np.array([targets.mean() / (self.grid.volume * len(self.grid.points))])
+
+
+@numba.njit(cache=True)
+def _values(predictions: Array, targets: Array, floor: float) -> Array:
+    values = np.empty(predictions.shape[0])
+    for n in range(predictions.shape[0]):
+        value, events = predictions[n, 0], targets[n, 0]
+        if value >= floor:
+            values[n] = -events * math.log(value)
+        else:
+            values[n] = events * ((floor - value) / floor - math.log(floor))
+    return values
+
+
+@numba.njit(cache=True)
+def _derivatives(predictions: Array, targets: Array, floor: float) -> Array:
+    slopes = np.empty(predictions.shape)
+    for n in range(predictions.shape[0]):
+        slopes[n, 0] = -targets[n, 0] / max(predictions[n, 0], floor)
+    return slopes

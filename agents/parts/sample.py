@@ -1,0 +1,120 @@
+"""A sample of the training data, from which the words in a learner's configuration become numbers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.parts.losses import Loss
+
+Array = npt.NDArray[np.float64]
+
+RIDGE = 0.1
+"""Ridge of the pilot fit, relative to kappa(x, x); between 0.01 and 1 it hardly matters to an error rate."""
+
+PILOT = 500
+"""Points of the pilot fit: its cost grows with their cube, 20 milliseconds for these."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Points and targets that a learner will be trained on, with what it will make of them.
+
+    Parameters
+    ----------
+    points, targets : Array
+        (n, p) and (n, q), n >= 1; the samples of a node one after the other, so that neighbouring rows make a batch.
+    loss : Loss
+        The learner's loss.
+    outputs : int
+        C.
+    batch_size : int
+        b, the samples of a step.
+    gram : callable
+        The inner products of what a learner moves along: points (m, p) give (m, m), kappa for kernel learners.
+    """
+
+    points: Array
+    targets: Array
+    loss: Loss
+    outputs: int
+    batch_size: int
+    gram: Callable[[Array], Array]
+
+    @property
+    def classes(self) -> bool:
+        """Whether the targets are classes."""
+        return self.loss.task != "regression"
+
+    @cached_property
+    def values(self) -> Array:
+        """What a pilot fit regresses on, (n, C'): centred targets, of classes centred indicators."""
+        targets = self.targets
+        if self.classes:
+            targets = (targets == np.unique(targets)).astype(np.float64)
+        centred: Array = targets - targets.mean(axis=0)
+        return centred
+
+    @cached_property
+    def spread(self) -> float:
+        """The size of what is to be learned: the targets' standard deviation, ``sqrt(mean ||y - mean y||^2)``.
+
+        Where all targets are equal it is their distance from 0, and 1 where that is 0 too.
+        """
+        found = float(np.sqrt(np.mean(np.sum(self.values**2, axis=1))))
+        if found > 0.0 or self.classes:
+            return found or 1.0
+        return float(np.linalg.norm(self.targets[0])) or 1.0
+
+    @cached_property
+    def slope(self) -> float:
+        """The size of the loss's derivative before anything is learned, ``sqrt(mean ||l'(c, y)||^2)``.
+
+        c is 0 for classes and the mean of the targets for numbers, since what is far from 0 in all of them is learned
+        at once. Squared loss: twice the targets' standard deviation.
+        """
+        center = np.zeros(self.outputs)
+        if not self.classes and np.any(self.values):
+            center[:] = self.targets.mean(axis=0)
+        predictions = np.tile(center, (len(self.points), 1))
+        slopes = self.loss.derivatives(predictions, np.ascontiguousarray(self.targets))
+        return float(np.sqrt(np.mean(np.sum(slopes**2, axis=1)))) or 1.0
+
+    @cached_property
+    def largest_gain(self) -> float:
+        """How far a weight of 1 on a sample moves the function there at most: the largest kappa(x, x)."""
+        return max((float(self.gram(self.points[n : n + 1])[0, 0]) for n in range(len(self.points))), default=1.0)
+
+    @cached_property
+    def stiffness(self) -> float:
+        """The largest eigenvalue of a batch's Gram matrix, over the b: how much more a batch moves f than one sample.
+
+        Measured on up to eight batches of neighbouring rows, the largest counts; a batch that the sample is too small
+        for is taken to be like the sample.
+        """
+        size = min(self.batch_size, len(self.points))
+        starts = range(0, len(self.points) - size + 1, size)
+        chosen = [starts[place] for place in np.linspace(0, len(starts) - 1, min(8, len(starts))).astype(int)]
+        found = [float(np.linalg.eigvalsh(self.gram(self.points[start : start + size]))[-1]) for start in chosen]
+        return max(found, default=1.0) / size
+
+    @cached_property
+    def error_rate(self) -> float:
+        """The share of samples whose class kernel ridge regression on all others of the sample gets wrong.
+
+        The leave-one-out residual has the closed form ``[inv(K + r I) Y]_n / [inv(K + r I)]_nn``. An error too few to
+        be seen counts as one.
+        """
+        chosen = spaced(len(self.points), PILOT)
+        gram, values = self.gram(np.ascontiguousarray(self.points[chosen])), self.values[chosen]
+        inverse = np.linalg.inv(gram + RIDGE * np.mean(np.diag(gram)) * np.eye(len(gram)))
+        left_out = values - (inverse @ values) / np.diag(inverse)[:, None]
+        wrong = int(np.count_nonzero(left_out.argmax(axis=1) != values.argmax(axis=1)))
+        return max(wrong, 1) / len(chosen)
+
+
+def spaced(count: int, most: int) -> npt.NDArray[np.intp]:
+    """Return the places of up to ``most`` evenly spaced among ``count`` rows."""
+    return np.linspace(0, count - 1, min(count, most)).round().astype(np.intp)

@@ -1,0 +1,216 @@
+"""Step size schedules eta_t."""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.parts.sample import Sample
+
+Array = npt.NDArray[np.float64]
+
+
+class Schedule(Protocol):
+    """A step size for every step t = 0, 1, 2, ..."""
+
+    def at(self, step: int) -> float:
+        """Return eta_t of step t, positive."""
+        ...
+
+    @property
+    def largest(self) -> float:
+        """The largest step size of the schedule; the stability rules are checked at it."""
+        ...
+
+
+@runtime_checkable
+class Foreseen(Protocol):
+    """A schedule that gives many step sizes at once; they must be those of ``at``."""
+
+    def over(self, first: int, steps: int) -> Array:
+        """Return eta_t of steps ``first`` to ``first + steps - 1``, (steps,)."""
+        ...
+
+
+def step_sizes(schedule: Schedule, first: int, steps: int) -> Array:
+    """Return the step sizes of some steps from ``first`` on, (steps,)."""
+    if isinstance(schedule, Foreseen) and "over" in vars(type(schedule)):
+        return schedule.over(first, steps)
+    return np.array([schedule.at(step) for step in range(first, first + steps)], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant step size ``eta_t = value`` (POLK theorem 2).
+
+    Parameters
+    ----------
+    value : float
+        eta, positive.
+    """
+
+    value: float
+
+    def __post_init__(self) -> None:
+        if not self.value > 0.0:
+            raise ValueError(f"value = {self.value!r} must be positive")
+
+    def at(self, step: int) -> float:
+        """Return eta, whatever the step."""
+        return self.value
+
+    def over(self, first: int, steps: int) -> Array:
+        """Return eta, for each step."""
+        return np.full(steps, float(self.value))
+
+    @property
+    def largest(self) -> float:
+        """The step size itself."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class Diminishing:
+    """A step size that falls as 1/t: ``eta_t = initial / (1 + t / offset)`` (POLK theorem 1).
+
+    Parameters
+    ----------
+    initial : float
+        eta_0, positive.
+    offset : float
+        The number of steps after which the step size is halved, positive.
+    """
+
+    initial: float
+    offset: float = 100.0
+
+    def __post_init__(self) -> None:
+        if not self.initial > 0.0:
+            raise ValueError(f"initial = {self.initial!r} must be positive")
+        if not self.offset > 0.0:
+            raise ValueError(
+                f"offset = {self.offset!r} must be positive: it counts the steps after which eta is halved"
+            )
+
+    def at(self, step: int) -> float:
+        """Return ``initial / (1 + step / offset)``."""
+        return self.initial / (1.0 + step / self.offset)
+
+    def over(self, first: int, steps: int) -> Array:
+        """Return ``initial / (1 + step / offset)`` for each step."""
+        found: Array = self.initial / (1.0 + np.arange(first, first + steps) / self.offset)
+        return found
+
+    @property
+    def largest(self) -> float:
+        """The first step size."""
+        return self.initial
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """A constant step size tuned to the length of the run: ``eta = scale / sqrt(horizon)`` (SURVEY eq. 21).
+
+    Parameters
+    ----------
+    scale : float
+        Positive.
+    horizon : int
+        T, the number of steps that the run will take, at least 1.
+    """
+
+    scale: float
+    horizon: int
+
+    def __post_init__(self) -> None:
+        if not self.scale > 0.0:
+            raise ValueError(f"scale = {self.scale!r} must be positive")
+        if self.horizon < 1:
+            raise ValueError(f"horizon = {self.horizon!r} must be at least 1: it is the number of steps of the run")
+
+    def at(self, step: int) -> float:
+        """Return ``scale / sqrt(horizon)``, whatever the step."""
+        return self.largest
+
+    def over(self, first: int, steps: int) -> Array:
+        """Return ``scale / sqrt(horizon)``, for each step."""
+        return np.full(steps, self.largest)
+
+    @property
+    def largest(self) -> float:
+        """The step size itself."""
+        return self.scale / math.sqrt(self.horizon)
+
+
+@dataclass(frozen=True)
+class Auto:
+    """A step size that training data decide: b times what suits a single sample, as far as a batch of b allows.
+
+    With kappa the largest kappa(x, x) of the data, a single sample takes, for regression,
+
+        eta_1 = 0.4 scale spread / (slope kappa)        at most 0.4 scale / (l'' kappa)
+
+    with the targets' ``spread`` and the loss's ``slope`` (`Sample`), which is 0.2 for the squared loss; for classes
+
+        eta_1 = scale unit min(1, 0.1 / e) / kappa
+
+    with e the error rate of a pilot fit, since where classes overlap a small step averages over more samples, and
+    ``unit`` the usual size of f: 1 for hinge losses, which ask for that margin, 2.5 for logistic ones. Then
+
+        eta = b min(eta_1, most / lambda_max(K_b))
+
+    where lambda_max is the largest eigenvalue of the Gram matrix of a batch, and ``most = 1 / l''`` for a quadratic
+    loss, half of what is stable, and ``4 eta_1 kappa`` for others: a batch moves f no further than four samples could.
+
+    Parameters
+    ----------
+    scale : float
+        A factor on eta_1, positive.
+    offset : float
+        The number of samples after which the step size is halved, as of the schedule ``diminishing``, which counts
+        steps; for ever the same where infinite.
+    """
+
+    scale: float = 1.0
+    offset: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.scale < math.inf:
+            raise ValueError(f"scale = {self.scale!r} must be positive: 1 leaves the step size as the data say")
+        if not self.offset > 0.0:
+            raise ValueError(
+                f"offset = {self.offset!r} must be positive: it counts the samples after which eta is halved"
+            )
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The schedule itself is a word that data turn into a number."""
+        return ("step_size",)
+
+    def fitted(self, sample: Sample) -> "Constant | Diminishing":
+        """Return the schedule that this one stands for on a sample of the data."""
+        loss, gain = sample.loss, sample.largest_gain
+        if sample.classes:
+            unit = 2.5 if loss.curvature > 0.0 else 1.0
+            first = self.scale * unit * min(1.0, 0.1 / sample.error_rate) / gain
+        else:
+            first = 0.4 * self.scale * sample.spread / (sample.slope * gain)
+            if loss.curvature > 0.0:
+                first = min(first, 0.4 * self.scale / (loss.curvature * gain))
+        most = 1.0 / loss.curvature if loss.quadratic else 4.0 * first * gain
+        eta = sample.batch_size * min(first, most / (sample.batch_size * sample.stiffness))
+        return Constant(eta) if self.offset == math.inf else Diminishing(eta, self.offset / sample.batch_size)
+
+    def at(self, step: int) -> float:
+        """Raise ValueError: there is no number yet."""
+        raise ValueError(
+            'step_size = "auto" is a word that training data turn into a number before learning starts: take '
+            "step_size.fitted(sample), or give a number"
+        )
+
+    @property
+    def largest(self) -> float:
+        """Not a number: none is known, and none is out of range."""
+        return math.nan

@@ -1,0 +1,1 @@
+"""Where blocks live: in this process, or in Ray's actors."""

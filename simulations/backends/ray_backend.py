@@ -1,0 +1,169 @@
+"""The Ray backend: blocks of agents as actors whose messages travel through a compiled graph, past the driver."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Literal
+
+from kernelswarm.simulations.backends.ray_session import RaySession
+from kernelswarm.simulations.backends.remote_engine import RemoteEngine
+from kernelswarm.simulations.machine.memory import free, require_memory
+from kernelswarm.simulations.machine.parallel import cores
+from kernelswarm.simulations.round.block import AgentPlan
+
+
+@dataclass(frozen=True)
+class Ray:
+    """Agents as Ray actors, on this machine or on a cluster, that exchange their messages in shared memory.
+
+    Parameters
+    ----------
+    nodes_per_actor : int or "auto"
+        Nodes of the network that share an actor, at least 1; "auto" makes one actor for each core.
+    transport : {"compiled", "calls"}
+        A compiled graph of several rounds; or one actor call for each block and round, many times slower, for
+        platforms where Ray has no compiled graphs.
+    address : str, optional
+        "auto" or "host:port" of a running cluster; left out, a Ray for this machine alone is started and ended again.
+    ship : bool
+        Whether kernelswarm and the user's own modules travel to the machines of a cluster; where the same kernelswarm
+        is installed, that one is used.
+    rounds_per_execution : int
+        Rounds that the compiled graph holds, at least 1: more are faster in long runs and take longer to compile.
+    patience : float
+        Seconds > 0 after which silent processes count as hung, beside 50 times what the same took before; 15 times as
+        many where that is not known, since a user's own code may have to compile.
+    niceness : int
+        Of the actors where a Ray is started here, 0 to 19. Ray's own is 15: beside other work its rounds hardly go on,
+        since actors wait for one another by polling.
+    restarts : int
+        How often, without a checkpoint in between, processes that died or hang are replaced, all going on from the last
+        checkpoint, or from the first round where there is none; not negative, and 0 ends the run instead.
+    """
+
+    nodes_per_actor: int | Literal["auto"] = 1
+    transport: Literal["compiled", "calls"] = "compiled"
+    address: str | None = None
+    ship: bool = True
+    rounds_per_execution: int = 8
+    patience: float = 20.0
+    restarts: int = 3
+    niceness: int = 0
+
+    def __post_init__(self) -> None:
+        if self.nodes_per_actor != "auto" and self.nodes_per_actor < 1:
+            raise ValueError(f'nodes_per_actor = {self.nodes_per_actor!r} must be at least 1, or "auto"')
+        if self.rounds_per_execution < 1:
+            raise ValueError(f"rounds_per_execution = {self.rounds_per_execution!r} must be at least 1")
+        if not self.patience > 0.0:
+            raise ValueError(f"patience = {self.patience!r} must be positive: it is in seconds")
+        if self.restarts < 0:
+            raise ValueError(f"restarts = {self.restarts!r} must not be negative: 0 ends a run when a process dies")
+        if not 0 <= self.niceness <= 19:
+            raise ValueError(f"niceness = {self.niceness!r} must be 0, for as much of the cores as others get, to 19")
+        if self.address is not None and (not self.address or "://" in self.address):
+            raise ValueError(
+                f'address = {self.address!r} must be "auto" or "host:port" of a cluster that this machine belongs to: '
+                "compiled graphs do not work through a Ray Client"
+            )
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether agents may live on other machines."""
+        return self.address is not None
+
+    def size(self, nodes: int, cores: int) -> int:
+        """Return the most nodes of a network of so many that an actor hosts."""
+        return -(-nodes // cores) if self.nodes_per_actor == "auto" else self.nodes_per_actor
+
+    def kept(self) -> AbstractContextManager[None]:
+        """Keep Ray, and its actors, for the starts to come inside."""
+        return keep_ray()
+
+    @contextmanager
+    def start(self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]) -> Iterator[RayEngine]:
+        """Start the actors and prime the network; on leaving, the actors end, and a Ray that was started here too.
+
+        Inside :func:`keep_ray` both stay for the next simulation, unless this one fails.
+
+        Raises
+        ------
+        InputError
+            When there is no cluster at the address, or no memory on this machine for so many actors.
+        SimulationError
+            When Ray cannot be started.
+        DivergenceError, EngineError
+            As the engine's rounds.
+        """
+        # The actors read this file too, and have no use for networkx.
+        from kernelswarm.simulations.backends.partition import partition
+        from kernelswarm.simulations.backends.rehearsal import rehearse
+
+        tell("starting", 0, 1)
+        rehearse(plans)
+        kept = _kept.get()
+        with closing(RaySession()) as own:
+            session = own if kept is None else kept
+            engine = None
+            try:
+                if self.address is None:
+                    require_memory(-(-len(plans) // self.size(len(plans), cores())) - len(session), len(plans), free())
+                session.open(
+                    self.address, len(plans) if self.nodes_per_actor == 1 else cores(), self.ship, self.niceness
+                )
+                engine = RayEngine(partition(plans, self.size(len(plans), session.cores())), session, self)
+                engine.begin(tell)
+                yield engine
+            finally:
+                if engine is None:
+                    session.discard()
+                else:
+                    if not engine.sound:
+                        session.discard(engine.lost or None)  # where some are lost, the others take up new agents
+                    if not engine.close():
+                        session.discard()
+
+
+_kept: ContextVar[RaySession | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def keep_ray() -> Iterator[None]:
+    """Keep Ray and its actors between the simulations inside: processes start once and take up new agents in each."""
+    if _kept.get() is not None:
+        yield
+        return
+    with closing(RaySession()) as session:
+        token = _kept.set(session)
+        try:
+            yield
+        finally:
+            _kept.reset(token)
+
+
+class RayEngine(RemoteEngine):
+    """Agents in Ray actors, one block of them in each."""
+
+    def __init__(self, blocks: Sequence[Sequence[AgentPlan]], session: RaySession, backend: Ray) -> None:
+        super().__init__(blocks, session, backend.transport, backend.rounds_per_execution, backend.patience)
+        self._nodes_per_actor = backend.nodes_per_actor
+        self._elsewhere = backend.address is not None
+        session.actors = len(blocks)
+
+    def begin(self, tell: Callable[[str, int, int], None]) -> None:
+        """Make the agents in their processes, and prime the network; says where these have little of their machines."""
+        super().begin(tell)
+        if self._elsewhere and self.niceness > 0:
+            warnings.warn(
+                f"the actors of this cluster run at niceness {self.niceness}: where its machines have anything else to "
+                "do, rounds may take many times as long; start it with RAY_worker_niceness=0 ray start ...",
+                stacklevel=2,
+            )
+
+    def describe(self) -> dict[str, object]:
+        """Return the settings and the number of processes."""
+        return {"name": "ray", "nodes_per_actor": self._nodes_per_actor, **super().describe()}

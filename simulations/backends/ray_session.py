@@ -1,0 +1,364 @@
+"""The one place that knows Ray: its processes, and the compiled graph or the calls that take them through rounds."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import shutil
+import sys
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from kernelswarm.simulations.backends.cluster_address import require_cluster
+from kernelswarm.simulations.backends.host import Host, Whereabouts
+from kernelswarm.simulations.backends.placement import placed
+from kernelswarm.simulations.backends.private_folder import private_folder
+from kernelswarm.simulations.backends.remote_engine import IN_FLIGHT, Transport, Trouble
+from kernelswarm.simulations.backends.semaphores import Notes, made_by, opened, remove
+from kernelswarm.simulations.backends.shipping import surroundings
+from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.machine.parallel import cores
+from kernelswarm.simulations.machine.temporarily import attribute, environment
+from kernelswarm.simulations.round.rounds import advance
+
+CHANNEL_BYTES = 16_384
+"""A channel's first size; Ray enlarges it when a message needs more."""
+
+STORE_BYTES = 256 * 2**20
+"""The shared memory of a Ray started here, for channels and held-out data; taken only as it is used."""
+
+ANSWER_SECONDS = 5.0
+"""How long a process may take to say where it is, once something has gone wrong."""
+
+ENDING_SECONDS = 10.0
+"""How long the actors may take to leave a compiled graph."""
+
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # What the raylet has to say of processes goes to standard output otherwise: the engine's errors say it.
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
+    # Many actors on few cores are meant.
+    "RAY_worker_maximum_startup_concurrency": "100000",
+    # A record of every call, for the dashboard: 3 kB each, up to 100,000 of them.
+    "RAY_task_events_report_interval_ms": "0",
+}
+NICENESS = "RAY_worker_niceness"
+"""Ray's own is 15: whatever else the machine does then takes the cores, and actors wait for one another for minutes."""
+
+LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+"""With this, as is the default on these systems, nothing of a Ray listens to other machines."""
+
+
+class _Actor(Host):
+    """A host as a Ray actor."""
+
+    def __init__(self, search_path: Sequence[str]) -> None:
+        from ray.dag import DAGContext
+        from ray.experimental.channel import ChannelContext
+
+        DAGContext.get_current().buffer_size_bytes = CHANNEL_BYTES
+        # Where torch is installed, every actor would load it, 300 MB each, to look for tensors in the messages.
+        ChannelContext.get_current()._torch_available = False
+        super().__init__(search_path)
+
+
+class RaySession:
+    """A Ray, started here or found, with the actors made in it so far, which serve one simulation after another."""
+
+    def __init__(self) -> None:
+        self._address: str | None = None
+        self._open = self._started = False
+        self._private: Path | None = None  # of the files of a Ray started here
+        self._folder = ""  # of its session
+        self._hosts: list[Any] = []
+        self._store: int | None = None  # the process of a Ray started here that makes the channels
+        self._notes = Notes()
+        self.actors = 0  # of the simulation at hand
+
+    def open(self, address: str | None, processes: int, ship: bool, niceness: int) -> None:
+        """Connect to the cluster at an address, or start a Ray for some processes; keep what is there already."""
+        if self._open and address == self._address:
+            self._renew()
+            return
+        self.close()
+        self._notes.clear_up()
+        try:
+            with environment(QUIET):  # some of it is read once
+                import ray
+        except ImportError as error:
+            raise InputError(f'backend.name = "ray" needs the package ray, which does not load: {error}') from error
+        self._address, self._open = address, True
+        if ray.is_initialized():
+            return
+        self._started = True
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+        if address is not None:
+            with surroundings(ONE_THREAD, ship) as runtime_env:
+                try:
+                    if address != "auto":
+                        require_cluster(address)
+                    ray.init(address=address, runtime_env=runtime_env, **quiet)
+                except InputError:
+                    raise
+                except (OSError, RuntimeError, ValueError) as error:
+                    raise InputError(
+                        f"backend.address = {address!r}: no Ray cluster answers there ({_last_line(error)}): start one "
+                        "with ray start --head, set RAY_AUTH_MODE=token if it has tokens, and RAY_USE_TLS=1 if it has "
+                        "TLS, or leave the address out"
+                    ) from error
+            return
+        constants: Any = importlib.import_module("ray._private.ray_constants")
+        try:
+            self._private = private_folder()
+            # The constant was read from the environment when ray was imported, here or elsewhere.
+            variables = environment(QUIET | LOOPBACK | ONE_THREAD | {NICENESS: str(niceness)})
+            with variables, attribute(constants, "ENABLE_RAY_CLUSTER", False):
+                context: Any = ray.init(
+                    address="local",
+                    num_cpus=min(cores(), processes),
+                    num_gpus=0,
+                    include_dashboard=False,
+                    object_store_memory=STORE_BYTES,
+                    _temp_dir=str(self._private / "r"),  # which Ray opens to everyone
+                    **quiet,
+                )
+        except (OSError, RuntimeError, TimeoutError) as error:
+            self._remove_files()
+            raise SimulationError(f"Ray could not be started on this machine: {_last_line(error)}") from error
+        self._folder = context.address_info["session_dir"]
+        worker: Any = importlib.import_module("ray._private.worker")
+        self._store = worker._global_node.all_processes["raylet"][0].process.pid
+        self._notes.note([self._store])
+
+    def _renew(self) -> None:
+        """Tell the actors of modules found since they started, and end them all if one has died meanwhile."""
+        try:
+            self.gather([host.find_modules.remote(sys.path) for host in self._hosts], ANSWER_SECONDS)
+        except Trouble:
+            self.discard()
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+    def cores(self) -> int:
+        """Return the cores of all machines."""
+        import ray
+
+        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        return max(1, int(resources.get("CPU", 1)))
+
+    def host(self, place: int) -> Any:
+        """Return the actor at a place, a new one if need be."""
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        if place == len(self._hosts):
+            # No core is reserved, since waiting takes none; of such actors Ray spreads only those that must be there.
+            machines: Any = ray.nodes()  # type: ignore[no-untyped-call]
+            machine = NodeAffinitySchedulingStrategy(placed(machines, self.actors)[place], soft=False)
+            kind: Any = ray.remote(_Actor).options(num_cpus=0, scheduling_strategy=machine)
+            self._hosts.append(kind.remote(sys.path))
+        return self._hosts[place]
+
+    def connect(self, kind: str, hosts: Sequence[Any], neighbors: Sequence[Sequence[int]], levels: int) -> Transport:
+        """Make a transport."""
+        with _troubles():
+            if kind == "calls":
+                return _Calls(hosts, neighbors, levels)
+            return _Compiled(hosts, neighbors, levels, self._store)
+
+    def share(self, value: Any) -> Any:
+        """Place a value in the object store."""
+        import ray
+
+        return ray.put(value)
+
+    def gather(self, answers: Sequence[Any], timeout: float) -> list[Any]:
+        """Wait for the values of all answers."""
+        import ray
+
+        with _troubles():
+            return list(ray.get(answers, timeout=timeout))
+
+    def ready(self, answers: Collection[Any], timeout: float) -> list[Any]:
+        """Wait until some answers are there."""
+        import ray
+
+        return ray.wait(list(answers), timeout=timeout)[0]
+
+    def inquire(self, hosts: Sequence[Any]) -> tuple[dict[int, Whereabouts], list[int]]:
+        """Ask hosts where they are: what those say that answer, and the places of those that are dead."""
+        import ray
+        from ray.exceptions import RayActorError
+
+        places = {host.whereabouts.remote(): place for place, host in enumerate(hosts)}
+        found: dict[int, Whereabouts] = {}
+        dead: list[int] = []
+        for answer in ray.wait(list(places), num_returns=len(places), timeout=ANSWER_SECONDS)[0] if places else ():
+            try:
+                found[places[answer]] = ray.get(answer)
+            except RayActorError:
+                dead.append(places[answer])
+        return found, dead
+
+    def discard(self, places: Collection[int] | None = None) -> None:
+        """End the actors at some places, or all of them, at once; those that stay move up."""
+        ended = range(len(self._hosts)) if places is None else places
+        if ended:
+            import ray
+
+            if self._store is None:
+                _remove_semaphores([self._hosts[place] for place in ended])
+            for place in ended:
+                ray.kill(self._hosts[place])
+            self._hosts = [host for place, host in enumerate(self._hosts) if place not in ended]
+
+    def keep_logs(self) -> str:
+        """Leave the logs of a Ray started here on the disk."""
+        kept, self._private = self._private is not None, None
+        return f"; Ray's logs are in {self._folder}/logs" if kept else ""
+
+    def close(self) -> None:
+        """End the actors, and Ray with them if it was started here."""
+        self.discard()
+        if self._started:
+            import ray
+
+            # Newer versions can wait until the processes are gone.
+            waits = "wait_for_processes" in inspect.signature(ray.shutdown).parameters
+            ray.shutdown(**({"wait_for_processes": True} if waits else {}))
+            self._remove_files()
+        if self._store is not None:
+            remove(made_by([self._store]))
+            self._notes.forget()
+            self._store = None
+        self._open = self._started = False
+
+    def _remove_files(self) -> None:
+        if self._private is not None:
+            shutil.rmtree(self._private, ignore_errors=True)
+            self._private = None
+
+
+class _Compiled:
+    """The rounds as a compiled graph: channels from actor to actor, and from and to the driver at its ends."""
+
+    def __init__(
+        self, hosts: Sequence[Any], neighbors: Sequence[Sequence[int]], levels: int, store: int | None
+    ) -> None:
+        from ray.dag import InputNode, MultiOutputNode
+
+        # A graph whose actors have died would write their tracebacks to the terminal when it is taken down.
+        self._log = logging.getLogger("ray.dag.compiled_dag_node")
+        self._log.setLevel(logging.CRITICAL + 1)
+        self._hosts, self._store = hosts, store
+        self._opened: set[Path] = set()  # semaphores, on a cluster whose store serves others too
+        with InputNode() as rounds:
+            sent = [host.send.bind(rounds) for host in hosts]
+            steps, last = [host.advance.bind for host in hosts], [host.finish.bind for host in hosts]
+            graph: Any = MultiOutputNode(_unrolled(sent, steps, last, neighbors, levels))
+        self._graph = graph.experimental_compile(_max_inflight_executions=IN_FLIGHT)
+        # Ray does this with the first answer, and in another thread when an actor dies: both at once end this process.
+        for channel in self._graph.dag_output_channels:
+            channel.ensure_registered_as_reader()
+
+    def submit(self, rounds: int) -> Any:
+        with _troubles():
+            return self._graph.execute(rounds)
+
+    def collect(self, execution: Any, timeout: float) -> list[int]:
+        import ray
+
+        with _troubles():
+            return list(ray.get(execution, timeout=timeout))
+
+    def primed(self) -> None:
+        import ray
+
+        if self._store is None:
+            found: list[list[Path]] = []
+            with suppress(Trouble), _troubles():
+                found = ray.get([host.semaphores.remote() for host in self._hosts], timeout=ANSWER_SECONDS)
+            self._opened = {*opened(), *(path for paths in found for path in paths)}
+
+    def close(self) -> bool:
+        if self._store is not None:
+            left = self._ended()
+            if left:
+                remove(made_by([self._store]))
+            return left
+        _remove_semaphores(self._hosts)
+        remove(self._opened)  # also of actors that have died together
+        return self._ended()
+
+    def _ended(self) -> bool:
+        # It waits without end for an actor that does not leave its part of the graph, until that actor has ended.
+        ending = threading.Thread(target=self._take_down, daemon=True)
+        ending.start()
+        ending.join(ENDING_SECONDS)
+        return not ending.is_alive()
+
+    def _take_down(self) -> None:
+        self._graph.teardown()
+        self._log.setLevel(logging.NOTSET)
+
+
+class _Calls:
+    """The rounds as actor calls whose arguments are the results of other calls."""
+
+    def __init__(self, hosts: Sequence[Any], neighbors: Sequence[Sequence[int]], levels: int) -> None:
+        self._hosts, self._neighbors, self._levels = hosts, neighbors, levels
+
+    def submit(self, rounds: int) -> Any:
+        sent = [host.send.remote(rounds) for host in self._hosts]
+        steps, last = [host.advance.remote for host in self._hosts], [host.finish.remote for host in self._hosts]
+        return _unrolled(sent, steps, last, self._neighbors, min(rounds, self._levels))
+
+    def collect(self, execution: Any, timeout: float) -> list[int]:
+        import ray
+
+        with _troubles():
+            return list(ray.get(execution, timeout=timeout))
+
+    def primed(self) -> None:
+        pass
+
+    def close(self) -> bool:
+        return True
+
+
+def _unrolled(sent: Any, steps: Any, last: Any, neighbors: Sequence[Sequence[int]], levels: int) -> list[Any]:
+    """Write an execution: what is in flight is sent, the rounds follow, and the last one's answers end it."""
+    for level in range(levels):
+        sent = advance(steps if level < levels - 1 else last, neighbors, sent)
+    return list(sent)
+
+
+def _remove_semaphores(hosts: Sequence[Any]) -> None:
+    """Remove the semaphores of this driver's graph on a cluster, whose store serves others too: what each has open."""
+    import ray
+
+    remove(opened())
+    with suppress(Trouble), _troubles():
+        ray.get([host.remove_semaphores.remote() for host in hosts], timeout=ANSWER_SECONDS)
+
+
+@contextmanager
+def _troubles() -> Iterator[None]:
+    from ray.exceptions import GetTimeoutError, RayChannelTimeoutError, RayError
+
+    try:
+        yield
+    except RayError as error:
+        raise Trouble(_last_line(error), isinstance(error, GetTimeoutError | RayChannelTimeoutError)) from error
+
+
+def _last_line(error: BaseException) -> str:
+    """Return the line of a remote traceback that names the exception."""
+    lines = str(error).strip().splitlines()
+    return lines[-1].strip() if lines else type(error).__name__

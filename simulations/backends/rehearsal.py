@@ -1,0 +1,113 @@
+"""A rehearsal of a simulation: compiles what its agents will call, so that their processes find it on the disk."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.node.agent import DivergenceError
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.round.block import AgentPlan
+from kernelswarm.simulations.streams.contract import HeldOut
+
+Array = npt.NDArray[np.float64]
+
+ROUNDS = 24
+MOST = 8
+"""Learners that are rehearsed: a network in which every node has its own differs in numbers, not in code."""
+
+
+class _Rehearsed:
+    """Samples near two points, so that a dictionary grows and is pruned within a few rounds."""
+
+    def __init__(self, inputs: int, targets: int) -> None:
+        self._random = np.random.default_rng(0)
+        self._centers = self._random.random((2, inputs))
+        self._targets = targets
+        self._writeable = False
+
+    def draw(self, count: int) -> tuple[Array, Array]:
+        """Return points (count, p) and targets (count, q)."""
+        points = self._centers[self._random.integers(0, 2, count)] + 1e-3 * self._random.random((count, 1))
+        targets = np.zeros((count, self._targets))
+        # Arrays that can be written and such that cannot are two types to the compiler, and both occur.
+        points.flags.writeable = targets.flags.writeable = self._writeable = not self._writeable
+        return points, targets
+
+    def held_out(self, samples: int) -> HeldOut:
+        """Return some samples."""
+        return HeldOut(*self.draw(4))
+
+    def state(self) -> dict[str, float]:
+        """Return nothing: it is never continued."""
+        return {}
+
+    def restore(self, state: dict[str, float]) -> None:
+        """Do nothing."""
+
+
+def rehearse(plans: Sequence[AgentPlan], apart: bool = True) -> None:
+    """Let two nodes of each learner of the network live through some rounds on samples of no meaning.
+
+    Twenty processes that start at once would compile the same functions twenty times; after the rehearsal they load
+    them. A user's own parts are not rehearsed: they may count their calls, or fail, and are to do so in the simulation.
+
+    Parameters
+    ----------
+    plans : sequence of AgentPlan
+        The network's agents.
+    apart : bool
+        Whether the nodes will live in several processes, so that what carries their messages is compiled too.
+    """
+    kinds: dict[Learner, AgentPlan] = {}
+    for plan in plans:
+        if len(kinds) < MOST and _ours(plan.learner):
+            kinds.setdefault(plan.learner, plan)
+    for plan in kinds.values():
+        with suppress(DivergenceError):
+            _live(plan, apart)
+
+
+def _ours(part: object) -> bool:
+    if not is_dataclass(part):
+        return True
+    inside = (getattr(part, field.name) for field in fields(part))
+    return type(part).__module__.startswith("kernelswarm.") and all(_ours(entry) for entry in inside)
+
+
+def _live(plan: AgentPlan, apart: bool) -> None:
+    targets = plan.outputs if plan.learner.loss.task == "regression" else 1
+    node, others = plan.neighborhood.node, plan.neighborhood.neighbors[:1]
+    pairs = [(node, others), *((other, (node,)) for other in others)]
+    rule: Any = plan.rule if _ours(plan.rule) else Consensus()
+    network = []
+    for label, neighbors in pairs:
+        source = _Rehearsed(plan.inputs, targets)
+        count = len(neighbors)
+        one = np.ones(count)
+        size = plan.learner.batch_size
+        neighborhood = Neighborhood(
+            label, neighbors, one, one, plan.neighborhood.curvature, size, (1,) * count, ({},) * count, (size,) * count
+        )
+        network.append(
+            replace(
+                plan,
+                neighborhood=neighborhood,
+                slots=(0,) * len(neighbors),
+                rule=rule,
+                source=source,
+                evaluated=((label, source),),
+                steps=1,
+            )
+        )
+    engine = SerialEngine([[agent] for agent in network] if apart else [network])
+    engine.run(ROUNDS)
+    for _ in range(2):
+        engine.report(network[0].source.held_out(0))
+    engine.functions()

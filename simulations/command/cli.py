@@ -1,0 +1,400 @@
+"""The command line: kernelswarm run, resume, compare, reproduce, plot, list, init, check.
+
+Results go to standard output, progress and errors to standard error. Exit codes: 0 done, 1 failed while running,
+2 refused input, 130 stopped by Ctrl-C. Everything heavy is imported inside the commands: --help must not wait for it.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
+from kernelswarm.simulations.machine.interruption import in_words
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.experiment.experiment import Experiment
+    from kernelswarm.simulations.experiment.variation import Plan
+    from kernelswarm.simulations.running.run import Finished
+
+DONE, FAILED, REFUSED, STOPPED = 0, 1, 2, 130
+
+app = typer.Typer(
+    name="kernelswarm",
+    help="Simulate a network of agents that learn nonlinear functions together, online, from their own data streams.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def _refuse_modules(context: typer.Context, asked: bool) -> bool:
+    if asked:
+        from kernelswarm.simulations.experiment.naming import listed_parts_only
+
+        context.with_resource(listed_parts_only())
+    return asked
+
+
+def _keep_to_own_modules(context: typer.Context, trusted: bool) -> bool:
+    if not trusted:
+        from kernelswarm.simulations.experiment.naming import modules_beside_only
+
+        context.with_resource(modules_beside_only())
+    return trusted
+
+
+def _path(text: str | Path) -> Path:
+    from kernelswarm.simulations.ground.paths import impossible
+
+    cause = impossible(text) if str(text).strip() else "it is empty"
+    if cause:
+        raise typer.BadParameter(
+            f'"{textwrap.shorten(str(text), 80, placeholder="...")}" is no path, {cause}: give one'
+        )
+    return Path(text)
+
+
+def _place(help: str) -> Any:
+    return typer.Option(metavar="PATH", parser=_path, help=help)
+
+
+def _given(metavar: str, help: str) -> Any:
+    return typer.Argument(metavar=metavar, parser=_path, help=help)
+
+
+ExperimentFile = Annotated[Path, _given("EXPERIMENT.toml", "The experiment file.")]
+Sets = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated.")]
+Backend = Annotated[str | None, typer.Option(help="Where the nodes run: serial or ray.")]
+Address = Annotated[str | None, typer.Option(help='Ray cluster: "auto" or a head address.')]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+Figures = Annotated[bool, typer.Option(help="Draw figures.")]
+Safe = Annotated[
+    bool,
+    typer.Option("--safe", callback=_refuse_modules, help='Refuse parts named as "module:Class": run no such code.'),
+]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust/", callback=_keep_to_own_modules, help='Import "module:Class" from anywhere, not only beside the file.'
+    ),
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    said = False
+    try:
+        code = typer.main.get_command(app).main(words, prog_name="kernelswarm", standalone_mode=False)
+    except (InputError, SimulationError) as error:
+        if "--debug" in words:
+            raise
+        _complain(str(error))
+        said = True
+        interrupted = isinstance(error, Interrupted) and error.number == signal.SIGINT
+        code = STOPPED if interrupted else REFUSED if isinstance(error, InputError) else FAILED
+    except typer.TyperException as error:  # a wrong option or command
+        context = getattr(error, "ctx", None)
+        command = "kernelswarm" if context is None else context.command_path
+        _complain(f"{error.format_message().rstrip('.')} ({command} --help shows what there is)")
+        code = REFUSED
+    except (KeyboardInterrupt, typer.Abort):
+        code = STOPPED
+    if code == STOPPED and not said:
+        _complain("stopped by Ctrl-C")
+    sys.exit(code)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    shows_version: Annotated[bool, typer.Option("--version", help="Show the versions of all that matters.")] = False,
+) -> None:
+    if shows_version:
+        from kernelswarm.simulations.running.simulation import versions
+
+        found = versions()
+        others = ", ".join(f"{name} {version}" for name, version in found.items() if name != "kernelswarm")
+        print(f"kernelswarm {found['kernelswarm']} ({others})")
+
+
+@app.command()
+def run(
+    experiment: ExperimentFile,
+    changes: Sets = None,
+    backend: Backend = None,
+    address: Address = None,
+    out: Annotated[Path | None, _place("Folder for the run; runs/... when left out.")] = None,
+    figures: Figures = True,
+    quiet: Quiet = False,
+    safe: Safe = False,
+    debug: Debug = False,
+) -> None:
+    """Run an experiment: writes a run folder with figures, prints the final figures."""
+    from kernelswarm.simulations.command import progress
+    from kernelswarm.simulations.records import run_folder
+
+    described = _read(experiment, changes, backend, address)
+    _plan(experiment, None, None).combinations(described.to_dict())  # what `check` refuses is not run
+    folder = run_folder.default_folder(experiment.stem, described.to_dict()) if out is None else out
+    run_folder.check_place(folder)
+    from kernelswarm.simulations.running import run as running
+
+    with in_words(), progress.watch_run(quiet) as observe, _warnings_in_one_line():
+        finished = running.run(described, folder, observe)
+    _show(finished, figures)
+
+
+@app.command()
+def resume(
+    folder: Annotated[Path, _given("RUN", "The run folder.")],
+    rounds: Annotated[int | None, typer.Option(help="Rounds in all; as many as before when left out.")] = None,
+    changes: Sets = None,
+    backend: Backend = None,
+    address: Address = None,
+    figures: Figures = True,
+    quiet: Quiet = False,
+    safe: Safe = False,
+    debug: Debug = False,
+) -> None:
+    """Go on with a run from its last checkpoint; it ends as if it had never been interrupted."""
+    from kernelswarm.simulations.command import progress
+    from kernelswarm.simulations.running import run as running
+
+    options = _options(changes, backend, address)
+    if rounds is not None:
+        options.append(f"rounds={rounds}")
+    with in_words(), progress.watch_run(quiet) as observe, _warnings_in_one_line():
+        finished = running.resume(folder, options, observe)
+    if finished.before:
+        done = finished.result.summary["rounds"]
+        print(f"{folder} is complete: all {done:,} rounds are done; --rounds asks for more")
+    else:
+        _show(finished, figures)
+
+
+@app.command()
+def compare(
+    experiment: ExperimentFile,
+    vary: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=V1,V2", help="Values to try for a key; may be repeated.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Runs of each combination.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes at a time; the number of cores when left out.")] = None,
+    changes: Sets = None,
+    backend: Backend = None,
+    address: Address = None,
+    out: Annotated[
+        Path | None,
+        _place("Folder for all runs, tables and figures; runs/EXPERIMENT-compare when left out."),
+    ] = None,
+    afresh: Annotated[
+        bool, typer.Option("--afresh", help="Run all again, in a new folder with a number, and reuse nothing.")
+    ] = False,
+    quiet: Quiet = False,
+    safe: Safe = False,
+    debug: Debug = False,
+) -> None:
+    """Run every combination of the varied keys over several seeds, print the table of final figures.
+
+    Given again, it reuses runs that have ended, goes on with those that were stopped, and adds new ones.
+    """
+    from kernelswarm.simulations.command import progress
+    from kernelswarm.simulations.comparison.compare import compare as run_all
+    from kernelswarm.simulations.comparison.tables import as_text
+
+    described = _read(experiment, changes, backend, address)
+    plan = _plan(experiment, vary, seeds)
+    place = Path("runs") / f"{experiment.stem}-compare" if out is None else out
+    with in_words(), progress.watch_comparison(quiet) as observe, _warnings_in_one_line():
+        comparison = run_all(
+            described, plan.vary, plan.seeds, jobs, place, observe, afresh=afresh, numbered=out is None
+        )
+    folder, runs = comparison.folder or place, comparison.origins.items()
+    print(as_text(comparison, get_terminal_size((100, 24)).columns))
+    print(f"tables   {folder}: comparison.txt, .csv, .md, .tex and runs.csv")
+    print(f"figures  {folder / 'figures'}")
+    print(f"runs     {folder / 'runs'}: {', '.join(f'{count} {kind}' for kind, count in runs)}")
+    if failed := len(comparison.failed):
+        raise SimulationError(f"{failed} of {len(comparison.runs)} runs failed; the table gives their reasons")
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which; all are listed when left out.")] = None,
+    data: Annotated[Path | None, _place("File or folder of the data, where one is needed.")] = None,
+    out: Annotated[
+        Path | None, _place("Folder for table, numbers and figures; reproductions/NAME when left out.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer sets, samples and passes: a look.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.")] = 0,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Repeat a paper's experiment: prints what was published and what is measured, side by side."""
+    width = get_terminal_size((100, 24)).columns
+    if name is None:
+        from kernelswarm.simulations.reproductions.catalogue import catalogue
+
+        for entry in catalogue():
+            _print_entry(entry.name, entry.sentence, width)
+            if entry.data:
+                print(_indented(f"needs --data: {entry.data}", width))
+        return
+    from kernelswarm.simulations.command import progress
+    from kernelswarm.simulations.reproductions import report, running
+
+    place = Path("reproductions") / name if out is None else out
+    with progress.watch_reproduction(quiet) as observe, _warnings_in_one_line():
+        finding = running.reproduce(name, data, place, quick, seed, observe)
+    folder = finding.folder or place
+    print(report.as_text(finding, width))
+    print(f"folder  {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
+
+
+@app.command()
+def plot(
+    runs: Annotated[list[Path], _given("RUN...", "Run folders, or the folder of a comparison.")],
+    out: Annotated[
+        Path | None, _place("Folder for the figures; RUN/figures for one run, ./figures for several.")
+    ] = None,
+    safe: Safe = False,
+    debug: Debug = False,
+) -> None:
+    """Draw the figures of a run, also of one that goes on, or of several runs on the same axes."""
+    from kernelswarm.simulations.figures.plots import draw_many
+    from kernelswarm.simulations.records import run_folder
+
+    folders = [folder for run in runs for folder in run_folder.folders_in(run)]
+    results = [run_folder.read(folder, partial=True) for folder in folders]
+    target = (folders[0] / "figures" if len(folders) == 1 else Path("figures")) if out is None else out
+    run_folder.check_place(target, new=False)
+    with _warnings_in_one_line():
+        drawn = draw_many(results, target)
+    for path in drawn:
+        print(path)
+
+
+@app.command(name="list")
+def list_parts(
+    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help="Such as learners, protocols, kernels.")] = None,
+    debug: Debug = False,
+) -> None:
+    """List the names that an experiment file knows, with their keys and defaults."""
+    from kernelswarm.simulations.experiment.parts import PARTS, catalogue
+    from kernelswarm.simulations.ground.wording import nearest
+
+    plurals = {f"{kind}es" if kind.endswith("s") else f"{kind}s": kind for kind in PARTS}
+    plurals = {plural.replace("ys", "ies"): kind for plural, kind in plurals.items()}
+    if kind is not None and kind not in plurals and kind not in PARTS:
+        raise InputError(f"there is no list of {kind}{nearest(kind, plurals)} (known: {', '.join(plurals)})")
+    width = get_terminal_size((100, 24)).columns
+    for plural, singular in plurals.items():
+        if kind not in (None, plural, singular):
+            continue
+        print(plural)
+        for name, sentence, keys in catalogue(singular):
+            _print_entry(name, sentence, width)
+            for key, default in keys.items():
+                print(f"      {key} = {default}" if not default.startswith("required") else f"      {key}  ({default})")
+        print()
+
+
+@app.command()
+def init(
+    path: Annotated[Path, _given("[FILE]", "Where to write it.")] = Path("experiment.toml"),
+    debug: Debug = False,
+) -> None:
+    """Write a commented experiment file that runs as it is."""
+    from kernelswarm.simulations.experiment.template import write
+
+    write(path)
+    print(f"{path} is written; next: kernelswarm run {path}")
+
+
+@app.command()
+def check(
+    experiment: ExperimentFile, changes: Sets = None, trust: Trust = False, safe: Safe = False, debug: Debug = False
+) -> None:
+    """Validate an experiment, show its network, its data and what its rounds will cost; run nothing."""
+    described = _read(experiment, changes)
+    plan = _plan(experiment, None, None)
+    count = plan.combinations(described.to_dict())
+    from kernelswarm.simulations.running.check import as_text, examine
+
+    print(as_text(examine(described)))
+    if plan.vary:
+        print(f"comparison\n  {count} combinations, {plan.seeds} seeds each: {count * plan.seeds} runs")
+
+
+def _read(
+    path: Path, changes: Sequence[str] | None, backend: str | None = None, address: str | None = None
+) -> Experiment:
+    from kernelswarm.simulations.experiment.experiment import Experiment
+
+    return Experiment.from_file(path, _options(changes, backend, address))
+
+
+def _options(changes: Sequence[str] | None, backend: str | None, address: str | None) -> list[str]:
+    options = list(changes or ())
+    if backend is not None or address is not None:
+        options.append(f"backend.name={backend or 'ray'}")  # an address is one of a Ray cluster
+    if address is not None:
+        options.append(f"backend.address={address}")
+    return options
+
+
+def _plan(path: Path, vary: Sequence[str] | None, seeds: int | None) -> Plan:
+    from kernelswarm.simulations.experiment.variation import parse_vary, read_compare
+
+    return read_compare(path).with_options(parse_vary(vary or ()), seeds)
+
+
+def _print_entry(name: str, sentence: str, width: int) -> None:
+    print(f"  {name}")
+    print(_indented(sentence, width))
+
+
+def _indented(text: str, width: int) -> str:
+    return textwrap.fill(text, width, initial_indent="      ", subsequent_indent="      ")
+
+
+def _show(finished: Finished, figures: bool) -> None:
+    """Print the final figures of a run, what is wrong with it and where it is, and draw it."""
+    from kernelswarm.simulations.command.final_figures import as_text
+
+    result, folder, _ = finished
+    print(as_text(result, get_terminal_size((100, 24)).columns))
+    print(f"\nrun folder  {folder}")
+    if figures:
+        with _warnings_in_one_line():
+            from kernelswarm.simulations.figures.plots import draw
+
+            drawn = draw(result, folder / "figures")
+        print(f"figures     {folder / 'figures'}: {', '.join(path.name for path in drawn)}")
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Show what a figure or a run warns of as a sentence, without the place in the code that says so."""
+    shown: Callable[..., Any] = warnings.showwarning
+    warnings.showwarning = lambda message, *place, **more: _complain(f"warning: {message}")
+    try:
+        yield
+    finally:
+        warnings.showwarning = shown
+
+
+def _complain(text: str) -> None:
+    """Write one paragraph to standard error."""
+    typer.echo(f"kernelswarm: {' '.join(text.split())}", err=True)

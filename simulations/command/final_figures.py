@@ -1,0 +1,44 @@
+"""The final figures of a run, for the terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.records.result import Result
+
+
+def as_text(result: Result, width: int = 100) -> str:
+    """Return the final figures as aligned lines, and under them, wrapped to ``width``, what is wrong with the run."""
+    summary, final = result.summary, result.final
+    lines = [("protocol", f"{summary['protocol']} on {summary['topology']}, {summary['nodes']} nodes")]
+    compiled = summary.get("compile_seconds") or 0.0
+    after = f", after {compiled:.0f} s of compiling, once" if compiled >= 1.0 else ""
+    lines.append(("rounds", f"{summary['rounds']:,} in {summary['wall_seconds'] - compiled:.3g} s{after}"))
+    named = {
+        "risk": "risk",
+        "constant_risk": "constant risk",
+        "error": "error",
+        "global_risk": "pooled risk",
+        "global_error": "pooled error",
+        "bayes_error": "Bayes error",
+        "model_order": "model order",
+        "disagreement": "disagreement",
+        "violation": "violation",
+    }
+    known = {**summary["facts"], **final}
+    lines += [(name, f"{known[key]:.4g}") for key, name in named.items() if known.get(key) is not None]
+    ends = summary.get("used_up")
+    if ends is not None and ends["first"] < ends["last"]:
+        lines.append(("own data", f"used up after {ends['first']:,} (first node) to {ends['last']:,} rounds (last)"))
+    fitted = summary["backend"]
+    if "landmarks" in fitted:
+        lines.append(("fitted to", f"{fitted['rows']:,} of {fitted['samples']:,} samples"))
+        lines.append(("regularization", f"{fitted['regularization']:.3g}, chosen by {fitted['chosen_by']}"))
+    rate = summary.get("node_rounds_per_second")
+    if rate is not None:
+        lines.append(("node-rounds/s", f"{rate:,.0f}"))
+    wide = max(len(name) for name, _ in lines)
+    table = "\n".join(f"{name:<{wide}}  {value}" for name, value in lines)
+    return "\n\n".join([table, *(textwrap.fill(sentence, width) for sentence in result.verdict.values())])

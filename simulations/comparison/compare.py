@@ -1,0 +1,365 @@
+"""The same experiment under several protocols, networks or other keys, each over several seeds."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+from threadpoolctl import threadpool_limits
+
+from kernelswarm.simulations.backends.ray_backend import keep_ray
+from kernelswarm.simulations.backends.rehearsal import rehearse
+from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.comparison import comparison_folder
+from kernelswarm.simulations.comparison.comparison_folder import RUNS, Described, Index
+from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress, Watcher
+from kernelswarm.simulations.comparison.earlier_run import earlier, live
+from kernelswarm.simulations.comparison.origins import GRAPH, Digests, origins
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.naming import may_import
+from kernelswarm.simulations.experiment.variation import Cell, cells, read_compare
+from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
+from kernelswarm.simulations.ground.wording import plain
+from kernelswarm.simulations.machine import parallel
+from kernelswarm.simulations.records.outcome import Comparison, Run, State, run_of
+from kernelswarm.simulations.records.run_folder import check_place, graphml
+from kernelswarm.simulations.running.network import build_graph, open_network
+from kernelswarm.simulations.running.simulation import Progress, simulate, versions
+
+
+def compare(
+    experiment: Experiment,
+    vary: Mapping[str, Sequence[Any]],
+    seeds: int = 1,
+    jobs: int | None = None,
+    out: Path | str | None = None,
+    observe: Callable[[ComparisonProgress], None] | None = None,
+    *,
+    afresh: bool = False,
+    numbered: bool = False,
+) -> Comparison:
+    """Run every combination of the varied values over several seeds and gather the final figures.
+
+    All cells share the seeds, hence networks and data where these are not varied. On the serial backend the runs go to
+    several processes; with another backend they follow one another, each on that backend. A run that fails is recorded
+    with its reason, and the others go on.
+
+    A folder that holds this comparison already is gone on with: runs that ended there are read and not run again, those
+    that were stopped go on from their last checkpoint (``checkpoint_every``) or begin again, and only new ones are
+    begun. There may be more seeds, values, keys and rounds than before.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What all cells have in common.
+    vary : mapping of str to sequence
+        Dotted keys with the values to try, such as ``{"protocol.name": ["isolated", "consensus"]}``; see
+        :func:`kernelswarm.simulations.experiment.variation.cells` for tables as values and for keys that only
+        some parts have.
+    seeds : int
+        Runs of each cell, with ``experiment.seed``, the next one, and so on.
+    jobs : int, optional
+        Processes at a time; the number of cores when left out. A script that uses several calls this function under
+        ``if __name__ == "__main__":``, because each process reads the script again.
+    out : Path, optional
+        Folder for run folders (``runs/<cell>/seed_<seed>``), tables and figures. Without it nothing is written.
+    observe : callable, optional
+        Hears of the progress, about twice a second.
+    afresh : bool
+        Whether all runs begin again, in a folder ``out-2``, ``out-3``, ... where ``out`` exists.
+    numbered : bool
+        Whether such a folder is taken where ``out`` holds something else, which is refused otherwise.
+
+    Raises
+    ------
+    InputError
+        When a combination is refused before anything has started, every run is refused at its start, the folder holds
+        another comparison (the message says in which keys), or another process writes it.
+    SimulationError
+        When the processes cannot be started.
+    Interrupted
+        When a signal came and what runs in this process is saved; what has ended is in the folder.
+    """
+    if seeds < 1:
+        raise InputError(f"seeds = {seeds!r} must be at least 1")
+    if jobs is not None and jobs < 1:
+        raise InputError(f"jobs = {jobs!r} must be at least 1")
+    if out is not None:
+        check_place(Path(out))
+    found = cells(experiment.to_dict(), vary)
+    tasks = list(_tasks(experiment, found, seeds))
+    # With defaults: what two rows differ in without being asked is often one of them.
+    resolved = {task.cell: task.experiment.to_dict() for task in tasks}
+    found = [replace(cell, config=resolved[place]) for place, cell in enumerate(found)]
+    with ExitStack() as stack:
+        folder, made = None, False
+        runs: dict[int, Run] = {}
+        if out is not None:
+            digests: Digests = {}
+            made_by: list[Mapping[str, str]] = []
+            base = Described(plain(experiment.to_dict()), origins(experiment, digests))
+            described = [_described(task, digests) for task in tasks]
+            opening = comparison_folder.opened(Path(out), base, vary, afresh=afresh, numbered=numbered)
+            folder, index, made = stack.enter_context(opening)
+            tasks, index = _placed(tasks, described, found, vary, folder, replace(index, base=base))
+            for place, task in enumerate(tasks):
+                before = earlier(task.place, task.experiment, described[place].behind)
+                tasks[place] = replace(task, state=before.state)
+                if before.result is not None:
+                    runs[place] = replace(run_of(task.cell, before.result, task.place), origin="reused")
+                    made_by.append(before.result.summary.get("versions") or {})
+            _compare_versions(made_by)
+            _prepare(experiment, vary, seeds, folder, index)
+        _run(tasks, runs, jobs, observe, folder)
+        if all(run.refused for run in runs.values()):
+            if folder is not None and made:
+                shutil.rmtree(folder)
+            raise InputError(runs[0].failure)
+        comparison = Comparison(tuple(vary), tuple(found), tuple(runs[place] for place in sorted(runs)), folder)
+        if folder is not None:
+            _publish(comparison, folder)
+    return comparison
+
+
+def read(folder: Path | str, safe: bool = False) -> Comparison:
+    """Read a comparison from its folder: the cells that it was last asked for, and their runs.
+
+    Runs that have not ended are among the failed.
+
+    Parameters
+    ----------
+    folder : Path or str
+        The folder that :func:`compare` wrote.
+    safe : bool
+        Whether parts named as "package.module:Class" are refused, so that none of the folder's choice of code is run.
+
+    Raises
+    ------
+    InputError
+        The folder holds no comparison, or is damaged.
+    """
+    folder = Path(folder)
+    index = comparison_folder.read_index(folder)
+    plan = read_compare(folder / EXPERIMENT)
+    experiment = Experiment.from_file(folder / EXPERIMENT, safe=safe)
+    found = cells(experiment.to_dict(), plan.vary)
+    tasks = list(_tasks(experiment, found, plan.seeds))
+    digests: Digests = {}
+    described = [_described(task, digests) for task in tasks]
+    tasks, _ = _placed(tasks, described, found, plan.vary, folder, index)
+    runs = []
+    for task, asked in zip(tasks, described, strict=True):
+        result = earlier(task.place, task.experiment, asked.behind).result
+        runs.append(
+            Run(task.cell, task.experiment.seed, failure="it has not ended")
+            if result is None
+            else replace(run_of(task.cell, result, task.place), origin="reused")
+        )
+    resolved = {task.cell: task.experiment.to_dict() for task in tasks}
+    found = [replace(cell, config=resolved[place]) for place, cell in enumerate(found)]
+    return Comparison(tuple(plan.vary), tuple(found), tuple(runs), folder)
+
+
+EXPERIMENT = "experiment.toml"
+"""The file in a comparison's folder that repeats it."""
+
+
+@dataclass(frozen=True)
+class _Task:
+    cell: int
+    name: str
+    experiment: Experiment
+    folder: Path | None = None
+    state: State = "new"
+    safe: bool = False
+
+    @property
+    def place(self) -> Path:
+        assert self.folder is not None
+        return self.folder
+
+
+def _tasks(experiment: Experiment, found: Sequence[Cell], seeds: int) -> Iterator[_Task]:
+    """Build every experiment before the first one starts, so that a wrong combination stops all."""
+    for place, cell in enumerate(found):
+        table = dict(cell.config)
+        if isinstance(experiment.topology, nx.Graph) and table.get("topology") == experiment.to_dict()["topology"]:
+            table["topology"] = experiment.topology
+        for seed in range(experiment.seed, experiment.seed + seeds):
+            try:
+                built = Experiment.from_dict({**table, "seed": seed}, experiment.folder)
+            except InputError as error:
+                where = ", ".join(cell.labels)
+                raise InputError(f"{where}: {error}" if where else str(error)) from error
+            yield _Task(place, ", ".join([*cell.labels, f"seed {seed}"]), built, safe=not may_import())
+
+
+def _described(task: _Task, digests: Digests) -> Described:
+    return Described(plain(task.experiment.to_dict()), origins(task.experiment, digests))
+
+
+def _placed(
+    tasks: Sequence[_Task],
+    described: Sequence[Described],
+    found: Sequence[Cell],
+    vary: Mapping[str, Sequence[Any]],
+    folder: Path,
+    index: Index,
+) -> tuple[list[_Task], Index]:
+    """Give each task its run folder."""
+    asked = [(run, found[task.cell].labels) for task, run in zip(tasks, described, strict=True)]
+    places, index = comparison_folder.assigned(asked, index, vary)
+    placed = [replace(task, folder=folder / RUNS / place) for task, place in zip(tasks, places, strict=True)]
+    return placed, index
+
+
+def _run(
+    tasks: Sequence[_Task],
+    runs: dict[int, Run],
+    jobs: int | None,
+    observe: Callable[[ComparisonProgress], None] | None,
+    folder: Path | None,
+) -> None:
+    """Run what has not ended yet, and add it to ``runs`` by its place."""
+    watcher = Watcher([task.name for task in tasks], runs, observe)
+    left = [place for place in range(len(tasks)) if place not in runs]
+    if not left:
+        watcher.speak()
+        return
+    waiting = [tasks[place] for place in left]
+    serial = all(isinstance(task.experiment.backend, Serial) for task in waiting)
+    count = min(parallel.cores() if jobs is None else jobs, len(waiting)) if serial else 1
+    if count > 1:
+        _compile(waiting)
+
+    def saved() -> str:
+        done = f"{watcher.done} of {len(tasks)} runs have ended and are in {folder}"
+        return f"{done}: the same command goes on with the others"
+
+    def hear(place: int, share: float) -> None:
+        watcher.hear(left[place], share)
+
+    try:
+        # Closed, so that an interruption ends the processes at once; Ray's actors are started once for all runs.
+        with keep_ray(), closing(_runs(waiting, count, hear, watcher.speak)) as ended:
+            for place, run in ended:
+                runs[left[place]] = run
+                watcher.ended(left[place], run)
+    except KeyboardInterrupt as stop:
+        if folder is not None:
+            stop.add_note(saved())
+        raise
+    except Interrupted as stop:
+        raise Interrupted(f"{str(stop).partition(';')[0]}; {saved()}", stop.number, stop.round or 0) from stop
+
+
+def _compare_versions(made_by: Sequence[Mapping[str, str]]) -> None:
+    """Warn of runs that are reused and were made by other versions of what feeds their models."""
+    now = versions()
+    others = [
+        {name: then.get(name, "?") for name in now if name != "ray" and then.get(name) != now[name]} for then in made_by
+    ]
+    differing = dict.fromkeys(f"{name} {then}" for other in others for name, then in other.items())
+    if differing:
+        count = sum(bool(other) for other in others)
+        today = ", ".join(f"{name} {now[name]}" for name in now if any(name in other for other in others))
+        warnings.warn(
+            f"{count} of {len(made_by)} runs that are reused were made by {', '.join(differing)}, and this is {today}: "
+            f"{comparison_folder.AFRESH}",
+            stacklevel=3,
+        )
+
+
+def _compile(tasks: Sequence[_Task]) -> None:
+    """Compile, once for each learner, what the processes to come would otherwise each compile for themselves."""
+    learners = {task.experiment.to_dict()["learner"]["name"]: task for task in reversed(tasks)}
+    for task in learners.values():
+        with suppress(InputError), threadpool_limits(1):  # a refusal is said of the run that it ends
+            rehearse(open_network(task.experiment).plans, apart=False)
+
+
+def _runs(
+    tasks: Sequence[_Task], jobs: int, hear: Callable[[int, float], None], speak: Callable[[], None]
+) -> Generator[tuple[int, Run], None, None]:
+    if jobs == 1:
+        for place, task in enumerate(tasks):
+
+            def tell(share: float, place: int = place) -> None:
+                hear(place, share)
+                speak()
+
+            yield place, _execute(task, tell)
+        return
+
+    def watch(shares: Sequence[float]) -> None:
+        for place, share in enumerate(shares):
+            hear(place, share)
+        speak()
+
+    with closing(parallel.answers(_execute_apart, tasks, jobs, watch)) as answers:
+        for place, answer in answers:
+            task = tasks[place]
+            if isinstance(answer, parallel.Lost):
+                yield place, Run(task.cell, task.experiment.seed, failure=answer.cause, origin=task.state)
+                continue
+            run, said = answer
+            for text in said:
+                warnings.warn(f"{task.name}: {text}", stacklevel=2)
+            yield place, run
+
+
+def _execute_apart(task: _Task, tell: Callable[[float], None]) -> tuple[Run, list[str]]:
+    """Run one cell with one seed in a process of its own, and return what it warned of to who can say it."""
+    with warnings.catch_warnings(record=True) as heard:
+        run = _execute(task, tell)
+    return run, list(dict.fromkeys(str(warning.message) for warning in heard))
+
+
+def _execute(task: _Task, tell: Callable[[float], None]) -> Run:
+    """Run one cell with one seed; with a folder it writes its run folder as it goes on."""
+
+    def observe(progress: Progress) -> None:
+        if progress.phase != "starting" and progress.total:
+            tell(progress.done / progress.total)
+
+    cell, seed, state = task.cell, task.experiment.seed, task.state
+    try:
+        if task.folder is None:
+            return run_of(cell, simulate(task.experiment, observe))
+        finished = live(task.experiment, task.folder, state, observe, task.safe)
+        return replace(run_of(cell, finished.result, finished.folder), origin="reused" if finished.before else state)
+    except Interrupted:
+        raise
+    except SimulationError as error:
+        if error.partial is None:
+            return Run(cell, seed, failure=str(error), origin=state)
+        failure = str(error.partial.summary.get("reason") or error)
+        return replace(run_of(cell, error.partial, task.folder, failure), origin=state)
+    except InputError as error:
+        return Run(cell, seed, failure=str(error), refused=True, origin=state)
+
+
+def _prepare(experiment: Experiment, vary: Mapping[str, Sequence[Any]], seeds: int, folder: Path, index: Index) -> None:
+    """Write which run is where, and the experiment that repeats the comparison, before the first run begins."""
+    import tomli_w
+
+    again = {**experiment.to_dict(), "compare": {"seeds": seeds, "vary": plain(vary)}}
+    comparison_folder.write_index(folder, index)
+    if isinstance(experiment.topology, nx.Graph):
+        comparison_folder.write_text(folder / GRAPH, graphml(build_graph(experiment)))
+    comparison_folder.write_text(folder / EXPERIMENT, tomli_w.dumps(again))
+
+
+def _publish(comparison: Comparison, folder: Path) -> None:
+    """Write tables and figures."""
+    from kernelswarm.simulations.comparison import tables
+    from kernelswarm.simulations.figures import plots
+
+    tables.write(comparison, folder)
+    plots.draw_comparison(comparison, folder / "figures")

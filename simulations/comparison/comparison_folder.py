@@ -1,0 +1,317 @@
+"""The folder of a comparison: which experiment it is of, which run is in which run folder, and one writer at a time."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kernelswarm.simulations.comparison.origins import identified
+from kernelswarm.simulations.experiment.variation import cells
+from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.machine.lock import held
+from kernelswarm.simulations.records import run_folder
+
+RUNS = "runs"
+"""The folder of the run folders."""
+
+INDEX = "index.json"
+"""The file in it that says which run is where; it is written before the first of them starts."""
+
+UNTOLD = ("seed", "backend", "checkpoint_every")
+"""Keys in which the experiment may differ from the one that the comparison began with: each run has its seed, and the
+others change nothing that is measured. Rounds may become more."""
+
+AFRESH = "--afresh (in Python afresh = True) begins again in a folder beside it"
+
+
+@dataclass(frozen=True)
+class Described:
+    """An experiment as a comparison remembers it.
+
+    Parameters
+    ----------
+    experiment : dict
+        Its resolved tables; words that data turn into numbers are still words.
+    behind : dict of str to str
+        What stands behind its files and modules, see :func:`kernelswarm.simulations.comparison.origins.origins`.
+    folder : str
+        For a run, its folder, relative to the folder of runs; empty for what all cells have in common.
+    """
+
+    experiment: Mapping[str, Any]
+    behind: Mapping[str, str] = field(default_factory=dict)
+    folder: str = ""
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The tables with the content of files in the place of their paths."""
+        return identified(self.experiment, self.behind)
+
+    def identity(self, vary: Mapping[str, Any], *without: str) -> str:
+        """Return a text that runs have in common that are the same, wherever they run.
+
+        Parameters
+        ----------
+        vary : mapping
+            The varied keys; the backend counts where it is one of them, and so does ``checkpoint_every``.
+        without : str
+            Further keys of the experiment that do not count.
+        """
+        varied = {key.split(".")[0] for key in vary}
+        left = {*without, *({"backend", "checkpoint_every"} - varied)}
+        return json.dumps({key: value for key, value in self.told.items() if key not in left}, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Index:
+    """What a comparison's folder holds: what all cells have in common, and the runs that were ever asked for."""
+
+    base: Described
+    runs: tuple[Described, ...] = ()
+
+
+@contextmanager
+def opened(
+    out: Path, base: Described, vary: Mapping[str, Sequence[Any]], *, afresh: bool, numbered: bool
+) -> Iterator[tuple[Path, Index, bool]]:
+    """Find or make the folder of a comparison, and keep other processes from writing it.
+
+    Yields the folder, what it holds, and whether it has been made now.
+
+    Parameters
+    ----------
+    out : Path
+        Where it shall be.
+    base : Described
+        What all cells have in common.
+    vary : mapping
+        The varied keys with their values.
+    afresh : bool
+        Whether a folder that exists is left alone, and ``out-2``, ``out-3``, ... is made.
+    numbered : bool
+        Whether the next of these is tried where the folder holds something else, which is refused otherwise.
+
+    Raises
+    ------
+    InputError
+        The folder holds something else, its index is damaged, or another process writes it.
+    SimulationError
+        It cannot be written.
+    """
+    place, number, said = out, 1, ""
+    while True:
+        if not place.exists() or (place.is_dir() and not any(place.iterdir())):
+            made = _made(place, base)
+            if not made:  # another process was faster
+                continue
+            break
+        refusal = "" if afresh else _refusal(place, base, vary)
+        if not afresh and not refusal:
+            made = False
+            break
+        if not afresh and not numbered:
+            raise InputError(f"{refusal}: name another folder with --out, put back what it was, or {AFRESH}")
+        said = said or refusal
+        number += 1
+        place = out.with_name(f"{out.name}-{number}")
+    if said:
+        warnings.warn(f"{said}: this one goes to {place}", stacklevel=3)
+    with held(place / RUNS):
+        index = read_index(place)
+        refusal = _refusal(place, base, vary)  # another process may have changed it since
+        if refusal:
+            raise InputError(refusal)
+        yield place, index, made
+
+
+def read_index(folder: Path) -> Index:
+    """Read what a comparison's folder holds.
+
+    Raises
+    ------
+    InputError
+        It holds no index, or a damaged one.
+    """
+    path = folder / RUNS / INDEX
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {folder}" if not folder.exists() else f"{folder} is not a folder")
+    if not path.is_file():
+        raise InputError(f"{folder} holds no comparison: it lacks {RUNS}/{INDEX}, which says what its runs are")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return Index(_described(content["base"]), tuple(_described(entry) for entry in content["runs"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{path} is damaged, and with it which run is where: {AFRESH}") from error
+
+
+def write_index(folder: Path, index: Index) -> None:
+    """Write what a comparison's folder holds, whole or not at all.
+
+    Raises
+    ------
+    SimulationError
+        The disk is full or the folder may not be written.
+    """
+    content = {"base": asdict(index.base), "runs": [asdict(entry) for entry in index.runs]}
+    write_text(folder / RUNS / INDEX, json.dumps(content, indent=1) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file under a temporary name and rename it; an OSError is raised as SimulationError."""
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise SimulationError(f"{path} could not be written: {error.strerror or error}") from error
+
+
+def assigned(
+    runs: Sequence[tuple[Described, Sequence[str]]], index: Index, vary: Mapping[str, Sequence[Any]]
+) -> tuple[list[str], Index]:
+    """Return the run folder of each run, the one that it has or a new one, and the index with all of them.
+
+    A run that the index knows with fewer rounds keeps its folder, unless rounds are what is compared.
+
+    Parameters
+    ----------
+    runs : sequence of (Described, sequence of str)
+        The runs that are asked for, each with the labels of its cell.
+    index : Index
+        What the folder holds.
+    vary : mapping
+        The varied keys.
+
+    Raises
+    ------
+    InputError
+        The files behind a run have changed since.
+    """
+    growing = () if "rounds" in vary else ("rounds",)
+    known = {entry.identity(vary): entry for entry in index.runs}
+    by_rounds = sorted(index.runs, key=lambda entry: int(entry.experiment["rounds"]))
+    longest = {entry.identity(vary, *growing): entry for entry in by_rounds}
+    named = {_nameless(entry).identity(vary): entry for entry in index.runs}
+    cellmates = {entry.identity(vary, *growing, "seed"): entry.folder.rpartition("/")[0] for entry in index.runs}
+    taken = {entry.folder for entry in index.runs}
+    folders: list[str] = []
+    kept = {entry.folder: entry for entry in index.runs}
+    for run, labels in runs:
+        entry = known.get(run.identity(vary)) or longest.get(run.identity(vary, *growing))
+        if entry is None or entry.experiment["rounds"] > run.experiment["rounds"]:
+            _refuse_other_files(run, named.get(_nameless(run).identity(vary)))
+            cell = run.identity(vary, *growing, "seed")
+            slug = re.sub(r"[^A-Za-z0-9.+-]+", "_", "__".join(labels)).strip("_.")[:80] or "all"
+            seed = f"seed_{run.experiment['seed']}"
+            place, number = cellmates.get(cell, slug), 1
+            # Cells of other values may have the same name, and so may two of the same after that was cut.
+            while f"{place}/{seed}" in taken or (cell not in cellmates and place in cellmates.values()):
+                number += 1
+                place = f"{slug}_{number}"
+            cellmates[cell] = place
+            folder = f"{place}/{seed}"
+        else:
+            folder = entry.folder
+        taken.add(folder)
+        folders.append(folder)
+        kept[folder] = replace(run, folder=folder)
+    return folders, Index(index.base, tuple(kept.values()))
+
+
+def differences(
+    then: Described, now: Described, vary: Mapping[str, Sequence[Any]]
+) -> dict[str, tuple[str | None, str | None]]:
+    """Return the keys in which what is asked for now would be another comparison, with their values then and now.
+
+    That is so where the cells of what is varied now differ by the experiment that they come from: a key that all cells
+    set for themselves may have changed. None stands for a key that is not set.
+    """
+    before, after = then.told, now.told
+    pairs: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = [(before, after)]
+    try:
+        old_cells, new_cells = cells(before, vary), cells(after, vary)
+    except InputError:  # what is varied now is no key of the experiment then
+        old_cells, new_cells = [], []
+    if len(old_cells) == len(new_cells) > 0:
+        pairs = [(old.config, new.config) for old, new in zip(old_cells, new_cells, strict=True)]
+    found: dict[str, tuple[str | None, str | None]] = {}
+    bases = dict(_entries(before)), dict(_entries(after))
+    for tables in pairs:
+        old, new = (dict(_entries(table)) for table in tables)
+        for key in dict.fromkeys([*old, *new]):
+            grown = key == "rounds" and old.get(key, 0) <= new.get(key, 0)
+            if old.get(key) != new.get(key) and key.split(".")[0] not in UNTOLD and not grown:
+                # A cell of another part leaves out what is the default: the value that was given says more.
+                told = bases if bases[0].get(key) != bases[1].get(key) else (old, new)
+                values = [shown(table[key]) if key in table else None for table in told]
+                found[key] = (values[0], values[1])
+    return found
+
+
+def _refusal(folder: Path, base: Described, vary: Mapping[str, Sequence[Any]]) -> str:
+    """Return why a comparison cannot go on in a folder; empty where it can."""
+    try:
+        index = read_index(folder)
+    except InputError as error:
+        return str(error)
+    found = differences(index.base, base, vary)
+    if not found:
+        return ""
+    said = [f"{key} is {now or 'not set'} and was {then or 'not set'}" for key, (then, now) in found.items()]
+    more = f", and {len(said) - 5} more keys" if len(said) > 5 else ""
+    less = " (a comparison may get more rounds, not fewer)" if "rounds" in found else ""
+    return f"{folder} holds a comparison of another experiment: {', '.join(said[:5])}{more}{less}"
+
+
+def _nameless(run: Described) -> Described:
+    """Return a run without what its files are and where they lie."""
+    return replace(run, behind=dict.fromkeys(run.behind, ""))
+
+
+def _refuse_other_files(run: Described, before: Described | None) -> None:
+    if before is None:
+        return
+    for key in dict.fromkeys([*before.behind, *run.behind]):
+        then, now = before.behind.get(key, "no file"), run.behind.get(key, "no file")
+        if then != now:
+            raise InputError(
+                f"{key} is {now} and was {then} when the comparison began: put the former file back, name another "
+                f"folder with --out, or {AFRESH}"
+            )
+
+
+def _made(place: Path, base: Described) -> bool:
+    """Make the folder with an index; False where another process has made it meanwhile."""
+    with run_folder.unfinished_folder(place.parent, place) as unfinished:
+        (unfinished / RUNS).mkdir()
+        write_index(unfinished, Index(base))
+        try:
+            unfinished.rename(place)  # over an empty folder too
+        except OSError:
+            if not place.exists():
+                raise
+            return False
+    return True
+
+
+def _described(entry: Mapping[str, Any]) -> Described:
+    found = Described(entry["experiment"], entry["behind"], entry["folder"])
+    parts = Path(found.folder).parts
+    if not isinstance(found.told, dict) or Path(found.folder).is_absolute() or ".." in parts:
+        raise ValueError("a run lies in the folder of its comparison")
+    return found
+
+
+def _entries(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping) and value:
+            yield from _entries(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value

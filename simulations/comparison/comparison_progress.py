@@ -1,0 +1,84 @@
+"""What whoever watches a comparison hears: ended runs, the share of all rounds that is done, the time to go."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kernelswarm.simulations.records.outcome import Run
+
+
+@dataclass(frozen=True)
+class ComparisonProgress:
+    """A word to whoever watches a comparison.
+
+    Parameters
+    ----------
+    done, total, failed : int
+        Runs that have ended, all runs, and those among the ended that failed.
+    share : float
+        The part of all rounds that is done, in [0, 1].
+    latest : str
+        The run that ended last, and how; empty before.
+    remaining : float or None
+        Seconds to go at the pace so far; None before there is a pace.
+    """
+
+    done: int
+    total: int
+    failed: int
+    share: float
+    latest: str
+    remaining: float | None
+
+
+class Watcher:
+    """Keeps what an observer hears.
+
+    Parameters
+    ----------
+    names : sequence of str
+        What the runs are called.
+    before : dict of int to Run
+        Those that had ended before, by their places.
+    observe : callable, optional
+        The observer.
+    """
+
+    def __init__(
+        self, names: Sequence[str], before: dict[int, Run], observe: Callable[[ComparisonProgress], None] | None
+    ) -> None:
+        self._names = names
+        self._observe = observe
+        self._shares = [float(place in before) for place in range(len(names))]
+        self.done = len(before)
+        self._failed = sum(bool(run.failure) for run in before.values())
+        self._latest = ""
+        self._clock: float | None = None  # of the first rounds: the start of the processes says nothing about the pace
+        self._at = 0.0  # the share that was done then
+
+    def hear(self, place: int, share: float) -> None:
+        """Hear how much of a run is done."""
+        self._shares[place] = max(self._shares[place], share)
+
+    def ended(self, place: int, run: Run) -> None:
+        """Hear that a run has ended."""
+        self._shares[place] = 1.0
+        self.done += 1
+        self._failed += bool(run.failure)
+        self._latest = f"{self._names[place]}: {'failed' if run.failure else 'done'}"
+        self.speak()
+
+    def speak(self) -> None:
+        """Tell the observer."""
+        if self._observe is None:
+            return
+        share = sum(self._shares) / len(self._shares)
+        if self._clock is None:
+            self._at = sum(share for share in self._shares if share == 1.0) / len(self._shares)
+            if share > self._at:
+                self._clock = time.perf_counter()
+        spent = 0.0 if self._clock is None else time.perf_counter() - self._clock
+        remaining = spent * (1 - share) / (share - self._at) if spent > 0 else None
+        self._observe(ComparisonProgress(self.done, len(self._names), self._failed, share, self._latest, remaining))

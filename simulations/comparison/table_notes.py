@@ -1,0 +1,144 @@
+"""What is said above and under a comparison's table: what all rows share, where they differ, what is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE
+from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.records.outcome import CHANGE
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.records.outcome import Comparison, Row
+
+MARKS = {"worse_than_constant": "†", "nothing_learned": "‡", "everything_kept": "§"}
+"""Marks of a verdict, beside the figure that it is about."""
+
+MARKED = {"worse_than_constant": "risk", "nothing_learned": "model_order", "everything_kept": "model_order"}
+"""The figure that a verdict is about."""
+
+APART = ("seed", "backend", "compare")
+"""Tables of an experiment in which a comparison's rows may differ: they change no figure, or are repeated."""
+
+
+def above(comparison: Comparison) -> list[str]:
+    """Return what to know before the rows are held against one another: their step, and keys that differ unasked."""
+    return [*_step_form(comparison), *_warnings(comparison)]
+
+
+def under(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
+    """Return why runs failed, which repeat one another, and what the marks in the rows mean."""
+    notes = []
+    for row in rows:
+        cell = _cell(comparison, row)
+        notes += [f"failed: {cell}: {reason}" for reason in row.reasons]
+    for row in rows:
+        notes += [f"equal: {_cell(comparison, row)}: {_repeated(seeds)}" for seeds in row.equal]
+    for kind, mark in MARKS.items():
+        said: dict[str, list[str]] = {}
+        for row in rows:
+            if kind in row.verdicts:
+                count, sentence = row.verdicts[kind]
+                part = "" if count == row.done else f", {count} of {row.done} runs"
+                said.setdefault(sentence, []).append(f"{_cell(comparison, row)}{part}")
+        notes += [f"{mark} {'; '.join(cells)}: {sentence}" for sentence, cells in said.items()]
+    return notes
+
+
+def explanation(rows: Sequence[Row]) -> list[str]:
+    """Return what the columns mean."""
+    several = any(row.done > 1 for row in rows)
+    lines = ["mean ± standard deviation over seeds"] if several else []
+    lines.append(
+        "risk and error are measured on the nodes' own data, the pooled ones on the data of all nodes together"
+    )
+    if any(math.isfinite(row.mean[CHANGE]) for row in rows):
+        lines.append(
+            "risk change: against the isolated nodes, or else the first row, under the same circumstances and with the "
+            "same seed; negative is better"
+        )
+    return lines
+
+
+def marks(row: Row, column: str) -> list[str]:
+    """Return the kinds of verdict that are marked at a column's figure."""
+    return [kind for kind in MARKS if MARKED[kind] == column and kind in row.verdicts]
+
+
+def differing_keys(comparison: Comparison) -> dict[str, dict[str, list[Any]]]:
+    """Return the keys that are not compared and yet differ between rows.
+
+    Rows that name different parts are compared as these parts, and differ unasked in a key that several of the parts
+    have, with other values. Rows of the same part differ as they were asked to.
+
+    Returns
+    -------
+    dict
+        For each dotted key, its values by the names of the parts.
+    """
+    tables = [
+        dict(_entries({key: value for key, value in cell.config.items() if key not in APART}))
+        for cell in comparison.cells
+    ]
+    found: dict[str, dict[str, list[Any]]] = {}
+    asked = [key.removesuffix(".name") for key in comparison.keys]
+    for key in sorted({key for table in tables for key in table}):
+        above, _, last = key.rpartition(".")
+        if key in comparison.keys or (last == "name" and above in asked):
+            continue
+        if any(key.startswith(f"{other.removesuffix('.name')}.") for other in found if other.endswith(".name")):
+            continue  # of a part that is itself another one
+        values: dict[str, list[Any]] = {}
+        for table in tables:
+            if key in table:
+                part = above.rpartition(".")[0] if last == "name" else above
+                of = values.setdefault(str(table.get(f"{part}.name", "")), [])
+                of += [table[key]] if table[key] not in of else []
+        if len(values) > 1 and last != "name" and above not in asked:
+            continue  # a key of parts inside that are others: a name it shares with theirs means something else
+        if any(sorted(map(str, of)) != sorted(map(str, next(iter(values.values())))) for of in values.values()):
+            found[key] = values
+    return found
+
+
+def _step_form(comparison: Comparison) -> list[str]:
+    first = {run.cell: run for run in comparison.runs[::-1] if run.step}
+    steps = {run.step for run in first.values()}
+    forms = {run.form for run in first.values()}
+    said = [f"step = {next(iter(steps))}"] if len(steps) == 1 else []
+    if len(forms - {""}) == 1:
+        where = " where nodes communicate" if "" in forms else ""
+        said.append(f"form = {next(iter(forms - {''}))}{where}")
+    return [f"all rows: {', '.join(said)}"] if said and len(first) > 1 else []
+
+
+def _warnings(comparison: Comparison) -> list[str]:
+    lines = []
+    for key, values in differing_keys(comparison).items():
+        parts: dict[str, list[str]] = {}
+        for part, of in values.items():
+            parts.setdefault(" and ".join(map(shown, of)), []).append(part)
+        said = "; ".join(f"{value} in {', '.join(names)}" for value, names in parts.items())
+        lines.append(f"warning: rows differ in {key.removesuffix('.name')}, which is not compared: {said}")
+    return lines
+
+
+def _repeated(seeds: Sequence[int]) -> str:
+    named = ", ".join(map(str, seeds))
+    return f"the runs with seeds {named} are the same to the last bit, and count as one: the seed changes nothing here"
+
+
+def _cell(comparison: Comparison, row: Row) -> str:
+    names = zip(comparison.keys, row.labels, strict=True)
+    cell = ", ".join(f"{key.removesuffix('.name')} = {label}" for key, label in names if label != NOT_APPLICABLE)
+    return cell or "the experiment"
+
+
+def _entries(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _entries(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value

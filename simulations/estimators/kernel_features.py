@@ -1,0 +1,213 @@
+"""Online kernel feature extraction as scikit-learn transformers: features of a subspace that follows the samples."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kernelswarm.agents.learners.fitting import words
+from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
+from kernelswarm.agents.parts.losses import Squared
+from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.simulations.estimators.polk_estimator import Array, array, blas, kernel_for, refuse_other_inputs
+from kernelswarm.simulations.experiment.parts import fill
+from kernelswarm.simulations.ground.errors import InputError
+
+
+class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """What `OnlineKernelFeatures` and `BudgetedKernelFeatures` share; their docstrings describe the parameters."""
+
+    rank: int
+    kernel: Any
+    bandwidth: Any
+    regularization: float
+    step: Any
+    update: str
+    censoring: Any
+
+    @property
+    def points_(self) -> Array:
+        """The stored points S, (m, p), oldest first."""
+        return self.subspace_.points.copy()
+
+    @property
+    def basis_(self) -> Array:
+        """A, (m, r): the subspace is the span of Phi_S A."""
+        return self.subspace_.factor.copy()
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Start afresh and follow the rows of X (n, p), once and in their order."""
+        points = array(validate_data(self, X, dtype=np.float64, order="C"))
+        self._begin(points)
+        return self._visit(points)
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Follow the rows of X (n, p) as well, in their order."""
+        first = not hasattr(self, "subspace_")
+        points = array(validate_data(self, X, reset=first, dtype=np.float64, order="C"))
+        if first:
+            self._begin(points)
+        return self._visit(points)
+
+    def transform(self, X: Any) -> Array:
+        """Compute the features of the rows of X (n, p) in the present subspace: (n, rank).
+
+        Their inner products are those of the projections, ``Z Z' = Q' A'K A Q``.
+        """
+        check_is_fitted(self, "subspace_")
+        return self.subspace_.features(array(validate_data(self, X, reset=False, dtype=np.float64, order="C")))
+
+    def residuals(self, X: Any) -> Array:
+        """Compute ``||phi(x) - L q||^2`` of the rows of X (n, p), what the present subspace leaves of them: (n,)."""
+        check_is_fitted(self, "subspace_")
+        return self.subspace_.fits(array(validate_data(self, X, reset=False, dtype=np.float64, order="C")))
+
+    def _begin(self, points: Array) -> None:
+        tracking: Tracking = fill(Tracking, self._keys(), "", title="the transformer")
+        kernel = kernel_for(self.kernel, self.bandwidth, points)
+        if getattr(kernel, "bandwidth", None) == "relevance":
+            raise InputError(
+                'bandwidth = "relevance" needs targets to tell which columns matter, and a transformer sees none: use '
+                '"median" or "scale", or one length for each column'
+            )
+        if words(kernel):
+            unknown = np.zeros((len(points), 1))
+            kernel = kernel.fitted(Sample(points, unknown, Squared(), 1, 1, lambda chosen: np.eye(len(chosen))))  # type: ignore[attr-defined]
+        refuse_other_inputs(kernel, points.shape[1])
+        self.subspace_ = Subspace(kernel, tracking, points.shape[1])
+        self._n_features_out = tracking.rank
+
+    def _keys(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("rank", "regularization", "step", "update", "censoring")}
+
+    def _visit(self, points: Array) -> Self:
+        with blas().limit(limits=1, user_api="blas"):
+            for n in range(len(points)):
+                self.subspace_.visit(points[n : n + 1])
+        return self
+
+
+class OnlineKernelFeatures(SubspaceTransformer):
+    """Features of a subspace of the Hilbert space that follows the samples, written in all of them (OK-FE).
+
+    For a sample x the best coefficients are q = inv(A'KA + lambda I) A'k(x); A then takes a step that brings L q nearer
+    to phi(x), L = Phi_S A, and x is stored (OKFEB algorithms 2 and 3). The features z are those of Z Z' = Q'A'KAQ, an
+    approximation of the kernel matrix of rank r.
+
+    Parameters
+    ----------
+    rank : int
+        r, the number of features.
+    kernel : str, mapping or Kernel
+        "gaussian", "laplacian", "matern", "polynomial", "linear", a mapping with ``name`` and the kernel's keys, or a
+        kernel part.
+    bandwidth : float, sequence of floats, "median" or "scale"
+        Length scale of the kernel where ``kernel`` does not give one, as of `PolkRegressor`.
+    regularization : float
+        lambda > 0.
+    step : str, mapping or SubspaceStep
+        "normalized", which tracks for ever, or ``{"name": "power", "initial": m, "offset": n, "exponent": p}``.
+    update : str
+        "nonparametric" (algorithm 3) or "parametric" (algorithm 2).
+    censoring : float, str, mapping or Censoring
+        A threshold on ``||phi(x) - L q||^2`` below which a sample is not used, or "moving_average".
+
+    Attributes
+    ----------
+    points_ : array of shape (m, p)
+        The stored points.
+    basis_ : array of shape (m, rank)
+        A.
+    subspace_ : Subspace
+        The subspace itself.
+    n_features_in_ : int
+        p.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal(size=(300, 2))
+    >>> features = OnlineKernelFeatures(rank=12, bandwidth=2.0).fit(x)
+    >>> features.transform(x).shape, bool(features.residuals(x).mean() < 0.01)
+    ((300, 12), True)
+    """
+
+    def __init__(
+        self,
+        rank: int = 10,
+        *,
+        kernel: Any = "gaussian",
+        bandwidth: Any = "scale",
+        regularization: float = 1e-3,
+        step: Any = "normalized",
+        update: str = "nonparametric",
+        censoring: Any = 0.0,
+    ) -> None:
+        self.rank = rank
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.regularization = regularization
+        self.step = step
+        self.update = update
+        self.censoring = censoring
+
+
+class BudgetedKernelFeatures(SubspaceTransformer):
+    """Features of a subspace of the Hilbert space that follows the samples, written in few of them (OK-FEB).
+
+    As `OnlineKernelFeatures`; where there are more than ``budget_size`` points, the one with the least
+    ``recency^age ||a_i||`` is dropped, a_i its row of A (OKFEB algorithms 4 and 5).
+
+    Parameters
+    ----------
+    rank : int
+        r, the number of features, at most ``budget_size``.
+    budget_size : int
+        B, the points stored at most; 1.5 to 5 times the rank is usual.
+    recency : float
+        beta in (0, 1]: 1 drops the point that matters least, small ones the oldest.
+    kernel, bandwidth, regularization, step, update, censoring
+        As of `OnlineKernelFeatures`.
+
+    Attributes
+    ----------
+    points_, basis_, subspace_, n_features_in_
+        As of `OnlineKernelFeatures`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal(size=(300, 2))
+    >>> features = BudgetedKernelFeatures(rank=12, budget_size=24, bandwidth=2.0).fit(x)
+    >>> features.points_.shape, bool(features.residuals(x).mean() < 0.01)
+    ((24, 2), True)
+    """
+
+    def __init__(
+        self,
+        rank: int = 10,
+        budget_size: int = 30,
+        *,
+        recency: float = 1.0,
+        kernel: Any = "gaussian",
+        bandwidth: Any = "scale",
+        regularization: float = 1e-3,
+        step: Any = "normalized",
+        update: str = "nonparametric",
+        censoring: Any = "moving_average",
+    ) -> None:
+        self.rank = rank
+        self.budget_size = budget_size
+        self.recency = recency
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.regularization = regularization
+        self.step = step
+        self.update = update
+        self.censoring = censoring
+
+    def _keys(self) -> dict[str, Any]:
+        return super()._keys() | {"budget_size": self.budget_size, "recency": self.recency}

@@ -1,0 +1,1 @@
+"""The experiment file: names, parts, keys, what a comparison varies."""

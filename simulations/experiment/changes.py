@@ -1,0 +1,154 @@
+"""Changes to an experiment's tables: what ``--set key=value`` and ``--vary key=v1,v2`` mean."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from kernelswarm.simulations.experiment.naming import PARTS, find, may_import
+from kernelswarm.simulations.experiment.parts import default_of, described, kind_of
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.toml_tables import DEEPEST, NotTOML, parse
+from kernelswarm.simulations.ground.wording import shown
+
+_OPENING, _CLOSING, _QUOTES = "[{", "]}", "\"'"
+
+
+def parse_assignment(text: str, option: str = "--set") -> tuple[str, str]:
+    """Split ``key=value`` at the first equals sign.
+
+    Raises
+    ------
+    InputError
+        There is no equals sign, or the key is not a dotted path.
+    """
+    key, sign, value = text.partition("=")
+    key = key.strip()
+    steps = key.split(".")
+    if not sign or not key or not all(step.strip() for step in steps) or len(steps) > DEEPEST:
+        raise InputError(f"{option} {shown(text)} must be key=value, such as {option} learner.step_size=1")
+    return key, value.strip()
+
+
+def parse_value(text: str) -> Any:
+    """Read a value as TOML; what is no TOML is a string, so that names need no quotes.
+
+    Examples
+    --------
+    >>> parse_value("1e-3"), parse_value("ring"), parse_value("{ epsilon = 0.1 }")
+    (0.001, 'ring', {'epsilon': 0.1})
+    """
+    try:
+        table = parse(f"value = {text}")
+    except NotTOML:
+        return text
+    return table["value"] if len(table) == 1 else text
+
+
+def parse_values(text: str) -> list[Any]:
+    """Read values separated by commas; commas inside brackets, braces and quotes separate nothing.
+
+    Examples
+    --------
+    >>> parse_values('isolated,{name="consensus",penalty=0.5},[1,2]')
+    ['isolated', {'name': 'consensus', 'penalty': 0.5}, [1, 2]]
+    """
+    pieces, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in _QUOTES:
+            quote = character
+        depth += (not quote and character in _OPENING) - (not quote and character in _CLOSING)
+        if character == "," and not quote and depth == 0:
+            pieces.append("")
+        else:
+            pieces[-1] += character
+    return [parse_value(piece.strip()) for piece in pieces]
+
+
+def changed(table: Mapping[str, Any], key: str, value: Any, explicit: bool = False) -> dict[str, Any]:
+    """Return an experiment's table with one dotted key changed; tables on the way are made where they are missing.
+
+    Changing a ``name`` keeps the keys that the new part has too and drops the rest: a ring has no edge probability. In
+    a resolved table the old part's defaults are dropped as well, or the new part would never have its own. Changing the
+    table itself (``protocol=isolated``) keeps nothing.
+
+    Parameters
+    ----------
+    table : mapping
+        The tables of an experiment file, or the resolved ones of an experiment.
+    key : str
+        Such as "learner.kernel.bandwidth".
+    value : TOML value
+        What the key shall hold.
+    explicit : bool
+        Whether all that the table holds was written by the user, defaults not filled in.
+
+    Examples
+    --------
+    >>> changed({"topology": {"name": "erdos_renyi", "nodes": 9, "edge_probability": 0.2}}, "topology.name", "ring")
+    {'topology': {'name': 'ring', 'nodes': 9}}
+    """
+    return _changed(table, key.split("."), value, None, explicit)
+
+
+def _changed(
+    table: Mapping[str, Any], steps: list[str], value: Any, kind: str | None, explicit: bool
+) -> dict[str, Any]:
+    first, rest = steps[0].strip(), steps[1:]
+    if not rest:
+        if first == "name" and kind is not None and isinstance(value, str):
+            return _renamed(table, value, kind, explicit)
+        if first == "as_published" and kind is not None and not explicit:
+            table = _undecided(table, kind)
+        return {**table, first: value}
+    below = table.get(first, {})
+    if isinstance(below, str):
+        below = {"name": below}
+    if not isinstance(below, Mapping):
+        below = {}
+    return {**table, first: _changed(below, rest, value, _kind_below(table, first, kind), explicit)}
+
+
+def _renamed(table: Mapping[str, Any], name: str, kind: str, explicit: bool) -> dict[str, Any]:
+    old, new = (_fields(kind, entry) for entry in (table.get("name"), name))
+    if old is None or new is None:  # unknown names are refused when the part is built, with everything around them
+        return {**table, "name": name}
+    kept = {}
+    for key, value in table.items():
+        is_default = not explicit and key in old and old[key] is not dataclasses.MISSING and old[key] == value
+        # A key that neither part has is a mistake in the file: it stays, to be refused with its name.
+        if (key in new and not is_default) or (key not in old and key != "name"):
+            kept[key] = value
+    return {"name": name, **kept}
+
+
+def _undecided(table: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return a resolved table without those defaults that as_published decides."""
+    defaults = _fields(kind, table.get("name"))
+    if defaults is None:
+        return dict(table)
+    cls = find(kind, table["name"], f"{kind}.name")
+    decided = {field.name for field in dataclasses.fields(cls) if "as_published" in field.metadata}
+    return {key: value for key, value in table.items() if key not in decided or defaults[key] != value}
+
+
+def _kind_below(table: Mapping[str, Any], key: str, kind: str | None) -> str | None:
+    if kind is None:
+        return key if key in PARTS else None
+    name = table.get("name")
+    if not isinstance(name, str) or _fields(kind, name) is None:
+        return None
+    return kind_of(find(kind, name, kind), key)
+
+
+def _fields(kind: str, name: Any) -> dict[str, Any] | None:
+    """Return the keys of a part with their defaults as a file would hold them; None where there is no such part."""
+    if not isinstance(name, str) or not (name in PARTS[kind] or (":" in name and may_import())):
+        return None
+    cls = find(kind, name, f"{kind}.name")
+    if not isinstance(cls, type):
+        return None
+    return {field.name: described(default_of(field), field) for field in dataclasses.fields(cls) if field.init}

@@ -1,0 +1,60 @@
+"""The files that an experiment's data come from, and what tells whether they have changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.wording import join, shown
+
+
+def digests(experiment: Experiment) -> dict[str, str]:
+    """Return the SHA-256 of each file that the stream names, by its key, such as ``stream.path``.
+
+    Whatever field of the stream, or of a part in it, is the path of a file counts; it is read piece by piece.
+    """
+    found = {}
+    for key, path in file_paths(experiment.stream, "stream"):
+        if os.path.isfile(path):  # a missing one is refused where it is opened, with the nearest name in its folder
+            with path.open("rb") as file:
+                found[key] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def refuse_changed(experiment: Experiment, before: Mapping[str, str], now: Mapping[str, str], again: str) -> None:
+    """Refuse to go on with other data than the run began with.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The experiment that is to be gone on with.
+    before, now : mapping of str to str
+        What :func:`digests` returned when the run began, and returns now.
+    again : str
+        The command that starts the run anew.
+
+    Raises
+    ------
+    InputError
+        A file has other content.
+    """
+    for key, path in file_paths(experiment.stream, "stream"):
+        if key in before and key in now and before[key] != now[key]:
+            raise InputError(
+                f"{key} = {shown(path)} has changed since the run began (its SHA-256 is {now[key][:12]}... and was "
+                f"{before[key][:12]}...): put the former file back, or start anew with {again}"
+            )
+
+
+def file_paths(part: object, key: str) -> Iterator[tuple[str, Path]]:
+    """Yield each field of a part, or of a part in it, that is the path of a file, with its dotted key."""
+    if isinstance(part, Path):
+        yield key, part.expanduser()
+    elif dataclasses.is_dataclass(part):
+        for field in dataclasses.fields(part):
+            yield from file_paths(getattr(part, field.name), join(key, field.name))

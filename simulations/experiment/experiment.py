@@ -1,0 +1,299 @@
+"""The description of one simulation: what the experiment file holds, checked as a whole before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+
+from kernelswarm.agents.learners.batch_expansion import BatchExpansion
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.graphs.topology import Graph, Topology
+from kernelswarm.protocols.contract import FLAGS, Rule
+from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_value
+from kernelswarm.simulations.experiment.naming import listed_parts_only, part_name
+from kernelswarm.simulations.experiment.parts import build, describe, described, fill, merge, written
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.toml_tables import NotTOML, check_depth, parse
+from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.streams.contract import Stream
+
+
+def _require(part: object, key: str, smallest: int, meaning: str) -> None:
+    value = getattr(part, key)
+    if value < smallest:
+        raise InputError(f"{key} = {shown(value)} must be at least {smallest}: {meaning}")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How the network is measured: the table ``[evaluation]``.
+
+    Parameters
+    ----------
+    local_samples : int
+        Held-out samples of each node's own distribution, at least 1.
+    global_samples : int
+        Held-out samples pooled over all nodes, or over as many evenly spaced ones when there are more; at least 1.
+    rkhs_distance : bool
+        Whether the last row also holds the mean Hilbert distance of neighbours' functions.
+    """
+
+    local_samples: int = 200
+    global_samples: int = 1000
+    rkhs_distance: bool = True
+
+    def __post_init__(self) -> None:
+        _require(self, "local_samples", 1, "the nodes' risk is measured on them")
+        _require(self, "global_samples", 1, "the network's risk is measured on them")
+
+
+@dataclass(frozen=True)
+class Override:
+    """Keys of the learner that some nodes have for themselves: one table ``[[node]]``.
+
+    Parameters
+    ----------
+    nodes : tuple of int
+        The nodes' labels, at least one.
+    learner : dict
+        Keys laid over the experiment's learner, table by table; a table that names another part replaces it whole. A
+        name of another learner keeps those of the experiment's keys that it has too.
+    """
+
+    nodes: tuple[int, ...]
+    learner: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        if not self.nodes:
+            raise ValueError("nodes = [] must name at least one node")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One simulation, described completely: the same experiment gives the same models on every backend.
+
+    Parameters
+    ----------
+    topology : Topology or networkx.Graph
+        The network.
+    stream : Stream
+        The nodes' data.
+    learner : Learner
+        What every node runs.
+    protocol : Rule
+        What neighbours exchange and do with it.
+    backend : Backend
+        Where the nodes run; the serial one when left out.
+    seed : int
+        Seed of everything random, not negative.
+    rounds : int
+        Rounds, at least 1; fewer are run when the data is used up.
+    evaluate_every : int
+        Rounds between two rows of the record, at least 1; the last round is always recorded.
+    checkpoint_every : int
+        Rounds between two checkpoints of a run that is written to a folder; 0 for none.
+    evaluation : Evaluation
+        How the network is measured.
+    overrides : tuple of Override
+        Nodes whose learner differs.
+    folder : Path, optional
+        Where relative paths in changes start and the user's modules may lie: the folder of the experiment file.
+
+    Raises
+    ------
+    InputError
+        A value is out of range, or an override does not fit the learner.
+    """
+
+    topology: Topology | Graph = field(metadata={"part": "topology"})
+    stream: Stream = field(metadata={"part": "stream"})
+    learner: Learner = field(metadata={"part": "learner"})
+    protocol: Rule = field(metadata={"part": "protocol"})
+    backend: Any = field(default_factory=lambda: build("backend", "serial"), metadata={"part": "backend"})
+    seed: int = 0
+    rounds: int = 500
+    evaluate_every: int = 25
+    checkpoint_every: int = 0
+    evaluation: Evaluation = Evaluation()
+    overrides: tuple[Override, ...] = field(default=(), metadata={"key": "node"})
+    folder: Path | None = field(default=None, compare=False, repr=False, metadata={"key": ""})
+
+    def __post_init__(self) -> None:
+        missing = [flag for flag in FLAGS if not hasattr(self.protocol, flag)]
+        if missing:
+            raise InputError(
+                f'protocol.name = "{part_name(self.protocol)}" does not say {", ".join(missing)}: a protocol declares '
+                f"{', '.join(FLAGS)}; see docs/contributing.md"
+            )
+        _require(self, "seed", 0, "it seeds the generators")
+        _require(self, "rounds", 1, "it counts the mini-batches that every node draws")
+        _require(self, "evaluate_every", 1, "it counts the rounds between two rows of the record")
+        _require(self, "checkpoint_every", 0, "it counts the rounds between two checkpoints; 0 writes none")
+        for place, override in enumerate(self.overrides):
+            build("learner", _laid_over(describe(self.learner), override.learner), f"node[{place}].learner")
+
+    @classmethod
+    def from_dict(cls, mapping: Mapping[str, Any], folder: Path | None = None) -> Experiment:
+        """Make an experiment from the tables of an experiment file.
+
+        Parameters
+        ----------
+        mapping : mapping
+            Keys as in the file; a part may also be a finished object, the topology a networkx graph.
+        folder : Path, optional
+            Where relative paths start and modules of "module:Class" may lie; the current folder when left out.
+
+        Raises
+        ------
+        InputError
+            A key is unknown or missing, or a value has a wrong type or range.
+
+        Examples
+        --------
+        >>> experiment = Experiment.from_dict({
+        ...     "topology": {"name": "ring", "nodes": 4},
+        ...     "stream": {"name": "sine_regression"},
+        ...     "learner": {"name": "polk", "step_size": 0.2},
+        ...     "protocol": "isolated",
+        ... })
+        >>> experiment.learner.kernel
+        Gaussian(bandwidth=1.0)
+        """
+        table = {key: value for key, value in mapping.items() if key != "compare"}  # what a comparison varies
+        try:
+            check_depth(table)
+        except NotTOML as error:
+            raise InputError(f"an experiment is refused: {error}") from error
+        experiment: Experiment = fill(cls, table, "", folder, title="an experiment")
+        return replace(experiment, folder=folder)
+
+    @classmethod
+    def from_file(cls, path: str | Path, changes: Sequence[str] = (), safe: bool = False) -> Experiment:
+        """Read an experiment file (TOML).
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; relative paths in it start at its folder.
+        changes : sequence of str
+            Such as "learner.step_size=1", made in their order before anything is checked.
+        safe : bool
+            Whether parts named as "package.module:Class" are refused, so that no code of the file's choice is run.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read, is not TOML, or does not describe an experiment.
+        """
+        path = Path(path)
+        table = _read(path)
+        with listed_parts_only(safe):
+            for change in changes:
+                key, value = parse_assignment(change)
+                table = changed(table, key, parse_value(value), explicit=True)
+            try:
+                return cls.from_dict(table, path.resolve().parent)
+            except InputError as error:
+                raise InputError(f"{path}: {error}") from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the resolved tables, defaults included, as an experiment file holds them.
+
+        A network given as a graph is named as the file "graph.graphml", which a run folder holds.
+        """
+        table: dict[str, Any] = {}
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if isinstance(value, nx.Graph):
+                table[entry.name] = {"name": "file", "path": "graph.graphml"}
+            elif "part" in entry.metadata:
+                table[entry.name] = describe(value)
+            elif written(entry) and value != ():
+                table[written(entry)] = described(value, entry)
+        # The plain values first: in a file they must stand before the first table.
+        return dict(sorted(table.items(), key=lambda item: isinstance(item[1], dict | list)))
+
+    def with_changes(self, changes: Mapping[str, Any]) -> Experiment:
+        """Return the experiment with some dotted keys changed, such as {"protocol.name": "isolated", "seed": 3}.
+
+        A changed ``name`` keeps the keys that the new part has too, where they differ from the old part's defaults; a
+        name or a table for the whole part keeps nothing.
+        """
+        table = self.to_dict()
+        if isinstance(self.topology, nx.Graph):
+            table["topology"] = self.topology
+        for key, value in changes.items():
+            table = changed(table, key, value)
+        return Experiment.from_dict(table, self.folder)
+
+    def learner_for(self, node: int) -> Learner:
+        """Return the learner of a node, its overrides laid over the experiment's in their order.
+
+        Where a batch solver fits all nodes' samples, it is the one kernel expansion, without overrides.
+
+        Raises
+        ------
+        InputError
+            The batch solver has no use for the learner's kernel, loss or samples.
+        """
+        if self.protocol.offline is not None:
+            return _fitted(self.learner)
+        changes = [override.learner for override in self.overrides if node in override.nodes]
+        if not changes:
+            return self.learner
+        table = describe(self.learner)
+        for change in changes:
+            table = _laid_over(table, change)
+        learner: Learner = build("learner", table, f"the learner of node {node}")
+        return learner
+
+
+def _fitted(learner: Learner) -> BatchExpansion:
+    kernel: Kernel | None = getattr(learner, "kernel", None)
+    name = part_name(learner)
+    cause = ""
+    if kernel is None:
+        cause = f'learner "{name}" has no kernel'
+    elif hasattr(learner.loss, "grid"):
+        cause = f'the integral in loss "{part_name(learner.loss)}" has no least value over functions of any sign'
+    elif getattr(learner, "bootstraps", False):
+        cause = f'the targets of learner "{name}" are no values of its function'
+    if kernel is None or cause:
+        raise InputError(
+            f'protocol.name = "batch" fits a kernel expansion to samples of one function, and {cause}: leave it out, '
+            'or take a learner with a kernel and another loss, such as learner.name = "polk"'
+        )
+    return BatchExpansion(learner.loss, kernel, learner.batch_size)
+
+
+def _laid_over(table: dict[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a learner's table with other keys laid over it; another name keeps the keys that the new one has too."""
+    if "name" in change:
+        table = changed({"learner": table}, "learner.name", change["name"])["learner"]
+    return merge(table, change)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return parse(path.read_bytes().decode())
+    except FileNotFoundError as error:
+        beside = [entry.name for entry in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+        near = get_close_matches(path.name, beside, n=1)
+        hint = f"; did you mean {path.parent / near[0]}?" if near else ": kernelswarm init writes one to start from"
+        raise InputError(f"there is no experiment file {path}{hint}") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{path} is a folder: name an experiment file, such as {path / 'config.toml'}") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}: name an experiment file") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not a text file: byte {error.start} is not UTF-8") from error
+    except NotTOML as error:
+        raise InputError(f"{path} is not TOML: {error}") from error
+    except ValueError as error:  # a null byte in its name
+        raise InputError(f"{shown(str(path))} is no path of a file: {error}: name an experiment file") from error

@@ -1,0 +1,86 @@
+"""A network made by a user's function, named "module:function" in the experiment file."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from kernelswarm.graphs.redraw import draw_until_connected
+from kernelswarm.graphs.topology import Graph
+from kernelswarm.simulations.experiment.naming import find
+from kernelswarm.simulations.ground.own_code import OwnCode
+from kernelswarm.simulations.ground.wording import nearest, shown
+
+RANDOM = ("generator", "seed")
+"""Arguments that follow the experiment's seed when the table does not give them."""
+
+ATTEMPTS = 100
+
+
+@dataclass(frozen=True)
+class GraphFunction:
+    """A call such as ``networkx:petersen_graph`` with the table's other keys as its arguments.
+
+    A function with an argument ``generator`` gets a numpy Generator, one with ``seed`` a whole number; both follow the
+    experiment's seed, and such a function is called up to 100 times, until its network is connected.
+
+    Parameters
+    ----------
+    function : str
+        "module:function".
+    arguments : dict
+        The function's arguments.
+
+    Raises
+    ------
+    ValueError
+        The function does not take an argument, or lacks one.
+    """
+
+    function: str
+    arguments: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        accepted = self._accepted()
+        open_ended = any(entry.kind is entry.VAR_KEYWORD for entry in accepted.values())
+        for key, value in self.arguments.items():
+            if key not in accepted and not open_ended:
+                known = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
+                raise ValueError(
+                    f"{key} = {shown(value)} is not an argument of {self.function}{nearest(key, accepted)} ({known})"
+                )
+        for key, entry in accepted.items():
+            required = entry.default is entry.empty and entry.kind not in (entry.VAR_POSITIONAL, entry.VAR_KEYWORD)
+            if required and entry.kind is entry.POSITIONAL_ONLY:
+                raise ValueError(
+                    f"{self.function} takes its arguments by position only: write a function with named ones"
+                )
+            if required and key not in self.arguments and key not in RANDOM:
+                raise ValueError(f"{key} is missing: {self.function} needs it")
+
+    def build(self, generator: np.random.Generator) -> Graph:
+        """Call the function; ValueError when it returns no networkx graph, or no connected one in all its draws."""
+        function = find("topology", self.function, "topology.name")
+        random = [key for key in RANDOM if key in self._accepted() and key not in self.arguments]
+
+        def draw() -> Graph:
+            drawn = {"generator": generator, "seed": int(generator.integers(2**31))} if random else {}
+            with OwnCode(f"calling {self.function}", ValueError, MemoryError):
+                graph = function(**self.arguments, **{key: drawn[key] for key in random})
+            if not isinstance(graph, nx.Graph):
+                raise ValueError(f"{self.function} returned a {type(graph).__name__}: it must return a networkx Graph")
+            return graph
+
+        graph = draw()
+        if not random or graph.is_directed() or not len(graph) or nx.is_connected(graph):
+            return graph.copy()  # what else is wrong with it, the validation of networks says
+        return draw_until_connected(draw, ATTEMPTS, self.function, lambda last: "change its arguments")
+
+    def _accepted(self) -> Mapping[str, inspect.Parameter]:
+        # Decorators of networkx add keywords of their own to the signature that one sees from outside.
+        return inspect.signature(inspect.unwrap(find("topology", self.function, "topology.name"))).parameters

@@ -1,0 +1,334 @@
+"""The names of the parts: the one table, and the import of what a name stands for."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.own_code import OwnCode
+from kernelswarm.simulations.ground.wording import nearest, shown
+
+# kind -> name -> "module:Class". A new part is one file and one line here; nothing is imported until it is named.
+PARTS: dict[str, dict[str, str]] = {
+    "learner": {
+        "polk": "kernelswarm.agents.learners.polk:Polk",
+        "spppot": "kernelswarm.agents.learners.spppot:Spppot",
+        "colk": "kernelswarm.agents.learners.risk.colk:Colk",
+        "policy_evaluation": "kernelswarm.agents.learners.risk.policy_evaluation:PolicyEvaluation",
+        "nystroem": "kernelswarm.agents.learners.features.nystroem:Nystroem",
+        "random_features": "kernelswarm.agents.learners.features.random_features:RandomFeatures",
+        "linear": "kernelswarm.agents.learners.features.linear:Linear",
+        "okfe": "kernelswarm.agents.learners.subspaces.okfe:Okfe",
+        "okfeb": "kernelswarm.agents.learners.subspaces.okfeb:Okfeb",
+        "ogd": "kernelswarm.agents.learners.baselines.ogd:Ogd",
+        "norma": "kernelswarm.agents.learners.baselines.norma:Norma",
+        "bsgd": "kernelswarm.agents.learners.baselines.bsgd:Bsgd",
+        "npbsgd": "kernelswarm.agents.learners.baselines.npbsgd:Npbsgd",
+        "bogd": "kernelswarm.agents.learners.baselines.bogd:Bogd",
+        "perceptron": "kernelswarm.agents.learners.baselines.perceptron:Perceptron",
+        "forgetron": "kernelswarm.agents.learners.baselines.forgetron:Forgetron",
+        "projectron": "kernelswarm.agents.learners.baselines.projectron:Projectron",
+        "bpa": "kernelswarm.agents.learners.baselines.bpa:Bpa",
+        "rbf_network": "kernelswarm.agents.learners.risk.rbf_network:RbfNetwork",
+    },
+    "kernel": {
+        "gaussian": "kernelswarm.agents.parts.kernels:Gaussian",
+        "laplacian": "kernelswarm.agents.parts.kernels:Laplacian",
+        "matern": "kernelswarm.agents.parts.kernels:Matern",
+        "polynomial": "kernelswarm.agents.parts.kernels:Polynomial",
+        "linear": "kernelswarm.agents.parts.kernels:Linear",
+    },
+    "loss": {
+        "squared": "kernelswarm.agents.parts.losses:Squared",
+        "absolute": "kernelswarm.agents.parts.losses:Absolute",
+        "huber": "kernelswarm.agents.parts.losses:Huber",
+        "logistic": "kernelswarm.agents.parts.losses:Logistic",
+        "hinge": "kernelswarm.agents.parts.losses:Hinge",
+        "multiclass_logistic": "kernelswarm.agents.parts.losses:MulticlassLogistic",
+        "multiclass_hinge": "kernelswarm.agents.parts.losses:MulticlassHinge",
+        "poisson_process": "kernelswarm.agents.parts.poisson_process:PoissonProcess",
+    },
+    "mirror_map": {
+        "kl": "kernelswarm.agents.parts.mirror_maps:KullbackLeibler",
+        "squared_norm": "kernelswarm.agents.parts.mirror_maps:SquaredNorm",
+    },
+    "dispersion": {
+        "variance": "kernelswarm.agents.parts.dispersions:Variance",
+        "central_moments": "kernelswarm.agents.parts.dispersions:CentralMoments",
+        "semivariance": "kernelswarm.agents.parts.dispersions:Semivariance",
+        "cvar": "kernelswarm.agents.parts.dispersions:ConditionalValueAtRisk",
+    },
+    "schedule": {
+        "auto": "kernelswarm.agents.parts.schedules:Auto",
+        "constant": "kernelswarm.agents.parts.schedules:Constant",
+        "diminishing": "kernelswarm.agents.parts.schedules:Diminishing",
+        "horizon": "kernelswarm.agents.parts.schedules:Horizon",
+    },
+    "budget": {
+        "epsilon": "kernelswarm.agents.parts.budgets:Epsilon",
+        "per_sample": "kernelswarm.agents.parts.budgets:PerSample",
+        "parsimony": "kernelswarm.agents.parts.budgets:Parsimony",
+        "quadratic": "kernelswarm.agents.parts.budgets:Quadratic",
+        "proportional": "kernelswarm.agents.parts.budgets:Proportional",
+        "target_order": "kernelswarm.agents.parts.budgets:TargetOrder",
+    },
+    "subspace_step": {
+        "normalized": "kernelswarm.agents.parts.subspace_rules:Normalized",
+        "power": "kernelswarm.agents.parts.subspace_rules:Power",
+    },
+    "censoring": {
+        "threshold": "kernelswarm.agents.parts.subspace_rules:Threshold",
+        "moving_average": "kernelswarm.agents.parts.subspace_rules:MovingAverage",
+    },
+    "protocol": {
+        "isolated": "kernelswarm.protocols.isolated:Isolated",
+        "consensus": "kernelswarm.protocols.consensus:Consensus",
+        "proximity": "kernelswarm.protocols.proximity:Proximity",
+        "centralized": "kernelswarm.protocols.centralized:Centralized",
+        "batch": "kernelswarm.protocols.batch:Batch",
+    },
+    "tolerance": {
+        "constant": "kernelswarm.protocols.tolerances:Constant",
+        "edges": "kernelswarm.protocols.tolerances:Edges",
+        "location": "kernelswarm.protocols.tolerances:Location",
+        "true": "kernelswarm.protocols.tolerances:TrueDifference",
+        "adaptive": "kernelswarm.protocols.tolerances:Adaptive",
+    },
+    "topology": {
+        "ring": "kernelswarm.graphs.elementary:Ring",
+        "path": "kernelswarm.graphs.elementary:Path",
+        "star": "kernelswarm.graphs.elementary:Star",
+        "complete": "kernelswarm.graphs.elementary:Complete",
+        "balanced_tree": "kernelswarm.graphs.elementary:BalancedTree",
+        "grid": "kernelswarm.graphs.lattices:Grid",
+        "torus": "kernelswarm.graphs.lattices:Torus",
+        "erdos_renyi": "kernelswarm.graphs.random_families:ErdosRenyi",
+        "random_geometric": "kernelswarm.graphs.random_families:RandomGeometric",
+        "small_world": "kernelswarm.graphs.random_families:SmallWorld",
+        "scale_free": "kernelswarm.graphs.random_families:ScaleFree",
+        "regular": "kernelswarm.graphs.random_families:Regular",
+        "caveman": "kernelswarm.graphs.cliques:Caveman",
+        "barbell": "kernelswarm.graphs.cliques:Barbell",
+        "file": "kernelswarm.graphs.files:File",
+    },
+    "stream": {
+        "gaussian_mixture": "kernelswarm.simulations.streams.generated.gaussian_mixture:GaussianMixture",
+        "sine_regression": "kernelswarm.simulations.streams.generated.sine_regression:SineRegression",
+        "sensor_field": "kernelswarm.simulations.streams.generated.sensor_field:SensorField",
+        "gaussian_density": "kernelswarm.simulations.streams.generated.gaussian_density:GaussianDensity",
+        "drifting": "kernelswarm.simulations.streams.generated.drifting:Drifting",
+        "markov_reward": "kernelswarm.simulations.streams.generated.markov_reward:MarkovReward",
+        "file": "kernelswarm.simulations.streams.rows.file:File",
+        "idx": "kernelswarm.simulations.streams.rows.idx:Idx",
+        "openml": "kernelswarm.simulations.streams.rows.openml:OpenML",
+    },
+    "backend": {
+        "serial": "kernelswarm.simulations.backends.serial:Serial",
+        "ray": "kernelswarm.simulations.backends.ray_backend:Ray",
+    },
+}
+
+# kind -> the methods of its contract that nothing runs without: a class that lacks one is of another kind.
+METHODS: dict[str, tuple[str, ...]] = {
+    "learner": ("init", "eta", "evaluate", "gradient", "step", "function", "function_from"),
+    "kernel": ("cross", "diagonal"),
+    "loss": ("outputs", "values", "derivatives", "decide"),
+    "mirror_map": ("values",),
+    "dispersion": ("values", "slopes", "descend"),
+    "schedule": ("at",),
+    "budget": ("start", "bound", "next"),
+    "subspace_step": ("at",),
+    "censoring": ("bound",),
+    "protocol": ("init", "couple", "couple_back", "advance", "duals", "record"),
+    "tolerance": ("init", "next"),
+    "topology": ("build",),
+    "stream": ("open",),
+    "backend": ("kept", "start"),
+}
+
+_safe: ContextVar[bool] = ContextVar("safe", default=False)
+_beside_only: ContextVar[bool] = ContextVar("beside_only", default=False)
+
+_OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+def names(kind: str) -> list[str]:
+    """Return the names of a kind's parts, in the order of the table."""
+    return list(PARTS[kind])
+
+
+@contextmanager
+def listed_parts_only(only: bool = True) -> Iterator[None]:
+    """Refuse, inside this context, every part that is named by a module: no code is imported but kernelswarm's own.
+
+    Parameters
+    ----------
+    only : bool
+        False changes nothing: what is refused around this context stays refused in it.
+
+    Examples
+    --------
+    >>> with listed_parts_only():
+    ...     may_import()
+    False
+    """
+    token = _safe.set(only or _safe.get())
+    try:
+        yield
+    finally:
+        _safe.reset(token)
+
+
+@contextmanager
+def modules_beside_only(only: bool = True) -> Iterator[None]:
+    """Import, inside this context, only modules that lie beside the experiment file or in the current folder."""
+    token = _beside_only.set(only or _beside_only.get())
+    try:
+        yield
+    finally:
+        _beside_only.reset(token)
+
+
+def may_import() -> bool:
+    """Return whether parts may be named by a module here."""
+    return not _safe.get()
+
+
+def names_code(value: Any) -> bool:
+    """Return whether the tables of an experiment name a part by its module anywhere.
+
+    Examples
+    --------
+    >>> names_code({"protocol": {"name": "consensus"}, "learner": {"loss": "my_parts:Tukey"}})
+    True
+    """
+    if isinstance(value, str):
+        return _OWN.fullmatch(value) is not None
+    if isinstance(value, dict):
+        value = list(value.values())
+    return isinstance(value, list) and any(names_code(entry) for entry in value)
+
+
+def part_name(part: Any) -> str:
+    """Return the name of a part's class in the table, "module:Class" for the user's own.
+
+    Examples
+    --------
+    >>> from kernelswarm.agents.parts.kernels import Gaussian
+    >>> part_name(Gaussian())
+    'gaussian'
+    """
+    target = f"{type(part).__module__}:{type(part).__qualname__}"
+    return next((name for table in PARTS.values() for name, listed in table.items() if listed == target), target)
+
+
+def find(kind: str, name: str, path: str, folder: Path | None = None) -> Any:
+    """Return the class of a part, or a topology's function, by its name or by "package.module:Class".
+
+    Parameters
+    ----------
+    kind : str
+        A key of PARTS.
+    name : str
+        What the experiment file says.
+    path : str
+        Where it says so, for messages.
+    folder : Path, optional
+        Folder of the experiment file, where the user's own modules may lie.
+
+    Raises
+    ------
+    InputError
+        The name is not in the table, the module is missing or must not be imported, or what it names is not a part.
+    """
+    if ":" not in name:
+        if name not in PARTS[kind]:
+            raise InputError(
+                f"{path} = {shown(name)} is not the name of a {kind}{nearest(name, names(kind))}"
+                f' (known: {", ".join(names(kind))}; your own as "package.module:Class")'
+            )
+        return _load(PARTS[kind][name])
+    if not _OWN.fullmatch(name):
+        raise InputError(f'{path} = {shown(name)} must look like "package.module:Class"')
+    if not may_import():
+        raise InputError(
+            f"{path} = {shown(name)} names code in a module, which is not imported in safe mode: leave --safe "
+            f"(in Python safe = True) out if you trust it, or use one of {', '.join(names(kind))}"
+        )
+    part = _import(name, path, folder)
+    if kind == "topology" and callable(part) and not isinstance(part, type):
+        return part
+    if isinstance(part, type) and dataclasses.is_dataclass(part):
+        refuse_other_kind(kind, part, path)
+    else:
+        wanted = "a frozen dataclass whose fields are the table's keys"
+        wanted += ", or a function that returns a graph" if kind == "topology" else ""
+        raise InputError(f"{path} = {shown(name)} is a {type(part).__name__}: it must be {wanted}")
+    return part
+
+
+def is_own(cls: type[Any]) -> bool:
+    """Return whether a class is the user's own, and not one of kernelswarm's."""
+    return not cls.__module__.startswith("kernelswarm.")
+
+
+def refuse_other_kind(kind: str, part: Any, path: str) -> None:
+    """Refuse a part, or the class of one, that lacks a method of its kind's contract; raises InputError."""
+    lacking = [method for method in METHODS[kind] if not callable(getattr(part, method, None))]
+    if lacking:
+        name = part_name(part) if not isinstance(part, type) else f"{part.__module__}:{part.__qualname__}"
+        raise InputError(
+            f"{path} = {shown(name)} is no {kind}: it has no method {', '.join(lacking)}; docs/contributing.md says "
+            f"what a {kind} has (known: {', '.join(names(kind))})"
+        )
+
+
+def _load(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    found: Any = importlib.import_module(module)
+    for step in attribute.split("."):
+        found = getattr(found, step)
+    return found
+
+
+def _import(name: str, path: str, folder: Path | None) -> Any:
+    # A user's module lies beside the experiment or where the command is given. The places are appended, so that they
+    # shadow nothing, and they stay, so that the processes of a backend find the module too.
+    places = list(dict.fromkeys(str(place.resolve()) for place in (folder, Path.cwd()) if place is not None))
+    sys.path.extend(place for place in places if place not in sys.path)
+    module, _, attribute = name.partition(":")
+    first = module.split(".")[0]
+    if _beside_only.get() and not any(
+        os.path.exists(os.path.join(place, stem)) for place in places for stem in (first, f"{first}.py")
+    ):
+        raise InputError(
+            f"{path} = {shown(name)} names code that does not lie beside the experiment file or in the current folder, "
+            f"and check is not to run it: give --trust if {module} may be imported and called"
+        )
+    importlib.invalidate_caches()  # the module may be younger than the last look into its folder
+    try:
+        with OwnCode(f"{path} = {shown(name)}: importing {module}"):
+            importlib.import_module(module)
+        return _load(name)
+    except InputError as refusal:
+        error = refusal.__cause__
+        if not isinstance(error, ModuleNotFoundError):
+            raise
+        if error.name is not None and f"{module}.".startswith(f"{error.name}."):
+            raise InputError(
+                f"{path} = {shown(name)}: there is no module {error.name!r} among the installed packages or in "
+                + " or ".join(places)
+            ) from error
+        raise
+    except AttributeError as error:
+        known = [entry for entry in vars(sys.modules[module]) if not entry.startswith("_")]
+        raise InputError(f"{path} = {shown(name)}: {module} has no {attribute}{nearest(attribute, known)}") from error

@@ -1,0 +1,358 @@
+"""The one table of names, and the way from a table of the experiment file to the part it describes and back.
+
+A part is a frozen dataclass whose fields are the keys of its table. A field that holds another part says so in its
+metadata: ``field(default=Gaussian(), metadata={"part": "kernel"})``; with ``"scalar": "constant"`` a bare number stands
+for that part, with the number as its first field. Ranges are checked by the part's ``__post_init__``, types here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+from kernelswarm.simulations.experiment.graph_function import GraphFunction
+from kernelswarm.simulations.experiment.naming import PARTS as PARTS
+from kernelswarm.simulations.experiment.naming import find, is_own, names, part_name, refuse_other_kind
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.own_code import OwnCode
+from kernelswarm.simulations.ground.wording import join, nearest, plain, rule, shown
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+
+def build(kind: str, value: Any, path: str = "", folder: Path | None = None, default: Any = None) -> Any:
+    """Make the part that a name or a table describes.
+
+    Parameters
+    ----------
+    kind : str
+        A key of PARTS.
+    value : str or mapping or part
+        A name, a table with ``name`` and the part's keys, or a finished part, which is returned as it is. A table
+        without a name is recognised by a key that is itself a name ({epsilon = 1e-3} is the budget ``epsilon``);
+        otherwise it changes keys of ``default``.
+    path : str
+        Where the value stands in the experiment file, for messages; the kind when empty.
+    folder : Path, optional
+        Folder of the experiment file: relative paths start there, and modules of "module:Class" may lie there.
+    default : part, optional
+        What the key holds when it is left out.
+
+    Raises
+    ------
+    InputError
+        The name or a key is unknown, a required key is missing, or a value has a wrong type or range.
+
+    Examples
+    --------
+    >>> build("kernel", {"name": "gaussian", "bandwidth": 0.5})
+    Gaussian(bandwidth=0.5)
+    """
+    path = path or kind
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        refuse_other_kind(kind, value, path)
+        return value
+    table = {"name": value} if isinstance(value, str) else value
+    if not isinstance(table, Mapping):
+        known = ", ".join(names(kind))
+        raise InputError(f"{path} = {shown(value)} must be the name of a {kind} or a table with one (known: {known})")
+    for key in table:
+        if not isinstance(key, str):
+            raise InputError(f"{path} has the key {shown(key)}: keys are names, as in a file")
+    keys = {key: entry for key, entry in table.items() if key != "name"}
+    name = table["name"] if "name" in table else _name_by_key(kind, keys)
+    title = str(name)
+    if name is None and default is not None:
+        below = describe(default)
+        if "name" not in below and not set(keys) & set(below):
+            near = nearest(next(iter(keys), ""), names(kind))
+            raise InputError(f"{path} = {shown(table)} names no {kind}{near} (known: {', '.join(names(kind))})")
+        name = part_name(default)
+        keys = merge({key: entry for key, entry in below.items() if key != "name"}, keys)
+        title = f"{name}, which a table without a name stands for"
+    if name is None:
+        raise InputError(f"{path} = {shown(table)} has no name: add name = one of {', '.join(names(kind))}")
+    where = path if isinstance(value, str) or "name" not in table else f"{path}.name"
+    if not isinstance(name, str):
+        raise InputError(f"{where} = {shown(name)} must be a string: one of {', '.join(names(kind))}")
+    found = find(kind, name, where, folder)
+    if isinstance(found, type):
+        return fill(found, keys, path, folder, title=title)
+    return _made(GraphFunction, {"function": name, "arguments": keys}, path, keys)
+
+
+def fill(cls: type[Any], table: Mapping[str, Any], path: str, folder: Path | None = None, title: str = "") -> Any:
+    """Make a dataclass from a table that holds its fields, refusing unknown and missing keys and wrong types.
+
+    Parameters
+    ----------
+    cls : type
+        The dataclass.
+    table : mapping
+        Its fields as they are written in the file.
+    path : str
+        Where the table stands, empty for the file itself.
+    folder : Path, optional
+        Where relative paths start.
+    title : str
+        What messages call the table.
+    """
+    fields = {written(entry): entry for entry in dataclasses.fields(cls) if entry.init and written(entry)}
+    for key, value in table.items():
+        if key not in fields:
+            raise InputError(
+                f"{join(path, key)} = {shown(value)} is not a key of {title or path}{nearest(key, fields)}"
+                f" ({'its keys: ' + ', '.join(fields) if fields else 'it has no keys'})"
+            )
+    hints = _hints(cls, title or path)
+    values: dict[str, Any] = {}
+    for key, field in fields.items():
+        where = join(path, key)
+        if key in table:
+            values[field.name] = _value(table[key], field, hints[field.name], where, folder)
+        elif default_of(field) is dataclasses.MISSING:
+            raise InputError(f"{where} is missing: {title or path} needs {_rule(field, hints[field.name])}")
+    made = _made(cls, values, path, fields)
+    for key, field in fields.items():
+        if key in table and is_published(made, field) and getattr(made, field.name) != values[field.name]:
+            raise InputError(
+                f"{join(path, key)} = {shown(table[key])} stands beside as_published = true, which makes it "
+                f"{shown(described(getattr(made, field.name), field))}: leave one of them out"
+            )
+    return made
+
+
+def is_published(part: Any, field: dataclasses.Field[Any]) -> bool:
+    """Return whether a part is in its published form, which decides this field."""
+    return "as_published" in field.metadata and part.as_published
+
+
+def describe(part: Any) -> dict[str, Any]:
+    """Return the table that `build` makes into an equal part, defaults included.
+
+    Examples
+    --------
+    >>> describe(build("kernel", "matern"))
+    {'name': 'matern', 'bandwidth': 1.0, 'smoothness': 1.5}
+    """
+    if isinstance(part, GraphFunction):
+        return {"name": part.function, **plain(part.arguments)}
+    fields = [field for field in dataclasses.fields(part) if field.init]
+    name = part_name(part)
+    table = {} if name in {field.name for field in fields} else {"name": name}
+    for field in fields:
+        value = getattr(part, field.name)
+        # TOML has no null: leaving the key out means the same. So does leaving out what as_published decides.
+        if value is not None and not (is_published(part, field) and value == field.metadata["as_published"]):
+            table[field.name] = described(value, field)
+    return table
+
+
+def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with another one's keys laid over it, table by table.
+
+    A table that names another part than the one below it replaces it whole: the keys of a Matern kernel mean nothing to
+    a Gaussian one. The same holds for parts that are recognised by a key, which share none with what they replace.
+    """
+    merged = dict(base)
+    for key, value in change.items():
+        below = merged.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            renamed = "name" in value and value["name"] != below.get("name")
+            other = "name" not in value and "name" not in below and not set(value) & set(below)
+            merged[key] = dict(value) if renamed or other else merge(below, value)
+        elif isinstance(value, Mapping) and isinstance(below, str) and "name" not in value:
+            merged[key] = {"name": below, **value}
+        else:
+            merged[key] = value
+    return merged
+
+
+def catalogue(kind: str) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yield the name of every part of a kind, its docstring's first sentence and its keys with their defaults."""
+    for name in names(kind):
+        cls = find(kind, name, kind)
+        paragraph = " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].replace("``", "").split())
+        sentence = re.split(r"\.(?= [A-Z])|\.?$", paragraph)[0] + "."  # not after "eq."
+        hints = get_type_hints(cls)
+        keys = {}
+        for field in (entry for entry in dataclasses.fields(cls) if entry.init):
+            default = default_of(field)
+            if default is dataclasses.MISSING:
+                keys[field.name] = f"required: {_rule(field, hints[field.name])}"
+            else:
+                keys[field.name] = "none" if default is None else shown(described(default, field))
+        yield name, sentence, keys
+
+
+def written(field: dataclasses.Field[Any]) -> str:
+    """Return a field's key in the file: its name, unless its metadata has another "key"; empty for no key at all."""
+    key: str = field.metadata.get("key", field.name)
+    return key
+
+
+def default_of(field: dataclasses.Field[Any]) -> Any:
+    """Return what a field holds when its key is left out, `dataclasses.MISSING` when the key is required."""
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+def described(value: Any, field: dataclasses.Field[Any]) -> Any:
+    """Return a field's value as the file holds it."""
+    if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
+        return [described(entry, field) for entry in value]
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return plain(value)
+    if "part" not in field.metadata:
+        return {entry.name: plain(getattr(value, entry.name)) for entry in dataclasses.fields(value)}
+    name = part_name(value)
+    if field.metadata.get("scalar") == name:
+        return plain(getattr(value, dataclasses.fields(value)[0].name))
+    table = describe(value)
+    return name if table == {"name": name} else table
+
+
+def kind_of(cls: type[Any], key: str) -> str | None:
+    """Return the kind of part that a field holds, None for plain values."""
+    kind: str | None = next(
+        (field.metadata.get("part") for field in dataclasses.fields(cls) if field.name == key), None
+    )
+    return kind
+
+
+def _hints(cls: type[Any], title: str) -> dict[str, Any]:
+    with OwnCode(f"{title}: reading the annotations of {cls.__name__}"):
+        return get_type_hints(cls)
+
+
+def _made(cls: type[Any], values: Mapping[str, Any], path: str, keys: Mapping[str, Any]) -> Any:
+    try:
+        with OwnCode(f"making a {cls.__name__}", ValueError) if is_own(cls) else nullcontext():
+            return cls(**values)
+    except ValueError as error:
+        text = str(error)
+        if not path:
+            raise InputError(text) from error
+        begins_with_key = re.split(r"[ .]", text)[0] in keys or re.match(r"\w+ (= |is missing)", text)
+        raise InputError(join(path, text) if begins_with_key else f"{path}: {text}") from error
+
+
+def _value(value: Any, field: dataclasses.Field[Any], hint: Any, path: str, folder: Path | None) -> Any:
+    kind = field.metadata.get("part")
+    if kind is None:
+        entry = get_args(hint)[0] if get_origin(hint) is tuple else None
+        if isinstance(entry, type) and dataclasses.is_dataclass(entry):
+            if not isinstance(value, list | tuple):
+                raise InputError(f"{path} = {shown(value)} must be tables [[{path}]]")
+            return tuple(_table(entry, each, f"{path}[{place}]", folder) for place, each in enumerate(value))
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            return _table(hint, value, path, folder)
+        return _typed(value, hint, path, folder, default_of(field))
+    if any(isinstance(value, admitted) for admitted in get_args(hint) if _is_concrete(admitted)):
+        return value  # a finished object that the annotation names beside the contract, such as a networkx graph
+    scalar = field.metadata.get("scalar")
+    if scalar is not None and isinstance(value, int | float) and not isinstance(value, bool):
+        cls = find(kind, scalar, path)
+        first = dataclasses.fields(cls)[0].name
+        try:
+            return fill(cls, {first: value}, path, folder, title=scalar)
+        except InputError as error:
+            raise InputError(str(error).replace(f"{path}.{first}", path)) from error
+    if scalar is not None and not _could_be_part(kind, value):
+        raise InputError(f"{path} = {shown(value)} must be {_rule(field, hint)}")
+    default = default_of(field)
+    return build(kind, value, path, folder, None if default is dataclasses.MISSING else default)
+
+
+def _typed(value: Any, hint: Any, path: str, folder: Path | None, default: Any) -> Any:
+    from pydantic import PydanticUserError, ValidationError
+
+    asked = rule(hint)
+    written = plain(value)
+    for number in _numbers(written):
+        if isinstance(number, int) and not -(2**63) <= number < 2**63:
+            raise InputError(f"{path} = {shown(value)} must be {asked} of at most 64 bits")
+        if math.isnan(number) or (math.isinf(number) and number != default):
+            raise InputError(f"{path} = {shown(value)} must be {asked}, and finite")
+    try:
+        # As JSON, strictly: a list becomes the tuple that the annotation asks for, but "1" and true become no number.
+        typed = _adapter(hint).validate_json(json.dumps(written), strict=True)
+    except PydanticUserError as error:
+        raise InputError(
+            f"{path} = {shown(value)}: its class gives it the type {hint}, which no file can hold: annotate it with "
+            "bool, int, float, str, Path, or tuples of them"
+        ) from error
+    except (TypeError, ValidationError) as error:
+        near = nearest(value, _words(hint)) if isinstance(value, str) else ""
+        raise InputError(f"{path} = {shown(value)} must be {asked}{near}") from error
+    if isinstance(typed, str | Path) and (hint is Path or Path in get_args(hint)):
+        typed = Path(typed).expanduser()
+        return typed if folder is None else folder / typed
+    return typed
+
+
+def _words(hint: Any) -> list[str]:
+    """Return the strings that an annotation admits by name."""
+    return [word for entry in get_args(hint) for word in ([entry] if isinstance(entry, str) else _words(entry))]
+
+
+def _table(cls: type[Any], value: Any, path: str, folder: Path | None) -> Any:
+    if isinstance(value, cls):
+        return value
+    if not isinstance(value, Mapping):
+        raise InputError(f"{path} = {shown(value)} must be a table")
+    return fill(cls, value, path, folder)
+
+
+def _is_concrete(hint: Any) -> bool:
+    return isinstance(hint, type) and not getattr(hint, "_is_protocol", False)
+
+
+def _could_be_part(kind: str, value: Any) -> bool:
+    if isinstance(value, str):
+        return ":" in value or value in PARTS[kind] or nearest(value, names(kind)) != ""
+    return isinstance(value, Mapping) or dataclasses.is_dataclass(value)
+
+
+def _numbers(value: Any) -> Iterator[int | float]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for entry in value:
+            yield from _numbers(entry)
+    elif isinstance(value, int | float):
+        yield value
+
+
+def _rule(field: dataclasses.Field[Any], hint: Any) -> str:
+    kind = field.metadata.get("part")
+    if kind is None:
+        return rule(hint)
+    number = "a number, " if "scalar" in field.metadata else ""
+    return f"{number}the name of a {kind} or a table with one (known: {', '.join(names(kind))})"
+
+
+def _name_by_key(kind: str, keys: Mapping[str, Any]) -> str | None:
+    """Return the name among the keys that has itself as a key, such as ``epsilon`` of the budgets."""
+    found = []
+    for key in keys:
+        if key in PARTS[kind]:
+            fields = {field.name for field in dataclasses.fields(find(kind, key, kind))}
+            if key in fields:
+                found.append((key, set(keys) <= fields))
+    return next((key for key, complete in found if complete), found[0][0] if found else None)
+
+
+@cache
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(hint)

@@ -1,0 +1,307 @@
+"""What a comparison varies: lists of values for keys of an experiment, and the cells of their product."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_values
+from kernelswarm.simulations.experiment.naming import PARTS, find
+from kernelswarm.simulations.experiment.parts import kind_of, merge
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.toml_tables import NotTOML, parse
+from kernelswarm.simulations.ground.wording import join, nearest, shown
+
+MEASURING = ("evaluate_every", "checkpoint_every")
+"""Keys that change when something is looked at, but nothing that is learned: named only where nothing else differs."""
+
+NOT_APPLICABLE = "–"
+"""The label of a varied key that a cell's part does not have, such as the penalty of isolated nodes."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a comparison varies, and over how many seeds.
+
+    Parameters
+    ----------
+    vary : mapping of str to list
+        Dotted keys of the experiment, each with the values to try.
+    seeds : int
+        Runs of each cell, with the experiment's seed, the next one, and so on.
+    """
+
+    vary: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    seeds: int = 1
+
+    def with_options(self, vary: Mapping[str, Sequence[Any]] | None = None, seeds: int | None = None) -> Plan:
+        """Let the options of a command come before the file: any ``vary`` replaces the file's, and so does ``seeds``.
+
+        A name that the options ask for (``protocol.name=proximity``) brings the settings that the file lists for it, so
+        that a comparison can be narrowed without writing them again.
+        """
+        chosen: dict[str, list[Any]] = {}
+        for key, values in (vary or {}).items():
+            table, _, last = key.rpartition(".")
+            listed = (
+                [entry for entry in self.vary.get(table, ()) if isinstance(entry, Mapping)] if last == "name" else []
+            )
+            known = {entry.get("name") for entry in listed}
+            if not any(isinstance(value, str) and value in known for value in values):
+                chosen[key] = list(values)
+                continue
+            chosen[table] = []
+            for value in values:
+                settings = [dict(entry) for entry in listed if entry.get("name") == value]
+                chosen[table] += settings or [{"name": value}]
+        return Plan(chosen or self.vary, self.seeds if seeds is None else seeds)
+
+    def combinations(self, config: Mapping[str, Any]) -> int:
+        """Return how many cells there are of an experiment; raises InputError where they are refused."""
+        return len(cells(config, self.vary)) if self.vary else 1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of the varied values.
+
+    Parameters
+    ----------
+    labels : tuple of str
+        What a table or a legend calls each varied key's value.
+    config : dict
+        The experiment of the cell.
+    """
+
+    labels: tuple[str, ...]
+    config: Mapping[str, Any]
+
+    @property
+    def protocol(self) -> str:
+        """The name of its protocol."""
+        part = self.config.get("protocol", "")
+        return str(part.get("name", "")) if isinstance(part, Mapping) else str(part)
+
+
+def parse_vary(options: Sequence[str]) -> dict[str, list[Any]]:
+    """Read options such as ``protocol.name=isolated,consensus``.
+
+    Values are written as in the experiment file; a bare word is a string, and commas inside brackets, braces and quotes
+    belong to the value.
+
+    Raises
+    ------
+    InputError
+        When an option has no ``=``, no value, or names a key twice.
+
+    Examples
+    --------
+    >>> parse_vary(["protocol.name=isolated,consensus", "learner.step_size=0.5,1"])
+    {'protocol.name': ['isolated', 'consensus'], 'learner.step_size': [0.5, 1]}
+    """
+    varied: dict[str, list[Any]] = {}
+    for option in options:
+        key, text = parse_assignment(option, "--vary")
+        if not text:
+            raise InputError(f"--vary {option} has no values: write --vary protocol.name=isolated,consensus")
+        if key in varied:
+            raise InputError(f"--vary {key} is given twice: put all its values into one list, separated by commas")
+        varied[key] = parse_values(text)
+    return varied
+
+
+def read_compare(path: Path) -> Plan:
+    """Read the table ``[compare]`` of an experiment file; an empty plan when there is none.
+
+    ``[compare.vary]`` has the shape of the experiment with a list of values in the place of each value, ``seeds`` is a
+    whole number.
+
+    Raises
+    ------
+    InputError
+        When the table holds something else.
+    """
+    try:
+        table = parse(Path(path).read_bytes().decode()).get("compare", {})
+    except (OSError, UnicodeDecodeError, NotTOML) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    if not isinstance(table, Mapping):
+        raise InputError(f"{path}: compare = {shown(table)} must be a table with vary and seeds")
+    for key in table:
+        if key not in ("vary", "seeds"):
+            raise InputError(
+                f"{path}: compare.{key} is not known{nearest(key, ('vary', 'seeds'))} (known: vary, seeds)"
+            )
+    vary, seeds = table.get("vary", {}), table.get("seeds", 1)
+    if not isinstance(vary, Mapping):
+        raise InputError(f"{path}: compare.vary = {shown(vary)} must be a table: [compare.vary]")
+    if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
+        raise InputError(f"{path}: compare.seeds = {shown(seeds)} must be a whole number of at least 1")
+    return Plan(dict(_leaves(vary, "", str(path))), seeds)
+
+
+def cells(config: Mapping[str, Any], vary: Mapping[str, Sequence[Any]]) -> list[Cell]:
+    """Return the cells of the product of all varied values, in the order of their lists; the last key changes fastest.
+
+    - ``X.name = "..."`` makes table X another part, which keeps what both have and the experiment set.
+    - A table with a name replaces the table at its key, one without a name changes its keys only. Its ``label``, if it
+      has one, names it in tables and figures.
+    - A varied key that a cell's own part does not have (the penalty of isolated nodes) is left out of that cell, and
+      cells that become equal are one.
+
+    Raises
+    ------
+    InputError
+        When a key is varied that no cell has, or has no values.
+    """
+    for key, values in vary.items():
+        if key in ("seed", "compare"):
+            raise InputError(f'{key} cannot be varied: give the number of seeds, "--seeds 5"')
+        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+            raise InputError(f"vary {key} = {shown(values)} must be a list of values to try")
+    # Tables and names first: which other keys a cell has depends on them.
+    order = sorted(vary, key=lambda key: (not _decides(key, vary[key]), list(vary).index(key)))
+    named = {key: _labels(values) for key, values in vary.items()}
+    found: list[Cell] = []
+    applied: set[str] = set()
+    for choice in itertools.product(*(range(len(values)) for values in vary.values())):
+        chosen = dict(zip(vary, choice, strict=True))
+        result = dict(config)
+        labels = dict.fromkeys(vary, NOT_APPLICABLE)
+        for key in order:
+            after = _change(result, key, vary[key][chosen[key]])
+            if after is not None:
+                result = after
+                labels[key] = named[key][chosen[key]]
+                applied.add(key)
+        cell = Cell(tuple(labels.values()), result)
+        if all(cell.config != other.config for other in found):
+            found.append(cell)
+    for key in vary:
+        if key not in applied:
+            raise InputError(f"{key} cannot be varied: {_unknown(config, key)}")
+    return found
+
+
+def differing(configs: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the keys in which experiments differ, and for each experiment the labels of its values there.
+
+    When something is measured is left out where other keys tell the experiments apart.
+
+    Examples
+    --------
+    >>> differing([{"rounds": 5, "protocol": {"name": "isolated"}}, {"rounds": 5, "protocol": {"name": "centralized"}}])
+    (('protocol',), [('isolated',), ('centralized',)])
+    """
+    keys = dict.fromkeys(key for config in configs for key in config)
+    told = tuple(key for key in keys if any(config.get(key) != configs[0].get(key) for config in configs))
+    essential = tuple(key for key in told if key not in MEASURING)
+    if len({repr([config.get(key) for key in essential]) for config in configs}) == len(configs):
+        told = essential
+    columns = []
+    for key in told:
+        values = [config.get(key, NOT_APPLICABLE) for config in configs]
+        distinct = [value for place, value in enumerate(values) if value not in values[:place]]
+        labels = _labels(distinct)
+        columns.append([labels[distinct.index(value)] for value in values])
+    return told, list(zip(*columns, strict=True)) if told else [() for _ in configs]
+
+
+def _decides(key: str, values: Sequence[Any]) -> bool:
+    return key.rpartition(".")[2] == "name" or any(isinstance(value, Mapping) for value in values)
+
+
+def _change(config: dict[str, Any], key: str, value: Any) -> dict[str, Any] | None:
+    """Return the experiment with a value at a dotted key; None when the part there does not have the key."""
+    *tables, last = key.split(".")
+    known = _known(config, tables)
+    if known is not None and last not in {*known, "name"}:
+        return None
+    if isinstance(value, Mapping):
+        value = {entry: inner for entry, inner in value.items() if entry != "label"}
+        if "name" not in value:
+            below: Any = config
+            for step in (*tables, last):
+                below = below.get(step) if isinstance(below, Mapping) else None
+            value = merge({"": below}, {"": value})[""]
+    return changed(config, key, value)
+
+
+def _known(config: Mapping[str, Any], tables: Sequence[str]) -> set[str] | None:
+    """Return the keys of the part at a path of tables; None where that is no part, or one that takes any key."""
+    if not tables:
+        return None
+    kind: str | None = tables[0]
+    value: Any = config
+    keys: set[str] = set()
+    for depth, step in enumerate(tables):
+        value = value.get(step) if isinstance(value, Mapping) else None
+        name = value.get("name") if isinstance(value, Mapping) else value
+        if kind not in PARTS or not isinstance(name, str):
+            return None
+        part = find(kind, name, f"{'.'.join(tables[: depth + 1])}.name")
+        if not isinstance(part, type):
+            return set(inspect.signature(inspect.unwrap(part)).parameters)
+        keys = {entry.name for entry in dataclasses.fields(part) if entry.init}
+        if depth + 1 < len(tables):
+            if tables[depth + 1] not in keys:
+                return set()
+            kind = kind_of(part, tables[depth + 1])
+    return keys
+
+
+def _unknown(config: Mapping[str, Any], key: str) -> str:
+    *tables, last = key.split(".")
+    keys = _known(config, tables)
+    if keys is None:
+        return f"there is no table {'.'.join(tables)!r}"
+    name = config[tables[0]].get("name") if len(tables) == 1 else ".".join(tables)
+    return f"{name} has no key {last!r}{nearest(last, [*keys, 'name'])} (known: {', '.join(['name', *sorted(keys)])})"
+
+
+def _labels(values: Sequence[Any]) -> list[str]:
+    """Name each value: scalars as they are; tables by their label, or name and what tells those of one name apart."""
+    named: list[str] = []
+    for value in values:
+        if not isinstance(value, Mapping):
+            named.append(value if isinstance(value, str) else shown(value))
+        elif "label" in value:
+            named.append(str(value["label"]))
+        else:
+            unlabelled = [other for other in values if isinstance(other, Mapping) and "label" not in other]
+            alike = [other for other in unlabelled if other.get("name") == value.get("name")]
+            words = [str(value["name"])] if "name" in value else []
+            words += _differences(value, alike)
+            named.append(", ".join(words) or shown(value))
+    return named
+
+
+def _differences(table: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say in which keys a table differs from any of the others, in the tables inside it without naming these again."""
+    words: list[str] = []
+    for key, value in table.items():
+        if all(other.get(key) == value for other in others):
+            continue
+        values = [value, *(other[key] for other in others if key in other)]
+        inner: list[str] = []
+        if all(isinstance(one, Mapping) for one in values) and len({one.get("name") for one in values}) == 1:
+            inner = _differences(value, values[1:])
+        words += inner or [f"{key} = {_labels(values)[0]}"]
+    return words
+
+
+def _leaves(table: Mapping[str, Any], above: str, path: str) -> Iterator[tuple[str, list[Any]]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, join(above, key), path)
+        elif isinstance(value, list) and value:
+            yield join(above, key), value
+        else:
+            raise InputError(
+                f"{path}: compare.vary.{join(above, key)} = {shown(value)} must be a list of values to try"
+            )

@@ -1,0 +1,196 @@
+"""The picture of one model: its curve over one input, its regions or its surface over two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.simulations.figures import regions, style
+from kernelswarm.simulations.ground.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from kernelswarm.simulations.models.model import Model
+
+Array = npt.NDArray[np.float64]
+
+CURVE = 400  # points of a curve
+SIDE = 160  # points along each side of a plane
+
+
+def plot_model(model: Model, axes: Axes, points: npt.ArrayLike | None = None, targets: Any = None) -> None:
+    """Draw a model of one or two inputs, its dictionary and, where given, samples.
+
+    One input: the function, or the probability (with other losses than logistic ones the value) of each class. Two
+    inputs: the region of each class, or the value as a surface with its colour bar. The picture reaches as far as
+    ``points``, else as far as the dictionary, else (functions of features have none) from -1 to 1.
+
+    Parameters
+    ----------
+    model : Model
+        As `load` returns it, or an estimator's ``model_``.
+    axes : matplotlib Axes
+        Where to draw.
+    points : array of shape (n, p), optional
+        Samples.
+    targets : array of shape (n,) or (n, C), optional
+        Their targets: numbers, drawn over one input, or labels.
+
+    Raises
+    ------
+    InputError
+        When the model has more than two inputs, or several outputs over two, or the points have other columns.
+
+    Notes
+    -----
+    All axes are in the units of the data, as `Model.predict` takes and gives them.
+    """
+    if model.inputs > 2:
+        raise InputError(f"a model of {model.inputs} inputs cannot be drawn: only one and two inputs can")
+    samples = None if points is None else np.asarray(points, dtype=np.float64)
+    if samples is not None and (samples.ndim != 2 or samples.shape[1] != model.inputs):
+        raise InputError(f"points have shape {samples.shape}: the model needs (n, {model.inputs})")
+    low, high = _reach(dictionary(model) if samples is None or not len(samples) else samples)
+    if model.inputs == 1:
+        _curves(model, axes, np.linspace(low[0], high[0], CURVE), samples, targets)
+    elif model.classes is not None:
+        _regions(model, axes, low, high, samples, targets)
+    else:
+        _surface(model, axes, low, high)
+
+
+def dictionary(model: Model) -> Array:
+    """Return a model's dictionary (M, p) in the units of the data."""
+    return model.input_variables.raw(model.points)
+
+
+def _reach(points: Array) -> tuple[Array, Array]:
+    if not len(points):
+        return np.full(points.shape[1], -1.0), np.full(points.shape[1], 1.0)
+    low, high = points.min(axis=0), points.max(axis=0)
+    margin = np.where(high > low, 0.05 * (high - low), 0.5)
+    return low - margin, high + margin
+
+
+def _curves(model: Model, axes: Axes, grid: Array, samples: Array | None, targets: Any) -> None:
+    column = grid[:, np.newaxis]
+    if model.classes is None:
+        curves, names, label = model.predict(column).reshape(len(column), -1), [], _prediction(model)
+        if curves.shape[1] > 1:
+            names = [f"output {c}" for c in range(curves.shape[1])]
+        if samples is not None and targets is not None:
+            values = np.asarray(targets, dtype=np.float64).reshape(len(samples), -1)
+            for c in range(values.shape[1]):
+                color = style.CLASS_COLORS[c % len(style.CLASS_COLORS)] if values.shape[1] > 1 else style.GREY
+                axes.plot(samples[:, 0], values[:, c], ".", color=color, markersize=3, alpha=0.5)
+    else:
+        likely = hasattr(model.loss, "probabilities")
+        curves = model.predict_proba(column) if likely else _class_values(model, column)
+        names, label = [str(name) for name in model.classes], "probability" if likely else "value"
+    for c in range(curves.shape[1]):
+        color = style.CLASS_COLORS[c % len(style.CLASS_COLORS)]
+        axes.plot(grid, curves[:, c], color=color, linestyle=style.DASHES[c % 4], label=names[c] if names else None)
+    if model.kernel is not None:
+        axes.plot(
+            dictionary(model)[:, 0],
+            np.full(len(model.points), 0.02),
+            "|",
+            color=style.VERMILLION,
+            markersize=8,
+            transform=axes.get_xaxis_transform(),
+            label="dictionary",
+        )
+    axes.set_xlabel(_input(model, 0, "input"))
+    axes.set_ylabel(label)
+    if names or model.kernel is not None:
+        axes.legend()
+
+
+def _class_values(model: Model, points: Array) -> Array:
+    values = model.values(points)
+    return np.hstack([-values, values]) if values.shape[1] == 1 else values
+
+
+def _regions(model: Model, axes: Axes, low: Array, high: Array, samples: Array | None, targets: Any) -> None:
+    from matplotlib.colors import ListedColormap
+
+    assert model.classes is not None
+    count = len(model.classes)
+    grid, extent = _plane(low, high)
+    decided = model.loss.decide(model.values(grid))[:, 0].reshape(SIDE, SIDE)
+    colors = [style.CLASS_COLORS[k % len(style.CLASS_COLORS)] for k in range(count)]
+    axes.imshow(
+        decided,
+        origin="lower",
+        extent=extent,
+        cmap=ListedColormap([regions.region_color(k) for k in range(count)]),
+        vmin=-0.5,
+        vmax=count - 0.5,
+        interpolation="nearest",
+        aspect="auto",
+    )
+    if samples is not None and targets is not None:
+        labels = np.asarray(targets).ravel()
+        for color, name in zip(colors, model.classes, strict=True):
+            mine = samples[labels == name]
+            axes.plot(mine[:, 0], mine[:, 1], ".", color=color, markersize=3, alpha=0.6)
+    title = "class"
+    if model.kernel is None:
+        for k, name in enumerate(model.classes):
+            axes.fill([], [], color=regions.region_color(k), label=str(name))
+    else:
+        title = "dictionary points for"
+        leaning = regions.leanings(model.weights)
+        for k, name in enumerate(model.classes):
+            mine = dictionary(model)[leaning == k]
+            axes.plot(mine[:, 0], mine[:, 1], **regions.point_style(k), linestyle="none", label=str(name))
+    _label_plane(axes, model)
+    axes.legend(title=title, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def _surface(model: Model, axes: Axes, low: Array, high: Array) -> None:
+    grid, extent = _plane(low, high)
+    values = model.predict(grid).reshape(len(grid), -1)
+    if values.shape[1] > 1:
+        raise InputError(f"a model of {values.shape[1]} outputs over two inputs cannot be drawn: draw one output alone")
+    surface = axes.imshow(
+        values[:, 0].reshape(SIDE, SIDE), origin="lower", extent=extent, cmap="cividis", aspect="auto"
+    )
+    axes.figure.colorbar(surface, ax=axes, label=_prediction(model))
+    _label_plane(axes, model)
+    if model.kernel is not None:
+        axes.plot(
+            *dictionary(model).T,
+            "o",
+            markerfacecolor="white",
+            markeredgecolor=style.BLACK,
+            markersize=4,
+            linestyle="none",
+            label="dictionary",
+        )
+        axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0))
+
+
+def _plane(low: Array, high: Array) -> tuple[Array, tuple[float, float, float, float]]:
+    x, y = np.linspace(low[0], high[0], SIDE), np.linspace(low[1], high[1], SIDE)
+    grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    return grid, (float(low[0]), float(high[0]), float(low[1]), float(high[1]))
+
+
+def _label_plane(axes: Axes, model: Model) -> None:
+    axes.set_xlabel(_input(model, 0, "first input"))
+    axes.set_ylabel(_input(model, 1, "second input"))
+    axes.grid(visible=False)
+
+
+def _input(model: Model, column: int, default: str) -> str:
+    names = model.input_variables.names
+    return names[column] if names else default
+
+
+def _prediction(model: Model) -> str:
+    names = model.target_variables.names
+    return f"predicted {names[0]}" if len(names) == 1 else "prediction"

@@ -1,0 +1,1 @@
+"""What every room stands on: errors, words, seeds, checksums, descriptions of data."""

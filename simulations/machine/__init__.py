@@ -1,0 +1,1 @@
+"""This process and this machine: memory, locks, signals, workers, compilation."""

@@ -1,0 +1,136 @@
+"""Plain arrays from an .npz archive: nothing is unpickled, and nothing is larger in memory than in the archive."""
+
+from __future__ import annotations
+
+import lzma
+import math
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as npy
+
+from kernelswarm.simulations.machine.memory import free
+
+Array = npt.NDArray[Any]
+
+ENDING = ".npy"
+
+ENCRYPTED = 0x1
+"""The bit of a member's flags that says so."""
+
+HEADERS: Mapping[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype[Any]]]] = {
+    (1, 0): npy.read_array_header_1_0,
+    (2, 0): npy.read_array_header_2_0,
+}
+"""What reads shape, order and type of an array, by the version of its format; 3.0 is for named fields only."""
+
+UNREADABLE = (
+    ValueError,  # NumPy's word for most that is wrong, a text that is not UTF-8 among it
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    SyntaxError,  # a header is a Python literal: these are of who reads literals
+    RecursionError,
+    tokenize.TokenError,
+    EOFError,
+    OSError,
+    OverflowError,
+    NotImplementedError,  # a compression, or a feature of archives, that Python does not know
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+)
+"""What zipfile, the libraries that decompress, and NumPy raise for a member that is cut, altered or no array."""
+
+
+class ArchiveError(ValueError):
+    """An archive, or one of its arrays, cannot be read; the message is half a sentence about it.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong.
+    name : str
+        The array; empty for the archive itself.
+    """
+
+    def __init__(self, message: str, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+
+
+def read_arrays(file: Path | IO[bytes], wanted: Callable[[list[str]], Iterable[str]] | None = None) -> dict[str, Array]:
+    """Read the arrays of an archive, in its order.
+
+    Parameters
+    ----------
+    file : Path or binary file
+        The archive.
+    wanted : callable, optional
+        Is given the names of all arrays and returns those to read, which must be among them; all when left out.
+
+    Raises
+    ------
+    ArchiveError
+        It is no archive, or one of the arrays asked for is no plain array, or larger than its place in the archive or
+        than the free memory.
+    FileNotFoundError
+        There is no such file.
+    """
+    try:
+        archive = zipfile.ZipFile(file)
+    except FileNotFoundError:
+        raise
+    except UNREADABLE as error:
+        raise ArchiveError(f"it is not an .npz archive, or only a part of one ({_words(error)})") from error
+    with archive:
+        members = {entry.filename.removesuffix(ENDING): entry for entry in archive.infolist()}
+        if len(members) < len(archive.infolist()):
+            raise ArchiveError("it holds two arrays of the same name")
+        names = list(members) if wanted is None else list(wanted(list(members)))
+        room = free()
+        size = sum(members[name].file_size for name in names)
+        if room is not None and size > room:
+            raise ArchiveError(f"its arrays take {size / 1e9:,.1f} GB, and {room / 1e9:,.1f} GB of memory are free")
+        return {name: _array(archive, members[name], name) for name in names}
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Array:
+    if member.flag_bits & ENCRYPTED:
+        raise ArchiveError("it is encrypted", name)
+    try:
+        with archive.open(member) as stream:
+            start = stream.read(npy.MAGIC_LEN)
+            if not start.startswith(npy.MAGIC_PREFIX) or len(start) < npy.MAGIC_LEN:
+                raise ArchiveError("it is not a NumPy array", name)
+            read_header = HEADERS.get((start[-2], start[-1]))
+            if read_header is None:
+                raise ArchiveError(f"its format {start[-2]}.{start[-1]} is not one of plain arrays", name)
+            shape, _, dtype = read_header(stream)
+            if dtype.hasobject:
+                raise ArchiveError("Object arrays are pickles, which are not read", name)
+            if min(shape, default=0) < 0 or dtype.itemsize * math.prod(shape) > member.file_size:
+                raise ArchiveError(f"its shape {shape} is not that of the {member.file_size:,} bytes there are", name)
+        with archive.open(member) as stream:
+            found: Array = npy.read_array(stream, allow_pickle=False)
+            if stream.read(1):
+                raise ArchiveError("there is more in it than its shape says", name)
+            return found
+    except ArchiveError:
+        raise
+    except UNREADABLE as error:
+        raise ArchiveError(_words(error), name) from error
+
+
+def _words(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    text = "".join(letter for letter in text if letter.isprintable())
+    return (text if len(text) <= 160 else f"{text[:157]}...") or type(error).__name__

@@ -1,0 +1,82 @@
+"""Signals that ask a simulation to end: noted while a round is lived, and acted on between two rounds."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from kernelswarm.simulations.ground.errors import Interrupted
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, where it ends a program as Ctrl-C does: what is open is closed, and what is left is said."""
+
+
+@contextmanager
+def terminating() -> Iterator[None]:
+    """Raise Terminated for SIGTERM, which would end the process without a word; not where it is ignored or heard."""
+    wanted = threading.current_thread() is threading.main_thread()
+    if not wanted or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    """Say with a Ctrl-C or SIGTERM what is left of the run: its notes become the words of Interrupted."""
+    try:
+        with terminating():
+            yield
+    except KeyboardInterrupt as stop:
+        name, number = ("SIGTERM", signal.SIGTERM) if isinstance(stop, Terminated) else ("Ctrl-C", signal.SIGINT)
+        raise Interrupted("; ".join([f"stopped by {name}", *getattr(stop, "__notes__", [])]), number, 0) from stop
+
+
+class Asked:
+    """Whether a signal has asked to end, and which."""
+
+    def __init__(self) -> None:
+        self.by: signal.Signals | None = None
+
+    @property
+    def cause(self) -> str:
+        """The signal in the user's words."""
+        return "Ctrl-C" if self.by == signal.SIGINT else "a signal" if self.by is None else self.by.name
+
+
+@contextmanager
+def noted(wanted: bool) -> Iterator[Asked]:
+    """Note SIGINT and SIGTERM, if that is wanted, in place of what they do; the second Ctrl-C interrupts at once.
+
+    Signals that this process ignores stay ignored, and outside the main thread, where Python hears none, nothing
+    changes.
+    """
+    asked = Asked()
+    if not wanted or threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if asked.by == number == signal.SIGINT:
+            raise KeyboardInterrupt
+        asked.by = signal.Signals(number)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
+    for number in heard:
+        signal.signal(number, note)
+    try:
+        yield asked
+    finally:
+        for number in heard:
+            signal.signal(number, before[number])

@@ -1,0 +1,182 @@
+"""Independent calls on several processes, each process serving one call after another."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import connection
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from kernelswarm.simulations.ground.errors import Interrupted, SimulationError
+
+if TYPE_CHECKING:
+    from multiprocessing.context import SpawnProcess
+
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+Tell = Callable[[float], None]
+
+READY = "ready"
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What stands for the answer of a process that died; ``cause`` says how."""
+
+    cause: str
+
+
+@dataclass
+class _Worker(Generic[Task]):
+    process: SpawnProcess
+    link: connection.Connection[Any, Any]
+    place: int | None = None  # of the task it works on
+    ready: bool = False
+
+
+def cores() -> int:
+    """Return the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def answers(
+    function: Callable[[Task, Tell], Answer],
+    tasks: Sequence[Task],
+    jobs: int,
+    watch: Callable[[Sequence[float]], None],
+    every: float = 0.5,
+) -> Generator[tuple[int, Answer | Lost], None, None]:
+    """Yield ``(place, function(tasks[place], tell))`` for all tasks, in the order in which they end.
+
+    The processes end with the iterator, whatever ends it: a Ctrl-C, an exception where it is used, or the last task. A
+    process that dies (out of memory, say) loses its own task only.
+
+    Parameters
+    ----------
+    function : callable
+        A function of a module, so that another process finds it; ``tell(share)`` says how much of the task is done.
+    tasks : sequence
+        Values that can travel to another process.
+    jobs : int
+        Processes at a time, at least 1.
+    watch : callable
+        Hears, at least ``every`` so many seconds, the share of each task that is done, in [0, 1].
+
+    Raises
+    ------
+    SimulationError
+        When no process can be started.
+    """
+    # Never fork: threads of BLAS, numba and ray do not survive it.
+    context = multiprocessing.get_context("spawn")
+    shares = context.Array("d", max(len(tasks), 1), lock=False)
+    waiting = list(range(len(tasks)))[::-1]
+    workers: list[_Worker[Task]] = []
+
+    def start() -> None:
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(function, theirs, shares), daemon=True)
+        process.start()
+        theirs.close()
+        workers.append(_Worker(process, ours))
+
+    def hand_out(worker: _Worker[Task]) -> None:
+        if waiting:
+            worker.place = waiting.pop()
+            with suppress(BrokenPipeError, ConnectionResetError):  # it died just now: the next look at its link tells
+                worker.link.send((worker.place, tasks[worker.place]))
+        else:
+            worker.link.close()
+            worker.process.join()
+            workers.remove(worker)
+
+    try:
+        for _ in range(min(jobs, len(tasks))):
+            start()
+        while workers:
+            heard = connection.wait([worker.link for worker in workers], timeout=every)
+            watch(list(shares))
+            for worker in [worker for worker in workers if worker.link in heard]:
+                try:
+                    message = worker.link.recv()
+                except (EOFError, ConnectionResetError):
+                    worker.process.join()
+                    workers.remove(worker)
+                    if not worker.ready:
+                        raise SimulationError(_CANNOT_START.format(worker.process.exitcode)) from None
+                    if waiting:
+                        start()
+                    if worker.place is not None:
+                        yield worker.place, Lost(_cause(worker.process.exitcode))
+                    continue
+                if message == READY:
+                    worker.ready = True
+                    hand_out(worker)
+                else:
+                    place = worker.place
+                    assert place is not None
+                    hand_out(worker)
+                    shares[place] = 1.0
+                    yield place, message
+    finally:
+        for worker in workers:
+            worker.process.terminate()  # which lets a run that is saved from time to time save itself once more
+            worker.link.close()
+        try:
+            for worker in workers:
+                worker.process.join()
+        except KeyboardInterrupt:
+            for worker in workers:
+                worker.process.kill()
+            raise
+
+
+_CANNOT_START = (
+    "the processes of the comparison could not start (exit code {}): in a script, call it under "
+    'if __name__ == "__main__", or use one process: jobs = 1'
+)
+
+
+def _cause(code: int | None) -> str:
+    if code is not None and code < 0:
+        hint = ", perhaps for lack of memory: use fewer jobs" if -code == signal.SIGKILL else ""
+        return f"its process was ended by {signal.Signals(-code).name}{hint}"
+    return f"its process ended with exit code {code}"
+
+
+def _serve(function: Callable[[Any, Tell], Any], link: connection.Connection[Any, Any], shares: Any) -> None:
+    # Ctrl-C goes to the whole process group; the parent alone acts on it and ends its processes.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    link.send(READY)
+    while True:
+        try:
+            place, task = link.recv()
+        except EOFError:  # no task is left
+            return
+
+        def tell(share: float, place: int = place) -> None:
+            shares[place] = share
+
+        try:
+            answer = function(task, tell)
+        except Interrupted as stop:  # a signal came, and what was done is saved: end as it would have ended the process
+            signal.signal(stop.number, signal.SIG_DFL)
+            os.kill(os.getpid(), stop.number)
+            return
+        with suppress(BrokenPipeError, ConnectionResetError):  # nobody waits for it any more
+            link.send(answer)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os._exit(1)

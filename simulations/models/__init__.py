@@ -1,0 +1,1 @@
+"""One learned function on its own, and its file."""

@@ -1,0 +1,167 @@
+"""One learned function on its own: from inputs as they stand in the data to values, labels or probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.functions.contract import Function, dictionary
+from kernelswarm.agents.functions.kernel_sum import KernelSum
+from kernelswarm.agents.functions.mirrored import Mirrored
+from kernelswarm.agents.functions.subspace_function import SubspaceFunction
+from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.agents.parts.losses import Loss, ProbabilisticLoss
+from kernelswarm.simulations.ground.data_description import Variables
+from kernelswarm.simulations.ground.node_names import Name
+
+Array = npt.NDArray[np.float64]
+
+#: Rows evaluated at a time: the kernel between 60,000 points and a dictionary of 2,000 would take a gigabyte.
+ROWS = 4096
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Model:
+    """A learned function f, with the loss that gives its values a meaning and the scaling that leads to the data.
+
+    `predict` and `predict_proba` take inputs as they stand in the data and give targets as they stand there.
+    `evaluate`, ``points`` and ``weights`` are f's own: in the units that its learner saw, which are others where the
+    stream standardizes.
+
+    Parameters
+    ----------
+    function : Function
+        f: a `KernelSum`, its `Mirrored` image, a `SubspaceFunction`, a `CosineFunction`, an `AffineFunction`, or
+        your own.
+    loss : Loss
+        The loss it was trained with.
+    classes : array, optional
+        The label of each class index, (classes,), sorted; None for regression.
+    flat : bool
+        Whether regression predictions have shape (n,), as targets of one column often have, rather than (n, C).
+    input_variables, target_variables : Variables
+        The columns of the inputs and of a regression's targets: their names and the scaling that the learner saw.
+    node : int or str, optional
+        The own name of the node that has learned it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelswarm.agents.functions.kernel_sum import KernelSum
+    >>> from kernelswarm.agents.parts.kernels import Gaussian
+    >>> from kernelswarm.agents.parts.losses import Squared
+    >>> function = KernelSum(Gaussian(), 1, 1).assign(points=np.array([[0.0]]), weights=np.array([[2.0]]))
+    >>> model = Model(function, Squared())
+    >>> model.predict(np.array([[0.0], [9.0]])).round(6)
+    array([2., 0.])
+    """
+
+    function: Function
+    loss: Loss
+    classes: npt.NDArray[Any] | None = None
+    flat: bool = True
+    input_variables: Variables = field(default_factory=Variables)
+    target_variables: Variables = field(default_factory=Variables)
+    node: Name | None = None
+
+    def __repr__(self) -> str:
+        """Name the model in one line; the arrays would fill pages."""
+        name = type(self.function).__name__ if self.kernel is None else str(self.kernel)
+        node = "" if self.node is None else f", node={self.node!r}"
+        return f"Model({name}, {self.loss}, model_order={self.model_order}, inputs={self.inputs}{node})"
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The kernel of a kernel expansion, its mirrored image or a subspace's function; None for other functions."""
+        kinds = KernelSum | Mirrored | SubspaceFunction
+        return self.function.kernel if isinstance(self.function, kinds) else None
+
+    @property
+    def points(self) -> Array:
+        """The dictionary, (M, p), in the learner's units; it may be empty, and is (0, p) for a function of features."""
+        return dictionary(self.function)
+
+    @property
+    def weights(self) -> Array:
+        """The weights of the dictionary points, features or inputs, (M, C)."""
+        return self.function.weights
+
+    @property
+    def model_order(self) -> int:
+        """M, the number of dictionary points, features or inputs."""
+        return self.function.order
+
+    @property
+    def inputs(self) -> int:
+        """p, the number of columns a point has."""
+        return self.function.inputs
+
+    def evaluate(self, points: npt.ArrayLike) -> Array:
+        """Evaluate f at ``points`` (n, p) in the learner's units: (n, C), in the learner's units too.
+
+        Raises
+        ------
+        ValueError
+            When the points do not have the model's number of columns.
+        """
+        points = self._checked(points)
+        values = np.empty((points.shape[0], self.function.outputs))
+        for start in range(0, len(points), ROWS):
+            values[start : start + ROWS] = self.function.values(points[start : start + ROWS])
+        return values
+
+    def predict(self, points: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Predict the target at each of the ``points`` (n, p), both as they stand in the data.
+
+        Returns
+        -------
+        array
+            The class label, (n,), or the value, (n,) or (n, C).
+
+        Raises
+        ------
+        ValueError
+            When the points do not have the model's number of columns.
+        """
+        decided = self.loss.decide(self.values(points))
+        if self.classes is not None:
+            labels: npt.NDArray[Any] = self.classes[decided[:, 0].astype(np.intp)]
+            return labels
+        decided = self.target_variables.raw(decided)
+        return decided[:, 0] if self.flat and decided.shape[1] == 1 else decided
+
+    def predict_proba(self, points: npt.ArrayLike) -> Array:
+        """Predict the probability of each class at ``points`` (n, p) as they stand in the data: (n, classes).
+
+        Raises
+        ------
+        ValueError
+            When the points do not have the model's number of columns, or the loss is not a logistic one: the values of
+            f then stand for no probabilities.
+        """
+        if not hasattr(self.loss, "probabilities"):
+            raise ValueError(f"loss {self.loss} gives no probabilities: train with a logistic loss")
+        return cast(ProbabilisticLoss, self.loss).probabilities(self.values(points))
+
+    def values(self, points: npt.ArrayLike) -> Array:
+        """Evaluate f at ``points`` (n, p) as they stand in the data: (n, C), in the learner's units.
+
+        Raises
+        ------
+        ValueError
+            When the points do not have the model's number of columns.
+        """
+        return self.evaluate(self.input_variables.scaled(self._checked(points)))
+
+    def _checked(self, points: npt.ArrayLike) -> Array:
+        checked = np.ascontiguousarray(points, dtype=np.float64)
+        if checked.ndim != 2 or checked.shape[1] != self.inputs:
+            named = ", ".join(self.input_variables.names)
+            raise ValueError(
+                f"points have shape {checked.shape}: the model needs (n, {self.inputs})"
+                + (f", the columns {named}" if named else "")
+            )
+        return checked

@@ -1,0 +1,72 @@
+"""One node's model out of what a run has left of its functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.agents.parts.losses import Loss
+from kernelswarm.simulations.ground.data_description import DataDescription
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.node_names import Name, find_node, node_names
+from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.models import model_files
+from kernelswarm.simulations.models.model import Model
+from kernelswarm.simulations.round.model_arrays import function_arrays
+
+
+class Kept(NamedTuple):
+    """What a run has left of its functions."""
+
+    place: str  # what messages call it
+    models: Mapping[str, npt.NDArray[Any]]
+    data: DataDescription
+
+
+def of_node(
+    kept: Kept, described: Callable[[], Any], node: Name | None, kernel: Kernel | None, loss: Loss | None
+) -> Model:
+    place, data = kept.place, kept.data
+    found = function_arrays(kept.models)
+    if not found:
+        raise InputError(
+            f"{place} holds no models: a run has arrays <name>_<node>, such as weights_0, when it has ended, and none "
+            "if it failed"
+        )
+    # One learner for all nodes stands for none of them.
+    shared = data.nodes is not None and len(found) == 1 < len(data.nodes)
+    names = node_names(list(found), None if shared else data.nodes)
+    if node is None and len(found) > 1:
+        first = next(iter(names.values()))
+        raise InputError(f"{place} holds the models of {len(found)} nodes: name one, such as node = {shown(first)}")
+    try:
+        label = next(iter(found)) if node is None else find_node(node, names)
+    except ValueError as refusal:
+        raise InputError(f"{place}: {refusal}") from refusal
+    arrays = {name: model_files.finite(place, f"{name}_{label}", array) for name, array in found[label].items()}
+    model_files.check_shapes(place, arrays)
+    learner: Any = None
+    if kernel is None or loss is None:
+        learner = described().learner_for(label)
+        loss = loss if loss is not None else learner.loss
+    assert loss is not None
+    if kernel is not None and "duals" in arrays:
+        raise InputError(
+            f"{place}: the function of node {label} is mirrored by its learner: leave out kernel = {kernel}"
+        )
+    try:
+        function = learner.function_from(arrays) if kernel is None else model_files.function_in(kernel, arrays)
+    except KeyError as error:
+        raise InputError(f"{place} has no array {error.args[0]}_{label}: it is not complete") from error
+    except ValueError as error:
+        shapes = ", ".join(f"{name}_{label} {array.shape}" for name, array in arrays.items())
+        raise InputError(f"{place}: the arrays {shapes} are no function: {error}") from error
+    named = None if shared or data.nodes is None else names[label]
+    if loss.task == "regression":
+        return Model(function, loss, input_variables=data.inputs, target_variables=data.targets, node=named)
+    classes = np.arange(max(function.outputs, 2)) if data.classes is None else data.classes
+    return Model(function, loss, classes, input_variables=data.inputs, node=named)

@@ -1,0 +1,290 @@
+"""What a comparison found: its runs, and the figures of each cell over its seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from kernelswarm.simulations.experiment.variation import Cell, differing
+from kernelswarm.simulations.records.result import Result, Table
+from kernelswarm.simulations.records.series import Series
+
+METRICS = (
+    "risk",
+    "constant_risk",
+    "error",
+    "global_risk",
+    "global_error",
+    "model_order",
+    "disagreement",
+    "violation",
+    "scalars_sent",
+    "seconds",
+)
+"""The final figures that a comparison gives for each cell: columns of the last row of ``network.parquet``."""
+
+State = Literal["new", "resumed", "reused"]
+STATES: tuple[State, ...] = ("reused", "resumed", "new")
+
+CHANGE = "risk_change"
+"""The risk less that of the reference cell with the same seed, which takes out how hard each seed's data are."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One simulation of a comparison.
+
+    Parameters
+    ----------
+    cell : int
+        The place of its cell.
+    seed : int
+        Its seed.
+    network : dict of str to array
+        Its measurements, one row per evaluated round; what there is of them when it failed.
+    final : dict of str to float
+        The last row; empty when it failed.
+    failure : str
+        Why it failed; empty when it is done.
+    refused : bool
+        Whether it failed because its input was refused, before its first round.
+    folder : Path, optional
+        Its run folder.
+    digest : str
+        The digest of its models; empty when it failed.
+    verdict : dict of str to str
+        What is wrong with it although it ended well, as in the run's summary.
+    form, step : str
+        Of its protocol; empty where nodes exchange nothing, or where it is not known.
+    origin : {"new", "resumed", "reused"}
+        Whether it was begun, gone on with from a checkpoint, or found in the comparison's folder at its end.
+    """
+
+    cell: int
+    seed: int
+    network: Table = field(default_factory=dict, repr=False)
+    final: Mapping[str, float] = field(default_factory=dict)
+    failure: str = ""
+    refused: bool = False
+    folder: Path | None = None
+    digest: str = ""
+    verdict: Mapping[str, str] = field(default_factory=dict)
+    form: str = ""
+    step: str = ""
+    origin: State = field(default="new", compare=False)
+
+    @property
+    def outcome(self) -> tuple[object, ...]:
+        """What two runs have in common that are the same run twice: their models and all figures but the time.
+
+        Models alone may be equal although the data are not, such as those that have learned nothing.
+        """
+        return self.digest, *(repr(value) for name, value in sorted(self.final.items()) if name != "seconds")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell of a comparison in figures.
+
+    Parameters
+    ----------
+    labels : tuple of str
+        The varied values.
+    mean, deviation : dict of str to float
+        For each of ``METRICS`` and for ``CHANGE`` the mean over the runs that are done and their standard deviation
+        (n - 1 in the denominator); NaN where the runs did not measure it, and the deviation of a single run.
+    done, failed : int
+        Runs that ended well, those that are the same counted once, and runs that did not.
+    reasons : tuple of str
+        Why runs failed, each reason once.
+    equal : tuple of tuples of int
+        Seeds whose runs are the same, models and figures.
+    verdicts : dict of str to (int, str)
+        For each kind of verdict, how many of the runs that are done it is true of, and the first one's sentence.
+    """
+
+    labels: tuple[str, ...]
+    mean: Mapping[str, float]
+    deviation: Mapping[str, float]
+    done: int
+    failed: int
+    reasons: tuple[str, ...]
+    equal: tuple[tuple[int, ...], ...] = ()
+    verdicts: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What :func:`compare` found.
+
+    Parameters
+    ----------
+    keys : tuple of str
+        The varied keys.
+    cells : tuple of Cell
+        Their combinations.
+    runs : tuple of Run
+        All runs, cell by cell and seed by seed.
+    folder : Path, optional
+        Where run folders, tables and figures are.
+    """
+
+    keys: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    runs: tuple[Run, ...]
+    folder: Path | None = None
+
+    @property
+    def origins(self) -> dict[State, int]:
+        """How many runs were begun, gone on with, and reused; those that are none are left out."""
+        found = [run.origin for run in self.runs]
+        return {state: found.count(state) for state in STATES if state in found}
+
+    @property
+    def failed(self) -> tuple[Run, ...]:
+        """The runs that did not end well."""
+        return tuple(run for run in self.runs if run.failure)
+
+    def done(self, cell: int) -> list[Run]:
+        """Return the runs of a cell that ended well."""
+        return [run for run in self.runs if run.cell == cell and not run.failure]
+
+    def distinct(self, cell: int) -> list[list[Run]]:
+        """Return the runs of a cell that ended well, those with equal models and figures together.
+
+        Seeds that change nothing, such as those of data in a given order, repeat one run: they say nothing of a spread.
+        """
+        found: dict[tuple[object, ...], list[Run]] = {}
+        for place, run in enumerate(self.done(cell)):
+            found.setdefault(run.outcome if run.digest else (place,), []).append(run)
+        return list(found.values())
+
+    @property
+    def inner(self) -> tuple[int, ...]:
+        """The places of the keys whose values are held against one another.
+
+        The protocol's, or else the learner's, or else the last one, of the keys with several values; all others say
+        under which circumstances.
+        """
+        several = [place for place in range(len(self.keys)) if len({cell.labels[place] for cell in self.cells}) > 1]
+        for part in ("protocol", "learner"):
+            found = tuple(place for place in several if self.keys[place].split(".")[0] == part)
+            if found:
+                return found
+        return tuple(several[-1:])
+
+    def reference(self, cell: int) -> int:
+        """Return the cell to hold another one against: isolated nodes under the same circumstances, or the first cell.
+
+        Circumstances are the values of all keys that are not :attr:`inner`.
+        """
+
+        def circumstances(place: int) -> list[str]:
+            return [label for key, label in enumerate(self.cells[place].labels) if key not in self.inner]
+
+        alike = [place for place in range(len(self.cells)) if circumstances(place) == circumstances(cell)]
+        return next((place for place in alike if self.cells[place].protocol == "isolated"), alike[0])
+
+    def rows(self) -> list[Row]:
+        """Return the final figures, one row per cell."""
+        rows = []
+        several = len({run.seed for run in self.runs}) > 1
+        for place, cell in enumerate(self.cells):
+            groups = self.distinct(place)
+            done = [group[0] for group in groups]
+            failures = [run.failure for run in self.runs if run.cell == place and run.failure]
+            values = {name: np.array([_number(run.final.get(name)) for run in done]) for name in METRICS}
+            reference = self.reference(place)
+            risks = {run.seed: run.final["risk"] for run in self.done(reference)} if reference != place else {}
+            paired = [run for run in done if several and run.seed in risks]
+            values[CHANGE] = np.array([run.final["risk"] - risks[run.seed] for run in paired])
+            rows.append(
+                Row(
+                    cell.labels,
+                    {name: float(np.mean(found)) if len(found) else math.nan for name, found in values.items()},
+                    {
+                        name: float(np.std(found, ddof=1)) if len(found) > 1 else math.nan
+                        for name, found in values.items()
+                    },
+                    len(done),
+                    len(failures),
+                    tuple(dict.fromkeys(failures)),
+                    tuple(tuple(run.seed for run in group) for group in groups if len(group) > 1),
+                    _verdicts(done),
+                )
+            )
+        return rows
+
+    def series(self, cell: int, column: str, fewest: int = 2) -> Series | None:
+        """Return a column of the network's measurements over samples, one course per seed.
+
+        None where fewer than ``fewest`` rows have numbers. Seeds whose data ended earlier cut the others to their
+        length.
+        """
+        done = [group[0] for group in self.distinct(cell)]
+        runs = [run for run in done if np.isfinite(run.network.get(column, np.array([np.nan]))).any()]
+        if not runs:
+            return None
+        rows = min(len(run.network["round"]) for run in runs)
+        values = np.stack([np.asarray(run.network[column][:rows], dtype=np.float64) for run in runs], axis=1)
+        samples = np.mean([run.network["samples"][:rows] for run in runs], axis=0)
+        kept = np.isfinite(values).all(axis=1)
+        return Series(samples[kept], values[kept]) if kept.sum() >= max(fewest, 1) else None
+
+    def unfinished(self, cell: int, column: str) -> list[Series]:
+        """Return a column of what each failed run of a cell measured before, over samples; those with some number."""
+        found = []
+        for run in self.runs:
+            if run.cell == cell and run.failure and column in run.network:
+                values = np.asarray(run.network[column], dtype=np.float64)
+                kept = np.isfinite(values)
+                if kept.any():
+                    samples = np.asarray(run.network["samples"], dtype=np.float64)
+                    found.append(Series(samples[kept], values[kept][:, None]))
+        return found
+
+
+def gather(results: Sequence[Result]) -> Comparison:
+    """Make a comparison of finished runs: runs whose configurations differ in their seed only form one cell."""
+    configs = [
+        {key: value for key, value in result.config.items() if key not in ("seed", "backend")} for result in results
+    ]
+    distinct = [config for place, config in enumerate(configs) if config not in configs[:place]]
+    keys, labels = differing(distinct)
+    found = tuple(Cell(label, config) for label, config in zip(labels, distinct, strict=True))
+    runs = [run_of(distinct.index(config), result) for config, result in zip(configs, results, strict=True)]
+    return Comparison(keys, found, tuple(sorted(runs, key=lambda run: (run.cell, run.seed))))
+
+
+def run_of(cell: int, result: Result, folder: Path | None = None, failure: str = "") -> Run:
+    """Keep of a result what a comparison needs; a failed one has no final figures."""
+    failure = failure or (str(result.summary.get("reason") or "it failed") if result.failed else "")
+    final = {} if failure else {key: _number(value) for key, value in result.final.items()}
+    summary = result.summary
+    return Run(
+        cell,
+        int(result.config.get("seed", 0)),
+        dict(result.network),  # a few numbers for each evaluation, which may lie in a file
+        final,
+        failure,
+        folder=folder,
+        digest="" if failure else str(summary.get("digest") or ""),
+        verdict={} if failure else result.verdict,
+        form=str(summary.get("form") or ""),
+        step=str(summary.get("step") or ""),
+    )
+
+
+def _verdicts(runs: Sequence[Run]) -> dict[str, tuple[int, str]]:
+    kinds = dict.fromkeys(kind for run in runs for kind in run.verdict)
+    said = {kind: [run.verdict[kind] for run in runs if kind in run.verdict] for kind in kinds}
+    return {kind: (len(sentences), sentences[0]) for kind, sentences in said.items()}
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)

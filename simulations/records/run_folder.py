@@ -1,0 +1,387 @@
+"""A run on disk, complete enough to rerun and to draw again: written whole or not at all, read back as it was."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.graphs.files import read_graph
+from kernelswarm.graphs.topology import Graph
+from kernelswarm.simulations.ground import checksums
+from kernelswarm.simulations.ground.data_description import DataDescription
+from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.ground.paths import impossible
+from kernelswarm.simulations.ground.toml_tables import parse
+from kernelswarm.simulations.ground.wording import plain, shown
+from kernelswarm.simulations.machine.archives import read_arrays
+from kernelswarm.simulations.records import measurements
+from kernelswarm.simulations.records.result import Columns, Result
+from kernelswarm.simulations.records.stored_table import StoredTable, as_array, write_table
+from kernelswarm.simulations.records.written_tables import check_config, check_summary
+
+FILES = (
+    "config.toml",
+    "nodes.parquet",
+    "network.parquet",
+    "edges.parquet",
+    "models.npz",
+    "graph.graphml",
+    "data.json",
+    checksums.NAME,
+    "summary.json",
+)
+
+_Content = TypeVar("_Content")
+
+
+def default_folder(stem: str, config: Mapping[str, Any]) -> Path:
+    """Return ``runs/<experiment>-<protocol>-<topology>-seed<seed>``, where a run goes when no folder is named."""
+    parts = [stem, config["protocol"]["name"], config["topology"]["name"], f"seed{config['seed']}"]
+    # "my_rules:Gossip" is a fine name for a part and a poor one for a folder.
+    return Path("runs") / "-".join(re.sub(r"[^\w.]+", "_", part) for part in parts)
+
+
+def folders_in(path: Path) -> list[Path]:
+    """Return the run folders of a comparison's folder; any other folder itself."""
+    return sorted(found.parent for found in path.glob("runs/*/*/summary.json")) or [path]
+
+
+def check_place(folder: Path, new: bool = True) -> None:
+    """Refuse a folder that could not be written, before hours are spent on what should go there.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    new : bool
+        Whether it is to be made, or beside it another one of its name with a number.
+
+    Raises
+    ------
+    InputError
+        Its name is none, or too long, or something on the way to the folder is a file, a loop of links, or may not be
+        written.
+    """
+    if new and folder.name in ("", ".."):
+        raise InputError(f'"{folder}" is no name for a folder that is to be made: name another with --out')
+    cause = impossible(_unfinished(folder) if new else folder)
+    if cause:
+        raise InputError(f"{shown(str(folder))} cannot be made: {cause}: name another folder with --out")
+    above = next(place for place in (folder, *folder.resolve().parents) if os.path.exists(place))
+    if above != folder and not above.is_dir():
+        raise InputError(f"{folder} cannot be made: {above} is a file: name another folder with --out")
+    if not os.access(above if above != folder else folder.resolve().parent, os.W_OK | os.X_OK):
+        raise InputError(f"{folder} cannot be made: {above} may not be written: name another folder with --out")
+
+
+def free(folder: Path) -> Path:
+    """Return the folder itself, or the first of ``folder-2``, ``folder-3``, ... that does not exist."""
+    number, place = 1, folder
+    while place.exists():
+        number += 1
+        place = folder.with_name(f"{folder.name}-{number}")
+    return place
+
+
+def write(result: Result, folder: str | Path) -> Path:
+    """Write a result as a run folder and return the folder.
+
+    All files are written to a folder beside it, which gets its name when it is complete. What exists is never
+    overwritten: a taken name gets a number, ``run-2``, ``run-3``, ...
+
+    Raises
+    ------
+    SimulationError
+        The disk is full or the place may not be written; nothing is left behind.
+    """
+    folder = Path(folder)
+    with unfinished_folder(folder.parent, folder) as unfinished:
+        _write_files(result, unfinished)
+        return take_name(unfinished, folder)
+
+
+def begin(config: Mapping[str, Any], graph: Graph, data: DataDescription, folder: Path) -> Path:
+    """Make a run folder that holds the experiment, its network and what its data are only, and return the folder.
+
+    Raises
+    ------
+    SimulationError
+        As :func:`write`.
+    """
+    with unfinished_folder(folder.parent, folder) as unfinished:
+        write_config(config, unfinished)
+        write_graph(graph, unfinished / "graph.graphml")
+        write_data(data, unfinished)
+        return take_name(unfinished, folder)
+
+
+def begin_again(config: Mapping[str, Any], graph: Graph, data: DataDescription, folder: Path) -> None:
+    """Write into the folder of a run that ended before its first checkpoint what :func:`begin` writes into a new one.
+
+    Raises
+    ------
+    OSError
+        The folder may not be written.
+    """
+    write_config(config, folder)
+    write_graph(graph, folder / "graph.graphml")
+    write_data(data, folder)
+
+
+def complete(result: Result, folder: Path) -> Result:
+    """Write the files of a result into a folder that :func:`begin` has made, over those of an earlier result.
+
+    The summary comes last: a folder without it is not complete. Then what was measured is no longer kept apart, and
+    the tables of the result that is returned are those in the files.
+
+    Raises
+    ------
+    SimulationError
+        As :func:`write`.
+    """
+    with unfinished_folder(folder, folder) as unfinished:
+        _write_files(result, unfinished)
+        (folder / "summary.json").unlink(missing_ok=True)
+        for name in FILES:
+            (unfinished / name).replace(folder / name)
+        shutil.rmtree(folder / measurements.FOLDER, ignore_errors=True)
+    nodes, network, edges = (StoredTable(folder / f"{name}.parquet") for name in ("nodes", "network", "edges"))
+    return replace(result, nodes=nodes, network=network, edges=edges)
+
+
+def write_config(config: Mapping[str, Any], folder: Path) -> None:
+    """Write ``config.toml``, whole or not at all, and its checksum where the folder has them."""
+    import tomli_w
+
+    checksums.replace(folder, "config.toml", tomli_w.dumps(config).encode())
+
+
+def write_data(data: DataDescription, folder: Path) -> None:
+    """Write ``data.json``: the columns of the data, their scaling, the labels of the classes and the nodes' names."""
+    (folder / "data.json").write_text(data.to_json(), encoding="utf-8")
+
+
+def read_data(folder: Path) -> DataDescription:
+    """Read ``data.json``.
+
+    Raises
+    ------
+    InputError
+        It is missing or damaged; the message names it.
+    """
+    path = folder / "data.json"
+    if not path.exists():
+        raise InputError(f"{folder} holds no data.json{_earlier(folder)}")
+    return _read(path, lambda path: DataDescription.from_json(path.read_text(encoding="utf-8")))
+
+
+def _earlier(folder: Path) -> str:
+    return (
+        f", which says what its numbers stand for and which earlier versions did not write: "
+        f"kernelswarm run {folder / 'config.toml'} runs it anew"
+    )
+
+
+def _unfinished(folder: Path) -> Path:
+    """Return where a folder is written before it gets its name."""
+    return folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.part")
+
+
+def require_folder(folder: Path) -> None:
+    """Refuse what is no folder, with InputError."""
+    cause = impossible(folder)
+    if cause:
+        raise InputError(f"{shown(str(folder))} cannot be read: {cause}: name a run folder")
+    if not os.path.isdir(folder):
+        raise InputError(f"{folder} is not a folder" if os.path.exists(folder) else f"there is no run folder {folder}")
+
+
+@contextmanager
+def unfinished_folder(place: Path, folder: Path) -> Iterator[Path]:
+    """Make a hidden folder in a place that disappears again, unless it is renamed; OSErrors are said of the folder."""
+    unfinished = place / _unfinished(folder).name
+    try:
+        unfinished.mkdir(parents=True)
+        yield unfinished
+    except OSError as error:
+        raise SimulationError(f"the folder {folder} could not be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def read(folder: str | Path, partial: bool = False) -> Result:
+    """Read a run folder.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The run folder.
+    partial : bool
+        Whether a run that goes on, or was killed, is read too: what has been measured so far, without models. The
+        ``status`` in its summary is "unfinished".
+
+    Raises
+    ------
+    InputError
+        The folder or one of its files is missing or damaged; the message names it.
+    """
+    folder = Path(folder)
+    require_folder(folder)
+    missing = [name for name in FILES if not (folder / name).is_file()]
+    if missing and partial and (folder / measurements.FOLDER).is_dir():
+        return _read_unfinished(folder)
+    if missing:
+        lacking = "holds none of a run's files" if len(missing) == len(FILES) else f"lacks {', '.join(missing)}"
+        hint = f"; kernelswarm resume {folder} goes on with it" if (folder / "checkpoints").is_dir() else ""
+        if (folder / measurements.FOLDER).is_dir():
+            hint += f"; kernelswarm plot {folder} draws what was measured until then"
+        if missing == ["data.json"]:
+            hint = _earlier(folder)
+        raise InputError(f"{folder} is no complete run folder, as kernelswarm run writes them: it {lacking}{hint}")
+    checksums.check(folder, [name for name in FILES if name != checksums.NAME])
+    result = Result(
+        config=_read(folder / "config.toml", _read_config),
+        graph=_read(folder / "graph.graphml", read_graph),
+        nodes=_read(folder / "nodes.parquet", _read_columns),
+        network=_read(folder / "network.parquet", _read_columns),
+        edges=_read(folder / "edges.parquet", _read_columns),
+        models=_read(folder / "models.npz", _read_models),
+        summary=_read(folder / "summary.json", _read_summary),
+        data=read_data(folder),
+    )
+    from kernelswarm.simulations.round.model_arrays import digest
+
+    recorded = result.summary.get("digest")
+    if recorded is not None and recorded != digest(result.models):
+        raise InputError(
+            f"{folder / 'models.npz'} is not what the run wrote: its digest differs from the one in summary.json"
+        )
+    return result
+
+
+def _read_unfinished(folder: Path) -> Result:
+    config = _read(folder / "config.toml", _read_config)
+    graph = _read(folder / "graph.graphml", read_graph)
+    nodes, network, edges = (
+        _read(measurements.stream(folder, name), lambda path: dict(StoredTable(path)))
+        for name in ("nodes", "network", "edges")
+    )
+    final = {name: column[-1].item() for name, column in network.items()}
+    summary = {
+        "status": "unfinished",
+        "reason": None,
+        "protocol": config["protocol"]["name"],
+        "topology": config["topology"]["name"],
+        "stream": config["stream"]["name"],
+        "nodes": graph.number_of_nodes(),
+        "edges": graph.number_of_edges(),
+        "rounds": final.get("round", 0),
+        "seed": config["seed"],
+        "final": _finite(final),
+    }
+    return Result(config, graph, nodes, network, edges, summary=summary, data=read_data(folder))
+
+
+def _write_files(result: Result, folder: Path) -> None:
+    write_config(result.config, folder)
+    for name, table in (("nodes", result.nodes), ("network", result.network), ("edges", result.edges)):
+        write_table(table, folder / f"{name}.parquet")
+    np.savez(folder / "models.npz", allow_pickle=False, **result.models)
+    write_graph(result.graph, folder / "graph.graphml")
+    write_data(result.data, folder)
+    write_summary(result.summary, folder)
+    checksums.write(folder, [name for name in FILES if name != checksums.NAME])
+
+
+def write_summary(summary: Mapping[str, Any], folder: Path) -> None:
+    """Write ``summary.json``: infinities and NaN, which JSON does not have, as null."""
+    text = json.dumps(_finite(plain(summary)), indent=2, ensure_ascii=False, allow_nan=False)
+    (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
+
+
+def write_graph(graph: Graph, path: Path) -> None:
+    """Write a network as GraphML."""
+    path.write_text(graphml(graph), encoding="utf-8")
+
+
+def graphml(graph: Graph) -> str:
+    """Return a network as GraphML: positions as ``x`` and ``y``, other attributes where GraphML has a type for them."""
+    import networkx as nx
+
+    written: Graph = nx.Graph()
+    for node in sorted(graph.nodes):
+        attributes = graph.nodes[node]
+        written.add_node(node, **_scalars(attributes))
+        if "pos" in attributes:
+            x, y = attributes["pos"]
+            written.add_node(node, x=float(x), y=float(y))
+    for source, target in sorted((min(edge), max(edge)) for edge in graph.edges):
+        written.add_edge(source, target, **_scalars(graph.edges[source, target]))
+    return "\n".join(nx.generate_graphml(written)) + "\n"
+
+
+def _scalars(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {str(key): value for key, value in attributes.items() if isinstance(value, str | int | float)}
+
+
+def take_name(unfinished: Path, folder: Path) -> Path:
+    """Rename a complete folder to ``folder``, or to the first of ``folder-2``, ... that is free; returns it."""
+    while True:
+        target = free(folder)
+        try:
+            return unfinished.rename(target)
+        except OSError:
+            # Another process may have taken the name since; whatever else went wrong is raised.
+            if not target.exists():
+                raise
+
+
+def _read(path: Path, reader: Callable[[Path], _Content]) -> _Content:
+    import pyarrow
+
+    try:
+        return reader(path)
+    except (OSError, ValueError, KeyError, TypeError, pyarrow.ArrowException, RecursionError) as error:
+        # Each library has its own words for a file that is cut off or not what its name says; most are ValueErrors.
+        cause = str(error).partition("\n")[0] or type(error).__name__
+        raise InputError(f"{path} is damaged or is no such file: {cause}") from error
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    return check_config(parse(path.read_text(encoding="utf-8")))
+
+
+def _read_columns(path: Path) -> Columns:
+    from pyarrow import parquet
+
+    table = parquet.read_table(path)
+    return {name: as_array(table.column(name)) for name in table.column_names}
+
+
+def _read_models(path: Path) -> dict[str, npt.NDArray[np.float64]]:
+    return read_arrays(path)
+
+
+def _read_summary(path: Path) -> dict[str, Any]:
+    return check_summary(json.loads(path.read_text(encoding="utf-8")))
+
+
+def _finite(value: Any) -> Any:
+    """Return the value with null for infinities and NaN, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

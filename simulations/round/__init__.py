@@ -1,0 +1,1 @@
+"""The round: a block of agents, its messages, its measures, what an engine is."""

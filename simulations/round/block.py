@@ -1,0 +1,191 @@
+"""The agents that one process hosts, with the messages between them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.compiled.population import Population, fits, obstacle
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.node.agent import Agent, Outgoing
+from kernelswarm.agents.node.snapshot import Snapshot, outgoing, restore, take
+from kernelswarm.protocols.contract import Neighborhood, Rule
+from kernelswarm.simulations.round.crossing import Crossing
+from kernelswarm.simulations.round.measure import Report, report
+from kernelswarm.simulations.round.model_arrays import Functions, LearnedFunction
+from kernelswarm.simulations.round.wire import Reader, pack
+from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class AgentPlan:
+    """All that one agent is made of; it travels to the process that will host the agent."""
+
+    neighborhood: Neighborhood
+    slots: tuple[int, ...]
+    learner: Learner
+    rule: Rule
+    source: NodeSource
+    inputs: int
+    outputs: int
+    evaluated: tuple[tuple[int, NodeSource], ...]
+    """The nodes, with their streams, on whose held-out data the function is measured: itself, or all of them."""
+    steps: int = 1
+    """The steps that the agent takes in a round of the network: one, or one for each node whose samples it learns
+    from."""
+
+    def build(self) -> Agent:
+        """Make the agent."""
+        parts = (self.neighborhood, self.slots, self.learner, self.rule, self.source, self.inputs, self.outputs)
+        return Agent(*parts, steps=self.steps)
+
+
+class Block:
+    """Some nodes of the network, living through rounds together.
+
+    Messages between its own nodes are handed over as they are. What crosses to another block travels as one string
+    of bytes a round: for every node with neighbours outside, in sorted order, its message with the answers for those
+    neighbours.
+
+    Parameters
+    ----------
+    plans : sequence of AgentPlan
+        The block's agents, in sorted order of their labels.
+    compiled : bool
+        Whether rounds run in compiled code where the parts allow it; the results are the same.
+    """
+
+    def __init__(self, plans: Sequence[AgentPlan], compiled: bool = True) -> None:
+        self._agents = [plan.build() for plan in plans]
+        self._steps = plans[0].steps
+        self._compiled = compiled and obstacle([plan.learner for plan in plans], plans[0].rule) is None
+        self._population: Population | None = None
+        self._evaluated = [plan.evaluated for plan in plans]
+        self.nodes = tuple(agent.node for agent in self._agents)
+        inside = set(self.nodes)
+        # By the nodes of other blocks and the slots of their messages: the directed edge on which they are heard.
+        self._wanted: dict[int, dict[int, int]] = {}
+        heard = [pair for agent in self._agents for pair in zip(agent.neighbors, agent.slots, strict=True)]
+        for edge, (other, slot) in enumerate(heard):
+            if other not in inside:
+                self._wanted.setdefault(other, {})[slot] = edge
+        self._reader = Reader(plans[0].inputs, plans[0].outputs, self._wanted)
+        # Which slots of a node's message leave the block, for each node that has such slots.
+        self._boundary = [
+            (place, tuple(k for k, other in enumerate(agent.neighbors) if other not in inside))
+            for place, agent in enumerate(self._agents)
+        ]
+        self._boundary = [(place, slots) for place, slots in self._boundary if slots]
+        self._messages: dict[int, Outgoing] = {}
+        self._crossing: Crossing | None = None  # to and from the population
+        self.lived = 0
+        """The rounds that this block has lived through, those included that primed the network."""
+
+    @property
+    def outside(self) -> tuple[int, ...]:
+        """The labels of the nodes in other blocks that this block hears from, sorted."""
+        inside = set(self.nodes)
+        return tuple(sorted({other for agent in self._agents for other in agent.neighbors} - inside))
+
+    def send(self) -> bytes:
+        """Pack what this block's nodes last sent to other blocks; before the first round there is nothing in it."""
+        if self._crossing is not None:
+            return self._crossing.gather()
+        if not self._messages:
+            return b""
+        return pack([(self.nodes[place], self._messages[self.nodes[place]], slots) for place, slots in self._boundary])
+
+    def advance(self, *incoming: bytes) -> bytes:
+        """Live through one round with the other blocks' packed messages, and return this block's.
+
+        Raises
+        ------
+        DivergenceError
+            When a node's iteration grows without bound.
+        """
+        self._live(1, incoming)
+        return self.send()
+
+    def run(self, rounds: int) -> None:
+        """Live through some rounds of a block that hears no other one; raises as :meth:`advance` does."""
+        while rounds:
+            rounds -= self._live(rounds)
+
+    def _live(self, rounds: int, incoming: Sequence[bytes] = ()) -> int:
+        """Live through up to so many rounds, and return how many."""
+        if self._steps == 1:
+            lived = self._advanced(rounds, incoming)
+        else:
+            # An agent that takes several steps a round hears nobody. Those that prime it are single ones.
+            primed = self._agents[0].targets is not None
+            lived = rounds if primed else 1
+            left = lived * self._steps if primed else 1
+            while left:
+                left -= self._advanced(left, ())
+        self.lived += lived
+        return lived
+
+    def _advanced(self, rounds: int, incoming: Sequence[bytes]) -> int:
+        if self._population is None:
+            self._read(incoming)
+            if self._compiled and fits(self._agents, self._messages):
+                self._population = Population(self._agents, self._messages)
+                self._crossing = Crossing(self._population, self._boundary, self._reader, self._wanted)
+        population = self._population
+        if population is not None and self._crossing is not None:
+            lived = population.run(rounds) if self._crossing.scatter(incoming) else 0
+            if lived:
+                return lived
+            self._read(incoming)
+            self._messages.update(population.dissolve())
+            self._population, self._crossing, self._compiled = None, None, False
+        messages = self._messages
+        sent = [
+            agent.advance([messages[other] for other in agent.neighbors] if messages else ()) for agent in self._agents
+        ]
+        self._messages |= zip(self.nodes, sent, strict=True)
+        return 1
+
+    def _read(self, incoming: Sequence[bytes]) -> None:
+        for packed in incoming:
+            self._messages.update(self._reader.read(packed))
+
+    @property
+    def agents(self) -> list[Agent]:
+        """The block's agents, as they are now."""
+        if self._population is not None:
+            self._population.settle()
+        return self._agents
+
+    def report(self, pooled: HeldOut) -> list[Report]:
+        """Measure each node's function on its own held-out data and on ``pooled``, and start new sums."""
+        reports = [
+            entry
+            for agent, evaluated in zip(self.agents, self._evaluated, strict=True)
+            for entry in report(agent, evaluated, pooled)
+        ]
+        if self._population is not None:
+            self._population.restart_sums()
+        return reports
+
+    def snapshot(self) -> dict[int, Snapshot]:
+        """Copy what the agents are, by their labels."""
+        if self._population is None:
+            return {agent.node: take(agent) for agent in self._agents}
+        agents, drawn = self.agents, self._population.hand_out()
+        return {agent.node: take(agent, ahead) for agent, ahead in zip(agents, drawn, strict=True)}
+
+    def restore(self, snapshots: Mapping[int, Snapshot]) -> None:
+        """Put new agents, which have not learned yet, where the snapshots were taken."""
+        for agent in self._agents:
+            restore(agent, snapshots[agent.node])
+        self._messages = {agent.node: outgoing(agent) for agent in self._agents}
+
+    def functions(self) -> Functions:
+        """Return the arrays of each learner's function, and its dual variables (deg,)."""
+        return {
+            agent.node: LearnedFunction(agent.function.arrays(), agent.rule.duals(agent.links)) for agent in self.agents
+        }

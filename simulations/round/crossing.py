@@ -1,0 +1,231 @@
+"""Messages between blocks whose agents are held in arrays: gathered and scattered a whole block at a time.
+
+The format is that of :mod:`kernelswarm.simulations.round.wire`, so that either end may be a block of single agents.
+Where every batch is whole, the headers of the messages are the same in every round, and with them the place of each
+number.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.compiled.population import Population
+from kernelswarm.agents.node.agent import Outgoing
+from kernelswarm.simulations.round.wire import Reader, pack, split
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+POINTS, OWN, DUALS, ANSWERS = 1.0, 2.0, 3.0, 4.0
+
+
+class _Places(NamedTuple):
+    """Where the numbers of messages stand, one message behind the other, and where in the arrays they go."""
+
+    heads: Integers
+    expected: Array  # what stands at the heads
+    points: Integers
+    nodes: Integers
+    answers: Integers
+    edges: Integers
+    own: Integers
+    duals: Integers
+    reverse: Integers
+
+
+class Crossing:
+    """The messages between a population and other blocks.
+
+    Parameters
+    ----------
+    population : Population
+        The block's agents.
+    boundary : sequence of (int, sequence of int)
+        The places of the agents with neighbours in other blocks, and the places of these among their neighbours.
+    reader : Reader
+        Reads the messages of the nodes in other blocks that the agents hear.
+    wanted : mapping of int to mapping of int to int
+        For each of these nodes, by a place among its neighbours, the directed edge on which the agent there hears it.
+    """
+
+    def __init__(
+        self,
+        population: Population,
+        boundary: Sequence[tuple[int, Sequence[int]]],
+        reader: Reader,
+        wanted: Mapping[int, Mapping[int, int]],
+    ) -> None:
+        self._population = population
+        self._reader = reader
+        self._wanted = wanted
+        self._places: _Places | None = None
+        flight, links = population.flight(), population.links
+        self._nodes = np.array([place for place, _ in boundary], dtype=np.int64)
+        edges = [int(links.start[place]) + slot for place, slots in boundary for slot in slots]
+        self._edges = np.array(edges, dtype=np.int64)
+        self._reverse = links.reverse[self._edges]
+        # A specimen whose numbers say what they stand for shows where each kind goes; the order within is that of
+        # the boundary.
+        points, values = np.full(flight.points.shape[1:], POINTS), flight.values.shape[1:]
+        own = np.full(values, OWN) if population.symmetric else None
+        messages = []
+        for place, slots in boundary:
+            degree = int(links.start[place + 1] - links.start[place])
+            duals = np.full(degree, DUALS) if population.sends_duals else None
+            answers: list[Array | None] = [np.full(values, ANSWERS)] * degree
+            messages.append((population.agents[place].node, Outgoing(points, own, answers, duals), slots))
+        specimen = pack(messages)
+        header, numbers = split(specimen)
+        self._packed = np.frombuffer(specimen).copy()
+        begin = len(header) // numbers.itemsize
+        kinds = numbers[begin:]
+        self._points, self._own, self._duals, self._answers = (
+            begin + np.flatnonzero(kinds == kind) for kind in (POINTS, OWN, DUALS, ANSWERS)
+        )
+
+    def gather(self) -> bytes:
+        """Return what the agents sent last, as ``pack`` writes it; nothing where no neighbour is in another block."""
+        packed, flight = self._packed, self._population.flight()
+        if not len(packed):
+            return b""
+        _gather(
+            packed,
+            self._points,
+            self._nodes,
+            self._answers,
+            self._reverse,
+            self._own,
+            self._duals,
+            self._edges,
+            flight.points,
+            flight.values,
+            flight.answers,
+            flight.duals,
+        )
+        return packed.tobytes()
+
+    def scatter(self, messages: Sequence[bytes]) -> bool:
+        """Hand the agents what the other blocks sent; False, and nothing, where some batch is not whole."""
+        if not messages:
+            return True
+        numbers = np.frombuffer(b"".join(messages))
+        if self._places is not None and self._scatter(numbers, self._places):
+            return True
+        self._places = self._find(messages)
+        return self._places is not None and self._scatter(numbers, self._places)
+
+    def _scatter(self, numbers: Array, places: _Places) -> bool:
+        flight = self._population.flight()
+        whole: bool = _scatter(numbers, *places, flight.points, flight.values, flight.answers, flight.sent)
+        return whole
+
+    def _find(self, messages: Sequence[bytes]) -> _Places | None:
+        population = self._population
+        size = population.flight().points.shape[1]
+        heads: list[int] = []
+        expected: list[float] = []
+        found: dict[str, list[int]] = {name: [] for name in _Places._fields[2:]}
+        begin = 0
+
+        def moved(where: slice) -> range:
+            return range(begin + where.start, begin + where.stop)
+
+        for message in messages:
+            header, numbers = split(message)
+            length = len(header) // numbers.itemsize
+            heads += moved(slice(0, length))
+            expected += numbers[:length].tolist()
+            for layout in self._reader.layouts(header):
+                wanted = self._wanted[layout.sender]
+                given = {slot: where for slot, where, (rows, _) in layout.answers if rows == size}
+                if layout.points[1][0] != size or given.keys() != wanted.keys():
+                    return None
+                found["nodes"].append(population.places[layout.sender])
+                found["points"] += moved(layout.points[0])
+                if layout.own is not None:
+                    if layout.own[1][0] != size:
+                        return None
+                    found["own"] += moved(layout.own[0])
+                for slot, where in given.items():
+                    found["answers"] += moved(where)
+                    found["edges"].append(wanted[slot])
+                    if layout.duals is not None:
+                        found["duals"].append(begin + layout.duals[0].start + layout.duals[1].index(slot))
+                        found["reverse"].append(int(population.links.reverse[wanted[slot]]))
+            begin += len(numbers)
+        numbered = {name: np.array(places, dtype=np.int64) for name, places in found.items()}
+        return _Places(np.array(heads, dtype=np.int64), np.array(expected, dtype=np.float64), **numbered)
+
+
+# A block of one node spends a few microseconds on its round: calls of numpy for each kind of number would double that.
+
+
+@numba.njit(cache=True)
+def _gather(
+    packed: Array,
+    points_at: Integers,
+    nodes: Integers,
+    answers_at: Integers,
+    reverse: Integers,
+    own_at: Integers,
+    duals_at: Integers,
+    edges: Integers,
+    points: Array,
+    values: Array,
+    answers: Array,
+    duals: Array,
+) -> None:
+    _, size, width = points.shape
+    outputs = values.shape[2]
+    for i in range(len(nodes)):
+        for k in range(size):
+            for d in range(width):
+                packed[points_at[(i * size + k) * width + d]] = points[nodes[i], k, d]
+            for c in range(outputs if len(own_at) else 0):
+                packed[own_at[(i * size + k) * outputs + c]] = values[nodes[i], k, c]
+    for e in range(len(reverse)):
+        for k in range(size):
+            for c in range(outputs):
+                packed[answers_at[(e * size + k) * outputs + c]] = answers[reverse[e], k, c]
+    for e in range(len(duals_at)):
+        packed[duals_at[e]] = duals[edges[e]]
+
+
+@numba.njit(cache=True)
+def _scatter(
+    numbers: Array,
+    heads: Integers,
+    expected: Array,
+    points_at: Integers,
+    nodes: Integers,
+    answers_at: Integers,
+    edges: Integers,
+    own_at: Integers,
+    duals_at: Integers,
+    reverse: Integers,
+    points: Array,
+    values: Array,
+    answers: Array,
+    sent: Array,
+) -> bool:
+    for k in range(len(heads)):
+        if heads[k] >= len(numbers) or numbers[heads[k]] != expected[k]:
+            return False
+    _, size, width = points.shape
+    outputs = values.shape[2]
+    for i in range(len(nodes)):
+        for k in range(size):
+            for d in range(width):
+                points[nodes[i], k, d] = numbers[points_at[(i * size + k) * width + d]]
+            for c in range(outputs if len(own_at) else 0):
+                values[nodes[i], k, c] = numbers[own_at[(i * size + k) * outputs + c]]
+    for e in range(len(edges)):
+        for k in range(size):
+            for c in range(outputs):
+                answers[edges[e], k, c] = numbers[answers_at[(e * size + k) * outputs + c]]
+    for e in range(len(duals_at)):
+        sent[reverse[e]] = numbers[duals_at[e]]
+    return True

@@ -1,0 +1,96 @@
+"""The contract of a backend: where agents live and how they are taken through their rounds."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from kernelswarm.agents.node.snapshot import Snapshot
+from kernelswarm.simulations.round.block import AgentPlan
+from kernelswarm.simulations.round.measure import Report
+from kernelswarm.simulations.round.model_arrays import Functions
+from kernelswarm.simulations.streams.contract import HeldOut
+
+Snapshots = dict[int, Snapshot]
+
+
+class EngineError(RuntimeError):
+    """Agents failed, or their process did; names the nodes, the round and the cause."""
+
+    def __init__(self, nodes: tuple[int, ...], round: int, cause: str) -> None:
+        super().__init__(nodes, round, cause)
+        self.nodes = nodes
+        self.round = round
+        self.cause = cause
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(str, self.nodes[:5])) + (", ..." if len(self.nodes) > 5 else "")
+        return f"node{'s' if len(self.nodes) > 1 else ''} {shown} failed in round {self.round}: {self.cause}"
+
+
+class LostError(EngineError):
+    """A process that hosts agents died or hangs, through no fault of theirs that is known: another may do better."""
+
+
+class Engine(Protocol):
+    """Running agents, primed and ready for their first round."""
+
+    def run(self, rounds: int) -> None:
+        """Take every agent through ``rounds`` rounds.
+
+        Raises
+        ------
+        DivergenceError
+            When a node's iteration grows without bound.
+        EngineError
+            When an agent raises.
+        LostError
+            When a process that hosts agents dies or hangs.
+        """
+        ...
+
+    def report(self, pooled: HeldOut) -> list[Report]:
+        """Measure every node on its own held-out data and on ``pooled``, in sorted order of the labels."""
+        ...
+
+    def functions(self) -> Functions:
+        """Return the arrays of every learner's function, and its dual variables."""
+        ...
+
+    def snapshot(self) -> Snapshots:
+        """Copy what all agents are, by their labels."""
+        ...
+
+    def restore(self, snapshots: Snapshots, round: int) -> None:
+        """Put the agents, before their first round, where the snapshots were taken, after so many rounds."""
+        ...
+
+    def describe(self) -> dict[str, object]:
+        """Return what the summary says of the backend."""
+        ...
+
+
+class Backend(Protocol):
+    """A backend's configuration."""
+
+    @property
+    def restarts(self) -> int:
+        """How often, without a checkpoint in between, lost processes are replaced before the run ends."""
+        ...
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether agents may live on other machines, whose memory is not known here."""
+        ...
+
+    def kept(self) -> AbstractContextManager[None]:
+        """Keep what :meth:`start` starts for the starts to come inside."""
+        ...
+
+    def start(
+        self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]
+    ) -> AbstractContextManager[Engine]:
+        """Make the agents and prime the network; leaving the context ends everything that was started.
+
+        ``tell(phase, done, total)`` hears of the progress of a slow start.
+        """
+        ...

@@ -1,0 +1,61 @@
+"""What can be said of an exception of agents at work, or of a user's own part: the node, the part, and the cause."""
+
+from pathlib import Path
+from traceback import extract_tb, walk_tb
+from types import TracebackType
+
+from kernelswarm.agents.node.agent import Agent
+from kernelswarm.simulations.experiment.naming import is_own, part_name
+from kernelswarm.simulations.ground.errors import InputError
+
+
+class Asked:
+    """The border to a part that may be a user's own: what it raises before anything starts leaves as InputError.
+
+    A ValueError is a refusal, and its words are the part's own; anything else is a mistake in its code, and is named
+    with its place.
+
+    Parameters
+    ----------
+    key : str
+        Where the part stands in the experiment file.
+    part : object
+        The part.
+    joint : str
+        What stands between the key and the words of a refusal.
+    """
+
+    def __init__(self, key: str, part: object, joint: str = ": ") -> None:
+        self._key = key
+        self._part = part
+        self._joint = joint
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or isinstance(error, InputError | KeyboardInterrupt):
+            return
+        if isinstance(error, ValueError):
+            raise InputError(f"{self._key}{self._joint}{error}") from error
+        if not is_own(type(self._part)):
+            return  # a mistake of kernelswarm's is not the user's to correct
+        raise InputError(
+            f'{self._key}.name = "{part_name(self._part)}" raised {describe(error)}: correct the part, or refuse what '
+            "it cannot work with by a ValueError that says why"
+        ) from error
+
+
+def node_at_work(trace: TracebackType | None) -> int | None:
+    """Return the label of the agent that is found on the stack; no round has to keep account of it."""
+    at_work = [frame.f_locals.get(name) for frame, _ in walk_tb(trace) for name in ("self", "agent")]
+    return next((found.node for found in at_work if isinstance(found, Agent)), None)
+
+
+def describe(error: BaseException) -> str:
+    """Write an exception on one line: its type, its text and the place that raised it."""
+    place = extract_tb(error.__traceback__)[-1:]
+    where = f" ({Path(place[0].filename).name}, line {place[0].lineno})" if place else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}{where}"

@@ -1,0 +1,139 @@
+"""What is measured of one node: its risk and error on its own distribution and on the pooled one."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.functions.contract import Function
+from kernelswarm.agents.node.agent import Agent
+from kernelswarm.agents.parts.losses import Loss
+from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is to be known of a node's learner to judge its figures.
+
+    Attributes
+    ----------
+    unchanged : bool
+        Whether the function is the one that it started from: a combination of nothing, or with weights that are all 0.
+    compression_budget : float or None
+        The Hilbert norm that compression of the step to come may lose; None for learners that do not compress.
+    remedy : str
+        The keys to lower where the function grows without bound.
+    """
+
+    unchanged: bool
+    compression_budget: float | None
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """One node at one evaluation.
+
+    Attributes
+    ----------
+    node : int
+        The node's label.
+    neighbors : tuple of int
+        The targets of its directed edges; empty where the protocol sends nothing.
+    figures : dict of str to float
+        The columns of ``nodes.parquet`` beside the round and the node.
+    gaps, violation, tolerances, duals : Array
+        One entry for each directed edge: the mean constraint value since the last report, the running sum of
+        ``h - gamma``, the tolerance gamma and the dual variable mu.
+    common : Array
+        The function's values at the pooled points, (n, C).
+    standing : Standing
+        What is to be known of the learner.
+    """
+
+    node: int
+    neighbors: tuple[int, ...]
+    figures: dict[str, float]
+    gaps: Array
+    violation: Array
+    tolerances: Array
+    duals: Array
+    common: Array
+    standing: Standing
+
+
+def mean_risk(loss: Loss, values: Array, held_out: HeldOut) -> float:
+    """Compute the mean loss of ``values`` (n, C) on held-out data; NaN where there is none."""
+    return float(loss.values(values, held_out.targets).mean()) if len(values) else float("nan")
+
+
+def integral(loss: Loss, function: Function) -> float:
+    """Compute the part of the risk that is no sample's: a loss's integral over its box; 0 for losses without one."""
+    grid = getattr(loss, "grid", None)
+    return 0.0 if grid is None else grid.volume * float(np.sum(function.values(grid.points)))
+
+
+def mean_error(loss: Loss, values: Array, held_out: HeldOut) -> float:
+    """Compute the rate of wrong classes, or the mean squared distance to the targets, noise-free where known.
+
+    NaN without data, and where the targets are events and their density is not known.
+    """
+    if not len(values) or (hasattr(loss, "grid") and held_out.truth is None):
+        return float("nan")
+    decided = loss.decide(values)
+    if loss.task == "regression":
+        truth = held_out.targets if held_out.truth is None else held_out.truth
+        return float(np.sum((decided - truth) ** 2) / len(values))
+    return float(np.mean(decided[:, 0] != held_out.targets[:, 0]))
+
+
+def report(agent: Agent, evaluated: tuple[tuple[int, NodeSource], ...], pooled: HeldOut) -> Iterable[Report]:
+    """Measure an agent's function on the held-out data of each node it stands for, and start its sums anew."""
+    tally = agent.restart_tally()
+    function = agent.function
+    loss = agent.learner.loss
+    pooled = _writeable(pooled)
+    common = function.values(pooled.points)
+    area = integral(loss, function)
+    record = agent.rule.record(agent.links, len(agent.neighbors))
+    violation = np.where(np.isnan(record.tolerances), np.nan, tally.violation)
+    gaps = tally.gaps / tally.gap_rounds if tally.gap_rounds else np.full(len(agent.neighbors), np.nan)
+    shared = {
+        "global_risk": mean_risk(loss, common, pooled) + area,
+        "global_error": mean_error(loss, common, pooled),
+        "progressive_risk": tally.loss / tally.samples if tally.samples else float("nan"),
+        "model_order": float(function.order),
+        "compression_error": tally.compression_error / tally.rounds if tally.rounds else 0.0,
+        "scalars_sent": float(tally.scalars_sent),
+        "rebuilds": float(getattr(agent.state, "rebuilds", 0)),
+    }
+    standing = _standing(agent, function)
+    samples = agent.samples // len(evaluated)
+    for node, source in evaluated:
+        held_out = _writeable(source.held_out(samples))
+        values = function.values(held_out.points)
+        figures = {
+            "samples": float(samples),
+            "risk": mean_risk(loss, values, held_out) + area,
+            "error": mean_error(loss, values, held_out),
+            **shared,
+        }
+        yield Report(node, agent.neighbors, figures, gaps, violation, record.tolerances, record.duals, common, standing)
+
+
+def _writeable(held_out: HeldOut) -> HeldOut:
+    """Copy what is read-only: to the compiler it is another type than the samples of the rounds, and the kernel and the
+    loss would be compiled a second time for it."""
+    return HeldOut(np.array(held_out.points), np.array(held_out.targets), held_out.truth)
+
+
+def _standing(agent: Agent, function: Function) -> Standing:
+    budget = getattr(agent.learner, "compression_budget", None)
+    return Standing(
+        unchanged=not np.any(function.weights),
+        compression_budget=None if budget is None else float(budget(agent.state)),
+        remedy=agent.remedy(),
+    )

@@ -1,0 +1,192 @@
+"""What an experiment would be, without running it: its network, its data and the cost of its rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kernelswarm.agents.compiled.population import obstacle
+from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost
+from kernelswarm.graphs.diagnostics import diagnose
+from kernelswarm.simulations.backends.partition import crossing, partition
+from kernelswarm.simulations.backends.ray_backend import Ray
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.parts import describe
+from kernelswarm.simulations.ground.wording import shown, some
+from kernelswarm.simulations.machine.memory import free, require_memory
+from kernelswarm.simulations.machine.parallel import cores
+from kernelswarm.simulations.round.block import AgentPlan
+from kernelswarm.simulations.running.batch import rows_until
+from kernelswarm.simulations.running.footprint import in_words
+from kernelswarm.simulations.running.network import Network, open_network
+
+PLANNED = 10_000
+"""Agents of a large network that are looked at one by one, at most; the others are the same in kind."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with lines of (what, how much) under it."""
+
+    title: str
+    lines: list[tuple[str, str]] = field(default_factory=list)
+
+
+def examine(experiment: Experiment) -> list[Section]:
+    """Build the network, open the stream and say what a run would do; nothing is run.
+
+    Raises
+    ------
+    InputError
+        The experiment would be refused.
+    """
+    some_of = None if isinstance(experiment.backend, Ray) else PLANNED  # how its processes are cut depends on all
+    network = open_network(experiment, some_of)
+    experiment = network.experiment  # words in it are numbers now
+    sections = [_experiment(experiment, network), _network(experiment, network), _stream(experiment, network)]
+    for title, part in (("learner", experiment.learner), ("protocol", experiment.protocol)):
+        table = describe(part)
+        lines = [(key, shown(value)) for key, value in table.items() if key != "name"]
+        sections.append(Section(f"{title}: {table['name']}", lines))
+    own = sum(len(override.nodes) for override in experiment.overrides)
+    if own:
+        tables = "1 table" if len(experiment.overrides) == 1 else f"{len(experiment.overrides)} tables"
+        sections[3].lines.append(("nodes of their own", f"{own}, by {tables} [[node]]"))
+    sections[3].lines.append(("outputs", f"{network.outputs}"))
+    sections.append(_cost(experiment, network))
+    return sections
+
+
+def as_text(sections: list[Section]) -> str:
+    """Return the sections as indented lines, their values in one column.
+
+    Examples
+    --------
+    >>> print(as_text([Section("network: ring", [("nodes", "20"), ("edges", "20")])]))
+    network: ring
+      nodes  20
+      edges  20
+    """
+    wide = max(len(name) for section in sections for name, _ in section.lines)
+    lines = []
+    for section in sections:
+        lines.append(section.title)
+        lines += [f"  {name:<{wide}}  {value}" for name, value in section.lines]
+    return "\n".join(lines)
+
+
+def _experiment(experiment: Experiment, network: Network) -> Section:
+    rounds = f"{network.rounds:,}"
+    if network.rounds < experiment.rounds:
+        rounds += f" of the {experiment.rounds:,} asked for: then the data is used up"
+    evaluations = -(-network.rounds // experiment.evaluate_every)
+    backend = describe(experiment.backend)
+    blocks = [network.plans]
+    lines = []
+    if experiment.protocol.offline is not None:
+        solver = _solver(experiment, network)
+        return Section("experiment", [("seed", str(experiment.seed)), ("rounds", rounds), *solver])
+    if isinstance(experiment.backend, Ray):
+        blocks, line = _blocks(experiment.backend, network)
+        lines.append(line)
+    return Section(
+        "experiment",
+        [
+            ("seed", str(experiment.seed)),
+            ("rounds", rounds),
+            ("evaluations", f"{evaluations:,}, every {experiment.evaluate_every} rounds"),
+            ("backend", " ".join([backend["name"], *(f"{k} = {shown(v)}" for k, v in backend.items() if k != "name")])),
+            *lines,
+            ("execution", _way(blocks)),
+        ],
+    )
+
+
+def _solver(experiment: Experiment, network: Network) -> list[tuple[str, str]]:
+    """Say what is fitted after the last round."""
+    limits = experiment.protocol.offline
+    assert limits is not None
+    samples = sum(rows_until(network.source, network.rounds * experiment.learner.batch_size))
+    rows = min(samples, limits.rows)
+    fitted = f"all {samples:,} samples" if rows == samples else f"{rows:,} of {samples:,} samples, chosen evenly"
+    points = min(rows, limits.landmarks)
+    exact = " (every sample: the solution is exact)" if points == rows else ""
+    return [
+        ("evaluations", "1, after the last round"),
+        ("backend", "this process, whatever backend is named"),
+        ("execution", f"one solver after the last round, on {fitted}"),
+        ("landmarks", f"{points:,}{exact}, {in_words(BYTES * rows * points)} of memory"),
+    ]
+
+
+def _blocks(backend: Ray, network: Network) -> tuple[list[list[AgentPlan]], tuple[str, str]]:
+    """Cut the network as the backend will, and say what crosses."""
+    plans = network.plans
+    # The cores of a cluster are known when it is connected to: these are this machine's.
+    size = backend.size(len(plans), cores())
+    if backend.address is None:
+        require_memory(-(-len(plans) // size), len(plans), free())
+    blocks = partition(plans, size)
+    fewest, most = min(map(len, blocks)), max(map(len, blocks))
+    shown = f"{len(blocks):,} of {'' if fewest == most else 'up to '}{most:,} {'node' if most == 1 else 'nodes'}"
+    if most > 1 and len(blocks) > 1 and plans[0].rule.communicates:
+        cut, edges = crossing(blocks), network.graph.number_of_edges()
+        shown += f", {cut:,} of the {edges:,} edges between them"
+    return blocks, ("actors", shown)
+
+
+def _way(blocks: list[list[AgentPlan]]) -> str:
+    """Say whether rounds run in compiled code over arrays, or why not."""
+    found = [obstacle([plan.learner for plan in plans], plans[0].rule) for plans in blocks]
+    causes = [cause for cause in found if cause is not None]
+    if not causes:
+        return "compiled rounds"
+    where = "" if len(causes) == len(found) else f"in {len(causes):,} of {len(found):,} actors "
+    return f"{where}agent by agent: {causes[0]}"
+
+
+def _network(experiment: Experiment, network: Network) -> Section:
+    table = experiment.to_dict()["topology"]
+    return Section(f"network: {table['name']}", list(diagnose(network.graph).describe().items()))
+
+
+def _stream(experiment: Experiment, network: Network) -> Section:
+    source = network.source
+    targets = f"{source.targets}" if source.classes is None else f"{source.classes} classes"
+    lines = [("inputs", str(source.inputs)), ("targets", targets)]
+    for what, names in (("labels", source.description.classes), ("names of nodes", source.description.nodes)):
+        if names is not None:
+            lines.append((what, some([str(name) for name in names.tolist()])))
+    if source.lengths is None:
+        lines.append(("samples a node", "endless"))
+    else:
+        shortest, longest = min(source.lengths), max(source.lengths)
+        lines.append(("samples a node", f"{shortest:,}" + ("" if shortest == longest else f" to {longest:,}")))
+    for name, value in source.facts.items():
+        lines.append((name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value)))
+    return Section(f"stream: {describe(experiment.stream)['name']}", lines)
+
+
+def _cost(experiment: Experiment, network: Network) -> Section:
+    rule, graph = experiment.protocol, network.graph
+    sizes = [experiment.learner_for(node).batch_size for node in sorted(graph.nodes)]
+    if rule.pooled:
+        cost = pooled_cost(graph, network.source.inputs, network.source.targets, sizes)
+    elif rule.communicates:
+        cost = round_cost(graph, network.source.inputs, network.outputs, sizes, rule.form, rule.sends_duals)
+    else:
+        cost = RoundCost(0, 0)
+    total = network.rounds * cost.bytes
+    if rule.offline is not None:
+        # Rows of further epochs are at hand already.
+        samples = sum(rows_until(network.source, network.rounds * experiment.learner.batch_size))
+        total = BYTES * samples * (network.source.inputs + network.source.targets)
+    return Section(
+        "cost",
+        [
+            ("samples a round", f"{sum(sizes):,}"),
+            ("messages a round", f"{cost.messages:,}"),
+            ("scalars a round", f"{cost.scalars:,}"),
+            ("sent in the whole run", in_words(total)),
+            ("memory", f"{in_words(network.memory)} and the dictionaries"),
+        ],
+    )

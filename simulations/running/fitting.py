@@ -1,0 +1,114 @@
+"""The words of an experiment become numbers, before anything starts, from a sample of its nodes' training data."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.fitting import fitted, words
+from kernelswarm.simulations.experiment.experiment import Experiment, Override
+from kernelswarm.simulations.experiment.parts import describe
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.streams.contract import Array, Source
+from kernelswarm.simulations.streams.pooled import members
+
+POINTS = 1000
+"""Samples that are looked at, about, of all nodes together; at least a batch of each node that is asked."""
+
+NODES = 50
+"""Nodes that are asked, at most."""
+
+
+def resolved(experiment: Experiment, source: Source, labels: list[int]) -> Experiment:
+    """Return an experiment with numbers in place of the words in its learners' configuration.
+
+    All nodes share one sample, so that what it decides is the same for all of them and their functions live in one
+    space. The sources are put back where they were: what is learned from is not changed by having been looked at.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        Returned as it is where it holds no word.
+    source : Source
+        Its opened stream.
+    labels : list of int
+        The nodes' labels in sorted order, aligned with the source's nodes.
+
+    Raises
+    ------
+    InputError
+        When a learner does not fit the data.
+    """
+    overridden = {node for override in experiment.overrides for node in override.nodes}
+    own = {label: experiment.learner_for(label) for label in labels if label in overridden}
+    groups: dict[str, tuple[Learner, list[int]]] = {}  # nodes with equal learners have equal tables
+    for label, learner in own.items():
+        groups.setdefault(repr(describe(learner)), (learner, []))[1].append(label)
+    learners = [experiment.learner, *(learner for learner, _ in groups.values())]
+    for learner in learners:
+        _refuse_other_inputs(learner, source)
+    if not any(words(learner) for learner in learners):
+        return experiment
+    points, targets = drawn(source, max(learner.batch_size for learner in learners))
+    return replace(
+        experiment,
+        learner=_fitted(experiment.learner, points, targets, source),
+        overrides=tuple(
+            Override(tuple(nodes), describe(_fitted(learner, points, targets, source)))
+            for learner, nodes in groups.values()
+        ),
+    )
+
+
+def drawn(source: Source, batch_size: int) -> tuple[Array, Array]:
+    """Draw about a thousand samples, of every node or of some evenly spaced ones, and put the sources back.
+
+    Returns
+    -------
+    tuple of Array
+        Points (n, p) and targets (n, q), node by node.
+
+    Raises
+    ------
+    InputError
+        When there are no samples.
+    """
+    most = max(1, min(NODES, 4 * POINTS // batch_size))
+    places = members(len(source.nodes), most)
+    share = max(-(-POINTS // len(places)), batch_size)
+    found = []
+    for place in places:
+        node = source.nodes[place]
+        if hasattr(node, "state") and hasattr(node, "restore"):
+            state = node.state()
+            found.append(node.draw(share))
+            node.restore(state)
+        else:  # a user's source without checkpoints; copies of large data would take memory
+            found.append(copy.deepcopy(node).draw(share))
+    points, targets = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    if not len(points):
+        raise InputError('learner: "auto" and other words need training data, and the stream has none: give numbers')
+    return points, targets
+
+
+def _fitted(learner: Learner, points: Array, targets: Array, source: Source) -> Learner:
+    try:
+        outputs = learner.loss.outputs(source.targets, source.classes)
+        return fitted(learner, points, targets, outputs)
+    except ValueError as refusal:
+        raise InputError(f"learner: {refusal}") from refusal
+
+
+def _refuse_other_inputs(learner: Learner, source: Source) -> None:
+    kernel = getattr(learner, "kernel", None)
+    inputs = getattr(kernel, "inputs", None)
+    if inputs is not None and inputs != source.inputs:
+        lengths = getattr(kernel, "bandwidth", ())
+        raise InputError(
+            f"learner.kernel.bandwidth = {shown(lengths)} has {inputs} entries, and the stream has {source.inputs} "
+            "inputs: give one length for each input, or one number for all"
+        )

@@ -1,0 +1,238 @@
+"""What a simulation takes of this machine's memory, estimated before anything large is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import networkx as nx
+
+from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
+from kernelswarm.simulations.experiment.parts import describe
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.machine import memory
+from kernelswarm.simulations.round.failures import Asked
+from kernelswarm.simulations.streams.contract import Source
+
+NUMBER = 8
+"""Bytes of a number."""
+
+AGENT = 20_000
+"""Bytes of an agent with its neighborhood and its stream, about, before it has learned anything."""
+
+EDGE = 1_000
+"""Bytes of an edge of the network with both its agents' messages, about."""
+
+COLUMNS = 12
+"""Columns of the tables of measurements, about, with one row for each node and evaluation."""
+
+ROWS = 10**6
+"""Held-out rows of a node whose data is finite, at most: they are at hand, and how many is not known here."""
+
+REMEDIES = {
+    "topology": "take fewer nodes, or a sparser network",
+    "learner.batch_size": "lower it",
+    "evaluate_every": "raise it",
+}
+
+TOO_LARGE = ("array is too big", "Maximum allowed dimension", "Maximum allowed size")
+"""What numpy says of arrays that no machine could hold; it raises ValueError."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """Some memory that a simulation takes.
+
+    Parameters
+    ----------
+    key : str
+        The key of the experiment that decides how much it is.
+    value : object
+        What the key holds; None where several keys together decide.
+    what : str
+        What the memory is for, in the plural.
+    bytes : float
+        How much, about.
+    """
+
+    key: str
+    value: object
+    what: str
+    bytes: float
+
+
+def needs(experiment: Experiment, graph: nx.Graph[int], source: Source, outputs: int) -> list[Need]:
+    """Estimate what a simulation takes, dictionaries left out: how they grow is not known before.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The simulation.
+    graph : networkx.Graph
+        Its network.
+    source : Source
+        Its opened stream.
+    outputs : int
+        C, the nodes' outputs.
+    """
+    nodes, edges = graph.number_of_nodes(), graph.number_of_edges()
+    rule, learner, evaluation = experiment.protocol, experiment.learner, experiment.evaluation
+    size, columns = learner.batch_size, source.inputs + source.targets
+    degree = max(degree for _, degree in graph.degree) if rule.communicates else 0
+    own = evaluation.local_samples if source.lengths is None else 0  # else they are rows that are at hand
+    pooled = _pooled(evaluation, source)
+    learned = size * nodes if rule.averaged else size
+    learned *= 1 + degree if rule.form == "symmetric" else 1
+    gram = 3 * learned**2 if getattr(learner, "kernel", None) is not None else 0
+    moving = 3 * nodes * size * columns + 2 * edges * size * outputs * rule.communicates
+    evaluations = 1 if rule.offline is not None else -(-experiment.rounds // experiment.evaluate_every)
+    cells = COLUMNS * nodes + 6 * edges * rule.communicates
+    return [
+        Need("topology", None, f"{nodes:,} agents and {edges:,} edges", AGENT * nodes + EDGE * edges),
+        Need(
+            "evaluation.local_samples",
+            evaluation.local_samples,
+            "each node's held-out samples",
+            NUMBER * nodes * own * (columns + source.targets),
+        ),
+        Need(
+            "evaluation.global_samples",
+            evaluation.global_samples,
+            "all nodes' values at the pooled samples",
+            NUMBER * pooled * (nodes * outputs + columns),
+        ),
+        Need(
+            "learner.batch_size",
+            size,
+            f"steps on {learned:,} points" if gram else "the samples of a round",
+            NUMBER * (gram * (rule.offline is None) + moving),
+        ),
+        Need("evaluate_every", experiment.evaluate_every, f"{evaluations:,} evaluations", NUMBER * evaluations * cells),
+    ]
+
+
+def functions(experiment: Experiment, source: Source, outputs: int) -> Need:
+    """Estimate what the functions take before they have learned anything, with the values of one at its samples.
+
+    Raises
+    ------
+    InputError
+        When not even one fits.
+    """
+    learner, evaluation = experiment.learner, experiment.evaluation
+    nodes = len(source.nodes)
+    own = evaluation.local_samples if source.lengths is None else 0
+    rows = max(learner.batch_size, _pooled(evaluation, source), own)
+    with Asked("learner", learner), Bounded("learner", learner):
+        arrays = learner.snapshot(learner.init(source.inputs, outputs)).values()
+    numbers = sum(array.size for array in arrays)
+    length = max((len(array) for array in arrays if array.ndim), default=0)
+    key, value = largest("learner", describe(learner))
+    what = f"the functions of {nodes:,} nodes with {numbers:,} numbers each, and their values at {rows:,} points"
+    return Need(key, value, what, NUMBER * (2 * nodes * numbers + rows * length))
+
+
+def require(experiment: Experiment, found: list[Need]) -> None:
+    """Refuse a simulation that takes more memory than is free; what agents on other machines take is not known here.
+
+    Raises
+    ------
+    InputError
+        With the key that takes most, what it takes, and what there is.
+    """
+    if experiment.backend.elsewhere:
+        found = [need for need in found if need.key.startswith("eval")]
+    room = memory.free()
+    total = sum(need.bytes for need in found)
+    if room is None or total <= max(0, room - memory.RESERVE_BYTES):
+        return
+    most = max(found, key=lambda need: need.bytes)
+    taken, whole = in_words(most.bytes), in_words(total)
+    others = "of memory" if taken == whole else f"of the {whole} of memory that the simulation takes"
+    raise InputError(
+        f"{most.key}{'' if most.value is None else f' = {shown(most.value)}'}: {most.what} take about "
+        f"{taken} {others}, and {in_words(max(0, room))} are free, of which "
+        f"{in_words(memory.RESERVE_BYTES)} stay for everything else: "
+        f"{REMEDIES.get(most.key, 'lower it, or take fewer nodes')}"
+    )
+
+
+class Bounded:
+    """The border to a part that makes arrays of a size that the experiment says: what does not fit is an InputError.
+
+    Parameters
+    ----------
+    key : str
+        Where the part stands in the experiment file.
+    part : object
+        The part.
+    most : int, optional
+        Bytes that it may take, at most, if that is less than what is free.
+    """
+
+    def __init__(self, key: str, part: Any, most: int | None = None) -> None:
+        self._key, self._part = key, part
+        found = [room for room in (memory.free(), most) if room is not None]
+        self._room = min(found, default=None)
+        self._limit = memory.limited(self._room)
+
+    def __enter__(self) -> None:
+        self._limit.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._limit.__exit__(None, None, None)
+        large = isinstance(error, ValueError) and any(text in str(error) for text in TOO_LARGE)
+        if not large and not isinstance(error, MemoryError | OverflowError):
+            return
+        key, value = largest(self._key, describe(self._part))
+        room = "this machine has" if self._room is None else f"the {in_words(self._room)} that are free"
+        raise InputError(f"{key} = {shown(value)} takes more memory than {room}: lower it") from error
+
+
+def largest(key: str, table: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the key under ``key`` that holds the largest number, and the number; the table itself where none does.
+
+    Examples
+    --------
+    >>> largest("stream", {"name": "gaussian_mixture", "classes": 5, "inputs": 10**12})
+    ('stream.inputs', 1000000000000)
+    """
+    numbers = dict(_numbers(key, table))
+    if not numbers:
+        return f"{key}.name", table.get("name", "")
+    most = max(numbers, key=lambda entry: numbers[entry])
+    return most, numbers[most]
+
+
+def _pooled(evaluation: Evaluation, source: Source) -> int:
+    """Return the number of pooled samples, at most."""
+    endless = source.lengths is None
+    return min(evaluation.global_samples, len(source.nodes) * (evaluation.local_samples if endless else ROWS))
+
+
+def _numbers(key: str, value: Any) -> list[tuple[str, int]]:
+    if isinstance(value, Mapping):
+        return [found for name, entry in value.items() for found in _numbers(f"{key}.{name}", entry)]
+    if isinstance(value, list | tuple):
+        return [(key, number) for entry in value for _, number in _numbers(key, entry)]
+    return [(key, value)] if isinstance(value, int) and not isinstance(value, bool) else []
+
+
+def in_words(count: float) -> str:
+    """Return a number of bytes in words.
+
+    Examples
+    --------
+    >>> in_words(800), in_words(1.25e6)
+    ('800 bytes', '1.25 MB')
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} TB"

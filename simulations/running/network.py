@@ -1,0 +1,278 @@
+"""From an experiment to the agents that will live it: the graph, the opened stream, one plan for each agent."""
+
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.graphs.validation import validate
+from kernelswarm.protocols.contract import Neighborhood, Rule
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.parts import build, describe
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.node_names import node_names
+from kernelswarm.simulations.ground.seeding import Role, generator
+from kernelswarm.simulations.round.block import AgentPlan
+from kernelswarm.simulations.round.failures import Asked
+from kernelswarm.simulations.running.boxes import refuse_misfit
+from kernelswarm.simulations.running.fitting import resolved
+from kernelswarm.simulations.running.footprint import Bounded, functions, needs, require
+from kernelswarm.simulations.streams.contract import Source
+from kernelswarm.simulations.streams.pooled import PooledSource, members
+
+Array = npt.NDArray[np.float64]
+
+LARGEST_GRAPH = 6 * 10**9
+"""Bytes that a network of the largest size that is simulated takes while it is made, generously."""
+
+
+@dataclass
+class Network:
+    """Everything a backend needs, and what the driver keeps to measure with.
+
+    Attributes
+    ----------
+    graph : networkx.Graph
+        The validated topology.
+    source : Source
+        The opened stream; the agents draw from its sources.
+    plans : list of AgentPlan
+        One for each learner, in sorted order of the nodes; for a look at some of many nodes, theirs.
+    outputs : int
+        C.
+    rounds : int
+        The rounds that the run will take: those asked for, or fewer where the data is used up before.
+    ends : list of int
+        The rounds after which each node's data is used up; empty where it is endless.
+    experiment : Experiment
+        The experiment with numbers in place of the words that its data turn into numbers.
+    memory : float
+        The bytes that it takes, about, dictionaries left out.
+    """
+
+    graph: "nx.Graph[int]"
+    source: Source
+    plans: list[AgentPlan]
+    outputs: int
+    rounds: int
+    ends: list[int]
+    experiment: Experiment
+    memory: float
+
+
+def open_network(experiment: Experiment, most: int | None = None) -> Network:
+    """Build the graph, open the stream and plan the agents.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What is to be simulated.
+    most : int, optional
+        Agents to plan, at most, evenly spaced ones, where only a look is wanted; all of them when left out.
+
+    Raises
+    ------
+    InputError
+        When the parts do not fit one another, or into the memory; the message starts with the key at fault.
+    """
+    with uncollected():
+        return _opened(experiment, most)
+
+
+def _opened(experiment: Experiment, most: int | None) -> Network:
+    graph = build_graph(experiment)
+    labels = sorted(graph.nodes)
+    source = open_stream(experiment, graph)
+    _name_nodes(graph, source)
+    unknown = sorted({node for override in experiment.overrides for node in override.nodes} - set(labels))
+    if unknown:
+        raise InputError(
+            f"node.nodes = {unknown} are not in the network: its labels run from {labels[0]} to {labels[-1]}"
+        )
+    rule = experiment.protocol
+    learners = _learners(experiment, labels)
+    size = experiment.learner.batch_size  # of every node, where one learner sees them all
+    kinds = {id(learner): (learner, label) for label, learner in reversed(learners.items())}
+    outputs = {_outputs(learner, source, label) for learner, label in kinds.values()}
+    places = {label: place for place, label in enumerate(labels)}
+    planned = labels if most is None else [labels[place] for place in members(len(labels), most)]
+    for label in planned:
+        refuse_misfit(learners.get(label, experiment.learner), source, places[label], label)
+    if len(outputs) > 1:
+        raise InputError(f"learner.loss: the nodes' functions have different numbers of outputs, {sorted(outputs)}")
+    (count,) = outputs
+    needed = needs(experiment, graph, source, count)
+    require(experiment, needed)
+    with Bounded("stream", experiment.stream):
+        experiment = resolved(experiment, source, labels)
+    needed.append(functions(experiment, source, count))
+    require(experiment, needed)
+    learners = _learners(experiment, labels)
+    evaluated = list(zip(labels, source.nodes, strict=True))
+    plans: list[AgentPlan] = []
+    pooled = rule.pooled
+    with Bounded("stream", experiment.stream):  # targets may be compared between nodes
+        for label in planned:
+            if label not in learners:
+                continue
+            place = places[label]
+            plans.append(
+                AgentPlan(
+                    neighborhood=_neighborhood(graph, source, label, places, learners, alone=pooled),
+                    slots=() if pooled else _slots(graph, label),
+                    learner=learners[label],
+                    rule=rule,
+                    source=PooledSource(source.nodes, size) if pooled else source.nodes[place],
+                    inputs=source.inputs,
+                    outputs=count,
+                    evaluated=tuple(evaluated) if pooled else (evaluated[place],),
+                    steps=size * len(labels) // learners[label].batch_size if pooled else 1,
+                )
+            )
+    for plan in plans:
+        _refuse_instability(plan)
+    sizes = [size if rule.pooled else learners[label].batch_size for label in labels]
+    lengths = source.lengths or []
+    ends = [-(-length // drawn) for length, drawn in zip(lengths, sizes, strict=bool(lengths))]
+    rounds = min([experiment.rounds, *([max(ends)] if ends else [])])
+    return Network(graph, source, plans, count, rounds, ends, experiment, sum(need.bytes for need in needed))
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Leave cycles of objects alone in here: looking for them among millions that stay takes half the time."""
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collected:
+            gc.enable()
+
+
+def build_graph(experiment: Experiment) -> "nx.Graph[int]":
+    """Build and validate the topology of an experiment; raises InputError where it is refused."""
+    topology = experiment.topology
+    with Asked("topology", topology):
+        if isinstance(topology, nx.Graph):
+            return validate(topology)
+        with Bounded("topology", topology, LARGEST_GRAPH):
+            return validate(topology.build(generator(experiment.seed, Role.TOPOLOGY)), fresh=True)
+
+
+def open_stream(experiment: Experiment, graph: "nx.Graph[int]") -> Source:
+    """Open the stream of an experiment for the nodes of a graph; raises InputError where it is refused."""
+    positions = nx.get_node_attributes(graph, "pos")
+    labels = sorted(graph.nodes)
+    locations = (
+        np.array([positions[label] for label in labels], dtype=np.float64) if len(positions) == len(labels) else None
+    )
+    with Asked("stream", experiment.stream, joint="."), Bounded("stream", experiment.stream):
+        return experiment.stream.open(len(labels), experiment.seed, experiment.evaluation.local_samples, locations)
+
+
+def _learners(experiment: Experiment, labels: Sequence[int]) -> dict[int, Learner]:
+    """Return the learner of each node that has one: of the first only, where samples are pooled.
+
+    The one that sees them all is of the nodes' batch size, or of all their batches together.
+    """
+    if not experiment.protocol.pooled:
+        return {label: experiment.learner_for(label) for label in labels}
+    learner = experiment.learner
+    if experiment.protocol.offline is not None:
+        learner = experiment.learner_for(labels[0])
+    elif experiment.protocol.averaged:
+        table = describe(learner)
+        if "batch_size" not in table:
+            raise InputError(
+                f"protocol.averaged = true makes one batch of all nodes' samples, and {type(learner).__name__} has no "
+                "key batch_size: leave averaged out"
+            )
+        learner = build("learner", {**table, "batch_size": learner.batch_size * len(labels)}, "learner")
+    return {labels[0]: learner}
+
+
+def _name_nodes(graph: "nx.Graph[int]", source: Source) -> None:
+    """Give the nodes the names that the data has for them, as the attribute ``name``."""
+    if source.description.nodes is None:
+        return
+    try:
+        names = node_names(sorted(graph.nodes), source.description.nodes)
+    except ValueError as refusal:
+        raise InputError(f"stream: {refusal}") from refusal
+    nx.set_node_attributes(graph, names, "name")
+
+
+def _outputs(learner: Learner, source: Source, label: int) -> int:
+    try:
+        return learner.loss.outputs(source.targets, source.classes)
+    except ValueError as refusal:
+        raise InputError(f"learner.loss of node {label} does not fit the stream: {refusal}") from refusal
+
+
+def _slots(graph: "nx.Graph[int]", label: int) -> tuple[int, ...]:
+    return tuple(sorted(graph.neighbors(other)).index(label) for other in sorted(graph.neighbors(label)))
+
+
+def _neighborhood(
+    graph: "nx.Graph[int]",
+    source: Source,
+    label: int,
+    places: Mapping[int, int],
+    learners: Mapping[int, Learner],
+    alone: bool,
+) -> Neighborhood:
+    place = places[label]
+    neighbors = () if alone else tuple(sorted(graph.neighbors(label)))
+    others = [places[other] for other in neighbors]
+    distances = differences = None
+    if source.locations is not None:
+        distances = np.linalg.norm(source.locations[others] - source.locations[place], axis=1)
+    if source.differences is not None:
+        differences = source.differences(place, others)
+    return Neighborhood(
+        label,
+        neighbors,
+        distances,
+        differences,
+        learners[label].loss.curvature,
+        learners[label].batch_size,
+        degrees=tuple(graph.degree(other) for other in neighbors),
+        edges=tuple(dict(graph.edges[label, other]) for other in neighbors),
+        batch_sizes=tuple(learners[other].batch_size for other in neighbors),
+    )
+
+
+def _refuse_instability(plan: AgentPlan) -> None:
+    rule, learner = plan.rule, plan.learner
+    degree = len(plan.neighborhood.neighbors) if rule.communicates else 0
+    with Asked("protocol", rule):
+        links = rule.init(plan.neighborhood)
+    schedule = getattr(learner, "step_size", None)
+    if rule.step != "explicit" or learner.gain is None or schedule is None:
+        return
+    with Asked("protocol", rule):
+        stiffness = coupling_curvature(rule, links, degree, plan.outputs)
+    curvature = learner.loss.curvature if learner.loss.quadratic else 0.0
+    factor = schedule.largest / learner.batch_size * learner.gain * (curvature + stiffness)
+    if factor >= 2.0:
+        penalty = getattr(rule, "penalty", None)
+        lower = "learner.step_size" + ("" if penalty is None else f" or protocol.penalty = {penalty:g}")
+        raise InputError(
+            f"learner.step_size = {schedule.largest:g} is unstable at node {plan.neighborhood.node} "
+            f"with {degree} neighbours: the explicit step needs step_size / batch_size * (loss curvature "
+            f"{curvature:g} + coupling {stiffness:g}) below 2, and it is {factor:.3g}: "
+            f'lower {lower}, or use protocol.step = "implicit"'
+        )
+
+
+def coupling_curvature(rule: Rule, links: object, degree: int, outputs: int) -> float:
+    """Return the curvature of a rule's coupling at a node's own samples before the first round."""
+    if not degree:
+        return 0.0
+    return rule.couple(links, np.zeros((1, outputs)), np.zeros((degree, 1, outputs)))[1]

@@ -1,0 +1,152 @@
+"""The reports of an evaluation as rows of the three tables of a run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.contract import Rule
+from kernelswarm.simulations.ground.data_description import Labels
+from kernelswarm.simulations.records.measurements import InMemory, Measurements
+from kernelswarm.simulations.records.result import Columns, Table
+from kernelswarm.simulations.round.measure import Report
+from kernelswarm.simulations.running.network import Network
+
+Array = npt.NDArray[np.float64]
+
+WHOLE = {
+    "nodes": {"round", "node", "samples", "model_order", "scalars_sent", "rebuilds"},
+    "network": {"round", "learning", "messages", "scalars_sent", "bytes_sent"},
+    "edges": {"round", "source", "target"},
+}
+"""Columns of whole numbers, by table."""
+
+BYTES = 8
+"""Bytes of a scalar: everything travels as float64."""
+
+
+class Recorder:
+    """Turns reports into the columns of ``nodes``, ``network`` and ``edges``.
+
+    Parameters
+    ----------
+    network : Network
+        The network that is measured.
+    rule : Rule
+        Its protocol.
+
+    Attributes
+    ----------
+    measurements : Measurements
+        Where the rows go; at first into memory.
+    evaluations : int
+        Rows of the network's table.
+    last : dict of str to float or None
+        The last of them.
+    reports : list of Report
+        What the last was made of, without the values at pooled points, which are many.
+    """
+
+    def __init__(self, network: Network, rule: Rule) -> None:
+        self._network = network
+        self._rule = rule
+        self._edges = sorted(network.graph.edges)
+        self._names = network.source.description.nodes
+        self.measurements: Measurements = InMemory()
+        self._seen = dict.fromkeys(network.graph.nodes, 0.0)  # samples of each node at the evaluation before
+        self.evaluations = 0
+        self.last: dict[str, float] | None = None
+        self.reports: list[Report] = []
+
+    def add(self, round: int, reports: Sequence[Report], seconds: float) -> None:
+        """Record one evaluation after ``round`` rounds, ``seconds`` after the first began."""
+        edges = self._edge_columns(round, reports) if self._rule.communicates else {}
+        constrained = edges.get("violation", np.empty(0))
+        means = {
+            name: float(np.nanmean([report.figures[name] for report in reports]))
+            if any(np.isfinite(report.figures[name]) for report in reports)
+            else float("nan")
+            for name in ("samples", "risk", "error", "global_risk", "global_error", "progressive_risk", "model_order")
+        }
+        scalars, messages = self._traffic(round, reports)
+        learning = sum(report.figures["samples"] > self._seen[report.node] for report in reports)
+        self._seen = {report.node: report.figures["samples"] for report in reports}
+        self.last = {
+            "round": round,
+            "learning": learning,
+            **means,
+            "disagreement": self._disagreement(reports),
+            # SURVEY eq. 21 clips the sum over time of each edge, not its terms.
+            "violation": float(np.sum(np.maximum(constrained, 0.0))) if len(constrained) else float("nan"),
+            "messages": messages,
+            "scalars_sent": scalars,
+            "bytes_sent": BYTES * scalars,
+            "seconds": seconds,
+        }
+        nodes: dict[str, Sequence[float] | Labels] = {
+            "round": [round] * len(reports),
+            "node": [report.node for report in reports],
+            **({} if self._names is None else {"name": self._names}),
+            **{name: [report.figures[name] for report in reports] for name in reports[0].figures},
+        }
+        self.reports = [replace(report, common=np.empty((0, 0))) for report in reports]
+        network = {name: [value] for name, value in self.last.items()}
+        self.evaluations += 1
+        self.measurements.add({"nodes": _typed("nodes", nodes), "edges": edges, "network": _typed("network", network)})
+
+    def resume(self, measurements: Measurements) -> None:
+        """Go on after what has been measured before."""
+        self.measurements = measurements
+        tables = measurements.tables()
+        rows, nodes = tables["network"], tables["nodes"]
+        self.evaluations = len(rows["round"]) if rows else 0
+        self.last = {name: values[-1].item() for name, values in rows.items()} or None
+        if self.last is not None:
+            latest = nodes["round"] == self.last["round"]
+            self._seen = dict(zip(nodes["node"][latest].tolist(), nodes["samples"][latest].tolist(), strict=True))
+
+    @staticmethod
+    def _edge_columns(round: int, reports: Sequence[Report]) -> Columns:
+        degrees = [len(report.neighbors) for report in reports]
+        if not sum(degrees):
+            return {}
+        columns: dict[str, npt.NDArray[Any]] = {
+            "round": np.full(sum(degrees), round),
+            "source": np.repeat([report.node for report in reports], degrees),
+            "target": np.concatenate([report.neighbors for report in reports]),
+            "constraint": np.concatenate([report.gaps for report in reports]),
+            "tolerance": np.concatenate([report.tolerances for report in reports]),
+            "dual": np.concatenate([report.duals for report in reports]),
+            "violation": np.concatenate([report.violation for report in reports]),
+        }
+        return _typed("edges", columns)
+
+    def tables(self) -> dict[str, Table]:
+        """Return the tables as columns."""
+        return self.measurements.tables()
+
+    def _disagreement(self, reports: Sequence[Report]) -> float:
+        """Average ``||f_i(x) - f_j(x)||^2`` over the edges and the pooled held-out points."""
+        if not self._edges:
+            return 0.0
+        values = {report.node: report.common for report in reports}
+        gaps = [np.sum((values[i] - values[j]) ** 2) / max(len(values[i]), 1) for i, j in self._edges]
+        return float(np.mean(gaps))
+
+    def _traffic(self, round: int, reports: Sequence[Report]) -> tuple[float, float]:
+        if self._rule.pooled:
+            # Every sample travels to the one learner.
+            width = self._network.source.inputs + self._network.source.targets
+            return sum(report.figures["samples"] for report in reports) * width, round * float(len(reports))
+        scalars = sum(report.figures["scalars_sent"] for report in reports)
+        directed = 2.0 * len(self._edges) if self._rule.communicates else 0.0
+        return scalars, round * directed
+
+
+def _typed(table: str, columns: Mapping[str, Sequence[float] | npt.NDArray[Any]]) -> Columns:
+    return {
+        name: np.asarray(values, dtype=None if name == "name" else np.int64 if name in WHOLE[table] else np.float64)
+        for name, values in columns.items()
+    }

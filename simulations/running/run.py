@@ -1,0 +1,256 @@
+"""Runs that leave a run folder: started, interrupted, and gone on with."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kernelswarm.graphs.files import read_graph
+from kernelswarm.simulations.experiment.data_files import digests, refuse_changed
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.naming import listed_parts_only, may_import, names_code
+from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.ground.toml_tables import NotTOML, parse
+from kernelswarm.simulations.ground.wording import listed, plain, shown
+from kernelswarm.simulations.machine.lock import held
+from kernelswarm.simulations.records import run_folder
+from kernelswarm.simulations.records.checkpoint import Checkpoint, paths
+from kernelswarm.simulations.records.checkpoints import FOLDER, Checkpoints, newest
+from kernelswarm.simulations.records.result import Result
+from kernelswarm.simulations.records.written_tables import require_whole
+from kernelswarm.simulations.round.engine import EngineError
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import Progress, simulate, versions
+
+CHANGEABLE = ("rounds", "backend", "evaluate_every", "checkpoint_every")
+"""Keys that a run that is gone on with may change: they leave what was done as it is."""
+
+Observer = Callable[[Progress], None]
+
+
+class Finished(NamedTuple):
+    """A run that has come to its end, and whether it had before."""
+
+    result: Result
+    folder: Path
+    before: bool = False
+
+
+def run(experiment: Experiment, folder: str | Path, observe: Observer | None = None) -> Finished:
+    """Run an experiment and write its run folder, with checkpoints if the experiment asks for them.
+
+    The folder is made when the first round begins, and measurements go to it as they come. The tables of the result
+    are read from it, a column at a time, when they are asked for.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What to run.
+    folder : str or Path
+        The run folder; a taken name gets a number.
+    observe : callable, optional
+        Hears of the progress, about twice a second.
+
+    Raises
+    ------
+    InputError, SimulationError
+        As :func:`~kernelswarm.simulations.running.simulation.simulate`; what was measured before a failure is in the
+        folder.
+    """
+    folder = Path(folder)
+    data = digests(experiment) if experiment.checkpoint_every else {}
+    with closing(Checkpoints(folder, data)) as checkpoints:
+        return _lived(experiment, observe, checkpoints)
+
+
+def resume(
+    folder: str | Path, changes: Sequence[str] = (), observe: Observer | None = None, safe: bool = False
+) -> Finished:
+    """Go on with a run from its newest checkpoint: the models become equal, bit for bit, to those of a run in one go.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The run folder; a run that is complete is returned as it is.
+    changes : sequence of str
+        Such as "rounds=1000" or "backend.name=ray": the number of rounds, the backend, and how often is measured and
+        saved may change.
+    observe : callable, optional
+        Hears of the progress, about twice a second.
+    safe : bool
+        Whether parts that the run folder names as "package.module:Class" are refused, so that none of its choice of
+        code is run.
+
+    Raises
+    ------
+    InputError
+        There is no sound checkpoint, another key or a data file has changed, or another process writes the run.
+    SimulationError
+        As :func:`run`.
+    """
+    folder = Path(folder)
+    run_folder.require_folder(folder)
+    with listed_parts_only(safe), ExitStack() as stack:
+        if _ended_early(folder):
+            try:
+                (folder / FOLDER).mkdir(exist_ok=True)
+            except OSError as error:
+                raise SimulationError(f"{folder} may not be written: {error.strerror or error}") from error
+        if (folder / FOLDER).is_dir():
+            stack.enter_context(held(folder / FOLDER))
+        return _resumed(folder, changes, observe)
+
+
+def _resumed(folder: Path, changes: Sequence[str], observe: Observer | None) -> Finished:
+    result = _result(folder)
+    if result is not None and not changes and result.summary["rounds"] >= result.config["rounds"]:
+        return Finished(result, folder, before=True)
+    if _ended_early(folder):
+        return _begun_again(folder, changes, observe)
+    since = newest(folder) if result is None or paths(folder / FOLDER) else None
+    own = since.folder if since is not None and names_code(_config(folder)) and may_import() else None
+    if own is not None and own not in sys.path:
+        sys.path.append(own)  # the user's own modules lie there; nobody else's are looked for
+    experiment = _described(folder, changes)
+    for known in (since, result):
+        if known is not None:
+            _refuse_changes(folder, known.config, experiment)
+    if result is not None:
+        done: int = result.summary["rounds"]
+        # More rounds may be asked for than there are data.
+        if experiment.rounds <= done or open_network(experiment).rounds <= done:
+            return Finished(result, folder, before=True)
+    since = newest(folder) if since is None else since
+    if experiment.rounds < since.round:
+        raise InputError(f"rounds = {experiment.rounds} must be at least {since.round}: so many rounds are done")
+    data = digests(experiment)
+    refuse_changed(experiment, since.data, data, f"kernelswarm run {folder / 'config.toml'}")
+    _compare_versions(since)
+    return _lived(experiment, observe, Checkpoints(folder, data, since))
+
+
+def _ended_early(folder: Path) -> bool:
+    """Return whether a run that writes checkpoints has ended before the first of them."""
+    every = _config(folder).get("checkpoint_every", 0)
+    return bool(every) and not (folder / "summary.json").exists() and not paths(folder / FOLDER)
+
+
+def _begun_again(folder: Path, changes: Sequence[str], observe: Observer | None) -> Finished:
+    """Begin a run again, in its folder, that was stopped before its first checkpoint."""
+    experiment = _described(folder, changes)
+    _refuse_changes(folder, _described(folder, ()).to_dict(), experiment)
+    return _lived(experiment, observe, Checkpoints(folder, digests(experiment), anew=True))
+
+
+def _result(folder: Path) -> Result | None:
+    """Return what a run folder holds of a complete run; None where rounds are left or the run has failed.
+
+    Raises
+    ------
+    InputError
+        The folder is none of a run or is damaged.
+    """
+    if not (folder / "config.toml").is_file():
+        raise InputError(f"{folder} is no run folder: it holds no config.toml")
+    if not (folder / "summary.json").is_file():
+        return None
+    result = run_folder.read(folder)
+    try:
+        require_whole(result.config, result.summary)
+    except ValueError as error:
+        raise InputError(
+            f"{folder} is not what a run wrote: {error}: kernelswarm run {folder / 'config.toml'} runs it anew"
+        ) from error
+    return None if result.failed else result
+
+
+def _lived(experiment: Experiment, observe: Observer | None, checkpoints: Checkpoints) -> Finished:
+    def written(result: Result) -> Finished:
+        if checkpoints.measured is None:
+            return Finished(result, run_folder.write(result, checkpoints.folder))
+        return Finished(run_folder.complete(result, checkpoints.folder), checkpoints.folder)
+
+    try:
+        result = simulate(experiment, observe, checkpoints)
+    except SimulationError as error:
+        if error.partial is None:
+            raise
+        partial, place, _ = written(error.partial)
+        text = f"{error}; what was measured until then is in {place}"
+        if isinstance(error.__cause__, EngineError) and checkpoints.last is not None:
+            text += f"; {checkpoints.command} goes on from round {checkpoints.last:,}"
+        raise SimulationError(text, node=error.node, round=error.round, partial=partial) from error
+    except KeyboardInterrupt as stop:
+        if checkpoints.measured is not None:
+            with suppress(OSError):  # what cannot be written is lost, as with a kill
+                checkpoints.measured.sync()
+            stop.add_note(_left(checkpoints))
+        raise
+    return written(result)
+
+
+def _left(checkpoints: Checkpoints) -> str:
+    """Say what there is of a run that was stopped in the middle of a round."""
+    if checkpoints.last is not None:
+        return f"{checkpoints.command} goes on from round {checkpoints.last:,}"
+    folder = checkpoints.folder
+    if _ended_early(folder):
+        return f"{checkpoints.command} begins it again from the first round"
+    return (
+        f"what was measured until then is in {folder}, and kernelswarm plot {shlex.quote(str(folder))} draws it; "
+        f"kernelswarm run {shlex.quote(str(folder / 'config.toml'))} begins it anew"
+    )
+
+
+def _described(folder: Path, changes: Sequence[str]) -> Experiment:
+    """Return the experiment of a run folder with some changes."""
+    experiment = Experiment.from_file(folder / "config.toml", changes)
+    if _config(folder).get("topology") == {
+        "name": "file",
+        "path": "graph.graphml",
+    }:  # it was given as a graph, and is described as one again
+        return replace(experiment, topology=read_graph(folder / "graph.graphml"))
+    return experiment
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """Read the tables of a run folder's experiment; none where it is no TOML, which its reader refuses."""
+    try:
+        return parse((folder / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, NotTOML):
+        return {}
+
+
+def _refuse_changes(folder: Path, before: Mapping[str, Any], experiment: Experiment) -> None:
+    old, new = dict(_entries(plain(before))), dict(_entries(plain(experiment.to_dict())))
+    changed = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+    changed = [key for key in changed if key.split(".")[0] not in CHANGEABLE]
+    if changed:
+        key = changed[0]
+        given, was = (shown(table[key]) if key in table else "not set" for table in (new, old))
+        raise InputError(
+            f"{key} is {given} and was {was} when the run began: a run that is resumed may change only "
+            f"{listed(CHANGEABLE)}; kernelswarm run {folder / 'config.toml'} --set {key}=... runs another one"
+        )
+
+
+def _entries(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            yield from _entries(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
+
+
+def _compare_versions(since: Checkpoint) -> None:
+    now = versions()
+    others = [name for name in now if name not in ("kernelswarm", "ray") and since.versions.get(name) != now[name]]
+    if others:
+        differing = ", ".join(f"{name} {since.versions.get(name, '?')} then and {now[name]} now" for name in others)
+        warnings.warn(f"other versions than when the run began ({differing}): last digits may differ", stacklevel=3)

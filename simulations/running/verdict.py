@@ -1,0 +1,210 @@
+"""What the last measurement says of a run: failed, worse than a constant, nothing learned, nothing compressed."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelswarm.agents.parts.losses import Loss
+from kernelswarm.protocols.contract import Rule
+from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.round.measure import Report
+from kernelswarm.simulations.running.constant import constant_risk, zero_risk
+from kernelswarm.simulations.streams.contract import NodeSource
+
+ABSURD = 1e6
+"""A risk beyond this multiple of the best constant's is no result: the run has failed."""
+
+ENDLESS = 1e200
+"""A risk beyond this is no result, whatever the data are: squares of differences of this size are near the end of the
+floating-point numbers."""
+
+UNLEARNED = 1e3
+"""The same of the risk of the function 0, which is large where the targets' mean is far from 0."""
+
+WORSE = 0.01
+"""A risk is said to be worse than the constant's from this share of it on; below, both are the same."""
+
+SHORTEST = 50
+"""Samples that must have come to a node before it is said that it keeps them all."""
+
+KEPT = 0.95
+"""The share of the samples that stands for all of them, since a stream may repeat some."""
+
+REMOVED = 1e-3
+"""The share of the compression budget below which nothing is removed."""
+
+WORSE_THAN_CONSTANT, NOTHING_LEARNED, EVERYTHING_KEPT = "worse_than_constant", "nothing_learned", "everything_kept"
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What whoever learns nothing would reach, means over the nodes' own held-out data; NaN where there is none.
+
+    Attributes
+    ----------
+    constant : float
+        The risk of the best constant prediction.
+    zero : float
+        The risk of the function 0.
+    each : dict of int to float
+        The risk of each node's best constant.
+    """
+
+    constant: float = math.nan
+    zero: float = math.nan
+    each: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that came to its end without a result: the node at fault, and why."""
+
+    node: int
+    reason: str
+
+
+def baseline(
+    reports: Sequence[Report], sources: Mapping[int, NodeSource], losses: Mapping[int, Loss], outputs: int
+) -> Baseline:
+    """Compute the risk of the best constant prediction of each node on the data that its risk was measured on.
+
+    Parameters
+    ----------
+    reports : sequence of Report
+        Of the last evaluation.
+    sources, losses : mappings
+        The data and the loss of each node.
+    outputs : int
+        C.
+    """
+    constants: dict[int, float] = {}
+    zeros: list[float] = []
+    for report in reports:
+        held_out = sources[report.node].held_out(int(report.figures["samples"]))
+        if len(held_out.targets):
+            constants[report.node] = constant_risk(losses[report.node], outputs, held_out)
+            zeros.append(zero_risk(losses[report.node], outputs, held_out))
+    if not constants:
+        return Baseline()
+    return Baseline(math.fsum(constants.values()) / len(constants), math.fsum(zeros) / len(zeros), constants)
+
+
+def failure(reports: Sequence[Report], base: Baseline) -> Failure | None:
+    """Tell whether some node's risk is not finite, or absurd beside that of the best constant and of the function 0.
+
+    Every function starts from 0, so a risk of that size is no sign of growth, however far the targets are from 0.
+    """
+    if math.isnan(base.constant):
+        return None
+    limit = max(ABSURD * abs(base.constant), UNLEARNED * abs(base.zero))
+    risks = {report.node: report.figures["risk"] for report in reports if report.node in base.each}
+    worst = max(risks, key=lambda node: risks[node] if math.isfinite(risks[node]) else math.inf)
+    if risks[worst] <= min(limit, ENDLESS):
+        return None
+    if math.isfinite(risks[worst]) and risks[worst] <= limit:
+        return Failure(
+            worst,
+            f"node {worst} ended with risk {risks[worst]:.3g}, and the best constant prediction has "
+            f"{base.constant:.3g}: sums and squares of such numbers leave the range of numbers: give the data in "
+            "another unit",
+        )
+    remedy = next(report.standing.remedy for report in reports if report.node == worst)
+    return Failure(
+        worst,
+        f"node {worst} ended with risk {risks[worst]:.3g} where the best constant prediction has "
+        f"{base.constant:.3g}: its function has grown without bound: {remedy}",
+    )
+
+
+def findings(reports: Sequence[Report], base: Baseline, rule: Rule, learner: Mapping[str, Any]) -> dict[str, str]:
+    """Say in a sentence each what is wrong with a run that came to its end; empty where nothing is.
+
+    Parameters
+    ----------
+    reports : sequence of Report
+        Of the last evaluation.
+    base : Baseline
+        The constants' risks.
+    rule : Rule
+        The protocol.
+    learner : mapping
+        The keys of the experiment's learner with their values, which the sentences name.
+
+    Returns
+    -------
+    dict of str to str
+        Sentences by ``WORSE_THAN_CONSTANT``, ``NOTHING_LEARNED`` and ``EVERYTHING_KEPT``.
+    """
+    found = {
+        NOTHING_LEARNED: _nothing_learned(reports, learner),
+        EVERYTHING_KEPT: _everything_kept(reports, rule, learner),
+        WORSE_THAN_CONSTANT: _worse_than_constant(reports, base, learner),
+    }
+    return {kind: text for kind, text in found.items() if text}
+
+
+def _worse_than_constant(reports: Sequence[Report], base: Baseline, learner: Mapping[str, Any]) -> str:
+    risks = {report.node: report.figures["risk"] for report in reports if report.node in base.each}
+    if not risks:
+        return ""
+    risk = math.fsum(risks.values()) / len(risks)
+    if not _exceeds(risk, base.constant):
+        return ""
+    count = sum(_exceeds(risks[node], base.each[node]) for node in risks)
+    keys = " and ".join(f"learner.{key}" for key in ("kernel", "step_size") if key in learner)
+    return (
+        f"worse than the constant prediction at {_of(count, len(risks))}: risk {risk:.3g}, where the best constant on "
+        f"the same held-out data has {base.constant:.3g}: compare the scale of inputs and targets with "
+        f"{keys or 'the learner'}"
+    )
+
+
+def _nothing_learned(reports: Sequence[Report], learner: Mapping[str, Any]) -> str:
+    empty = [report for report in reports if report.standing.unchanged]
+    if not empty:
+        return ""
+    text = f"nothing learned at {_of(len(empty), len(reports))}: no step has changed the function"
+    budgets = [report.standing.compression_budget or 0.0 for report in empty]
+    steps = [report.figures["compression_error"] for report in empty]
+    if not (min(budgets) > 0.0 and max(steps) > 0.0):
+        return f"{text}: raise learner.step_size" if "step_size" in learner else text
+    return (
+        f"{text}, since all steps are below eps: a step moves it by {sum(steps) / len(steps):.3g} on average, and "
+        f"compression may undo what is within eps = {sum(budgets) / len(budgets):.3g}: lower learner.budget"
+        f"{_value(learner, 'budget')} or raise learner.step_size{_value(learner, 'step_size')}"
+    )
+
+
+def _everything_kept(reports: Sequence[Report], rule: Rule, learner: Mapping[str, Any]) -> str:
+    drawn = {report.node: report.figures["samples"] for report in reports}
+    kept = []
+    for report in reports:
+        samples = sum(drawn.values()) if rule.pooled else drawn[report.node]
+        order, lost = report.figures["model_order"], report.figures["compression_error"]
+        eps = report.standing.compression_budget or 0.0
+        if eps > 0.0 and samples >= SHORTEST and order >= KEPT * samples and lost <= REMOVED * eps:
+            kept.append((order, samples))
+    if 2 * len(kept) <= len(reports):
+        return ""
+    order, samples = (sum(numbers) / len(kept) for numbers in zip(*kept, strict=True))
+    kernel = " or widen learner.kernel" if "kernel" in learner else ""
+    return (
+        f"everything kept at {_of(len(kept), len(reports))}: the dictionary holds {order:,.0f} points after "
+        f"{samples:,.0f} samples, compression removes nothing: raise learner.budget{_value(learner, 'budget')}{kernel}"
+        f"{_value(learner, 'kernel')}, or scale the inputs"
+    )
+
+
+def _exceeds(risk: float, constant: float) -> bool:
+    return risk > constant + WORSE * abs(constant)
+
+
+def _of(count: int, total: int) -> str:
+    if total == 1:
+        return "the one node"
+    return f"all {total} nodes" if count == total else f"{count} of {total} nodes"
+
+
+def _value(learner: Mapping[str, Any], key: str) -> str:
+    return f" = {shown(learner[key])}" if key in learner else ""

@@ -1,0 +1,1 @@
+"""Endless data drawn from laws."""

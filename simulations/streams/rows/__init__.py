@@ -1,0 +1,1 @@
+"""Finite data from files, tables and libraries."""

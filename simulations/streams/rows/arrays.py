@@ -1,0 +1,158 @@
+"""Read npz and svmlight files: inputs and targets as arrays, whose columns have no names."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.lib.format import MAGIC_PREFIX
+
+from kernelswarm.simulations.ground.wording import choices, shown
+from kernelswarm.simulations.machine.archives import ArchiveError, read_arrays
+from kernelswarm.simulations.streams.rows.reading import call, column_numbers, shorten
+from kernelswarm.simulations.streams.rows.rows import EXACT, Numbers, Rows, check_exact, plain_labels
+
+#: Bytes that a sparse file may take as a full array before it is refused.
+MOST_BYTES = 2 * 2**30
+
+#: Features of a sparse file, at most: one mistyped number makes thousands of millions of them.
+MOST_FEATURES = 10**6
+
+
+def read_npz(key: str, path: Path, node_array: str, split_columns: tuple[str | int, ...]) -> tuple[Rows, Rows | None]:
+    """Read arrays x (n, p) and y (n,) or (n, q), optionally x_test, y_test and the nodes of both kinds of rows.
+
+    Raises
+    ------
+    ValueError
+        If the file is not an npz file of numbers and labels, lacks an array, or the arrays do not fit together.
+    """
+    name = call(key, path)
+    with path.open("rb") as file:
+        if file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
+            raise ValueError(f"{name} holds a single array: save x and y together with numpy.savez")
+
+    def needed(known: list[str]) -> list[str]:
+        arrays = ["x", "y"] + (["x_test", "y_test"] if {"x_test", "y_test"} & set(known) else [])
+        if node_array and (node_array in known or node_array != "node"):
+            arrays.append(node_array)
+            if f"{node_array}_test" in known:
+                arrays.append(f"{node_array}_test")
+        for array in arrays:
+            if array not in known:
+                raise ValueError(f"{name} has no array {shown(array)}{choices(array, known)}")
+        return list(dict.fromkeys(arrays))
+
+    try:
+        arrays = read_arrays(path, needed)
+    except ArchiveError as error:
+        if error.name:
+            raise ValueError(
+                f"{name}: the array {shown(error.name)} cannot be read ({shorten(error)}): save plain arrays of "
+                "numbers or of text with astype(str)"
+            ) from error
+        raise ValueError(
+            f"{name} is not an npz file that can be read ({shorten(error)}): write it with numpy.savez, or set format "
+            "to what it is"
+        ) from error
+    training = npz_rows(name, arrays, "x", "y", node_array, split_columns)
+    if "x_test" not in arrays:
+        return training, None
+    return training, npz_rows(name, arrays, "x_test", "y_test", f"{node_array}_test", split_columns)
+
+
+def npz_rows(
+    name: str, arrays: dict[str, Numbers], x: str, y: str, node: str, split_columns: tuple[str | int, ...]
+) -> Rows:
+    """Check that arrays fit together, and make rows of them."""
+    for array, kinds, rule in ((x, "biuf", "real numbers"), (y, "biufU", "real numbers, or labels as text")):
+        if arrays[array].dtype.kind not in kinds:
+            raise ValueError(f"{name}: {array} has type {arrays[array].dtype}; it must hold {rule}: convert it")
+    points, targets = arrays[x], arrays[y]
+    if points.ndim != 2:
+        raise ValueError(
+            f"{name}: {x} has shape {points.shape}; it must be (rows, inputs): "
+            + ("save x[:, None] for one input" if points.ndim == 1 else "reshape it")
+        )
+    if targets.ndim not in (1, 2) or len(targets) != len(points):
+        raise ValueError(
+            f"{name}: {y} has shape {targets.shape}; with {x} of shape {points.shape} it must be ({len(points)},) or "
+            f"({len(points)}, targets): save one target row for each row of {x}"
+        )
+    ids = None
+    if node in arrays:
+        ids = arrays[node]
+        if ids.shape != (len(points),) or ids.dtype.kind not in "iuU":
+            raise ValueError(
+                f"{name}: {node} has shape {ids.shape} and type {ids.dtype}; it must be integers or text "
+                f'({len(points)},), the node of each row of {x}: correct it, or set stream.node_column = "" to '
+                "ignore it"
+            )
+        check_exact(name, ids, 0, f"in {node} node", "save the names of the nodes as text")
+        ids = plain_labels(ids)
+    places = column_numbers(name, split_columns, points.shape[1])
+    if targets.ndim == 1:
+        targets = targets[:, None]
+    return Rows(
+        name=name,
+        points=points,
+        targets=targets,
+        columns=tuple(f"{x}[:, {column}]" for column in range(points.shape[1])),
+        target_columns=(y,) if targets.shape[1] == 1 else tuple(f"{y}[:, {k}]" for k in range(targets.shape[1])),
+        counting="rows count from 0",
+        ids=ids,
+        places=points[:, places] if places else None,
+        whole=targets.dtype.kind in "biu",
+    )
+
+
+def read_svmlight(files: list[tuple[str, Path]], split_columns: tuple[str | int, ...]) -> tuple[Rows, Rows | None]:
+    """Read one svmlight file, or two with the same features: lines "label feature:value ...", gzipped or not.
+
+    Raises
+    ------
+    ValueError
+        If a file is not of this format, or too large as a full array.
+    """
+    from sklearn.datasets import load_svmlight_files
+
+    names = [call(key, path) for key, path in files]
+    try:
+        loaded = load_svmlight_files([str(path.expanduser()) for _, path in files])
+    except (ValueError, OSError, OverflowError, EOFError, zlib.error) as error:  # OverflowError: a feature beyond 2^31
+        raise ValueError(
+            f"{' and '.join(names)} cannot be read as svmlight ({shorten(error)}): every line is "
+            "'label feature:value ...' with features as whole numbers in increasing order"
+        ) from error
+    rows = []
+    for name, sparse, labels in zip(names, loaded[::2], loaded[1::2], strict=True):
+        size = 8 * sparse.shape[0] * sparse.shape[1]
+        if sparse.shape[1] > MOST_FEATURES:
+            raise ValueError(
+                f"{name} has features up to {sparse.shape[1]}, and at most {MOST_FEATURES:,} are read: correct the "
+                "largest numbers of features"
+            )
+        if size > MOST_BYTES:
+            raise ValueError(
+                f"{name}: {sparse.shape[0]} rows of {sparse.shape[1]} features take {size / 2**30:.0f} GiB as a full "
+                f"array, more than {MOST_BYTES / 2**30:.0f}: choose fewer features or rows"
+            )
+        points = sparse.toarray()
+        # the format has no types: labels that are all whole numbers count as such
+        whole = bool(np.all((labels == np.round(labels)) & (np.abs(labels) <= EXACT)))
+        places = column_numbers(name, split_columns, points.shape[1])
+        rows.append(
+            Rows(
+                name=name,
+                points=points,
+                targets=(labels.astype(np.int64) if whole else labels)[:, None],
+                columns=tuple(f"feature {column}" for column in range(points.shape[1])),
+                target_columns=("label",),
+                counting="rows count from 1, features from 0",
+                first=1,
+                places=points[:, places] if places else None,
+                whole=whole,
+            )
+        )
+    return rows[0], rows[1] if len(rows) > 1 else None

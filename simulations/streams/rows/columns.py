@@ -1,0 +1,162 @@
+"""One column of a csv or parquet table: numbers, labels of classes, or names of nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.streams.rows.rows import Numbers, check_exact
+
+if TYPE_CHECKING:
+    import pyarrow
+
+COUNTING = "rows count from 1, below the header"
+
+#: A number such as 120,43 or -1,5e-3, as most of Europe writes it.
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+
+
+def numbers(name: str, table: pyarrow.Table, column: str, *, is_target: bool = False) -> Numbers:
+    """One column as a NumPy array of its own type.
+
+    Raises
+    ------
+    ValueError
+        If a value is missing or is not a number, naming row and column.
+    """
+    import pyarrow
+
+    values = present(name, table, column)
+    if pyarrow.types.is_boolean(values.type):
+        return np.asarray(values.to_numpy()).astype(np.int64)
+    if pyarrow.types.is_decimal(values.type):
+        values = values.cast(pyarrow.float64())
+    if pyarrow.types.is_integer(values.type) or pyarrow.types.is_floating(values.type):
+        return np.asarray(values.to_numpy())
+    row, value = first_word(values.to_pylist())
+    raise ValueError(
+        f"{name}: row {row}, column {shown(column)} holds {shown(value)}, which is not a number ({COUNTING}): "
+        + remedy(value, is_target)
+    )
+
+
+def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool) -> Numbers:
+    """A column of text as the labels of classes, (n,), without blanks around them.
+
+    Unless a classification is asked for, text that reads as a number is refused: a column of numbers in which one is
+    mistyped arrives as text too.
+
+    Raises
+    ------
+    ValueError
+        If a value is missing, or is a number though no classification is asked for, naming row and column.
+    """
+    texts = words(name, table, column)
+    if asked:
+        return texts
+    first = {str(text): int(row) + 1 for text, row in zip(*np.unique(texts, return_index=True), strict=True)}
+    decimal = min((row for text, row in first.items() if DECIMAL_COMMA.fullmatch(text)), default=None)
+    numeric = min((row for text, row in first.items() if is_number(text)), default=None)
+    if decimal is None and numeric is None:
+        return texts
+    if all(is_number(text) for text in first):
+        raise ValueError(
+            f"{name}: column {shown(column)} holds numbers as text, such as {shown(texts[0])} in row 1 ({COUNTING}): "
+            'write them as numbers, or set stream.task = "classification" if they are the labels of classes'
+        )
+    row, value = first_word(texts.tolist()) if decimal is None else (decimal, texts[decimal - 1])
+    other = "" if numeric is None or decimal else f" and row {numeric} {shown(texts[numeric - 1])}, which is one"
+    raise ValueError(
+        f"{name}: row {row}, column {shown(column)} holds {shown(value)}, which is not a number{other} ({COUNTING}): "
+        + remedy(str(value), True)
+    )
+
+
+def names_of_nodes(name: str, table: pyarrow.Table, column: str) -> Numbers:
+    """The node of each row, (n,): whole numbers as int64, or text.
+
+    Raises
+    ------
+    ValueError
+        If a value is missing, or is a number that is not whole, naming row and column.
+    """
+    if is_text(table.column(column)):
+        return words(name, table, column)
+    values = numbers(name, table, column)
+    check_exact(name, values, 1, f"in column {shown(column)} node", "write the names of the nodes as text")
+    if not np.issubdtype(values.dtype, np.integer):
+        wrong = np.flatnonzero(values != np.round(values))
+        if len(wrong):
+            raise ValueError(
+                f"{name}: row {wrong[0] + 1} names node {values[wrong[0]]} in column {shown(column)} ({COUNTING}); "
+                'nodes are whole numbers or text: correct it, or set stream.node_column = "" to ignore the column'
+            )
+    return values.astype(np.int64)
+
+
+def words(name: str, table: pyarrow.Table, column: str) -> Numbers:
+    """A column of text as an array (n,) of fixed width, without blanks around each entry."""
+    values = present(name, table, column)
+    texts = np.char.strip(np.array(values.to_pylist(), dtype=np.str_).reshape(len(values)))
+    empty = np.flatnonzero(texts == "")
+    if len(empty):
+        raise missing(name, column, int(empty[0]) + 1)
+    return texts
+
+
+def is_text(values: pyarrow.ChunkedArray) -> bool:
+    """Whether a column holds text, as it is or by the number of its entry in a list of words."""
+    import pyarrow
+
+    kind = values.type.value_type if pyarrow.types.is_dictionary(values.type) else values.type
+    return bool(
+        pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind) or pyarrow.types.is_string_view(kind)
+    )
+
+
+def present(name: str, table: pyarrow.Table, column: str) -> pyarrow.ChunkedArray:
+    """A column of which no value is missing, without a list of words."""
+    import pyarrow
+
+    values = table.column(column)
+    if values.null_count:
+        raise missing(name, column, int(values.is_null().to_numpy().argmax()) + 1)
+    return values.cast(values.type.value_type) if pyarrow.types.is_dictionary(values.type) else values
+
+
+def missing(name: str, column: str, row: int) -> ValueError:
+    """The refusal of a value that is not there."""
+    return ValueError(
+        f"{name}: row {row}, column {shown(column)} is missing ({COUNTING}); every value must be a finite number, and "
+        "every label or node have a name: fill in or remove the rows without one"
+    )
+
+
+def remedy(value: Any, is_target: bool) -> str:
+    """What to do about a value that is not a number."""
+    if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value.strip()):
+        return 'set stream.decimal = "," for a csv file whose numbers have decimal commas, or write a point'
+    if is_target:
+        return 'correct it, or set stream.task = "classification" if it is the label of a class'
+    return "correct it, or leave the column out by naming the others in stream.features"
+
+
+def first_word(values: Sequence[Any]) -> tuple[int, Any]:
+    """Row, from 1, and value of the first entry that is not a number; the first of all where every one is."""
+    for row, value in enumerate(values, start=1):
+        if not is_number(value):
+            return row, value
+    return 1, values[0]
+
+
+def is_number(value: Any) -> bool:
+    """Whether a field of a table can be read as a number."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -1,0 +1,236 @@
+"""How the rows of finite data are dealt to the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from kernelswarm.simulations.ground.ranges import check_at_least, check_not_negative, check_positive
+from kernelswarm.simulations.ground.seeding import Role, generator
+from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.streams.contract import Array
+from kernelswarm.simulations.streams.regions import Indices, cut_regions
+from kernelswarm.simulations.streams.rows.rows import Rows
+from kernelswarm.simulations.streams.splits import Split, check_split
+
+#: Draws of Dirichlet shares before a label skew that leaves a node without rows is given up.
+ATTEMPTS = 100
+
+#: Whether the seed decides in which order rows are learned from, or the file.
+Order = Literal["shuffled", "file"]
+
+#: From rows and the order in which they are dealt to the position of each row's node.
+Rule = Callable[[Rows, Indices], Indices]
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """The keys of finite streams that say what each node gets; see `file.File` for their meaning."""
+
+    split: Split
+    concentration: float
+    shift: float
+    epochs: int
+    test_fraction: float
+    standardize: bool = False
+    standardize_targets: bool = False
+    order: Order = "shuffled"
+
+    def __post_init__(self) -> None:
+        check_split(self.split, ("iid", "label_skew", "patches", "target_shift", "sorted"), "finite data")
+        check_positive(concentration=self.concentration)
+        check_not_negative(shift=self.shift)
+        check_at_least(1, epochs=self.epochs)
+        if self.order not in get_args(Order):
+            raise ValueError(f'order = {shown(self.order)} must be "shuffled" or "file"')
+        if not 0 < self.test_fraction < 1:
+            raise ValueError(
+                f"test_fraction = {shown(self.test_fraction)} must lie between 0 and 1: every node needs rows to "
+                "learn from and rows to measure its risk on"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Hand:
+    """Rows of one node, as indices in the order in which they are seen."""
+
+    training: Indices
+    testing: Indices
+
+
+def deal(
+    dealing: Dealing,
+    rows: Rows,
+    test: Rows | None,
+    classes: int | None,
+    nodes: int,
+    seed: int,
+    locations: Array | None,
+) -> list[Hand]:
+    """Give every node its rows and its test rows, both by one rule.
+
+    The rows are shuffled by the seed first, also those that name their node, unless the order of the file is to be
+    kept. Without separate test rows, every node sets a random ``test_fraction`` of its own rows apart.
+
+    Parameters
+    ----------
+    dealing
+        What the user asked for.
+    rows, test
+        Rows to learn from and, where the data has them, rows to be measured on; classes as 0..classes-1.
+    classes
+        Number of classes, None for regression.
+    nodes, seed, locations
+        As `Stream.open` has them.
+
+    Raises
+    ------
+    ValueError
+        If a node is left without rows to learn from or rows to be measured on.
+    """
+    least = 2 if test is None else 1
+    if len(rows) < nodes * least:
+        raise ValueError(
+            f"{rows.name}: {len(rows)} rows are too few for {nodes} nodes, each of which needs "
+            + ("one to learn from and one to measure its risk on" if least == 2 else "at least one")
+            + ": use fewer nodes or more data"
+        )
+    rule = make_rule(dealing, rows, classes, nodes, seed, least, locations)
+    training = group(rows, rule, nodes, shuffled(rows, dealing.order, generator(seed, Role.SPLIT, 1)))
+    scarce = [node for node, own in enumerate(training) if len(own) < least]
+    if scarce:
+        raise ValueError(
+            f"{rows.name}: node {scarce[0]} has 1 row; every node needs one to learn from and one to measure its risk "
+            "on: give it more rows, or give separate test rows"
+        )
+    if test is not None:
+        if test.ids is None and rows.ids is not None:
+            rule = round_robin(nodes)
+        testing = group(test, rule, nodes, shuffled(test, dealing.order, generator(seed, Role.SPLIT, 2)))
+        empty = [node for node, own in enumerate(testing) if not len(own)]
+        if empty:
+            raise ValueError(
+                f"{test.name}: none of the {len(test)} test rows falls to node {empty[0]}, so its risk on its own "
+                "distribution cannot be measured: use fewer nodes, give more test rows, or none at all so that "
+                "test_fraction sets some of each node's rows apart"
+            )
+        return [Hand(*pair) for pair in zip(training, testing, strict=True)]
+    return [set_apart(own, dealing.test_fraction, generator(seed, Role.SPLIT, 3, k)) for k, own in enumerate(training)]
+
+
+def set_apart(own: Indices, fraction: float, random: np.random.Generator) -> Hand:
+    """Choose which of a node's rows it is measured on: the fraction, but at least one, leaving at least one."""
+    count = min(max(round(fraction * len(own)), 1), len(own) - 1)
+    apart = np.zeros(len(own), dtype=bool)
+    apart[random.choice(len(own), count, replace=False)] = True
+    return Hand(own[~apart], own[apart])
+
+
+def shuffled(rows: Rows, order: Order, random: np.random.Generator) -> Indices:
+    """Indices of the rows in the order in which they are dealt."""
+    return np.arange(len(rows)) if order == "file" else random.permutation(len(rows))
+
+
+def group(rows: Rows, rule: Rule, nodes: int, order: Indices) -> list[Indices]:
+    """Indices of each node's rows, in the order in which they are seen."""
+    owners = rule(rows, order)[order]
+    together = order[np.argsort(owners, kind="stable")]
+    return np.split(together, np.cumsum(np.bincount(owners, minlength=nodes))[:-1])
+
+
+def make_rule(
+    dealing: Dealing, rows: Rows, classes: int | None, nodes: int, seed: int, least: int, locations: Array | None
+) -> Rule:
+    """Make the rule that the split asks for from the rows to learn from."""
+    if rows.ids is not None:
+        return by_id(rows, nodes)
+    if dealing.split == "label_skew":
+        assert classes is not None
+        return skewed(dealing.concentration, rows, classes, nodes, seed, least)
+    if dealing.split == "patches":
+        places = rows.points if rows.places is None else rows.places
+        regions = cut_regions(places, nodes, least, locations)
+        return lambda data, order: regions.owners(data.points if data.places is None else data.places)
+    if dealing.split == "sorted":
+        return lambda data, order: blocks(data, nodes)
+    return round_robin(nodes)
+
+
+def round_robin(nodes: int) -> Rule:
+    """Every V-th row, in the order in which they are dealt."""
+
+    def rule(rows: Rows, order: Indices) -> Indices:
+        owners = np.empty(len(rows), dtype=np.intp)
+        owners[order] = np.arange(len(rows)) % nodes
+        return owners
+
+    return rule
+
+
+def by_id(rows: Rows, nodes: int) -> Rule:
+    """The node that the row names; the names in increasing or alphabetical order are the nodes of the network."""
+    assert rows.ids is not None
+    names = np.unique(rows.ids)
+    if len(names) != nodes:
+        listed = ", ".join(str(name) for name in names[:12]) + (", ..." if len(names) > 12 else "")
+        raise ValueError(
+            f"{rows.name}: the rows name {len(names)} different nodes ({listed}) and the network has {nodes}: give the "
+            'topology as many nodes as the data, or leave the nodes out (stream.node_column = "") to deal the rows by '
+            "split"
+        )
+
+    def rule(data: Rows, order: Indices) -> Indices:
+        assert data.ids is not None
+        if data.ids.dtype.kind != names.dtype.kind:
+            raise ValueError(
+                f"{data.name}: row {data.first} names its node {shown(data.ids[0])}, and the rows to learn from name "
+                f"theirs {shown(names[0])}: use numbers in both, or text in both"
+            )
+        owners = np.minimum(np.searchsorted(names, data.ids), nodes - 1)
+        unknown = np.flatnonzero(names[owners] != data.ids)
+        if len(unknown):
+            raise ValueError(
+                f"{data.name}: row {data.first + int(unknown[0])} belongs to node {data.ids[unknown[0]]} "
+                f"({data.counting}), which has no rows to learn from: give it some, or remove the row"
+            )
+        return owners
+
+    return rule
+
+
+def skewed(concentration: float, rows: Rows, classes: int, nodes: int, seed: int, least: int) -> Rule:
+    """Each class is shared out among the nodes in its own Dirichlet proportions, (classes, V)."""
+    random = generator(seed, Role.SPLIT)
+    sizes = np.bincount(rows.targets[:, 0].astype(np.intp), minlength=classes)
+    for _ in range(ATTEMPTS):
+        shares = random.dirichlet(np.full(nodes, concentration), size=classes)
+        ends = np.cumsum(shares, axis=1)[:, :-1]
+        counts = np.diff(np.round(ends * sizes[:, None]), axis=1, prepend=0.0, append=sizes[:, None])
+        if counts.sum(axis=0).min() >= least:
+            break
+    else:
+        raise ValueError(
+            f"concentration = {shown(concentration)} left a node with fewer than {least} of {len(rows)} rows in each "
+            f"of {ATTEMPTS} draws for {nodes} nodes: use a larger concentration, fewer nodes or more data"
+        )
+
+    def rule(data: Rows, order: Indices) -> Indices:
+        owners = np.empty(len(data), dtype=np.intp)
+        ordered = data.targets[order, 0]
+        for label in range(classes):
+            own = order[ordered == label]
+            owners[own] = np.searchsorted(np.round(ends[label] * len(own)), np.arange(len(own)), side="right")
+        return owners
+
+    return rule
+
+
+def blocks(rows: Rows, nodes: int) -> Indices:
+    """Blocks of equal size, in order of the target or of the first split column."""
+    key = rows.targets[:, 0] if rows.places is None else rows.places[:, 0]
+    owners = np.empty(len(rows), dtype=np.intp)
+    owners[np.argsort(key, kind="stable")] = np.arange(len(rows)) * nodes // len(rows)
+    return owners

@@ -1,0 +1,201 @@
+"""The user's own data from a file: npz, csv, parquet or svmlight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.streams.contract import Array, Source
+from kernelswarm.simulations.streams.rows.arrays import read_npz, read_svmlight
+from kernelswarm.simulations.streams.rows.dealing import Dealing, Order
+from kernelswarm.simulations.streams.rows.finite import open_rows
+from kernelswarm.simulations.streams.rows.reading import call, find
+from kernelswarm.simulations.streams.rows.rows import Rows, Task
+from kernelswarm.simulations.streams.rows.tables import Columns, read_csv, read_parquet
+from kernelswarm.simulations.streams.splits import Split
+
+Format = Literal["auto", "npz", "csv", "parquet", "svmlight"]
+
+#: Endings of file names, before a possible .gz.
+FORMATS: dict[str, Format] = {
+    ".npz": "npz",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".svmlight": "svmlight",
+    ".svm": "svmlight",
+    ".libsvm": "svmlight",
+}
+
+
+@dataclass(frozen=True)
+class File:
+    """Your own data from a file: npz, csv, parquet or svmlight.
+
+    Rows that name their node go to it, all others are dealt to the nodes by ``split``; either way the seed shuffles
+    them first, unless ``order`` keeps them as they stand in the file. Labels of classes and names of nodes are numbers
+    or text, and the models know them.
+
+    Parameters
+    ----------
+    path
+        The file. A csv or svmlight file may be compressed with gzip.
+    format
+        "auto" goes by the file's ending: .npz, .csv, .parquet, .pq, .svmlight, .svm, .libsvm, before a possible .gz.
+    test_path
+        A second file of the same format with the test rows (csv, parquet, svmlight; an npz file holds x_test and
+        y_test itself).
+    task
+        "classification", "regression", "events", or "auto": one target of text or of an integer type (in svmlight: all
+        labels whole numbers) is a class label, anything else a regression. Labels in increasing or alphabetical order
+        become classes 0, 1, 2, ... Of events, whose density or intensity is learned, the target is how many a row
+        stands for.
+    target
+        Target column or columns of a csv or parquet file; empty means the column y, and for events that each row is
+        one.
+    features
+        Input columns of a csv or parquet file; empty means all that are neither target nor node.
+    node_column
+        Column (npz: array) that names each row's node by a whole number or by text, used if there. The names in
+        increasing or alphabetical order are the nodes of the network. "" ignores it.
+    order
+        "shuffled": the seed decides in which order rows are learned from. "file": every node sees its rows in the order
+        of the file, which time series need; where there are test rows too, all seeds are then the same run.
+    delimiter
+        One character between the fields of a csv file.
+    decimal
+        "." or ",": what stands before the fraction of a number in a csv file.
+    split
+        "iid": dealt in turn; "label_skew": each class shared out in Dirichlet proportions; "patches": the
+        rows cut into regions of equal size along ``split_columns``; "target_shift": iid, and each node's targets get
+        an offset; "sorted": blocks of rows sorted by target or by the first of ``split_columns``.
+    split_columns
+        Columns by which rows are cut or sorted, names in csv and parquet files and numbers from 0 in others; empty
+        means all inputs (patches) or the target (sorted).
+    concentration
+        With label_skew, the Dirichlet parameter > 0: small is uneven, large is nearly iid.
+    shift
+        With target_shift, standard deviation >= 0 of the nodes' offsets, in the unit of the (standardized) target.
+    epochs
+        How often each node sees its rows, >= 1.
+    test_fraction
+        Share of each node's rows, in (0, 1), on which it is measured and which it never learns from; unused where
+        there are test rows.
+    standardize
+        Give the inputs mean 0 and standard deviation 1 over all rows that are learned from. The models undo it: they
+        predict from inputs as they stand in the file.
+    standardize_targets
+        The same for the targets of a regression; the models predict in the unit of the file.
+    """
+
+    path: Path
+    format: Format = "auto"
+    test_path: Path | None = None
+    task: Task = "auto"
+    target: str | tuple[str, ...] = ""
+    features: tuple[str, ...] = ()
+    node_column: str = "node"
+    order: Order = "shuffled"
+    delimiter: str = ","
+    decimal: Literal[".", ","] = "."
+    split: Split = "iid"
+    split_columns: tuple[str | int, ...] = ()
+    concentration: float = 1.0
+    shift: float = 1.0
+    epochs: int = 1
+    test_fraction: float = 0.2
+    standardize: bool = False
+    standardize_targets: bool = False
+
+    def __post_init__(self) -> None:
+        self._dealing()
+        object.__setattr__(self, "path", Path(self.path))  # a string from Python
+        if self.test_path is not None:
+            object.__setattr__(self, "test_path", Path(self.test_path))
+        if len(self.delimiter) != 1:
+            raise ValueError(f'delimiter = {shown(self.delimiter)} must be one character: use "," or ";" or "\\t"')
+        if self.decimal not in (".", ","):
+            raise ValueError(f'decimal = {shown(self.decimal)} must be "." or ","')
+        if self.decimal == self.delimiter:
+            raise ValueError(
+                f"decimal = {shown(self.decimal)} is also the delimiter between fields: set stream.delimiter to what "
+                'stands there, such as ";"'
+            )
+        if self.task == "classification" and self.split == "target_shift":
+            raise ValueError('split = "target_shift" adds an offset, which a class does not have: use "label_skew"')
+        if self.task == "regression" and self.split == "label_skew":
+            raise ValueError('split = "label_skew" needs classes, and task = "regression" has none: use "target_shift"')
+        if self.task == "events" and self.split in ("label_skew", "target_shift"):
+            raise ValueError(f'split = "{self.split}" changes targets, and events have none: use "patches" or "iid"')
+        if self.task == "events" and self.standardize_targets:
+            raise ValueError("standardize_targets = true changes how many events a row stands for: leave it out")
+
+    def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
+        rows, test = self._read()
+        return open_rows(rows, test, self.task, self._dealing(), nodes, seed, held_out, locations)
+
+    def _dealing(self) -> Dealing:
+        return Dealing(
+            split=self.split,
+            concentration=self.concentration,
+            shift=self.shift,
+            epochs=self.epochs,
+            test_fraction=self.test_fraction,
+            standardize=self.standardize,
+            standardize_targets=self.standardize_targets,
+            order=self.order,
+        )
+
+    def _read(self) -> tuple[Rows, Rows | None]:
+        files = [("path", self.path)]
+        if self.test_path is not None:
+            files.append(("test_path", self.test_path))
+        found = [(key, find(key, path)) for key, path in files]
+        kind = self._format()
+        if kind in ("npz", "svmlight") and (self.target or self.features):
+            raise ValueError(
+                f"{'target' if self.target else 'features'} names columns, and {kind} files have none: leave it out"
+            )
+        if kind == "npz":
+            if self.test_path is not None:
+                raise ValueError("test_path is not for npz files: put the arrays x_test and y_test into the same file")
+            return read_npz(*found[0], self.node_column, self.split_columns)
+        if kind == "svmlight":
+            return read_svmlight(found, self.split_columns)
+        target = (self.target,) if isinstance(self.target, str) else tuple(self.target)
+        columns = Columns(
+            tuple(name for name in target if name),
+            self.features,
+            self.node_column,
+            self.split_columns,
+            self.task,
+        )
+        rows = self._table(kind, *found[0], columns)
+        if len(found) == 1:
+            return rows, None
+        # the test file may order its columns differently, and hold fewer different labels or nodes
+        texts = rows.target_columns if rows.labelled else ()
+        if rows.ids is not None and rows.ids.dtype.kind == "U":
+            texts = (*texts, columns.node)
+        target = columns.target if columns.task == "events" else rows.target_columns
+        columns = replace(columns, target=target, features=rows.columns, texts=texts)
+        return rows, self._table(kind, *found[1], columns)
+
+    def _table(self, kind: Format, key: str, path: Path, columns: Columns) -> Rows:
+        if kind == "csv":
+            return read_csv(key, path, self.delimiter, self.decimal, columns)
+        return read_parquet(key, path, columns)
+
+    def _format(self) -> Format:
+        if self.format != "auto":
+            return self.format
+        name = self.path.name.lower().removesuffix(".gz")
+        ending = Path(name).suffix
+        if ending not in FORMATS:
+            raise ValueError(
+                f'format = "auto" cannot tell the format of {call("path", self.path)} from its ending {shown(ending)}: '
+                f'set format to "npz", "csv", "parquet" or "svmlight", or use an ending of {", ".join(FORMATS)}'
+            )
+        return FORMATS[ending]

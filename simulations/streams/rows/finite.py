@@ -1,0 +1,236 @@
+"""Finite data as a stream: each node's own rows, in order, as many times as there are epochs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernelswarm.simulations.ground.data_description import DataDescription, Labels, Variables
+from kernelswarm.simulations.ground.seeding import Role, generator
+from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source, freeze
+from kernelswarm.simulations.streams.regions import Indices
+from kernelswarm.simulations.streams.rows.dealing import Dealing, Hand, deal
+from kernelswarm.simulations.streams.rows.rows import Rows, Task, check_rows, class_indices, resolve_task
+from kernelswarm.simulations.streams.splits import ShiftDifferences, Split, check_split, offsets
+
+
+class FiniteSource:
+    """One node's rows in order, ``epochs`` times; a draw may reach from one epoch into the next.
+
+    Parameters
+    ----------
+    points, targets
+        The node's rows, (n, p) and (n, q), n >= 1; they become read-only.
+    held_out
+        Its test rows.
+    epochs
+        How often the rows are seen, >= 1.
+    """
+
+    def __init__(self, points: Array, targets: Array, held_out: HeldOut, epochs: int) -> None:
+        self._points = freeze(points)
+        self._targets = freeze(targets)
+        self._test = held_out
+        self._rows = len(points)
+        self._epochs = epochs
+        self._epoch = 0
+        self._offset = 0
+
+    def draw(self, count: int) -> tuple[Array, Array]:
+        start = self._offset
+        stop = start + count
+        if stop <= self._rows:
+            self._offset = stop
+            return self._points[start:stop], self._targets[start:stop]
+        return self._draw_across_epochs(count)
+
+    def held_out(self, samples: int) -> HeldOut:
+        return self._test
+
+    def state(self) -> dict[str, Any]:
+        return {"samples": self._epoch * self._rows + self._offset}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        samples = int(state["samples"])
+        self._epoch = min(samples // self._rows, self._epochs - 1)
+        self._offset = samples - self._epoch * self._rows
+
+    def _draw_across_epochs(self, count: int) -> tuple[Array, Array]:
+        pieces = []
+        while True:
+            pieces.append(self.draw(min(count, self._rows - self._offset)))
+            count -= len(pieces[-1][0])
+            if not count or self._epoch == self._epochs - 1:
+                break
+            self._epoch += 1
+            self._offset = 0
+        if len(pieces) == 1:
+            return pieces[0]
+        points, targets = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+        return freeze(points), freeze(targets)
+
+
+def open_rows(
+    rows: Rows,
+    test: Rows | None,
+    task: Task,
+    dealing: Dealing,
+    nodes: int,
+    seed: int,
+    held_out: int,
+    locations: Array | None,
+) -> Source:
+    """Check data that was read, deal it to the nodes and open it.
+
+    Raises
+    ------
+    ValueError
+        If the data is empty or not finite, does not fit the task or the split, or is too little for the nodes.
+    """
+    check_rows(rows)
+    if test is not None:
+        check_rows(test)
+        check_same_columns(rows, test)
+    known = resolve_task(rows, task)
+    if test is not None and known == "classification":
+        resolve_task(test, "classification")
+    check_task_split(known, dealing.split, rows)
+    facts: dict[str, float | int | str] = {"task": known}
+    classes = None
+    labels: Labels | None = None
+    if known == "classification":
+        rows, test, labels = class_indices(rows, test)
+        classes = len(labels)
+    hands = deal(dealing, rows, test, classes, nodes, seed, locations)
+    training = [take(rows, hand.training) for hand in hands]
+    chosen = [choose(hand, held_out, seed, node) for node, hand in enumerate(hands)]
+    testing = [take(rows if test is None else test, indices) for indices in chosen]
+    inputs, outputs = Variables(rows.columns), Variables(rows.target_columns)
+    if rows.divisor != 1.0:
+        inputs = Variables(rows.columns, np.zeros(len(rows.columns)), np.full(len(rows.columns), rows.divisor))
+    if dealing.standardize:
+        inputs = standardised(inputs, [points for points, _ in training], [points for points, _ in testing])
+        if task == "events":
+            outputs = per_own_volume(inputs, rows.target_columns)
+    if dealing.standardize_targets and classes is None:
+        outputs = standardised(outputs, [values for _, values in training], [values for _, values in testing])
+        assert outputs.mean is not None and outputs.deviation is not None
+        for column, name in enumerate(rows.target_columns):
+            mean, deviation = float(outputs.mean[column]), float(outputs.deviation[column])
+            facts |= {f"mean_of_{name}": mean, f"deviation_of_{name}": deviation}
+    differences = None
+    if dealing.split == "target_shift":
+        shifts = offsets(dealing.shift, nodes, seed)
+        for shift, (_, values), (_, test_values) in zip(shifts, training, testing, strict=True):
+            values += shift
+            test_values += shift
+        differences = ShiftDifferences(shifts)
+    sources: list[NodeSource] = [
+        FiniteSource(*own, HeldOut(freeze(points), freeze(values)), dealing.epochs)
+        for own, (points, values) in zip(training, testing, strict=True)
+    ]
+    sizes = [len(points) for points, _ in training]
+    facts |= {
+        "rows": sum(sizes),
+        "test_rows": sum(len(hand.testing) for hand in hands),
+        "fewest_rows_of_a_node": min(sizes),
+        "most_rows_of_a_node": max(sizes),
+    }
+    if rows.ids is not None and test is not None and test.ids is None:
+        facts["held_out"] = "dealt round robin: the test rows name no node"
+    return Source(
+        inputs=rows.points.shape[1],
+        targets=rows.targets.shape[1],
+        classes=classes,
+        nodes=sources,
+        lengths=[size * dealing.epochs for size in sizes],
+        epochs=dealing.epochs,
+        facts=facts,
+        description=DataDescription(inputs, outputs, labels, None if rows.ids is None else np.unique(rows.ids)),
+        locations=patch_middles(rows, hands) if dealing.split == "patches" and rows.ids is None else locations,
+        differences=differences,
+    )
+
+
+def check_task_split(task: str, split: Split, rows: Rows) -> None:
+    """Refuse a split that the task or the file contradicts."""
+    if rows.ids is not None and split != "iid":
+        raise ValueError(
+            f"split = {shown(split)} deals rows to nodes, but {rows.name} already says each row's node: leave split "
+            'out, or set stream.node_column = "" to ignore the nodes of the data'
+        )
+    possible: tuple[Split, ...] = (
+        ("iid", "label_skew", "patches", "sorted")
+        if task == "classification"
+        else ("iid", "patches", "target_shift", "sorted")
+    )
+    check_split(split, possible, f"the {task} of {rows.name}")
+
+
+def check_same_columns(rows: Rows, test: Rows) -> None:
+    """Refuse test rows that have other dimensions than the rows to learn from."""
+    for what, ours, theirs in (
+        ("inputs", rows.points.shape[1], test.points.shape[1]),
+        ("targets", rows.targets.shape[1], test.targets.shape[1]),
+    ):
+        if ours != theirs:
+            raise ValueError(
+                f"{test.name}: the test rows have {theirs} {what}, the rows to learn from {ours} ({rows.name}): give "
+                "both the same columns"
+            )
+
+
+def take(rows: Rows, indices: Indices) -> tuple[Array, Array]:
+    """Copy some rows as float64 points (n, p) and targets (n, q)."""
+    points = np.ascontiguousarray(rows.points[indices], dtype=np.float64)
+    if rows.divisor != 1.0:
+        points /= rows.divisor
+    return points, np.ascontiguousarray(rows.targets[indices], dtype=np.float64)
+
+
+def choose(hand: Hand, held_out: int, seed: int, node: int) -> Indices:
+    """At most ``held_out`` of the node's test rows, at random but in their order."""
+    if len(hand.testing) <= held_out:
+        return hand.testing
+    random = generator(seed, Role.HELD_OUT, node)
+    return hand.testing[np.sort(random.choice(len(hand.testing), held_out, replace=False))]
+
+
+def standardised(variables: Variables, training: list[Array], testing: list[Array]) -> Variables:
+    """Give all rows to learn from together mean 0 and standard deviation 1 in every column, in place.
+
+    Test rows move and scale along. A constant column becomes 0; its deviation counts as 1.
+
+    Returns
+    -------
+    Variables
+        The columns with the scaling that leads from their own units to the new values.
+    """
+    count = sum(len(part) for part in training)
+    mean = np.sum([part.sum(axis=0) for part in training], axis=0) / count
+    squares = np.sum([((part - mean) ** 2).sum(axis=0) for part in training], axis=0)
+    deviation = np.sqrt(squares / count)
+    deviation = np.where(deviation > 0.0, deviation, 1.0)
+    for part in (*training, *testing):
+        part -= mean
+        part /= deviation
+    # The values may have been scaled before: x -> (x - m) / d -> ((x - m) / d - mean) / deviation.
+    return Variables(variables.names, variables.raw(mean), variables.scale * deviation)
+
+
+def per_own_volume(inputs: Variables, columns: tuple[str, ...]) -> Variables:
+    """What turns a density over standardized inputs into one over the inputs in their own units.
+
+    density(x) = density(x standardized) / product of the deviations
+    """
+    return Variables(columns, np.zeros(len(columns)), np.full(len(columns), 1.0 / np.prod(inputs.scale)))
+
+
+def patch_middles(rows: Rows, hands: list[Hand]) -> Array | None:
+    """Middle of each node's rows in the two split columns, (V, 2); None when there are not two."""
+    places = rows.points if rows.places is None else rows.places
+    if places.shape[1] != 2:
+        return None
+    return np.stack([places[hand.training].mean(axis=0) for hand in hands]).astype(np.float64)

@@ -1,0 +1,228 @@
+"""Finite data as it was read: rows that know what they are called, and the checks that all formats share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.simulations.ground.data_description import Labels
+from kernelswarm.simulations.ground.wording import shown
+
+Numbers = npt.NDArray[Any]  # of any real type: data stays as small as it was until it is dealt
+
+Task = Literal["auto", "classification", "regression", "events"]
+
+#: With task = "auto", whole-number targets with more different values than this are probably counts, not classes.
+MOST_CLASSES = 100
+
+#: No value is further from 0: squares of larger ones, and sums of these, come near the end of the numbers.
+LARGEST = 1e100
+
+#: Up to here every whole number is a floating-point number of its own.
+EXACT = 2**53 - 1
+
+#: Values checked at once, to bound the memory.
+BLOCK = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of one file.
+
+    Parameters
+    ----------
+    name
+        How messages call the data: the key and its value, for example ``path = "data.csv"``.
+    points
+        (n, p), of any real type.
+    targets
+        (n, q), of any real type; labels of classes may be text of a fixed width.
+    columns, target_columns
+        What messages call the p columns of the points and the q columns of the targets.
+    counting
+        How messages count rows.
+    first
+        Number of the first row when counted that way.
+    ids
+        Node each row belongs to, (n,), where the file says it: whole numbers or text.
+    places
+        Columns by which the rows are cut into patches or sorted, (n, s); None for the default.
+    divisor
+        The true points are points / divisor.
+    whole
+        Whether the targets are whole numbers by their type.
+    """
+
+    name: str
+    points: Numbers
+    targets: Numbers
+    columns: tuple[str, ...]
+    target_columns: tuple[str, ...]
+    counting: str
+    first: int = 0
+    ids: npt.NDArray[Any] | None = None
+    places: Numbers | None = None
+    divisor: float = 1.0
+    whole: bool = False
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the targets are text, which can only be labels of classes."""
+        return bool(self.targets.dtype.kind == "U")
+
+
+def check_rows(rows: Rows) -> None:
+    """Refuse data without rows or columns, and values that are not finite, naming the first one's row and column."""
+    check_size(rows.name, *rows.points.shape)
+    if not rows.targets.shape[1]:
+        raise ValueError(f"{rows.name} has targets without columns: give at least one")
+    check_finite_values(rows, rows.points, rows.columns)
+    check_finite_values(rows, rows.targets, rows.target_columns)
+    if rows.places is not None:
+        check_finite_values(rows, rows.places, tuple(f"split column {index}" for index in range(rows.places.shape[1])))
+
+
+def check_size(name: str, rows: int, columns: int) -> None:
+    """Refuse data without rows or inputs."""
+    if not rows:
+        raise ValueError(f"{name} has no rows of data: choose a file with some")
+    if not columns:
+        raise ValueError(f"{name} leaves no column for the inputs: give at least one besides the target")
+
+
+def check_finite_values(rows: Rows, values: Numbers, columns: tuple[str, ...]) -> None:
+    """Refuse nan and infinity in an array (n, columns) of the rows."""
+    if not np.issubdtype(values.dtype, np.floating):
+        return
+    step = max(1, BLOCK // max(1, values.shape[1]))
+    for start in range(0, len(values), step):
+        bad = ~(np.abs(values[start : start + step]) <= np.float64(LARGEST))  # a float would be cast to float32
+        if bad.any():
+            row, column = (int(index) for index in np.argwhere(bad)[0])
+            value = values[start + row, column]
+            where = f"{rows.name}: row {rows.first + start + row}, column {shown(columns[column])} is {value}"
+            if np.isfinite(value):
+                raise ValueError(
+                    f"{where} ({rows.counting}); values must be within -{LARGEST:g} and {LARGEST:g}, or their squares "
+                    "leave the range of numbers: use another unit"
+                )
+            raise ValueError(
+                f"{where} ({rows.counting}); every value must be a finite number: fill in or remove the rows without "
+                "one"
+            )
+
+
+def check_exact(name: str, values: Numbers, first: int, what: str, remedy: str) -> None:
+    """Refuse whole numbers that 64 bits do not hold, or of which a floating-point number stands for several.
+
+    Parameters
+    ----------
+    name
+        What messages call the data.
+    values
+        Whole numbers of any type, or text, (n,).
+    first
+        Number of the first row.
+    what, remedy
+        What they are, and what to do.
+    """
+    if values.dtype.kind not in "uf":
+        return
+    if values.dtype.kind == "u":
+        limit = 2**63 - 1
+        wrong = np.flatnonzero(values > limit)
+    else:
+        limit = min(2 ** (np.finfo(values.dtype).nmant + 1) - 1, EXACT)
+        wrong = np.flatnonzero(~(np.abs(values) <= np.float64(limit)))
+    if len(wrong):
+        raise ValueError(
+            f"{name}: row {first + int(wrong[0])} has {what} {values[wrong[0]]}, which is one of several whole numbers "
+            f"that are not told apart beyond {limit}: {remedy}"
+        )
+
+
+def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regression"]:
+    """Decide what the targets are, as asked or by the rule of the auto task.
+
+    The rule: one target column of whole numbers or of text is a class label, everything else is a regression. Whole
+    numbers with more than 100 different values are not decided.
+
+    Raises
+    ------
+    ValueError
+        If the targets do not fit the task that is asked for, or the rule does not decide.
+    """
+    names = ", ".join(shown(name) for name in rows.target_columns)
+    if task in ("regression", "events"):
+        if rows.labelled:
+            raise ValueError(
+                f"{rows.name}: row {rows.first} holds {shown(rows.targets[0, 0])} in column {names} ({rows.counting}), "
+                f'which is not a number: give numbers, or set stream.task = "classification" and not {shown(task)}'
+            )
+        return "regression"
+    if task == "classification" or rows.labelled:
+        if rows.targets.shape[1] != 1:
+            raise ValueError(
+                f"{rows.name}: the target has {rows.targets.shape[1]} columns ({names}); a classification has one, "
+                'with a whole number or a name for each class: give one column, or set stream.task = "regression"'
+            )
+        if rows.labelled:
+            return "classification"
+        wrong = np.flatnonzero(rows.targets[:, 0] != np.round(rows.targets[:, 0]))
+        if len(wrong):
+            raise ValueError(
+                f"{rows.name}: row {rows.first + int(wrong[0])} has label {rows.targets[wrong[0], 0]} in column "
+                f"{names} ({rows.counting}); labels must be whole numbers or names: number the classes 0, 1, 2, ..., "
+                'or set stream.task = "regression"'
+            )
+        return "classification"
+    if not rows.whole or rows.targets.shape[1] != 1:
+        return "regression"
+    different = len(np.unique(rows.targets))
+    if different > MOST_CLASSES:
+        raise ValueError(
+            f"{rows.name}: the target {names} holds whole numbers with {different} different values, which may be "
+            f'labels or quantities (more than {MOST_CLASSES} are not decided): set stream.task = "regression" or '
+            'stream.task = "classification"'
+        )
+    return "classification"
+
+
+def class_indices(rows: Rows, test: Rows | None) -> tuple[Rows, Rows | None, Labels]:
+    """Replace labels by the classes 0..classes-1: the distinct labels of all rows, numbers by value, text by alphabet.
+
+    Returns
+    -------
+    tuple
+        The rows and the test rows with their targets replaced, and the label of each class, (classes,).
+    """
+    if test is not None and rows.labelled != test.labelled:
+        kinds = [f"{shown(part.targets[0, 0])} in {part.name}" for part in (rows, test)]
+        raise ValueError(
+            f"{test.name}: its labels and those of the rows to learn from must both be numbers or both be text, and "
+            f"they are {' and '.join(kinds)}: write the same labels into both files"
+        )
+    for part in (rows,) if test is None else (rows, test):
+        check_exact(part.name, part.targets[:, 0], part.first, "label", "write the labels as text")
+    parts = [rows.targets[:, 0]] if test is None else [rows.targets[:, 0], test.targets[:, 0]]
+    labels, indices = np.unique(np.concatenate(parts), return_inverse=True)
+    if len(labels) < 2:
+        raise ValueError(
+            f"{rows.name}: all rows have the label {labels[0]}; a classification needs at least two classes: give data "
+            'with two, or set stream.task = "regression"'
+        )
+    targets = indices.astype(np.float64)[:, None]
+    test_part = None if test is None else replace(test, targets=targets[len(rows) :])
+    return replace(rows, targets=targets[: len(rows)]), test_part, plain_labels(labels)
+
+
+def plain_labels(labels: Labels) -> Labels:
+    """Return labels of any width in the types that a description has: int64, float64, bool or text."""
+    wide: dict[str, type] = {"i": np.int64, "u": np.int64, "f": np.float64}
+    return labels.astype(wide[labels.dtype.kind]) if labels.dtype.kind in wide else labels

@@ -1,0 +1,151 @@
+"""Read csv and parquet files: named columns, some of them the targets, one perhaps the node, the rest the inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kernelswarm.simulations.ground.wording import choices, shown, some
+from kernelswarm.simulations.streams.rows.columns import COUNTING, is_number, is_text, labels, names_of_nodes, numbers
+from kernelswarm.simulations.streams.rows.reading import binary, call, check_names, shorten
+from kernelswarm.simulations.streams.rows.rows import Numbers, Rows, Task, check_size
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table mean what, as the experiment file says it; empty where it says nothing.
+
+    Of events, each row without a target is one. The columns ``texts`` of a csv file are text, even if all of it reads
+    as numbers.
+    """
+
+    target: tuple[str, ...]
+    features: tuple[str, ...]
+    node: str
+    split: tuple[str | int, ...]
+    task: Task = "auto"
+    texts: tuple[str, ...] = ()
+
+
+def read_csv(key: str, path: Path, delimiter: str, decimal: str, columns: Columns) -> Rows:
+    """Read a csv file, compressed with gzip or not, whose first line names the columns.
+
+    Raises
+    ------
+    ValueError
+        If it is not a csv file, lacks a column, or holds something else than numbers, or text for labels and nodes.
+    """
+    import pyarrow
+    from pyarrow import csv
+
+    name = call(key, path)
+    # Only an empty field is missing: any other word in a column of numbers is shown as it stands in the file.
+    convert = csv.ConvertOptions(
+        null_values=[""],
+        strings_can_be_null=True,
+        decimal_point=decimal,
+        column_types=dict.fromkeys(columns.texts, pyarrow.string()),
+    )
+    try:
+        with binary(name, path) as file:
+            table = csv.read_csv(file, parse_options=csv.ParseOptions(delimiter=delimiter), convert_options=convert)
+        table = table.rename_columns([column.strip() for column in table.column_names])
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{name} cannot be read as csv with delimiter {shown(delimiter)} ({shorten(error)}): "
+            "it must be UTF-8 text with as many fields in every line as in the header"
+        ) from error
+    if all(is_number(column) for column in table.column_names):
+        raise ValueError(
+            f"{name}: the first line, {shown(delimiter.join(table.column_names[:6]))}, holds numbers; it must name the "
+            "columns: put a header such as x1,x2,y above it"
+        )
+    return select(name, table, columns)
+
+
+def read_parquet(key: str, path: Path, columns: Columns) -> Rows:
+    """Read a parquet file.
+
+    Raises
+    ------
+    ValueError
+        If it is not a parquet file, lacks a column, or holds something else than numbers, or text for labels and nodes.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    name = call(key, path)
+    try:
+        table = parquet.read_table(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(
+            f"{name} cannot be read as parquet ({shorten(error)}): check the file, or set format"
+        ) from error
+    return select(name, table, columns)
+
+
+def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
+    """Pick the columns the experiment asks for, or those of the rule: numbers, and text for labels and nodes.
+
+    The rule: the target is the column y, the node the column "node" if there is one, the features are all others.
+    """
+    known = list(table.column_names)
+    twice = sorted({column for column in known if known.count(column) > 1})
+    if twice:
+        raise ValueError(f"{name}: the column name {shown(twice[0])} occurs more than once: rename one of the columns")
+    counted = columns.task != "events" or bool(columns.target)
+    if counted and not columns.target and "y" not in known:
+        raise ValueError(
+            f'target = "" means the column "y", which {name} does not have: set target to one or more of ' + some(known)
+        )
+    target = columns.target or (("y",) if counted else ())
+    check_names(name, "target", target, known)
+    node = columns.node
+    if node and node != "node":
+        check_names(name, "node_column", [node], known)
+    ids = node if node in known else ""
+    features = columns.features or tuple(column for column in known if column not in (*target, ids))
+    check_names(name, "features", features, known)
+    check_size(name, table.num_rows, len(features))
+    both = sorted(set(features) & {*target, ids})
+    if both:
+        raise ValueError(
+            f"features = {shown(both[0])} is also the target or the node of {name}: leave it out, a column has one "
+            "meaning"
+        )
+    for column in columns.split:
+        if not isinstance(column, str):
+            raise ValueError(
+                f"split_columns = {shown(column)}: the columns of {name} have names{choices(str(column), known)}"
+            )
+    split = [str(column) for column in columns.split]
+    check_names(name, "split_columns", split, known)
+    if len(target) == 1 and columns.task in ("auto", "classification") and is_text(table.column(target[0])):
+        targets = [labels(name, table, target[0], asked=columns.task == "classification")]
+    else:
+        targets = [numbers(name, table, column, is_target=True) for column in target]
+    if not counted:
+        targets, target = [np.ones(table.num_rows)], ("events",)
+    return Rows(
+        name=name,
+        points=stack([numbers(name, table, column) for column in features]),
+        targets=stack(targets),
+        columns=features,
+        target_columns=target,
+        counting=COUNTING,
+        first=1,
+        ids=names_of_nodes(name, table, ids) if ids else None,
+        places=stack([numbers(name, table, column) for column in split]) if split else None,
+        whole=all(np.issubdtype(values.dtype, np.integer) for values in targets),
+    )
+
+
+def stack(columns: list[Numbers]) -> Numbers:
+    """Put columns (n,) side by side, (n, columns)."""
+    return np.column_stack(columns)
