@@ -198,8 +198,8 @@ def _take_out(factor: Array, precision: Array, order: int, elders: Indices) -> N
     """Rotate the old elements' columns of U into as many rows, which leave with them, and close up.
 
     The rotations of :func:`kernelswarm.agents.arithmetic.komp.project` for one element, for all elements in one sweep:
-    a row below the first element is rotated with each row that is carried past it. The rotations follow from the elements' columns
-    alone, and are then applied to all others strip by strip.
+    a row below the first element is rotated with each row that is carried past it. The rotations follow from the
+    elements' columns alone, and are then applied to all others strip by strip.
     """
     count = elders.shape[0]
     top = elders[0]

@@ -1,9 +1,9 @@
 """Destructive kernel orthogonal matching pursuit on the inverse Cholesky factor of the Gram matrix.
 
 Everything here works in place on the buffers of one :class:`~kernelswarm.agents.functions.expansion.Expansion`: the
-dictionary points (capacity, p), the weights (capacity, C), the factor U (capacity, capacity) with ``U.T @ U = inv(K_DD)``, and the
-precision (capacity,), the diagonal of ``inv(K_DD)``. Only the leading ``order`` rows and columns are in use. The
-dictionary stays in the order in which its points arrived, so that ties fall to the oldest element.
+dictionary points (capacity, p), the weights (capacity, C), the factor U (capacity, capacity) with ``U.T @ U =
+inv(K_DD)``, and the precision (capacity,), the diagonal of ``inv(K_DD)``. Only the leading ``order`` rows and columns
+are in use. The dictionary stays in the order in which its points arrived, so that ties fall to the oldest element.
 
 What is done to U is in :mod:`~kernelswarm.agents.arithmetic.inverse_factor`; here is what is decided.
 """

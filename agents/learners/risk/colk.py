@@ -45,9 +45,9 @@ class Colk(Polk):
                  + nu d'(l(f(x), y) - g) [ l'(f(x), y) kappa(x, .) - l'(f(x'), y') kappa(x', .) ] }
 
     and is compressed as in :class:`~kernelswarm.agents.learners.polk.Polk`. Under a protocol the coupling acts at all
-    samples of the round. With nu = 0 and no coupling, second samples change nothing: this is POLK on the first ones, to the bit up
-    to 32 inputs. The implicit step takes the coupling and a quadratic mean loss at the new function; the dispersion
-    stays explicit.
+    samples of the round. With nu = 0 and no coupling, second samples change nothing: this is POLK on the first ones, to
+    the bit up to 32 inputs. The implicit step takes the coupling and a quadratic mean loss at the new function; the
+    dispersion stays explicit.
 
     Parameters
     ----------

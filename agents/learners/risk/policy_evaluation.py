@@ -47,9 +47,9 @@ class PolicyEvaluation(Polk):
         g~ = g - beta (g(x) - delta) kappa(x, .)
         V~ = (1 - eta lambda) V - eta g(x) (gamma kappa(y, .) - kappa(x, .))
 
-    both compressed as in :class:`~kernelswarm.agents.learners.polk.Polk`. g(x) is that before the step: it does not know
-    y, so that the product of the two means over y has no bias, which delta in its place would have. Under a protocol values
-    are coupled at all states of the round; an implicit step takes the coupling at the new function.
+    both compressed as in :class:`~kernelswarm.agents.learners.polk.Polk`. g(x) is that before the step: it does not
+    know y, so that the product of the two means over y has no bias, which delta in its place would have. Under a
+    protocol values are coupled at all states of the round; an implicit step takes the coupling at the new function.
 
     Parameters
     ----------
