@@ -5,7 +5,6 @@ An address is a plain integer, so that parts stand in arrays by node. A call cos
 """
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,13 @@ _uncompiled: list[Compiled] = []
 """What addresses stand for where compilation is switched off: places in this list."""
 
 
-@cache
+_addresses: dict[tuple[Compiled, int], tuple[int, Signature]] = {}
+"""By function and signature; by the latter's place in memory, since the hash of one takes microseconds."""
+
+_restricted: set[Compiled] = set()
+"""The functions that take only what their signature takes."""
+
+
 def ready(function: Compiled, signature: Signature) -> Compiled:
     """Compile a function with a signature.
 
@@ -62,28 +67,41 @@ def ready(function: Compiled, signature: Signature) -> Compiled:
     return function
 
 
-@cache
 def sole(function: Compiled, signature: Signature) -> Compiled:
     """Compile a function with a signature, and let it be called with no other.
 
     Called from Python with other types of arrays, such as read-only ones, numba would compile it again for each. After
     this it takes what the signature can take, and refuses the rest with a TypeError.
     """
-    compiled: Any = ready(function, signature)
-    if not vars(config)["DISABLE_JIT"]:
-        compiled.disable_compile()
+    if function not in _restricted:
+        compiled: Any = ready(function, signature)
+        if not vars(config)["DISABLE_JIT"]:
+            compiled.disable_compile()
+        _restricted.add(function)
     return function
 
 
-@cache
+def fill(function: Compiled, signature: Signature, numbers: Array, left: Array, right: Array, found: Array) -> None:
+    """Call a function of two matrices that fills an array; the matrices may have any strides."""
+    try:
+        sole(function, signature)(numbers, left, right, found)
+    except TypeError:  # rare, so that asking each time would cost more
+        function(numbers, np.ascontiguousarray(left), np.ascontiguousarray(right), found)
+
+
 def address(function: Compiled, signature: Signature) -> int:
     """Return where compiled code finds a function; raises as :func:`ready`."""
-    ready(function, signature)
-    if vars(config)["DISABLE_JIT"]:
-        _uncompiled.append(function)
-        return len(_uncompiled) - 1
-    result = function.overloads[signature.args]  # type: ignore[attr-defined]
-    return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+    key = function, id(signature)
+    if key not in _addresses:
+        ready(function, signature)
+        if vars(config)["DISABLE_JIT"]:
+            _uncompiled.append(function)
+            place = len(_uncompiled) - 1
+        else:
+            result = function.overloads[signature.args]  # type: ignore[attr-defined]
+            place = int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+        _addresses[key] = place, signature  # which so keeps its place
+    return _addresses[key][0]
 
 
 def at(signature: Signature) -> Any:

@@ -7,6 +7,7 @@ import importlib
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -33,10 +34,12 @@ def blocks(page: str, language: str) -> list[str]:
 
 def test_contributed_kernel_runs_from_beside_the_experiment(tmp_path: Path) -> None:
     from kernelswarm import Experiment, InputError, simulate
+    from kernelswarm.agents.compiled.population import obstacle
+    from kernelswarm.simulations.running.network import open_network
 
-    (code,) = blocks("docs/contributing.md", "python")
+    code = blocks("docs/contributing.md", "python")
     (table,) = blocks("docs/contributing.md", "toml")
-    (tmp_path / "my_parts.py").write_text(code, encoding="utf-8")
+    (tmp_path / "my_parts.py").write_text("\n\n".join(code), encoding="utf-8")
     file = tmp_path / "experiment.toml"
     rest = 'rounds = 40\nprotocol = "isolated"\nstream = "sine_regression"\n[topology]\nname = "ring"\nnodes = 3\n'
     file.write_text(f"{rest}{table}", encoding="utf-8")
@@ -48,6 +51,14 @@ def test_contributed_kernel_runs_from_beside_the_experiment(tmp_path: Path) -> N
     assert result.network["risk"][-1] < result.network["risk"][0]
     with pytest.raises(InputError, match=re.escape("learner.kernel.bandwidth = -1.0 must be positive")):
         Experiment.from_file(file, changes=["learner.kernel.bandwidth=-1.0"])
+
+    plain, fast = (
+        Experiment.from_file(file, changes=[f"learner.kernel.name=my_parts:{name}"])
+        for name in ("RationalQuadratic", "FastRationalQuadratic")
+    )
+    found = [obstacle([plan.learner], plan.rule) for plan in (open_network(each).plans[0] for each in (plain, fast))]
+    assert found == ["the kernel RationalQuadratic", None]
+    np.testing.assert_allclose(simulate(fast).network["risk"], result.network["risk"], rtol=1e-9)
 
 
 def test_the_kubernetes_manifest_runs_a_command_that_there_is() -> None:

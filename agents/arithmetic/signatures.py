@@ -55,7 +55,7 @@ STEP = types.float64(
     COUNTS_OUT,
     VECTOR_OUT,
     MATRIX,
-    MATRIX,
+    MATRIX_OUT,
     MATRIX_OUT,
     NUMBERS,
     NUMBERS,
@@ -63,7 +63,7 @@ STEP = types.float64(
     types.float64,
 )
 """``step(tools, numbers, storage, counts, scratch, points (N, p), rows (N, R), gradients (N, C), rates (N,), stiffness
-(N,), implicit, eta) -> compression error``; the gradients may be written to."""
+(N,), implicit, eta) -> compression error``; rows and gradients may be written to."""
 
 kernel_at, loss_values_at, loss_derivatives_at = at(KERNEL), at(LOSS_VALUES), at(LOSS_DERIVATIVES)
 bound_at, next_budget_at = at(BOUND), at(NEXT_BUDGET)

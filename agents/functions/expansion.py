@@ -11,13 +11,10 @@ from scipy.linalg import lapack
 
 from kernelswarm.agents.arithmetic import blocked_komp, inverse_factor, komp
 from kernelswarm.agents.arithmetic.tables import line, table
-from kernelswarm.agents.functions.kernel_sum import KernelSum
+from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
 from kernelswarm.agents.parts.kernels import Kernel
 
 Array = npt.NDArray[np.float64]
-
-OWN = 1
-"""Numbers of the learner's own before those of its expansion, for compiled steps."""
 
 BLOCKED_FROM_ORDER = 500
 BLOCKED_FROM_SAMPLES = 8
@@ -33,18 +30,15 @@ class Expansion(KernelSum):
         The first points of the dictionary that no compression removes.
     factor_buffer, precision_buffer : Array
         The storage of the factor and of the diagonal of ``inv(K_DD)``; all buffers are written only by :meth:`step`.
-    storage : Array
-        The vector that all buffers lie in: `OWN` numbers of the learner's, then points, weights, factor and precision.
     """
 
-    __slots__ = ("factor_buffer", "fixed", "precision_buffer", "storage")
+    __slots__ = ("factor_buffer", "fixed", "precision_buffer")
 
     def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
+        self.factor_buffer: Array
+        self.precision_buffer: Array
         super().__init__(kernel, inputs, outputs)
         self.fixed = 0
-        self.factor_buffer: Array = np.zeros((0, 0))
-        self.precision_buffer: Array = np.zeros(0)
-        self.storage: Array = np.zeros(OWN)
 
     @classmethod
     def from_arrays(cls, kernel: Kernel, points: Array, weights: Array) -> "Expansion":
@@ -54,14 +48,13 @@ class Expansion(KernelSum):
         return expansion
 
     def __getstate__(self) -> tuple[object, ...]:
-        """Return what a copy is made of: its buffers must lie in its own storage."""
-        capacity = len(self.points_buffer)
-        return self.kernel, self.inputs, self.outputs, self.order, self.fixed, capacity, self.storage
+        """Return what a copy is made of."""
+        return *super().__getstate__(), self.fixed
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         """Become the copy."""
-        self.kernel, self.inputs, self.outputs, self.order, self.fixed, capacity, storage = state
-        self._lay_out(storage, capacity)
+        super().__setstate__(state[:-1])
+        self.fixed = state[-1]
 
     @property
     def factor(self) -> Array:
@@ -195,41 +188,20 @@ class Expansion(KernelSum):
         self.factor_buffer[: self.order, : self.order] = factor
         self.precision_buffer[: self.order] = np.sum(factor * factor, axis=0)
 
-    def _grow(self, needed: int) -> None:
-        capacity = max(needed, 16, len(self.points_buffer) * 3 // 2)
-        self.move(np.zeros(length(capacity, self.inputs, self.outputs)), capacity)
+    def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
+        return [*super()._shapes(capacity), (capacity, capacity), (capacity,)]
 
-    def move(self, storage: Array, capacity: int) -> None:
-        """Live in another vector, of the ``length`` for so many points, from now on."""
-        storage[:OWN] = self.storage[:OWN]
-        order, points, weights = self.order, self.points, self.weights
-        factor, precision = self.factor, self.precision_buffer[: self.order]
-        self._lay_out(storage, capacity)
-        self.points[:] = points
-        self.weights[:] = weights
-        self.factor[:] = factor
-        self.precision_buffer[:order] = precision
+    def _used(self) -> list[Array]:
+        return [*super()._used(), self.factor, self.precision_buffer[: self.order]]
 
-    def _lay_out(self, storage: Array, capacity: int) -> None:
-        """Have the buffers lie in a vector."""
-        self.storage, first = storage, OWN
-        found = []
-        for shape in ((capacity, self.inputs), (capacity, self.outputs), (capacity, capacity), (capacity,)):
-            size = math.prod(shape)
-            found.append(storage[first : first + size].reshape(shape))
-            first += size
-        self.points_buffer, self.weights_buffer, self.factor_buffer, self.precision_buffer = found
-
-
-def length(capacity: int, inputs: int, outputs: int) -> int:
-    """Return the numbers of an expansion with room for so many points."""
-    return OWN + capacity * (inputs + outputs + capacity + 1)
+    def _hold(self, buffers: list[Array]) -> None:
+        super()._hold(buffers[:2])
+        self.factor_buffer, self.precision_buffer = buffers[2:]
 
 
 @njit(cache=True)
 def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Array, Array, Array, Array]:
-    """Return points, weights, factor and precision of an expansion in its storage, as :meth:`Expansion.move` lays them
-    out."""
+    """Return points, weights, factor and precision of an expansion in its storage, as its shapes lay them out."""
     weights = OWN + capacity * inputs
     factor = weights + capacity * outputs
     precision = factor + capacity * capacity

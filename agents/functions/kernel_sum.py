@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,9 @@ from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.parts.kernels import Kernel
 
 Array = npt.NDArray[np.float64]
+
+OWN = 1
+"""Numbers of the learner's own before those of its function, for compiled steps."""
 
 
 class KernelSum:
@@ -31,18 +34,31 @@ class KernelSum:
     order : int
         M, the number of dictionary points.
     points_buffer, weights_buffer : Array
-        The storage of which the first ``order`` rows are in use.
+        The rows of which the first ``order`` are in use.
+    storage : Array
+        The vector that all buffers lie in, behind `OWN` numbers of the learner's.
     """
 
-    __slots__ = ("inputs", "kernel", "order", "outputs", "points_buffer", "weights_buffer")
+    __slots__ = ("inputs", "kernel", "order", "outputs", "points_buffer", "storage", "weights_buffer")
 
     def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
         self.kernel = kernel
         self.inputs = inputs
         self.outputs = outputs
         self.order = 0
-        self.points_buffer: Array = np.zeros((0, inputs))
-        self.weights_buffer: Array = np.zeros((0, outputs))
+        self.points_buffer: Array
+        self.weights_buffer: Array
+        self.storage: Array
+        self._lay_out(np.zeros(OWN), 0)
+
+    def __getstate__(self) -> tuple[object, ...]:
+        """Return what a copy is made of: its buffers must lie in its own storage."""
+        return self.kernel, self.inputs, self.outputs, self.order, len(self.points_buffer), self.storage
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """Become the copy."""
+        self.kernel, self.inputs, self.outputs, self.order, capacity, storage = state
+        self._lay_out(storage, capacity)
 
     def assign(self, points: Array, weights: Array) -> Self:
         """Become the sum over ``points`` (M, p) with ``weights`` (M, C)."""
@@ -119,11 +135,40 @@ class KernelSum:
 
     def _grow(self, needed: int) -> None:
         capacity = max(needed, 16, len(self.points_buffer) * 3 // 2)
-        points = np.zeros((capacity, self.inputs))
-        weights = np.zeros((capacity, self.outputs))
-        points[: self.order] = self.points
-        weights[: self.order] = self.weights
-        self.points_buffer, self.weights_buffer = points, weights
+        self.move(np.zeros(self.length(capacity)), capacity)
+
+    def move(self, storage: Array, capacity: int) -> None:
+        """Live in another vector, of the length for so many points, from now on."""
+        storage[:OWN] = self.storage[:OWN]
+        used = self._used()
+        self._lay_out(storage, capacity)
+        for part, values in zip(self._used(), used, strict=True):
+            part[:] = values
+
+    def length(self, capacity: int) -> int:
+        """Return the numbers of the storage with room for so many points."""
+        return OWN + sum(math.prod(shape) for shape in self._shapes(capacity))
+
+    def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
+        """Return the shapes of the buffers, in their order."""
+        return [(capacity, self.inputs), (capacity, self.outputs)]
+
+    def _used(self) -> list[Array]:
+        """Return what of the buffers is in use."""
+        return [self.points, self.weights]
+
+    def _lay_out(self, storage: Array, capacity: int) -> None:
+        """Have the buffers lie in a vector."""
+        self.storage, first = storage, OWN
+        found = []
+        for shape in self._shapes(capacity):
+            size = math.prod(shape)
+            found.append(storage[first : first + size].reshape(shape))
+            first += size
+        self._hold(found)
+
+    def _hold(self, buffers: list[Array]) -> None:
+        self.points_buffer, self.weights_buffer = buffers
 
 
 def add(function: KernelSum, points: Array, weights: Array, shrink: float) -> None:
@@ -141,7 +186,9 @@ def add(function: KernelSum, points: Array, weights: Array, shrink: float) -> No
         The factor on the old weights.
     """
     function.reserve(len(points))
-    function.order = _add(function.points_buffer, function.weights_buffer, function.order, points, weights, shrink)
+    function.order = add_points(
+        function.points_buffer, function.weights_buffer, function.order, points, weights, shrink
+    )
 
 
 def drop(function: KernelSum, place: int, count: int = 1) -> float:
@@ -153,14 +200,15 @@ def drop(function: KernelSum, place: int, count: int = 1) -> float:
         The sum of the elements' Hilbert norms, which bounds that of the change.
     """
     diagonal = function.kernel.diagonal(function.points[place : place + count])
-    lost = _drop(function.points_buffer, function.weights_buffer, function.order, place, count, diagonal)
+    lost = drop_points(function.points_buffer, function.weights_buffer, function.order, place, count, diagonal)
     function.order -= count
     return float(lost)
 
 
 def squared_norms(function: KernelSum) -> Array:
     """Return ``||W_m||^2 kappa(d_m, d_m)``, the squared Hilbert norms of the elements, (M,)."""
-    squares: Array = _squared_norms(function.weights_buffer, function.order, function.kernel.diagonal(function.points))
+    squares = np.empty(function.order)
+    squared_norms_in(function.weights_buffer, function.kernel.diagonal(function.points), squares)
     return squares
 
 
@@ -170,7 +218,8 @@ def place_of(function: KernelSum, point: Array) -> int:
 
 
 @njit(cache=True)
-def _add(points: Array, weights: Array, order: int, new_points: Array, new_weights: Array, shrink: float) -> int:
+def add_points(points: Array, weights: Array, order: int, new_points: Array, new_weights: Array, shrink: float) -> int:
+    """Do the same as :func:`add`; returns the new order."""
     outputs = weights.shape[1]
     for m in range(order):
         for c in range(outputs):
@@ -213,7 +262,8 @@ def close_up(rows: Array, order: int, place: int, count: int) -> None:
 
 
 @njit(cache=True)
-def _drop(points: Array, weights: Array, order: int, place: int, count: int, diagonal: Array) -> float:
+def drop_points(points: Array, weights: Array, order: int, place: int, count: int, diagonal: Array) -> float:
+    """Do the same as :func:`drop`, with kappa(x, x) of the elements that leave, (count,)."""
     lost = 0.0
     for m in range(count):
         squared = 0.0
@@ -226,11 +276,10 @@ def _drop(points: Array, weights: Array, order: int, place: int, count: int, dia
 
 
 @njit(cache=True)
-def _squared_norms(weights: Array, order: int, diagonal: Array) -> Array:
-    squares = np.empty(order)
-    for m in range(order):
+def squared_norms_in(weights: Array, diagonal: Array, squares: Array) -> None:
+    """Fill ``squares`` (M,) with ``||W_m||^2 diagonal[m]``."""
+    for m in range(len(squares)):
         total = 0.0
         for c in range(weights.shape[1]):
             total += weights[m, c] * weights[m, c]
         squares[m] = total * diagonal[m]
-    return squares

@@ -20,7 +20,7 @@ from kernelswarm.agents.arithmetic.signatures import KERNEL, CompiledKernel
 from kernelswarm.agents.parts import bandwidths
 from kernelswarm.agents.parts.bandwidths import Bandwidth
 from kernelswarm.agents.parts.sample import Sample
-from kernelswarm.protocols.first_class import Compiled, sole
+from kernelswarm.protocols.first_class import Compiled, fill
 
 Array = npt.NDArray[np.float64]
 
@@ -58,8 +58,7 @@ class _Compiled(ABC):
     def cross(self, points: Array, centers: Array) -> Array:
         """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
         values = np.empty((len(points), len(centers)))
-        points, centers = np.ascontiguousarray(points), np.ascontiguousarray(centers)
-        sole(self._formula, KERNEL)(self._numbers, points, centers, values)
+        fill(self._formula, KERNEL, self._numbers, points, centers, values)
         return values
 
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import loss_formulas
 from kernelswarm.agents.arithmetic.signatures import LOSS_DERIVATIVES, LOSS_VALUES, CompiledLoss
-from kernelswarm.protocols.first_class import Compiled, sole
+from kernelswarm.protocols.first_class import Compiled, fill
 
 Array = npt.NDArray[np.float64]
 
@@ -87,15 +87,13 @@ class _Compiled(ABC):
     def values(self, predictions: Array, targets: Array) -> Array:
         """Evaluate the loss: (n, C) and (n, q) give (n,)."""
         values = np.empty(len(predictions))
-        predictions, targets = np.ascontiguousarray(predictions), np.ascontiguousarray(targets)
-        sole(self._formulas[0], LOSS_VALUES)(self._numbers, predictions, targets, values)
+        fill(self._formulas[0], LOSS_VALUES, self._numbers, predictions, targets, values)
         return values
 
     def derivatives(self, predictions: Array, targets: Array) -> Array:
         """Differentiate with respect to the predictions: (n, C) and (n, q) give (n, C)."""
         slopes = np.empty(predictions.shape)
-        predictions, targets = np.ascontiguousarray(predictions), np.ascontiguousarray(targets)
-        sole(self._formulas[1], LOSS_DERIVATIVES)(self._numbers, predictions, targets, slopes)
+        fill(self._formulas[1], LOSS_DERIVATIVES, self._numbers, predictions, targets, slopes)
         return slopes
 
 

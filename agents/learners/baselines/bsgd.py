@@ -11,9 +11,11 @@ from kernelswarm.agents.arithmetic.merging import best_partner, merge
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import KernelSum, add, close_up, drop, squared_norms
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, check_budget_size
+from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent, keep_largest
 from kernelswarm.agents.learners.polk import DEFECT_LIMIT
 from kernelswarm.agents.learners.polk_steps import inspection_due
 from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.protocols.compiled import NotCompiledError
 
 Array = npt.NDArray[np.float64]
 
@@ -78,6 +80,19 @@ class Bsgd(KernelDescent):
             place = smallest(function)
             error += drop(function, place) if self.maintenance == "removal" else _merge(function, place)
         return error
+
+    @property
+    def compiled(self) -> CompiledDescent:
+        """What the learner hands over to compiled rounds.
+
+        Raises
+        ------
+        NotCompiledError
+            When the maintenance is not removal, or the kernel does not fit.
+        """
+        if self.maintenance != "removal":
+            raise NotCompiledError(f"the maintenance {self.maintenance} of bsgd")
+        return CompiledDescent(self, keep_largest, [float(self.budget_size)])
 
 
 def smallest(function: KernelSum) -> int:

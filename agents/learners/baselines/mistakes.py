@@ -8,7 +8,10 @@ import numpy.typing as npt
 from numba import njit
 
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent
+from kernelswarm.agents.learners.baselines.kernel_descent_steps import INSENSITIVITY, TASK
 from kernelswarm.agents.learners.contract import Evaluation
+from kernelswarm.agents.learners.kernel_steps import own_numbers
+from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
 
@@ -48,8 +51,17 @@ class MistakeDriven(KernelDescent):
 @njit(cache=True)
 def mistaken(task: int, values: Array, targets: Array, insensitivity: float) -> Array:
     """Compute the perceptron's coefficients of samples from f's values (n, C) and the targets (n, q)."""
-    coefficients = np.zeros(values.shape)
-    for n in range(len(values)):
+    coefficients = np.empty(values.shape)
+    mistaken_in(task, values, targets, insensitivity, coefficients)
+    return coefficients
+
+
+@njit(cache=True)
+def mistaken_in(task: int, values: Array, targets: Array, insensitivity: float, coefficients: Array) -> None:
+    """Fill ``coefficients`` (n, C) with what :func:`mistaken` computes."""
+    for n in range(values.shape[0]):
+        for c in range(values.shape[1]):
+            coefficients[n, c] = 0.0
         if task == REGRESSION:
             for c in range(values.shape[1]):
                 rest = values[n, c] - targets[n, c]
@@ -65,7 +77,22 @@ def mistaken(task: int, values: Array, targets: Array, insensitivity: float) -> 
             if values[n, wrong] >= values[n, right]:
                 coefficients[n, wrong] = 1.0
                 coefficients[n, right] = -1.0
-    return coefficients
+
+
+@njit(cache=True)
+def mistakes(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    points: Array,
+    values: Array,
+    targets: Array,
+    coefficients: Array,
+) -> None:
+    """Compute the same for compiled rounds."""
+    own = own_numbers(numbers)
+    mistaken_in(int(own[TASK]), values, targets, own[INSENSITIVITY], coefficients)
 
 
 @njit(cache=True)

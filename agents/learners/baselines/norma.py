@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.kernel_sum import add, drop
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, check_budget_size
+from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent, keep_newest
 
 Array = npt.NDArray[np.float64]
 
@@ -47,3 +48,8 @@ class Norma(KernelDescent):
         add(function, points, weights, 1.0 - eta * self.regularization)
         excess = function.order - self.budget_size
         return drop(function, 0, excess) if excess > 0 else 0.0
+
+    @property
+    def compiled(self) -> CompiledDescent:
+        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not fit."""
+        return CompiledDescent(self, keep_newest, [float(self.budget_size)])

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.kernel_sum import add
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState
+from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent, keep_all
 
 Array = npt.NDArray[np.float64]
 
@@ -36,3 +37,8 @@ class Ogd(KernelDescent):
         """Add the points."""
         add(state.function, points, weights, 1.0 - eta * self.regularization)
         return 0.0
+
+    @property
+    def compiled(self) -> CompiledDescent:
+        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not fit."""
+        return CompiledDescent(self, keep_all)

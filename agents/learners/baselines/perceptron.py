@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.kernel_sum import add
 from kernelswarm.agents.learners.baselines.kernel_descent import SumState
-from kernelswarm.agents.learners.baselines.mistakes import MistakeDriven
+from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent, keep_all
+from kernelswarm.agents.learners.baselines.mistakes import TASKS, MistakeDriven, mistakes
 
 Array = npt.NDArray[np.float64]
 
@@ -40,3 +41,8 @@ class Perceptron(MistakeDriven):
         """Add the points."""
         add(state.function, points, weights, 1.0 - eta * self.regularization)
         return 0.0
+
+    @property
+    def compiled(self) -> CompiledDescent:
+        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not fit."""
+        return CompiledDescent(self, keep_all, [0.0, float(TASKS[self.loss.task]), self.insensitivity], mistakes)

@@ -1,55 +1,30 @@
 """Nystroem features: gradient descent in the span of a fixed number of landmarks."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.contract import Evaluation, Info
-from kernelswarm.agents.learners.descent import DescentInSpace, check_step, implicit_weights
+from kernelswarm.agents.learners.descent import DescentInSpace, check_step, joined
+from kernelswarm.agents.learners.features.nystroem_steps import CompiledNystroem, project, scratch
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Constant, Schedule
 
 Array = npt.NDArray[np.float64]
 
-INDEPENDENT = 1e-6
-"""The share of kappa(x, x) that a landmark must have outside the span of those before it. With less, the landmarks'
-Gram matrix becomes so ill-conditioned that projections lose their digits; what is left out is a thousandth of the norm
-of kappa(x, .)."""
-
 
 class NystroemState:
     """Everything a Nystroem learner changes: the function, and the number of steps taken."""
 
-    __slots__ = ("_factor", "function", "steps")
+    __slots__ = ("function", "steps")
 
     def __init__(self, function: Expansion) -> None:
         self.function = function
         self.steps = 0
-        self._factor: Array | None = None
-
-    @property
-    def factor(self) -> Array:
-        """U, (M, M), with U'U = inv(K_DD), in one piece, as products of matrices want it."""
-        if self._factor is None:
-            self._factor = np.ascontiguousarray(self.function.factor)
-        return self._factor
-
-    def enlarge(self, points: Array, weights: Array, rows: Array) -> None:
-        """Add ``sum_n weights[n] kappa(points[n], .)`` to the function, and the points to the landmarks."""
-        self.function.step(points, weights, rows, 1.0, 0.0)
-        self._factor = None
-
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Become the state that was saved."""
-        self.function.restore(arrays)
-        self.steps = int(arrays["steps"])
-        self._factor = None
 
 
 @dataclass(frozen=True)
@@ -114,53 +89,34 @@ class Nystroem(DescentInSpace):
         eta = self.step_size.at(state.steps)
         state.steps += 1
         function = state.function
-        if len(evaluations) == 1:
-            points, rows, _ = evaluations[0]
-            weights = gradients[0] * (-eta / len(points))
-        else:
+        points, rows = evaluations[0].points, evaluations[0].rows
+        if len(evaluations) > 1:
             points = np.concatenate([evaluation.points for evaluation in evaluations])
             rows = np.concatenate([evaluation.rows for evaluation in evaluations])
-            weights = np.concatenate([gradient * (-eta / max(len(gradient), 1)) for gradient in gradients])
-        shrink = 1.0 - eta * self.regularization
-        entered: npt.NDArray[np.bool_] | None = None
-        if function.order < self.landmarks:
-            function.weights[:] *= shrink
-            shrink = 1.0
-            rows, entered = self._enter(state, points, weights, rows)
-        factor = state.factor
-        images = np.zeros((0, len(factor)))
-        if curvatures is not None:
-            images = np.dot(rows, factor.T)
-            implicit = implicit_weights(eta, gradients, curvatures, np.dot(images, images.T))
-            if entered is not None:  # some points brought their explicit weights with them
-                implicit[entered] -= weights[entered]
-            weights = implicit
-        elif entered is not None:
-            points, rows, weights = points[~entered], rows[~entered], weights[~entered]
-        error = _project(function.weights, factor, rows, images, weights, self.kernel.cross(points, points), shrink)
+        weights, rates, stiffness = joined(eta, gradients, curvatures)
+        room = max(self.landmarks - function.order, 0)
+        function.reserve(min(room, len(points)))
+        capacity, size = len(function.points_buffer), len(points)
+        wide = np.empty((size, capacity))  # new landmarks have columns of their own
+        wide[:, : function.order] = rows
+        function.order, error = project(
+            function.points_buffer,
+            function.weights_buffer,
+            function.factor_buffer,
+            function.precision_buffer,
+            function.order,
+            self.landmarks,
+            np.empty(scratch(capacity, size, function.outputs)),
+            points,
+            wide,
+            self.kernel.cross(points, points),
+            weights,
+            rates,
+            stiffness,
+            curvatures is not None,
+            1.0 - eta * self.regularization,
+        )
         return Info(error, eta)
-
-    def _enter(
-        self, state: NystroemState, points: Array, weights: Array, rows: Array
-    ) -> tuple[Array, npt.NDArray[np.bool_]]:
-        """Let points become landmarks while there is room; returns the new kernel rows, and which points did, (n,).
-
-        A landmark brings its weight with it. A point in the span of the landmarks, or without a weight, becomes none.
-        """
-        entered = np.zeros(len(points), dtype=np.bool_)
-        diagonal = self.kernel.diagonal(points)
-        moves = np.any(weights != 0.0, axis=1)
-        while state.function.order < self.landmarks:
-            images = np.dot(rows, state.factor.T)
-            eligible = moves & (diagonal - np.sum(images * images, axis=1) > INDEPENDENT * diagonal)
-            if not eligible.any():
-                break
-            first = int(eligible.argmax())
-            one = slice(first, first + 1)
-            state.enlarge(points[one], weights[one], rows[one])
-            entered[first], moves[first] = True, False
-            rows = state.function.rows(points)
-        return rows, entered
 
     def function(self, state: NystroemState) -> Expansion:
         """Return the current function."""
@@ -172,31 +128,16 @@ class Nystroem(DescentInSpace):
 
     def restore(self, state: NystroemState, arrays: Mapping[str, Array]) -> None:
         """Put the state where :meth:`snapshot` was taken."""
-        state.restore(arrays)
+        state.function.restore(arrays)
+        state.steps = int(arrays["steps"])
 
+    @property
+    def compiled(self) -> CompiledNystroem:
+        """What the learner hands over to compiled rounds.
 
-@njit(cache=True)
-def _project(
-    weights: Array, factor: Array, rows: Array, images: Array, added: Array, gram: Array, shrink: float
-) -> float:
-    """Scale the weights (M, C), add ``P sum_n added[n] kappa(x_n, .)``, and return the norm of what P takes from it.
-
-    ``rows`` (n, M) is the kernel K between the points and the landmarks, ``images`` (n, M) is K U', or has no rows as
-    long as that is not known, and ``gram`` (n, n) is the kernel between the points.
-    """
-    whole = 0.0
-    for c in range(added.shape[1]):
-        for i in range(added.shape[0]):
-            for j in range(added.shape[0]):
-                whole += added[i, c] * gram[i, j] * added[j, c]
-    fewer = added.shape[0] < added.shape[1]  # points than outputs: a product with U costs M^2 for each of either
-    if fewer and len(images) < len(rows):
-        images = np.dot(rows, factor.T)
-    image = np.dot(images.T, added) if len(images) else np.dot(factor, np.dot(rows.T, added))
-    change = np.dot(np.dot(images, factor).T, added) if fewer else np.dot(factor.T, image)
-    kept = 0.0
-    for m in range(weights.shape[0]):
-        for c in range(weights.shape[1]):
-            weights[m, c] = shrink * weights[m, c] + change[m, c]
-            kept += image[m, c] * image[m, c]
-    return math.sqrt(max(whole - kept, 0.0))  # what is lost is at right angles to what is kept
+        Raises
+        ------
+        NotCompiledError
+            When the kernel hands nothing over.
+        """
+        return CompiledNystroem(self)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +40,16 @@ class NetworkFunction(KernelSum):
 
     def __init__(self, kernel: Kernel, points: Array, coefficients: Array) -> None:
         super().__init__(kernel, points.shape[1], coefficients.shape[1])
-        self.order = len(points)
+        self.__setstate__((kernel, points, coefficients))
+
+    def __getstate__(self) -> tuple[object, ...]:
+        """Return what a copy is made of."""
+        return self.kernel, self.points_buffer, self.coefficients
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """Become the copy."""
+        self.kernel, points, coefficients = state
+        self.inputs, self.outputs, self.order = points.shape[1], coefficients.shape[1], len(points)
         self.points_buffer = points
         self.weights_buffer = self.coefficients = coefficients
 

@@ -1,0 +1,128 @@
+"""What compiled learners have in common whose function is a kernel expansion: evaluation, and the layout of states."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.arithmetic.signatures import KERNEL, NOTHING, kernel_at
+from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.kernel_sum import OWN
+from kernelswarm.agents.parts.schedules import step_sizes
+from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.protocols.first_class import Compiled, Integers, address
+
+Array = npt.NDArray[np.float64]
+
+ORDER, CAPACITY = 2, 3
+"""A state's integers after those that all have."""
+
+CROSS = 0
+"""Among the addresses that a step calls, that of the kernel."""
+
+
+@njit(cache=True)
+def kernel_numbers(numbers: Array) -> Array:
+    """Return the kernel's numbers: those behind the first, which says how many they are."""
+    return line(numbers, 1, int(numbers[0]))
+
+
+@njit(cache=True)
+def own_numbers(numbers: Array) -> Array:
+    """Return the learner's own numbers: those behind the kernel's."""
+    first = 1 + int(numbers[0])
+    return line(numbers, first, len(numbers) - first)
+
+
+@njit(cache=True)
+def evaluate(
+    tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
+) -> None:
+    """Compute the kernel rows of points, and from them the values."""
+    order, capacity = counts[ORDER], counts[CAPACITY]
+    inputs, outputs = points.shape[1], values.shape[1]
+    dictionary = table(storage, OWN, order, inputs)
+    weights = table(storage, OWN + capacity * inputs, capacity, outputs)
+    kernel_at(tools[CROSS])(line(numbers, 1, int(numbers[0])), points, dictionary, rows)
+    komp.combine(rows, weights, order, values)
+
+
+class CompiledExpansion:
+    """What such a learner hands over to compiled rounds, and how its states lie in vectors.
+
+    Parameters
+    ----------
+    learner : object
+        The learner.
+    numbers : sequence of float
+        Its own numbers.
+    tools : sequence of int
+        The addresses that its step calls besides the kernel's.
+    """
+
+    evaluate = staticmethod(evaluate)
+
+    def __init__(self, learner: Any, numbers: Sequence[float] | Array, tools: Sequence[int] = ()) -> None:
+        kernel = handed_over(learner.kernel, "kernel")
+        self._learner = learner
+        self.tools = (address(kernel.cross, KERNEL), *tools)
+        self._numbers = np.concatenate([[float(len(kernel.numbers))], kernel.numbers, numbers])
+
+    @property
+    def gradient(self) -> Compiled | None:
+        """None: the loss's derivatives are the gradient."""
+        return None
+
+    def numbers(self, state: Any) -> Array:
+        """Return the numbers of the learner and its parts."""
+        return self._numbers
+
+    def columns(self, state: Any, capacity: int) -> int:
+        """Return the columns of kernel rows."""
+        return capacity
+
+    def length(self, state: Any, capacity: int) -> int:
+        """Return the numbers of a state."""
+        return int(state.function.length(capacity))
+
+    def steps(self, state: Any) -> int:
+        """Return the number of steps taken."""
+        return int(state.steps)
+
+    def step_sizes(self, first: int, steps: int) -> Array:
+        """Return the step sizes of the schedule."""
+        return step_sizes(self._learner.step_size, first, steps)
+
+    def order(self, state: Any) -> int:
+        """Return the number of dictionary points."""
+        return int(state.function.order)
+
+    def reserve(self, state: Any, points: int) -> int:
+        """Make room for more points; returns the capacity."""
+        state.function.reserve(points)
+        return len(state.function.points_buffer)
+
+    def storage(self, state: Any) -> Array:
+        """Return the vector of the state."""
+        vector: Array = state.function.storage
+        return vector
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        """Have the state live in another vector."""
+        state.function.move(storage, capacity)
+
+    def counts(self, state: Any, capacity: int, points: int) -> Integers:
+        """Return the state's integers."""
+        order = state.function.order
+        return np.array([capacity - order, NOTHING, order, capacity], dtype=np.int64)
+
+    def settle(self, state: Any, counts: Integers, steps: int) -> None:
+        """Bring a state up to date."""
+        state.function.order = int(counts[ORDER])
+        state.steps += steps
+
+    def attend(self, state: Any) -> None:
+        """Do nothing: there is nothing to want."""

@@ -1,0 +1,89 @@
+"""Node-rounds a second of every learner that lives in compiled rounds: a ring of 20 nodes, one sample a round, p = 2.
+
+Beside the rate of compiled rounds stand that of single agents and that of the learner's own compiled pass, in which
+nobody is answered: a node of a ring evaluates three points a round, a pass one. All of a learner's turns alternate in
+one process, in processor time.
+
+    python benchmarks/learner_rounds.py
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+
+import networkx as nx
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from kernelswarm import Experiment
+from kernelswarm.agents.compiled import passes
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.running.network import open_network
+
+KERNEL = {"name": "gaussian", "bandwidth": 0.7746}
+LEARNERS: dict[str, dict[str, object]] = {
+    "polk, M about 15": {"name": "polk", "kernel": KERNEL, "step_size": 0.5, "budget": {"epsilon": 0.1}},
+    "linear": {"name": "linear"},
+    "random_features, L = 100": {"name": "random_features", "kernel": KERNEL, "features": 100},
+    "nystroem, 50 landmarks": {"name": "nystroem", "kernel": KERNEL, "landmarks": 50},
+    "norma, 50 points": {"name": "norma", "kernel": KERNEL, "budget_size": 50, "regularization": 0.01},
+    "bsgd, 50 points": {"name": "bsgd", "kernel": KERNEL, "budget_size": 50},
+}
+PROTOCOLS: dict[str, dict[str, object]] = {
+    "consensus, one-sided, explicit": {"name": "consensus", "as_published": True},
+    "consensus, symmetric, implicit": {"name": "consensus"},
+}
+NODES, WARM_ROUNDS, REPEATS = 20, 400, 7
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """Measure the processor time of a call."""
+    start = time.process_time()
+    run()
+    return time.process_time() - start
+
+
+def main() -> None:
+    """Print the table."""
+    print(f"{'learner':<26}{'protocol':<33}{'compiled':>11}{'agents':>9}{'pass':>11}{'to agents':>11}{'to pass':>9}")
+    with threadpool_limits(1):
+        for name, table in LEARNERS.items():
+            for label, protocol in PROTOCOLS.items():
+                experiment = Experiment.from_dict(
+                    {
+                        "topology": nx.cycle_graph(NODES),
+                        "stream": {"name": "gaussian_mixture", "classes": 2},
+                        "learner": {"step_size": 0.1, "loss": "logistic", **table},
+                        "protocol": protocol,
+                    }
+                )
+                plans = open_network(experiment).plans
+                fast = SerialEngine([plans])
+                slow = SerialEngine([open_network(experiment).plans], False)
+                for engine in (fast, slow):
+                    engine.run(WARM_ROUNDS)
+                learner, source = plans[0].learner, open_network(experiment).plans[0].source
+                state = learner.init(plans[0].inputs, plans[0].outputs)
+                samples = source.draw(WARM_ROUNDS)
+                passes.learn(learner, state, *samples)
+                more = source.draw(10_000)
+                found = np.array(
+                    [
+                        (
+                            2000 * NODES / seconds(lambda: fast.run(2000)),  # noqa: B023  called at once
+                            50 * NODES / seconds(lambda: slow.run(50)),  # noqa: B023
+                            10_000 / seconds(lambda: passes.learn(learner, state, *more)),  # noqa: B023
+                        )
+                        for _ in range(REPEATS)
+                    ]
+                )
+                compiled, agents, alone = (statistics.median(column) for column in found.T.tolist())
+                print(
+                    f"{name:<26}{label:<33}{compiled:>11,.0f}{agents:>9,.0f}{alone:>11,.0f}"
+                    f"{compiled / agents:>10.0f}x{compiled / alone:>8.0%}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
