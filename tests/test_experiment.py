@@ -114,6 +114,7 @@ def test_paths_start_at_the_folder_of_the_file(file: Path) -> None:
 def test_users_modules_lie_beside_the_file(file: Path) -> None:
     (file.parent / "beside_kernels.py").write_text(
         "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Sine:\n    period: float = 1.0\n"
+        "    def cross(self, points, centers): ...\n    def diagonal(self, points): ...\n"
     )
     experiment: Any = Experiment.from_file(file).with_changes({"learner.kernel": "beside_kernels:Sine"})
     assert experiment.learner.kernel.period == 1.0

@@ -16,6 +16,7 @@ from kernelswarm.simulations.round.measure import report
 from kernelswarm.simulations.running.check import PLANNED
 from kernelswarm.simulations.running.footprint import AGENT, Bounded, needs, require
 from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.pooled import members, pool
 from tests.command_line import SMALL, commands
 
@@ -39,7 +40,6 @@ HUGE = [
     ("topology={ name = 'networkx:path_graph', n = 1000000000000 }", "topology.n"),
     ("topology.nodes=1000000000000", "nodes"),
     ("topology={ name = 'complete', nodes = 100000 }", "edges"),
-    ("rounds=9223372036854775807", "evaluate_every"),
 ]
 
 
@@ -128,6 +128,16 @@ def test_values_at_pooled_samples_take_what_is_estimated(experiment, limit):
     ]
     measured = sum(entry.common.nbytes for entry in reports) + pooled.points.nbytes + pooled.targets.nbytes
     assert measured <= estimate < 1.3 * measured
+
+
+def test_measurements_that_stay_in_memory_are_counted_and_those_of_a_folder_are_not(experiment, monkeypatch):
+    monkeypatch.setattr(memory, "free", lambda: ROOM)
+    endless = experiment.with_changes({"rounds": 2**63 - 1})
+    with pytest.raises(
+        InputError, match=r"^evaluate_every = 2: the measurements of 4,611,686,018,427,387,904 evaluations"
+    ):
+        simulate(endless)
+    assert open_network(endless).rounds == 2**63 - 1
 
 
 def test_a_ring_needs_what_its_agents_do(experiment):

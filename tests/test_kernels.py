@@ -191,7 +191,7 @@ def test_the_source_runs_uncompiled() -> None:
     program = (
         "import json\n"
         "import numpy as np\n"
-        "from kernelswarm.agents import kernels as k\n"
+        "from kernelswarm.agents.parts import kernels as k\n"
         "points = np.random.default_rng(0).normal(size=(4, 3))\n"
         "kernels = [k.Gaussian(), k.Laplacian(), k.Matern(), k.Matern(smoothness=2.5), k.Polynomial(), k.Linear()]\n"
         "for kernel in kernels:\n"

@@ -293,7 +293,7 @@ def test_no_samples_give_empty_arrays(loss: Loss) -> None:
 def test_the_source_runs_uncompiled() -> None:
     program = (
         "import numpy as np\n"
-        "from kernelswarm.agents import losses as l\n"
+        "from kernelswarm.agents.parts import losses as l\n"
         "f, y = np.array([[0.5, -1.0, 2.0]]), np.array([[1.0, 0.0, 0.5]])\n"
         "for loss in (l.Squared(), l.Absolute(), l.Huber(), l.MulticlassLogistic(), l.MulticlassHinge()):\n"
         "    print([*loss.values(f, y).tolist(), *loss.derivatives(f, y)[0].tolist()])\n"

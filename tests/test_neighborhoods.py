@@ -115,6 +115,7 @@ def test_a_rule_that_leaves_a_flag_out_is_told_which():
         communicates: ClassVar[bool] = True
         pooled: ClassVar[bool] = False
         sends_duals: ClassVar[bool] = False
+        init = couple = couple_back = advance = duals = record = staticmethod(print)
 
     with pytest.raises(InputError, match=r"Silent\" does not say averaged, offline, compares_losses: .*contributing"):
         experiment(Silent())

@@ -88,8 +88,6 @@ def needs(experiment: Experiment, graph: nx.Graph[int], source: Source, outputs:
     learned *= 1 + degree if rule.form == "symmetric" else 1
     gram = 3 * learned**2 if getattr(learner, "kernel", None) is not None else 0
     moving = 3 * nodes * size * columns + 2 * edges * size * outputs * rule.communicates
-    evaluations = 1 if rule.offline is not None else -(-experiment.rounds // experiment.evaluate_every)
-    cells = COLUMNS * nodes + 6 * edges * rule.communicates
     return [
         Need("topology", None, f"{nodes:,} agents and {edges:,} edges", AGENT * nodes + EDGE * edges),
         Need(
@@ -110,8 +108,17 @@ def needs(experiment: Experiment, graph: nx.Graph[int], source: Source, outputs:
             f"steps on {learned:,} points" if gram else "the samples of a round",
             NUMBER * (gram * (rule.offline is None) + moving),
         ),
-        Need("evaluate_every", experiment.evaluate_every, f"{evaluations:,} evaluations", NUMBER * evaluations * cells),
     ]
+
+
+def record(experiment: Experiment, graph: nx.Graph[int], rounds: int) -> Need:
+    """Estimate what the measurements of so many rounds take where they stay in memory."""
+    nodes, edges = graph.number_of_nodes(), graph.number_of_edges()
+    rule = experiment.protocol
+    evaluations = 1 if rule.offline is not None else -(-rounds // experiment.evaluate_every)
+    cells = COLUMNS * nodes + 6 * edges * rule.communicates
+    what = f"the measurements of {evaluations:,} evaluations, which stay in memory where no folder is written,"
+    return Need("evaluate_every", experiment.evaluate_every, what, NUMBER * evaluations * cells)
 
 
 def functions(experiment: Experiment, source: Source, outputs: int) -> Need:

@@ -27,6 +27,7 @@ from kernelswarm.simulations.round.model_arrays import Functions, digest, model_
 from kernelswarm.simulations.running import verdict
 from kernelswarm.simulations.running.batch import BatchBackend
 from kernelswarm.simulations.running.checkpoint_contents import require_same
+from kernelswarm.simulations.running.footprint import record, require
 from kernelswarm.simulations.running.network import Network, open_network
 from kernelswarm.simulations.running.recorder import Recorder
 from kernelswarm.simulations.streams.contract import HeldOut
@@ -107,6 +108,8 @@ class _Simulation:
     ) -> None:
         self.network: Network = open_network(experiment)
         experiment = self.network.experiment  # words in it are numbers now
+        if checkpoints is None:
+            require(experiment, [record(experiment, self.network.graph, self.network.rounds)])
         self.experiment = experiment
         self.observe = observe
         self.checkpoints = checkpoints
