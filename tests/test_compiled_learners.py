@@ -26,6 +26,8 @@ LEARNERS = {
     "norma": {"name": "norma", "kernel": KERNEL, "regularization": 0.01, "budget_size": 20},
     "bsgd": {"name": "bsgd", "kernel": KERNEL, "budget_size": 15},
     "perceptron": {"name": "perceptron", "kernel": KERNEL},
+    "projectron": {"name": "projectron", "kernel": KERNEL, "budget_size": 15},
+    "projectron, without a budget": {"name": "projectron", "kernel": {"name": "polynomial"}, "tolerance": 0.1},
     "nystroem, polynomial": {"name": "nystroem", "kernel": {"name": "polynomial", "degree": 3}, "landmarks": 30},
 }
 AGENT_BY_AGENT = {
@@ -37,7 +39,6 @@ AGENT_BY_AGENT = {
     "okfe",
     "okfeb",
     "policy_evaluation",
-    "projectron",
     "rbf_network",
     "spppot",
 }
