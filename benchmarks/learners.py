@@ -12,8 +12,7 @@ one test set, and times are processor time of one thread: that of learning divid
 - friedman: sklearn's `make_friedman1`, 10 inputs, 5 of which do not matter, noise of variance 1 or 4% of the target's;
   error is the mean square error against the target without noise, as a fraction of the target's variance.
 
-`polk` runs in one compiled pass. `nystroem`, `random_features` and `linear` are called by the interpreter, which takes
-several microseconds a sample. `RBFSampler + SGD` computes all features at once, and is compiled from then on.
+Learners run in compiled passes. `RBFSampler + SGD` computes all features at once, and is compiled from then on.
 
     python benchmarks/learners.py [--figure PATH]
 """

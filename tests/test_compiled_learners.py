@@ -1,5 +1,8 @@
 """Every learner that hands over its step lives in compiled rounds and passes, with the bits of single steps."""
 
+import copy
+import pickle
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -23,6 +26,8 @@ LEARNERS = {
     "norma": {"name": "norma", "kernel": KERNEL, "regularization": 0.01, "budget_size": 20},
     "bsgd": {"name": "bsgd", "kernel": KERNEL, "budget_size": 15},
     "perceptron": {"name": "perceptron", "kernel": KERNEL},
+    "projectron": {"name": "projectron", "kernel": KERNEL, "budget_size": 15},
+    "projectron, without a budget": {"name": "projectron", "kernel": {"name": "polynomial"}, "tolerance": 0.1},
     "nystroem, polynomial": {"name": "nystroem", "kernel": {"name": "polynomial", "degree": 3}, "landmarks": 30},
 }
 AGENT_BY_AGENT = {
@@ -34,7 +39,6 @@ AGENT_BY_AGENT = {
     "okfe",
     "okfeb",
     "policy_evaluation",
-    "projectron",
     "rbf_network",
     "spppot",
 }
@@ -188,3 +192,27 @@ def test_nodes_with_learners_of_their_own_live_in_the_same_arrays():
     single.run(60)
     assert_equal(arrays, single, description)
     assert in_arrays(arrays)
+
+
+def pickled(state):
+    return pickle.loads(pickle.dumps(state))
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
+@EVERY
+def test_a_copy_of_a_state_goes_on_by_itself(learner, copied):
+    part = experiment(learner, "isolated").learner
+    generator = np.random.default_rng(0)
+    points, targets = generator.normal(size=(90, 2)), generator.normal(size=(90, 1))
+    state = part.init(2, 1)
+    passes.learn(part, state, points[:40], targets[:40])
+    held = part.snapshot(state)
+    other = copied(state)
+    own = part.evaluate(other, points[40:41])
+    part.step(other, [own], [part.gradient(other, own, targets[40:41])], None)
+    passes.learn(part, other, points[41:], targets[41:])
+    for name, array in part.snapshot(state).items():
+        np.testing.assert_array_equal(array, held[name], err_msg=name)
+    passes.learn(part, state, points[40:], targets[40:])
+    for name, array in part.snapshot(state).items():
+        np.testing.assert_array_equal(array, part.snapshot(other)[name], err_msg=name)

@@ -122,9 +122,14 @@ def keep_accurate(state: SumState, function: Expansion, changes: int) -> None:
     """Compute the factor afresh where many changes have cost it its accuracy."""
     state.numbers[0] += changes
     if state.numbers[0] >= inspection_due(function.order):
-        state.numbers[0] = 0.0
-        if not function.defect() <= DEFECT_LIMIT:
-            function.improve()
+        look(state, function)
+
+
+def look(state: SumState, function: Expansion) -> None:
+    """Look at the accuracy of the factor, and compute it afresh where it is lost."""
+    state.numbers[0] = 0.0
+    if not function.defect() <= DEFECT_LIMIT:
+        function.improve()
 
 
 def _merge(function: KernelSum, place: int) -> float:

@@ -161,7 +161,7 @@ def _ones(values: Array) -> None:
 
 
 class CompiledDescent(CompiledExpansion):
-    """What such a learner hands over to compiled rounds, where kappa(x, x) = 1.
+    """What such a learner hands over to compiled rounds.
 
     Parameters
     ----------
@@ -174,12 +174,12 @@ class CompiledDescent(CompiledExpansion):
     gradient : function, optional
         The gradient, with the signature GRADIENT, where it is not the loss's derivatives.
     wants_gram : bool
-        Whether the rule reads the Gram matrix of a step's points.
+        Whether the rule reads the Gram matrix of a step's points; it then works with any kernel.
 
     Raises
     ------
     NotCompiledError
-        When the kernel hands nothing over, or kappa(x, x) is not 1.
+        When the kernel hands nothing over, or kappa(x, x) is not 1 where the rule takes it for 1.
     """
 
     step = staticmethod(step)
@@ -192,7 +192,7 @@ class CompiledDescent(CompiledExpansion):
         gradient: Compiled | None = None,
         wants_gram: bool = False,
     ) -> None:
-        if not handed_over(learner.kernel, "kernel").unit:
+        if not (wants_gram or handed_over(learner.kernel, "kernel").unit):
             raise NotCompiledError(f"the kernel {type(learner.kernel).__name__}, whose kappa(x, x) is not 1")
         own = [learner.regularization, float(wants_gram), *numbers]
         super().__init__(learner, own, (address(move, MOVE),))

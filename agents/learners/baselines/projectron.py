@@ -9,10 +9,15 @@ from numba import njit
 
 from kernelswarm.agents.arithmetic.inverse_factor import append, split
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
-from kernelswarm.agents.functions.expansion import Expansion
-from kernelswarm.agents.learners.baselines.bsgd import keep_accurate
+from kernelswarm.agents.arithmetic.signatures import LOOK, NOTHING, WANTS
+from kernelswarm.agents.functions.expansion import Expansion, tables
+from kernelswarm.agents.learners.baselines.bsgd import keep_accurate, look
 from kernelswarm.agents.learners.baselines.kernel_descent import SumState, check_budget_size
-from kernelswarm.agents.learners.baselines.mistakes import MistakeDriven
+from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent
+from kernelswarm.agents.learners.baselines.mistakes import TASKS, MistakeDriven, mistakes
+from kernelswarm.agents.learners.kernel_steps import CAPACITY, ORDER
+from kernelswarm.agents.learners.polk_steps import inspection_due
+from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
 
@@ -83,6 +88,75 @@ class Projectron(MistakeDriven):
         )
         keep_accurate(state, function, function.order - before)
         return float(error)
+
+    @property
+    def compiled(self) -> "CompiledProjectron":
+        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        return CompiledProjectron(self)
+
+
+TOLERANCE = 2
+"""Among the learner's own numbers, in the place of the budget's, which comes last."""
+
+
+@njit(cache=True)
+def _let_in(
+    own: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    gram: Array,
+    weights: Array,
+    shrink: float,
+) -> float:
+    """Let the points in, or project them, in compiled rounds."""
+    before, capacity, outputs = counts[ORDER], counts[CAPACITY], weights.shape[1]
+    dictionary, old, factor, precision = tables(storage, capacity, points.shape[1], outputs)
+    for m in range(before):
+        for c in range(outputs):
+            old[m, c] *= shrink
+    most = min(own[len(own) - 1], float(capacity))
+    order, error = _enter(
+        dictionary, old, factor, precision, before, points, weights, rows, gram, own[TOLERANCE], int(most)
+    )
+    counts[ORDER] = order
+    storage[0] += order - before
+    counts[WANTS] = LOOK if storage[0] >= inspection_due(order) else NOTHING
+    return error
+
+
+class CompiledProjectron(CompiledDescent):
+    """What the projectron hands over; changes of the factor are the learner's number in the storage."""
+
+    def __init__(self, learner: Projectron) -> None:
+        most = math.inf if learner.budget_size is None else float(learner.budget_size)
+        task = float(TASKS[learner.loss.task])
+        numbers = [learner.tolerance, task, learner.insensitivity, most]
+        super().__init__(learner, _let_in, numbers, mistakes, wants_gram=True)
+
+    def storage(self, state: SumState) -> Array:
+        """Return the vector of the state."""
+        vector = super().storage(state)
+        vector[0] = state.numbers[0]
+        return vector
+
+    def move(self, state: SumState, storage: Array, capacity: int) -> None:
+        """Have the state live in another vector."""
+        super().move(state, storage, capacity)
+        storage[0] = state.numbers[0]
+
+    def settle(self, state: SumState, counts: Integers, steps: int) -> None:
+        """Bring a state up to date."""
+        super().settle(state, counts, steps)
+        state.numbers[0] = state.function.storage[0]
+
+    def attend(self, state: SumState) -> None:
+        """Look at the accuracy of the factor."""
+        assert isinstance(state.function, Expansion)
+        look(state, state.function)
+        state.function.storage[0] = 0.0
 
 
 @njit(cache=True)
