@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import pytest
 
 from kernelswarm import testing
 from kernelswarm.simulations.experiment.naming import PARTS
 from kernelswarm.simulations.experiment.parts import part_name
 from kernelswarm.simulations.testing.learners import check_gradient_leaves_the_state
-from tests.contracts.specimens import SPECIMENS, WORDS, Specimen, fetched, specimens
+from tests.contracts.specimens import NODES, SPECIMENS, WORDS, Specimen, fetched, specimens
 
+T = TypeVar("T")
 NOTES_IN_GRADIENT = {"colk", "policy_evaluation", "rbf_network"}  # what the step is to take is kept in the state
 
 
@@ -48,3 +51,35 @@ def test_gradient_may_be_asked_at_any_time(specimen: Specimen, tmp_path: Path, r
     if specimen.label.split()[0] in NOTES_IN_GRADIENT:
         request.applymarker(pytest.mark.xfail(raises=AssertionError, reason="gradient notes what the step takes"))
     check_gradient_leaves_the_state(specimen.make(tmp_path), **specimen.told)
+
+
+def copy_by_pickle(value: T) -> T:
+    """What Ray makes of a value on its way to an actor."""
+    copy: T = pickle.loads(pickle.dumps(value))
+    return copy
+
+
+@pytest.mark.parametrize(("kind", "specimen"), specimens(), ids=repr)
+def test_parts_travel_to_other_processes(kind: str, specimen: Specimen, tmp_path: Path) -> None:
+    part = specimen.make(tmp_path)
+    assert copy_by_pickle(part) == part
+
+
+@pytest.mark.parametrize("specimen", SPECIMENS["stream"], ids=repr)
+def test_a_pickled_source_continues_the_sequence(
+    specimen: Specimen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick(monkeypatch)
+    node = specimen.make(tmp_path).open(NODES, 3, 30, None).nodes[3]
+    node.draw(11)
+    node.held_out(11)
+    copy = copy_by_pickle(node)
+    np.testing.assert_equal(copy.draw(300), node.draw(300))
+    np.testing.assert_array_equal(copy.held_out(311).targets, node.held_out(311).targets)
+
+
+@pytest.mark.parametrize("specimen", SPECIMENS["stream"], ids=repr)
+def test_one_node_is_a_network(specimen: Specimen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick(monkeypatch)
+    if specimen.label != "file csv node":  # its rows name four nodes
+        assert len(specimen.make(tmp_path).open(1, 0, 5, None).nodes[0].draw(3)[0]) == 3
