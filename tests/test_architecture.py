@@ -45,6 +45,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/estimators",
     "simulations/reproductions",
     "simulations/command",
+    "simulations/testing",
 )
 HOUSES = {  # and of the others it sees
     "protocols": {"protocols"},

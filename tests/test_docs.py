@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import kernelswarm.testing
+
 ROOT = Path(__file__).parent.parent
 ROOMS = ["agents", "graphs", "protocols", "simulations"]
 
@@ -18,7 +20,11 @@ def modules() -> list[str]:
     files = [
         path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("*.py") if ">>>" in path.read_text()
     ]
-    return ["kernelswarm", *sorted(".".join(["kernelswarm", *file.with_suffix("").parts]) for file in files)]
+    return [
+        "kernelswarm",
+        "kernelswarm.testing",
+        *sorted(".".join(["kernelswarm", *file.with_suffix("").parts]) for file in files),
+    ]
 
 
 @pytest.mark.parametrize("module", modules())
@@ -91,3 +97,22 @@ def test_the_kubernetes_manifest_runs_a_command_that_there_is() -> None:
         key, value = parse_assignment(change)
         table = changed(table, key, parse_value(value), explicit=True)
     assert build("backend", table["backend"]).nodes_per_actor == "auto"
+
+
+def test_the_loss_of_the_page_about_checks_passes_and_fails_as_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import dataclasses
+
+    from kernelswarm.simulations.experiment.naming import PARTS
+
+    page = (ROOT / "docs/testing-parts.md").read_text("utf-8")
+    (tmp_path / "my_loss_of_the_page.py").write_text("\n\n".join(blocks("docs/testing-parts.md", "python")), "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("my_loss_of_the_page")
+    module.test_my_loss()
+    flat = dataclasses.dataclass(frozen=True)(type("LogCosh", (module.LogCosh,), {"curvature": 0.5}))
+    (said,) = blocks("docs/testing-parts.md", "text")
+    with pytest.raises(AssertionError, match=re.escape(said.strip().removesuffix("0.99")) + r"(0\.99|1\b)"):
+        kernelswarm.testing.check_loss(flat())
+    assert {f"check_{kind}" for kind in PARTS} == set(re.findall(r"`(check_\w+)`(?=.*\|)", page))

@@ -9,18 +9,19 @@ import numpy as np
 import pytest
 from numba import njit
 
-from kernelswarm.agents.arithmetic.signatures import BOUND, NEXT_BUDGET, CompiledBudget, CompiledKernel, CompiledLoss
+from kernelswarm import testing
+from kernelswarm.agents.arithmetic.signatures import BOUND, CompiledBudget, CompiledKernel, CompiledLoss
 from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.compiled.population import obstacle
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts import budgets
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Absolute, Squared
-from kernelswarm.agents.parts.schedules import Constant, Diminishing, Horizon, step_sizes
+from kernelswarm.agents.parts.schedules import Constant, step_sizes
 from kernelswarm.protocols.compiled import CompiledRule, CompiledTolerance
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import LinkRecord
-from kernelswarm.protocols.first_class import address, ready
+from kernelswarm.protocols.first_class import address
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import ToleranceState
 from kernelswarm.simulations.backends.serial import SerialEngine
@@ -96,6 +97,8 @@ class PseudoHuber:
     quadratic: ClassVar = False
 
     def outputs(self, targets, classes):
+        if classes is not None:
+            raise ValueError("loss PseudoHuber predicts numbers: use one of classes")
         return targets
 
     def values(self, predictions, targets):
@@ -334,6 +337,23 @@ def test_own_parts_live_in_compiled_rounds(protocol, learner, methods, batch):
     assert_equal_in_arrays(experiment(protocol, batch, **learner), methods)
 
 
+@pytest.mark.parametrize(
+    "part",
+    [Cauchy(), PseudoHuber(), Fading(), Falling(), Widening(), Metropolis()],
+    ids=lambda part: type(part).__name__,
+)
+def test_own_parts_keep_their_contracts(part):
+    check = {
+        Cauchy: testing.check_kernel,
+        PseudoHuber: testing.check_loss,
+        Fading: testing.check_budget,
+        Falling: testing.check_schedule,
+        Widening: testing.check_tolerance,
+        Metropolis: testing.check_protocol,
+    }[type(part)]
+    check(part)
+
+
 def test_own_parts_learn_in_compiled_passes():
     generator = np.random.default_rng(0)
     points = generator.normal(size=(300, 2))
@@ -350,35 +370,6 @@ def test_own_parts_learn_in_compiled_passes():
     assert states[0].function.order > 3
     np.testing.assert_array_equal(states[0].function.weights, states[1].function.weights)
     np.testing.assert_array_equal(states[0].function.factor, states[1].function.factor)
-
-
-@pytest.mark.parametrize("batch", [1, 8])
-@pytest.mark.parametrize(
-    "budget",
-    [
-        budgets.Epsilon(0.3),
-        budgets.Parsimony(0.7),
-        budgets.Quadratic(1.3),
-        budgets.Proportional(0.9),
-        budgets.PerSample(0.2, 1.7),
-        budgets.TargetOrder(20, 0.01, gain=0.003),
-    ],
-    ids=str,
-)
-def test_compiled_budgets_are_the_budgets(budget, batch):
-    form = budget.compiled
-    bound, following = ready(form.bound, BOUND), ready(form.next, NEXT_BUDGET)
-    state = budget.start()
-    for step in range(50):
-        eta = 0.7 / (1.0 + step / 9.0)
-        assert bound(form.numbers, eta, state, batch) == budget.bound(eta, state, batch)
-        assert following(form.numbers, state, step) == budget.next(state, step)
-        state = budget.next(state, step)
-
-
-@pytest.mark.parametrize("schedule", [Constant(0.3), Diminishing(0.7, 13.0), Horizon(2.0, 77), Falling()], ids=str)
-def test_many_step_sizes_are_those_of_single_steps(schedule):
-    assert step_sizes(schedule, 40, 200).tolist() == [schedule.at(step) for step in range(40, 240)]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.naming import PARTS
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.figures.model_plot import plot_model
 from kernelswarm.simulations.figures.plots import draw
@@ -28,37 +27,9 @@ from kernelswarm.simulations.round.model_arrays import function_arrays
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.run import resume, run
 from kernelswarm.simulations.running.simulation import simulate
+from tests.contracts.specimens import EXCHANGES, SIZES, TRANSITIONS
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
-KERNEL = {"name": "gaussian", "bandwidth": 0.4}
-SIZES: dict[str, dict[str, object]] = {
-    "polk": {"kernel": KERNEL},
-    "spppot": {"kernel": KERNEL, "mirror_map": "kl"},
-    "colk": {"kernel": KERNEL, "dispersion": "variance"},
-    "policy_evaluation": {"kernel": KERNEL, "batch_size": 4, "discount": 0.5},
-    "nystroem": {"kernel": KERNEL, "landmarks": 25},
-    "random_features": {"kernel": KERNEL, "features": 60},
-    "linear": {},
-    "okfe": {"kernel": KERNEL, "rank": 8},
-    "okfeb": {"kernel": KERNEL, "rank": 8, "budget_size": 20},
-    "ogd": {"kernel": KERNEL},
-    "norma": {"kernel": KERNEL, "regularization": 0.01, "budget_size": 150},
-    "bsgd": {"kernel": KERNEL, "budget_size": 25, "maintenance": "merging"},
-    "npbsgd": {"kernel": KERNEL, "budget_size": 40},
-    "bogd": {"kernel": KERNEL, "budget_size": 100},
-    "perceptron": {"kernel": KERNEL},
-    "forgetron": {"kernel": KERNEL, "budget_size": 300},
-    "projectron": {"kernel": KERNEL, "budget_size": 25},
-    "bpa": {"kernel": KERNEL, "budget_size": 25, "maintenance": "nearest"},
-    "rbf_network": {"kernel": {"name": "gaussian", "bandwidth": 0.1}, "centers": 12, "dispersion": "variance"},
-}
-TRANSITIONS = {"name": "markov_reward", "discount": 0.5}  # whatever other learners see, policy_evaluation sees these
-PROTOCOLS = [
-    {"name": name, "form": form, "step": step}
-    for name in ("consensus", "proximity")
-    for form in ("one_sided", "symmetric")
-    for step in ("explicit", "implicit")
-]
 BUDGETED = [["ogd", "norma", "bsgd", "npbsgd"], ["bogd", "forgetron", "projectron", "bpa"]]
 EVERY = pytest.mark.parametrize("name", SIZES)
 EVERY_WITH_A_LOSS = pytest.mark.parametrize("name", [name for name in SIZES if name != "policy_evaluation"])
@@ -79,11 +50,7 @@ def zero_risk(description: Experiment) -> float:
     return float(np.mean([loss.values(np.zeros((len(h.points), network.outputs)), h.targets) for h in held_out]))
 
 
-def test_every_learner_is_tested_here() -> None:
-    assert set(SIZES) == set(PARTS["learner"])
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: " ".join(protocol.values()))
+@pytest.mark.parametrize("protocol", EXCHANGES, ids=lambda protocol: " ".join(protocol.values()))
 @EVERY
 def test_every_learner_learns_under_every_protocol(name: str, protocol: dict[str, str]) -> None:
     # Without a bound on the dual variables explicit primal-dual steps diverge on noise, with every learner in the end.

@@ -1,4 +1,4 @@
-"""Losses: derivatives against finite differences, convexity, curvature bounds, ties, kinks and extremes."""
+"""Losses by hand: values and slopes at kinks and ties, bounds that are reached, extremes, refusals."""
 
 import json
 import os
@@ -23,20 +23,10 @@ from kernelswarm.agents.parts.losses import (
     ProbabilisticLoss,
     Squared,
 )
+from tests.contracts.specimens import LOSSES
 
 Array = npt.NDArray[np.float64]
 
-LOSSES: list[Loss] = [
-    Squared(),
-    Absolute(),
-    Huber(),
-    Huber(threshold=0.3),
-    Logistic(),
-    Hinge(),
-    MulticlassLogistic(),
-    MulticlassHinge(),
-]
-SMOOTH = [loss for loss in LOSSES if loss.curvature > 0.0]
 PROBABILISTIC: list[ProbabilisticLoss] = [Logistic(), MulticlassLogistic()]
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -54,83 +44,19 @@ def problem(loss: Loss, seed: int, samples: int = 30, spread: float = 2.0) -> tu
     return spread * generator.normal(size=(samples, 4)), labels.astype(np.float64)
 
 
-def away_from_kinks(loss: Loss, predictions: Array, targets: Array, distance: float) -> npt.NDArray[np.bool_]:
-    """Select the rows whose derivative stays the same formula within ``distance``."""
-    match loss:
-        case Absolute():
-            return np.asarray(np.all(np.abs(predictions - targets) > distance, axis=1))
-        case Huber(threshold=threshold):
-            return np.asarray(np.all(np.abs(np.abs(predictions - targets) - threshold) > distance, axis=1))
-        case Hinge():
-            return np.asarray(np.abs((2.0 * targets - 1.0) * predictions - 1.0)[:, 0] > distance)
-        case MulticlassHinge():
-            labels = targets[:, 0].astype(int)
-            own = predictions[np.arange(len(labels)), labels]
-            wrong = predictions.copy()
-            wrong[np.arange(len(labels)), labels] = -np.inf
-            wrong.sort(axis=1)
-            margin, lead = own - wrong[:, -1], wrong[:, -1] - wrong[:, -2]
-            return np.asarray((np.abs(margin - 1.0) > 2 * distance) & (lead > 2 * distance))
-    return np.ones(len(predictions), dtype=bool)
-
-
 @every_loss
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=20, deadline=None)
-def test_derivatives_are_the_slopes_of_the_values(loss: Loss, seed: int) -> None:
-    predictions, targets = problem(loss, seed)
-    step = 1e-6
-    rows = away_from_kinks(loss, predictions, targets, 2 * step)
-    predictions, targets = predictions[rows], targets[rows]
-    derivatives = loss.derivatives(predictions, targets)
-    assert derivatives.shape == predictions.shape
-    for c in range(predictions.shape[1]):
-        shift = np.zeros(predictions.shape)
-        shift[:, c] = step
-        rise = loss.values(predictions + shift, targets) - loss.values(predictions - shift, targets)
-        np.testing.assert_allclose(derivatives[:, c], rise / (2 * step), rtol=1e-6, atol=1e-7)
+def test_losses_are_nonnegative(loss: Loss, seed: int) -> None:
+    assert np.all(loss.values(*problem(loss, seed)) >= 0.0)
 
 
-@every_loss
-@given(seed=st.integers(0, 10_000), share=st.floats(0.0, 1.0))
-@settings(max_examples=20, deadline=None)
-def test_losses_are_nonnegative_and_convex_along_segments(loss: Loss, seed: int, share: float) -> None:
-    start, targets = problem(loss, seed)
-    end, _ = problem(loss, seed + 1, spread=5.0)
-    between = loss.values((1.0 - share) * start + share * end, targets)
-    chord = (1.0 - share) * loss.values(start, targets) + share * loss.values(end, targets)
-    assert np.all(between >= 0.0)
-    assert np.all(between <= chord + 1e-12 * (1.0 + chord))
-
-
-@every_loss
-@given(seed=st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None)
-def test_derivatives_are_subgradients(loss: Loss, seed: int) -> None:
-    start, targets = problem(loss, seed)
-    start = np.round(start)  # whole numbers meet the kinks
-    targets = np.round(targets)
-    end, _ = problem(loss, seed + 1)
-    support = loss.values(start, targets) + np.sum(loss.derivatives(start, targets) * (end - start), axis=1)
-    assert np.all(loss.values(end, targets) >= support - 1e-12 * (1.0 + np.abs(support)))
-
-
-@every_loss
-@given(seed=st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None)
-def test_curvature_bounds_the_second_derivative_in_every_direction(loss: Loss, seed: int) -> None:
-    predictions, targets = problem(loss, seed)
-    direction = np.random.default_rng(seed + 7).normal(size=predictions.shape)
-    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-    step = 1e-5
-    rows = away_from_kinks(loss, predictions, targets, 2 * step)
-    ahead = loss.derivatives(predictions + step * direction, targets)
-    behind = loss.derivatives(predictions - step * direction, targets)
-    second = np.sum((ahead - behind) * direction, axis=1)[rows] / (2 * step)
-    assert np.all(second <= loss.curvature + 1e-6)
-    assert np.all(second >= -1e-6)
-    if loss.quadratic:
-        np.testing.assert_allclose(second, loss.curvature, rtol=1e-6)
+@pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.curvature == 0.0], ids=repr)
+def test_losses_without_curvature_are_straight_between_kinks(loss: Loss) -> None:
+    predictions, targets = problem(loss, 7, samples=2000)
+    near = predictions + 1e-5 * np.random.default_rng(8).normal(size=predictions.shape)
+    straight = np.all(loss.derivatives(near, targets) == loss.derivatives(predictions, targets), axis=1)
+    assert straight.mean() > 0.99  # the others have a kink in between
 
 
 def test_only_the_squared_loss_is_quadratic() -> None:

@@ -24,8 +24,8 @@ from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.contract import HeldOut, Source
 from kernelswarm.simulations.streams.rows.finite import FiniteSource
+from tests.contracts.specimens import SIZES, TRANSITIONS
 from tests.naive_network import NaiveNode, squared_loss_round
-from tests.test_learners_on_networks import SIZES, TRANSITIONS
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5)])
 ROWS = (7, 5, 8, 6)

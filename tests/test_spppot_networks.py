@@ -19,14 +19,9 @@ from kernelswarm.simulations.records.run_folder import read, write
 from kernelswarm.simulations.round.model_arrays import model_arrays
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
+from tests.contracts.specimens import EXCHANGES
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
-PROTOCOLS = [
-    {"name": name, "form": form, "step": step}
-    for name in ("consensus", "proximity")
-    for form in ("one_sided", "symmetric")
-    for step in ("explicit", "implicit")
-]
 
 
 def experiment(protocol: object = "isolated", stream: object = "gaussian_density", **keys: object) -> Experiment:
@@ -52,7 +47,7 @@ def models(description: Experiment, blocks: list[list[int]]) -> dict[str, np.nda
     return model_arrays(engine.functions(), neighbors)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: " ".join(protocol.values()))
+@pytest.mark.parametrize("protocol", EXCHANGES, ids=lambda protocol: " ".join(protocol.values()))
 def test_nodes_learn_one_density_under_every_protocol(protocol: dict[str, str]) -> None:
     strength = {"penalty": 0.5} if protocol["name"] == "consensus" else {"gamma": 0.001, "dual_max": 0.5}
     keys = {"learner": {"batch_size": 1}, "rounds": 800, "evaluate_every": 800}

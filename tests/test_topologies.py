@@ -1,9 +1,8 @@
-"""Every topology keeps the contract and is what its definition says; what no network can be built from is refused."""
+"""Every topology is what its definition says."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import FrozenInstanceError, fields
 from itertools import pairwise
 from math import dist, isclose, sin, sqrt
 
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 
 from kernelswarm.graphs.cliques import Barbell, Caveman
 from kernelswarm.graphs.elementary import BalancedTree, Complete, Path, Ring, Star
-from kernelswarm.graphs.files import File
 from kernelswarm.graphs.lattices import Grid, Torus
 from kernelswarm.graphs.random_families import (
     ErdosRenyi,
@@ -25,27 +23,8 @@ from kernelswarm.graphs.random_families import (
     SmallWorld,
 )
 from kernelswarm.graphs.topology import Graph, Topology
-from kernelswarm.graphs.validation import validate
-from kernelswarm.simulations.experiment.naming import PARTS
+from tests.contracts.specimens import DETERMINISTIC, RANDOM
 
-DETERMINISTIC: list[Topology] = [
-    *(family(nodes) for family in (Ring, Path, Star, Complete) for nodes in (1, 2, 3, 20)),
-    *(BalancedTree(), BalancedTree(1, 4), BalancedTree(3, 2), BalancedTree(2, 0), BalancedTree(2, nodes=1)),
-    *(BalancedTree(3, nodes=20), BalancedTree(2, height=4, nodes=20)),
-    *(family() for family in (Grid, Torus, Caveman, Barbell)),
-    *(family(rows, columns) for family in (Grid, Torus) for rows, columns in ((1, 1), (1, 5), (2, 2), (2, 7), (6, 3))),
-    *(family(nodes=nodes) for family in (Grid, Torus) for nodes in (1, 2, 3, 36)),
-    *(Caveman(1, 5), Caveman(2, 3), Caveman(3, 3), Caveman(6, 4), Caveman(nodes=3), Caveman(nodes=4)),
-    *(Barbell(4), Barbell(5), Barbell(21), Barbell(20, 8), Barbell(20, 0)),
-]
-RANDOM: list[Topology] = [
-    *(ErdosRenyi(), ErdosRenyi(1), ErdosRenyi(2, 1.0), ErdosRenyi(40, 0.1)),
-    *(RandomGeometric(), RandomGeometric(1), RandomGeometric(60, 0.3), RandomGeometric(5, 2.0)),
-    *(SmallWorld(), SmallWorld(3, 2), SmallWorld(21, 4, 1.0), SmallWorld(12, 6, 0.0)),
-    *(ScaleFree(), ScaleFree(2, 1), ScaleFree(50, 1), ScaleFree(10, 9)),
-    *(Regular(), Regular(2, 1), Regular(9, 8), Regular(9, 6), Regular(30, 3), Regular(8, 2)),
-]
-EVERY = DETERMINISTIC + RANDOM
 PLACED = (Ring, Path, Star, Complete, BalancedTree, Grid, Torus, Caveman, Barbell, RandomGeometric, SmallWorld)
 
 
@@ -61,48 +40,9 @@ def degrees(graph: Graph) -> Counter[int]:
     return Counter(degree for _, degree in graph.degree)
 
 
-def test_every_name_is_tried_here() -> None:
-    tried = {f"{type(topology).__module__}:{type(topology).__qualname__}" for topology in EVERY}
-    assert set(PARTS["topology"].values()) - {f"{File.__module__}:File"} == tried
-
-
-# --- the contract, over every topology
-
-
-@pytest.mark.parametrize("topology", EVERY, ids=repr)
-def test_builds_a_valid_network_in_sorted_order(topology: Topology) -> None:
-    graph = build(topology)
-    assert type(graph) is nx.Graph
-    assert list(graph.nodes) == list(range(len(graph)))
-    assert all(type(node) is int for node in graph.nodes)
-    assert list(graph.edges) == sorted(edges(graph))
-    valid = validate(graph)
-    assert nx.utils.graphs_equal(valid, graph)
-
-
-@pytest.mark.parametrize("topology", EVERY, ids=repr)
-def test_the_number_of_nodes_is_the_one_asked_for(topology: Topology) -> None:
-    nodes = getattr(topology, "nodes", None)
-    if nodes is not None:
-        assert len(build(topology)) == nodes
-
-
-@pytest.mark.parametrize("topology", EVERY, ids=repr)
-def test_positions_are_distinct_points_of_the_unit_square(topology: Topology) -> None:
-    places = nx.get_node_attributes(build(topology), "pos")
-    if not isinstance(topology, PLACED):
-        assert places == {}
-        return
-    points = np.array(list(places.values()))
-    assert points.shape == (len(build(topology)), 2)
-    assert points.min() >= -1e-12 and points.max() <= 1 + 1e-12
-    assert len(np.unique(points.round(6), axis=0)) == len(points)
-    assert all(type(value) is float for place in places.values() for value in place)
-
-
-@pytest.mark.parametrize("topology", EVERY, ids=repr)
-def test_the_same_seed_gives_the_same_network(topology: Topology) -> None:
-    assert nx.utils.graphs_equal(build(topology, 3), build(topology, 3))
+@pytest.mark.parametrize("topology", DETERMINISTIC + RANDOM, ids=repr)
+def test_the_families_that_have_natural_positions_give_them(topology: Topology) -> None:
+    assert bool(nx.get_node_attributes(build(topology), "pos")) == isinstance(topology, PLACED)
 
 
 @pytest.mark.parametrize("topology", DETERMINISTIC, ids=repr)
@@ -115,14 +55,6 @@ def test_deterministic_topologies_leave_the_generator_alone(topology: Topology) 
 @pytest.mark.parametrize("family", [ErdosRenyi, RandomGeometric, SmallWorld, ScaleFree, Regular])
 def test_random_topologies_follow_the_seed(family: type[Topology]) -> None:
     assert len({frozenset(edges(build(family(), seed))) for seed in range(5)}) == 5
-
-
-@pytest.mark.parametrize("topology", EVERY, ids=repr)
-def test_topologies_are_frozen_and_equal_when_rebuilt_from_their_fields(topology: Topology) -> None:
-    values = {field.name: getattr(topology, field.name) for field in fields(topology)}  # type: ignore[arg-type]
-    assert type(topology)(**values) == topology
-    with pytest.raises(FrozenInstanceError):
-        topology.nodes = 3  # type: ignore[attr-defined]
 
 
 # --- the definitions
@@ -206,7 +138,7 @@ def test_lattice_of_nodes_is_the_most_square_one(nodes: int, rows: int, columns:
         assert edges(build(family(columns=columns, nodes=nodes))) == edges(build(family(rows, columns)))
 
 
-@pytest.mark.parametrize("family", sorted({type(topology) for topology in EVERY}, key=repr))
+@pytest.mark.parametrize("family", sorted({type(topology) for topology in DETERMINISTIC + RANDOM}, key=repr))
 def test_every_family_has_20_nodes_by_default(family: type[Topology]) -> None:
     assert len(build(family())) == 20
 

@@ -1,0 +1,75 @@
+"""Checks that a part of your own keeps the contract of its kind: ``check_loss(MyLoss())`` says what it breaks.
+
+Each takes a part and raises AssertionError with a sentence that names the property, or InputError for what is no part
+of the kind. They are imported when they are first used.
+
+Examples
+--------
+>>> from kernelswarm.agents.parts.losses import Huber
+>>> from kernelswarm.testing import check_loss
+>>> check_loss(Huber(threshold=0.5))
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.testing.backends import check_backend
+    from kernelswarm.simulations.testing.budgets import check_budget
+    from kernelswarm.simulations.testing.dispersions import check_dispersion
+    from kernelswarm.simulations.testing.kernels import check_kernel
+    from kernelswarm.simulations.testing.learners import check_learner
+    from kernelswarm.simulations.testing.losses import check_loss
+    from kernelswarm.simulations.testing.mirror_maps import check_mirror_map
+    from kernelswarm.simulations.testing.protocols import check_protocol
+    from kernelswarm.simulations.testing.schedules import check_schedule
+    from kernelswarm.simulations.testing.streams import check_stream
+    from kernelswarm.simulations.testing.subspace_rules import check_censoring, check_subspace_step
+    from kernelswarm.simulations.testing.tolerances import check_tolerance
+    from kernelswarm.simulations.testing.topologies import check_topology
+
+_PLACES = {
+    "check_backend": "backends",
+    "check_budget": "budgets",
+    "check_censoring": "subspace_rules",
+    "check_dispersion": "dispersions",
+    "check_kernel": "kernels",
+    "check_learner": "learners",
+    "check_loss": "losses",
+    "check_mirror_map": "mirror_maps",
+    "check_protocol": "protocols",
+    "check_schedule": "schedules",
+    "check_stream": "streams",
+    "check_subspace_step": "subspace_rules",
+    "check_tolerance": "tolerances",
+    "check_topology": "topologies",
+}
+
+__all__ = [
+    "check_backend",
+    "check_budget",
+    "check_censoring",
+    "check_dispersion",
+    "check_kernel",
+    "check_learner",
+    "check_loss",
+    "check_mirror_map",
+    "check_protocol",
+    "check_schedule",
+    "check_stream",
+    "check_subspace_step",
+    "check_tolerance",
+    "check_topology",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'kernelswarm.testing' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"kernelswarm.simulations.testing.{_PLACES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,220 @@
+"""The contract of a learner: evaluate, gradient, step; what it learned is a function, and its state can be restored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kernelswarm.agents.learners.contract import Evaluation, Learner
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.streams.contract import NodeSource
+from kernelswarm.simulations.testing.networks import require_the_same_bits, small_network
+from kernelswarm.simulations.testing.properties import (
+    Array,
+    checked,
+    require,
+    require_equal,
+    require_shape,
+    sealed,
+)
+
+STEPS = 12
+COUPLED = {"name": "consensus", "form": "symmetric", "step": "implicit", "penalty": 0.3}
+
+
+def check_learner(learner: Learner, stream: object = "sine_regression") -> None:
+    """Check that a learner keeps its contract, ``agents/learners/contract.py``.
+
+    It starts from a constant. Shapes; evaluations with the bits of ``function``; ``eta`` what the step then reports.
+    What is evaluated and asked for beside does not change a step. A state put where a snapshot was taken goes on with
+    the same bits, a function rebuilt from its saved arrays has the same values, and neither changes when the learner
+    goes on. Steps take fewer samples than ``batch_size`` and, implicit ones, a neighbour's. On a small network whose
+    nodes are coupled the same is learned, to the bit, agent by agent, compiled, in blocks, and gone on with.
+
+    Parameters
+    ----------
+    learner : Learner
+        A frozen dataclass.
+    stream : Stream, or what an experiment file says of one
+        Data that the learner fits.
+
+    Raises
+    ------
+    AssertionError
+        A property does not hold; the text names it.
+    InputError
+        It is no learner, or refuses the stream or the network.
+    """
+    with checked("learner", learner):
+        description = small_network(learner, COUPLED, stream)
+        network = open_network(description)
+        learner = network.plans[0].learner  # with numbers in place of words
+        inputs, outputs, source = network.source.inputs, network.outputs, network.source.nodes[0]
+        points = sealed(source.held_out(0).points[:20])
+        _starts_from_a_constant(learner, inputs, outputs, points)
+        batches = [_batch(source, learner.batch_size) for _ in range(3 * STEPS)]
+        state = learner.init(inputs, outputs)
+        for own, targets in batches[:STEPS]:
+            _steps_as_declared(learner, state, own, targets, outputs)
+        _is_restored(learner, state, inputs, outputs, points, batches[STEPS : 2 * STEPS])
+        _saves_its_function(learner, state, inputs, points, batches[2 * STEPS :])
+        _does_not_mind_being_asked(learner, inputs, outputs, batches)
+        _takes_other_steps(learner, inputs, outputs, batches)
+        require_the_same_bits(description, learner)
+
+
+def _batch(source: NodeSource, size: int) -> tuple[Array, Array]:
+    points, targets = source.draw(size)
+    return sealed(points), sealed(targets)
+
+
+def _advance(learner: Learner, state: Any, points: Array, targets: Array) -> None:
+    own = learner.evaluate(state, points)
+    learner.step(state, [own], [learner.gradient(state, own, targets)], None)
+
+
+def _values(learner: Learner, state: Any, points: Array) -> Array:
+    return learner.evaluate(state, points).values.copy()
+
+
+def _starts_from_a_constant(learner: Learner, inputs: int, outputs: int, points: Array) -> None:
+    state = learner.init(inputs, outputs)
+    values = _values(learner, state, points)
+    require_shape(values, (len(points), outputs), learner, "evaluate")
+    require_equal(values, np.tile(values[:1], (len(values), 1)), learner, "init gives the state of f = 0, a constant")
+    function = learner.function(state)
+    require((function.inputs, function.outputs) == (inputs, outputs), learner, "function knows its inputs and outputs")
+    _advance(learner, state, points[: learner.batch_size], np.zeros((len(points[: learner.batch_size]), 1)))
+    require_equal(
+        _values(learner, learner.init(inputs, outputs), points),
+        values,
+        learner,
+        "init makes a state of its own each time",
+    )
+
+
+def _steps_as_declared(learner: Learner, state: Any, points: Array, targets: Array, outputs: int) -> None:
+    own = learner.evaluate(state, points)
+    require_equal(own.points, points, learner, "an evaluation holds the points it is at")
+    function = learner.function(state)
+    require_equal(own.values, function.values(points), learner, "evaluate has the bits of function(state).values")
+    require_shape(function.weights, (function.order, outputs), learner, "function(state).weights")
+    gradient = learner.gradient(state, own, targets)
+    require_shape(gradient, (len(points), outputs), learner, "gradient")
+    eta = learner.eta(state)
+    info = learner.step(state, [own], [gradient], None)
+    require_equal(info.step_size, eta, learner, "eta is the step size of the step to come")
+    error = info.compression_error
+    require(0.0 <= error < math.inf, learner, f"compression_error is a norm, finite and not negative, not {error}")
+
+
+def _is_restored(
+    learner: Learner, state: Any, inputs: int, outputs: int, points: Array, batches: list[tuple[Array, Array]]
+) -> None:
+    taken = learner.snapshot(state)
+    kept = {name: np.array(array) for name, array in taken.items()}
+    again = learner.init(inputs, outputs)
+    learner.restore(again, taken)
+    require_equal(
+        _values(learner, again, points),
+        _values(learner, state, points),
+        learner,
+        "a restored state has the same values",
+    )
+    for own, targets in batches:
+        _advance(learner, state, own, targets)
+        _advance(learner, again, own, targets)
+    require_equal(taken, kept, learner, "a snapshot holds copies: it stays as it was when steps go on")
+    require_equal(
+        learner.snapshot(again), learner.snapshot(state), learner, "a restored state goes on with the same bits"
+    )
+
+
+def _saves_its_function(
+    learner: Learner, state: Any, inputs: int, points: Array, batches: list[tuple[Array, Array]]
+) -> None:
+    function = learner.function(state)
+    saved: Mapping[str, Array] = function.arrays()
+    values, kept = function.values(points).copy(), {name: array.copy() for name, array in saved.items()}
+    distance = function.distance(function)
+    require(
+        math.isnan(distance) or abs(distance) <= 1e-6 * (1.0 + float(np.abs(values).max())),
+        learner,
+        f"a function has the distance 0 to itself, not {distance}",
+    )
+    for own, targets in batches:
+        _advance(learner, state, own, targets)
+    require_equal(dict(saved), kept, learner, "saved arrays stay as they are when the learner goes on")
+    rebuilt = learner.function_from(saved)
+    require_equal(
+        rebuilt.values(points), values, learner, "a function rebuilt from its saved arrays has the same values"
+    )
+    require(rebuilt.inputs == inputs, learner, "a function rebuilt from its saved arrays has the same inputs")
+
+
+def _does_not_mind_being_asked(learner: Learner, inputs: int, outputs: int, batches: list[tuple[Array, Array]]) -> None:
+    quiet, asked = (learner.init(inputs, outputs) for _ in range(2))
+    for (points, targets), (others, more) in zip(batches[: 2 * STEPS], batches[STEPS:], strict=True):
+        _advance(learner, quiet, points, targets)
+        own = learner.evaluate(asked, points)
+        beside = learner.evaluate(asked, others)
+        learner.gradient(asked, beside, more)
+        learner.eta(asked)
+        learner.function(asked).values(others)
+        learner.snapshot(asked)
+        learner.step(asked, [own], [learner.gradient(asked, own, targets)], None)
+    require_equal(
+        learner.snapshot(asked),
+        learner.snapshot(quiet),
+        learner,
+        "what is evaluated and asked for beside does not change a step",
+    )
+
+
+def _takes_other_steps(learner: Learner, inputs: int, outputs: int, batches: list[tuple[Array, Array]]) -> None:
+    state = learner.init(inputs, outputs)
+    for place, ((points, targets), (others, _)) in enumerate(
+        zip(batches[:STEPS], batches[STEPS : 2 * STEPS], strict=True)
+    ):
+        few = max(1, len(points) - place % 2)  # the last batch of finite data is smaller
+        own = learner.evaluate(state, sealed(points[:few]))
+        theirs = learner.evaluate(state, others)
+        gradients = [learner.gradient(state, own, sealed(targets[:few])), 0.1 * np.ones(theirs.values.shape)]
+        learner.step(state, [own, theirs], gradients, [0.3, 0.3])
+    finite = np.isfinite(_values(learner, state, batches[0][0])).all()
+    require(bool(finite), learner, "implicit steps at a neighbour's samples too keep the function finite")
+
+
+def check_gradient_leaves_the_state(learner: Learner, stream: object = "sine_regression") -> None:
+    """Check that a learner's ``gradient`` may be asked at any time, also between the one of a step and that step.
+
+    Parameters
+    ----------
+    learner : Learner
+        A frozen dataclass.
+    stream : Stream, or what an experiment file says of one
+        Data that the learner fits.
+
+    Raises
+    ------
+    AssertionError
+        The next step remembers the last call of ``gradient``.
+    InputError
+        It is no learner, or refuses the stream or the network.
+    """
+    with checked("learner", learner):
+        network = open_network(small_network(learner, COUPLED, stream))
+        learner = network.plans[0].learner  # with numbers in place of words
+        source = network.source.nodes[0]
+        batches = [_batch(source, learner.batch_size) for _ in range(2 * STEPS)]
+        quiet, asked = (learner.init(network.source.inputs, network.outputs) for _ in range(2))
+        for (points, targets), (others, more) in zip(batches[:STEPS], batches[STEPS:], strict=True):
+            _advance(learner, quiet, points, targets)
+            own: Evaluation = learner.evaluate(asked, points)
+            gradient = learner.gradient(asked, own, targets)
+            learner.gradient(asked, learner.evaluate(asked, others), more)
+            learner.step(asked, [own], [gradient], None)
+        require_equal(learner.snapshot(asked), learner.snapshot(quiet), learner, "gradient leaves the state as it is")

@@ -1,0 +1,220 @@
+"""The contract of a loss: convex, with its own derivatives and an honest curvature."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelswarm.agents.arithmetic.signatures import LOSS_DERIVATIVES, LOSS_VALUES
+from kernelswarm.agents.parts.losses import Loss
+from kernelswarm.protocols.first_class import ready
+from kernelswarm.simulations.testing.properties import (
+    Array,
+    checked,
+    compiled_form,
+    require,
+    require_close,
+    require_equal,
+    require_shape,
+    sealed,
+)
+
+SAMPLES = 200
+FITS = {"regression": (None, 2), "binary": (2, 1), "multiclass": (4, 4)}
+"""task -> the classes that are tried, and the outputs C that the loss must then have."""
+
+
+def check_loss(loss: Loss, targets: Array | None = None) -> None:
+    """Check that a loss keeps its contract, ``agents/parts/losses.py``.
+
+    Shapes; convexity along segments; derivatives that lie between the slopes to both sides, in every coordinate, and
+    support the loss from below; a positive ``curvature`` that bounds the second derivative, and equals it where
+    ``quadratic``; probabilities that add up to 1 and whose largest is the decision; ``constant`` no worse than
+    neighbouring constants; data of another task refused; and the same bits compiled, where it hands that over.
+
+    Parameters
+    ----------
+    loss : Loss
+        A frozen dataclass.
+    targets : array, shape (n, q), optional
+        Targets to try it at, where normal ones, or class indices, do not fit; n = 50 or more.
+
+    Raises
+    ------
+    AssertionError
+        A property does not hold; the text names it.
+    InputError
+        It is no loss, or holds a word in place of a number.
+    """
+    with checked("loss", loss):
+        require(loss.task in FITS, loss, f"task is one of {', '.join(FITS)}, not {loss.task!r}")
+        generator = np.random.default_rng(0)
+        classes, outputs = FITS[loss.task]
+        if targets is None:
+            targets = generator.normal(size=(SAMPLES, outputs))
+            if classes is not None:
+                targets = generator.integers(classes, size=(SAMPLES, 1)).astype(np.float64)
+        targets = sealed(targets)
+        if classes is None:
+            outputs = targets.shape[1]
+        require(
+            loss.outputs(targets.shape[1], classes) == outputs,
+            loss,
+            f"outputs({targets.shape[1]}, {classes}) is {outputs}, the columns of a prediction",
+        )
+        _refuses_other_tasks(loss, classes)
+        # Whole numbers meet kinks, others do not.
+        shape = len(targets), outputs
+        whole = generator.integers(-2, 3, shape).astype(np.float64)
+        for predictions in (2.0 * generator.normal(size=shape), whole):
+            points = sealed(predictions)
+            _has_its_shapes(loss, points, targets)
+            _derivatives_are_slopes(loss, points, targets)
+            _is_convex(loss, points, targets, generator)
+            _compiled_form_has_the_same_bits(loss, points, targets)
+        _curvature_is_honest(loss, sealed(2.0 * generator.normal(size=shape)), targets, generator)
+        _probabilities_are_probabilities(loss, sealed(2.0 * generator.normal(size=shape)))
+        _constant_is_best(loss, targets, outputs, generator)
+
+
+def _refuses_other_tasks(loss: Loss, classes: int | None) -> None:
+    for other in [3] if classes is None else [None] if loss.task == "multiclass" else [None, 3]:
+        try:
+            loss.outputs(1, other)
+        except ValueError:
+            continue
+        found = "numbers" if other is None else f"{other} classes"
+        require(
+            False, loss, f"outputs refuses targets that the loss does not fit, with a ValueError: 1 column, {found}"
+        )
+
+
+def _has_its_shapes(loss: Loss, predictions: Array, targets: Array) -> None:
+    for count in (len(predictions), 1, 0):
+        some = predictions[:count]
+        require_shape(loss.values(some, targets[:count]), (count,), loss, "values")
+        require_shape(loss.derivatives(some, targets[:count]), some.shape, loss, "derivatives")
+        require_shape(loss.decide(some), (count, targets.shape[1]), loss, "decide")
+    for count in (1, 7):
+        require_close(
+            loss.values(predictions[:count], targets[:count]),
+            loss.values(predictions, targets)[:count],
+            loss,
+            "a sample's value does not depend on the other samples",
+            relative=1e-13,
+        )
+        require_close(
+            loss.derivatives(predictions[:count], targets[:count]),
+            loss.derivatives(predictions, targets)[:count],
+            loss,
+            "a sample's derivative does not depend on the other samples",
+            relative=1e-13,
+        )
+
+
+def _derivatives_are_slopes(loss: Loss, predictions: Array, targets: Array) -> None:
+    # A convex function's derivative, or subgradient, lies between the slopes of chords to both sides.
+    step = 1e-6
+    values, derivatives = loss.values(predictions, targets), loss.derivatives(predictions, targets)
+    for column in range(predictions.shape[1]):
+        shift = np.zeros(predictions.shape)
+        shift[:, column] = step
+        ahead = (loss.values(sealed(predictions + shift), targets) - values) / step
+        behind = (values - loss.values(sealed(predictions - shift), targets)) / step
+        slack = 1e-8 * (1.0 + np.abs(values)) + 1e-9 * np.abs(derivatives[:, column])
+        slope = derivatives[:, column]
+        wrong = np.flatnonzero((slope < behind - slack) | (slope > ahead + slack))
+        if len(wrong):
+            n = wrong[0]
+            require(
+                False,
+                loss,
+                f"derivatives are the slopes of the values: at predictions {predictions[n].tolist()} and targets "
+                f"{targets[n].tolist()} derivative {column} is {slope[n]:.9g}, finite differences say "
+                f"{behind[n]:.9g} to {ahead[n]:.9g}",
+            )
+
+
+def _is_convex(loss: Loss, start: Array, targets: Array, generator: np.random.Generator) -> None:
+    end = sealed(5.0 * generator.normal(size=start.shape))
+    low, high = loss.values(start, targets), loss.values(end, targets)
+    for share in (0.1, 0.5, 0.8):
+        chord = (1.0 - share) * low + share * high
+        between = loss.values(sealed((1.0 - share) * start + share * end), targets)
+        slack = 1e-12 * (1.0 + np.abs(low) + np.abs(high))
+        require(bool(np.all(between <= chord + slack)), loss, "the loss is convex: no chord lies below it")
+    support = low + np.sum(loss.derivatives(start, targets) * (end - start), axis=1)
+    slack = 1e-12 * (1.0 + np.abs(support) + np.abs(low))
+    require(bool(np.all(high >= support - slack)), loss, "the tangents of the derivatives support the loss from below")
+
+
+def _curvature_is_honest(loss: Loss, predictions: Array, targets: Array, generator: np.random.Generator) -> None:
+    require(0.0 <= loss.curvature < np.inf, loss, f"curvature = {loss.curvature} is a number and not negative")
+    require(
+        loss.curvature > 0.0 or not loss.quadratic,
+        loss,
+        "a quadratic loss has a positive curvature: the second derivative",
+    )
+    if loss.curvature == 0.0:
+        return  # it stays explicit in implicit steps, whatever its shape
+    step = 1e-5
+    direction = generator.normal(size=predictions.shape)
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    ahead, behind = (loss.derivatives(sealed(predictions + way * direction), targets) for way in (step, -step))
+    second = np.sum((ahead - behind) * direction, axis=1) / (2.0 * step)
+    require(
+        bool(np.all(second <= loss.curvature * (1.0 + 1e-6) + 1e-6)),
+        loss,
+        f"curvature = {loss.curvature:.6g} bounds the second derivative; in some direction it is {second.max():.6g}",
+    )
+    if loss.quadratic:
+        require_close(
+            second,
+            np.full(len(second), loss.curvature),
+            loss,
+            "the second derivative of a quadratic loss is its curvature, everywhere",
+            relative=1e-5,
+        )
+
+
+def _probabilities_are_probabilities(loss: Loss, predictions: Array) -> None:
+    decided = loss.decide(predictions)
+    classes = {"regression": np.inf, "binary": 2, "multiclass": predictions.shape[1]}[loss.task]
+    if loss.task != "regression":
+        whole = (decided >= 0.0) & (decided < classes) & (decided == np.floor(decided))
+        require(bool(np.all(whole)), loss, "decide returns class indices, whole numbers from 0")
+    if not hasattr(loss, "probabilities"):
+        return
+    found = loss.probabilities(predictions)
+    require_shape(found, (len(predictions), int(classes)), loss, "probabilities")
+    require(bool(np.all(found >= 0.0)), loss, "probabilities are not negative")
+    require_close(found.sum(axis=1), np.ones(len(found)), loss, "probabilities add up to 1", relative=1e-12)
+    require_equal(decided[:, 0], found.argmax(axis=1), loss, "decide takes the class of the largest probability")
+
+
+def _constant_is_best(loss: Loss, targets: Array, outputs: int, generator: np.random.Generator) -> None:
+    if not hasattr(loss, "constant") or hasattr(loss, "grid"):  # the integral of a grid is part of what is minimised
+        return
+    best = loss.constant(targets, outputs)
+    require_shape(best, (outputs,), loss, "constant")
+
+    def risk(value: Array) -> float:
+        return float(loss.values(sealed(np.tile(value, (len(targets), 1))), targets).mean())
+
+    least = risk(best)
+    for size in (1e-3, 0.1, 1.0):
+        for _ in range(20):
+            tried = risk(best + size * generator.normal(size=outputs))
+            require(tried >= least - 1e-9 * (1.0 + abs(least)), loss, "constant is the prediction of least mean loss")
+
+
+def _compiled_form_has_the_same_bits(loss: Loss, predictions: Array, targets: Array) -> None:
+    form = compiled_form(loss, "loss")
+    if form is None:
+        return
+    values, slopes = np.empty(len(predictions)), np.empty(predictions.shape)
+    ready(form.values, LOSS_VALUES)(form.numbers, predictions, targets, values)
+    ready(form.derivatives, LOSS_DERIVATIVES)(form.numbers, predictions, targets, slopes)
+    require_equal(values, loss.values(predictions, targets), loss, "compiled values have the bits of values")
+    require_equal(
+        slopes, loss.derivatives(predictions, targets), loss, "compiled derivatives have the bits of derivatives"
+    )

@@ -1,0 +1,80 @@
+"""A part in a small network: the same bits compiled, agent by agent, in blocks, and gone on with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.streams.pooled import pool
+from kernelswarm.simulations.testing.properties import require, require_equal
+
+ROUNDS = 24
+
+
+def small_network(learner: object, protocol: object, stream: object) -> Experiment:
+    """Return an experiment on four nodes: a triangle with a tail, so that degrees differ."""
+    graph = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
+    nx.set_node_attributes(graph, {node: (0.1 * node, 0.2) for node in graph}, "pos")
+    return Experiment.from_dict(
+        {
+            "topology": graph,
+            "stream": stream,
+            "learner": learner,
+            "protocol": protocol,
+            "rounds": 2 * ROUNDS,
+            "evaluate_every": ROUNDS,
+            "evaluation": {"local_samples": 40, "global_samples": 40},
+        }
+    )
+
+
+def require_the_same_bits(description: Experiment, part: object) -> None:
+    """Require that a network learns the same function, to the bit, however its rounds are run."""
+    wanted = _lived(description, compiled=False)
+    places = range(len(open_network(description).plans))
+    for sentence, other in (
+        ("compiled rounds have the bits of agents that live one by one", _lived(description, compiled=True)),
+        (
+            "blocks of agents have the bits of all agents in one",
+            _lived(description, [list(places[::2]), list(places[1::2])]),
+        ),
+        ("a run that is gone on with has the bits of one in one go", _lived(description, compiled=False, rests=True)),
+        ("a compiled run that is gone on with has the bits of one in one go", _lived(description, rests=True)),
+    ):
+        require_equal(other, wanted, part, sentence)
+    finite = all(np.isfinite(array).all() for node in wanted["functions"].values() for array in node.values())
+    require(finite, part, "what is learned in a small network stays finite")
+
+
+def _lived(
+    description: Experiment, blocks: list[list[int]] | None = None, compiled: bool = True, rests: bool = False
+) -> dict[str, Any]:
+    """What is learned and measured after 2 ROUNDS rounds."""
+    engine, source = _engine(description, blocks, compiled)
+    engine.run(ROUNDS)
+    if rests:
+        left = engine.snapshot()
+        engine, source = _engine(description, blocks, compiled)
+        engine.restore(left, ROUNDS)
+    engine.run(ROUNDS)
+    held_out = pool([node.held_out(0) for node in source.nodes], 40)
+    reports = engine.report(held_out)
+    measured = ("risk", "global_risk", "error", "global_error", "model_order", "disagreement")
+    return {
+        "functions": {node: dict(function.arrays) for node, function in engine.functions().items()},
+        "duals": {node: function.duals for node, function in engine.functions().items()},
+        "figures": [{key: entry.figures[key] for key in measured if key in entry.figures} for entry in reports],
+        "tolerances": [entry.tolerances for entry in reports],
+    }
+
+
+def _engine(description: Experiment, blocks: list[list[int]] | None, compiled: bool) -> tuple[SerialEngine, Any]:
+    network = open_network(description)
+    plans = network.plans
+    cut = [plans] if blocks is None else [[plans[k] for k in block] for block in blocks if block]
+    return SerialEngine(cut, compiled), network.source

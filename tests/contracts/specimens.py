@@ -1,0 +1,314 @@
+"""Parts of every kind and name, for all tests that hold for every part: a new part stands here once."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kernelswarm.agents.parts.budgets import Epsilon, Parsimony, PerSample, Proportional, Quadratic, TargetOrder
+from kernelswarm.agents.parts.dispersions import CentralMoments, ConditionalValueAtRisk, Semivariance, Variance
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
+from kernelswarm.agents.parts.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    Loss,
+    MulticlassHinge,
+    MulticlassLogistic,
+    Squared,
+)
+from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, SquaredNorm
+from kernelswarm.agents.parts.poisson_process import PoissonProcess
+from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing, Horizon
+from kernelswarm.agents.parts.subspace_rules import MovingAverage, Normalized, Power, Threshold
+from kernelswarm.graphs import cliques, elementary, files, lattices, random_families
+from kernelswarm.protocols import tolerances
+from kernelswarm.protocols.batch import Batch
+from kernelswarm.protocols.centralized import Centralized
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.isolated import Isolated
+from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.simulations.backends.ray_backend import Ray
+from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.experiment.parts import build, part_name
+from kernelswarm.simulations.streams.generated.drifting import Drifting
+from kernelswarm.simulations.streams.generated.gaussian_density import GaussianDensity
+from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
+from kernelswarm.simulations.streams.generated.markov_reward import MarkovReward
+from kernelswarm.simulations.streams.generated.sensor_field import SensorField
+from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
+from kernelswarm.simulations.streams.rows.file import File
+from kernelswarm.simulations.streams.rows.idx import Idx
+from kernelswarm.simulations.streams.rows.openml import OpenML
+
+
+class Specimen(NamedTuple):
+    """A part to be tried, made in a folder where it reads files, with what else its check is told."""
+
+    label: str
+    make: Callable[[Path], Any]
+    told: dict[str, Any] = {}  # noqa: RUF012  never written to
+
+    def __repr__(self) -> str:
+        return self.label
+
+
+def ready(*parts: Any, **told: Any) -> list[Specimen]:
+    """Name parts that need no folder by what they are."""
+    return [Specimen(repr(part), lambda _, part=part: part, told) for part in parts]
+
+
+# --- learners
+
+KERNEL = {"name": "gaussian", "bandwidth": 0.4}
+SIZES: dict[str, dict[str, object]] = {
+    "polk": {"kernel": KERNEL},
+    "spppot": {"kernel": KERNEL, "mirror_map": "kl"},
+    "colk": {"kernel": KERNEL, "dispersion": "variance"},
+    "policy_evaluation": {"kernel": KERNEL, "batch_size": 4, "discount": 0.5},
+    "nystroem": {"kernel": KERNEL, "landmarks": 25},
+    "random_features": {"kernel": KERNEL, "features": 60},
+    "linear": {},
+    "okfe": {"kernel": KERNEL, "rank": 8},
+    "okfeb": {"kernel": KERNEL, "rank": 8, "budget_size": 20},
+    "ogd": {"kernel": KERNEL},
+    "norma": {"kernel": KERNEL, "regularization": 0.01, "budget_size": 150},
+    "bsgd": {"kernel": KERNEL, "budget_size": 25, "maintenance": "merging"},
+    "npbsgd": {"kernel": KERNEL, "budget_size": 40},
+    "bogd": {"kernel": KERNEL, "budget_size": 100},
+    "perceptron": {"kernel": KERNEL},
+    "forgetron": {"kernel": KERNEL, "budget_size": 300},
+    "projectron": {"kernel": KERNEL, "budget_size": 25},
+    "bpa": {"kernel": KERNEL, "budget_size": 25, "maintenance": "nearest"},
+    "rbf_network": {"kernel": {"name": "gaussian", "bandwidth": 0.1}, "centers": 12, "dispersion": "variance"},
+}
+"""The keys with which each learner learns the small networks of the tests."""
+TRANSITIONS = {"name": "markov_reward", "discount": 0.5}  # whatever other learners see, policy_evaluation sees these
+
+
+def learner(name: str, **keys: Any) -> Specimen:
+    """A learner by its name, small enough to have removed and merged something after a dozen steps."""
+    told = {"stream": TRANSITIONS} if name == "policy_evaluation" else {}
+    label = " ".join([name, *(str(value) for value in keys.values())])
+    table = {"name": name, "step_size": 0.1, "batch_size": 2, **SIZES[name], **keys}
+    return Specimen(label, lambda _: build("learner", table), told)
+
+
+SMALL = {"budget_size": 10}
+LEARNERS = [
+    *(learner(name) for name in SIZES if "budget_size" not in SIZES[name]),
+    *(learner(name, **SMALL) for name in SIZES if "budget_size" in SIZES[name]),
+    *(learner(name, tracking="average") for name in ("colk", "rbf_network")),
+    *(learner("bsgd", maintenance=maintenance, **SMALL) for maintenance in ("removal", "projection")),
+    *(learner("polk", batch_size=batch, loss=loss) for batch, loss in ((1, "absolute"), (5, "huber"))),
+]
+
+# --- what learners are made of
+
+KERNELS = [
+    Gaussian(bandwidth=0.8),
+    Gaussian(bandwidth=(0.8, 0.3, 2.0)),
+    Laplacian(bandwidth=1.3),
+    Matern(bandwidth=0.9, smoothness=1.5),
+    Matern(bandwidth=0.9, smoothness=2.5),
+    Polynomial(degree=3, offset=0.5, scale=0.4),
+    Linear(offset=0.3),
+]
+LOSSES: list[Loss] = [
+    Squared(),
+    Absolute(),
+    Huber(),
+    Huber(threshold=0.3),
+    Logistic(),
+    Hinge(),
+    MulticlassLogistic(),
+    MulticlassHinge(),
+]
+"""The losses of numbers and classes; that of events has an integral besides."""
+EVENTS = np.arange(100.0).reshape(100, 1) % 3.0
+DISPERSIONS = [Variance(), CentralMoments(), CentralMoments((3,)), Semivariance(0.3), ConditionalValueAtRisk(0.6)]
+BUDGETS = [
+    Epsilon(0.3),
+    Parsimony(0.7),
+    Quadratic(1.3),
+    Proportional(0.9),
+    PerSample(0.2, 1.7),
+    TargetOrder(20, 0.01, gain=0.003),
+]
+SCHEDULES = [Constant(0.3), Diminishing(0.7, 13.0), Horizon(2.0, 77)]
+
+# --- protocols and networks
+
+EXCHANGES = [
+    {"name": name, "form": form, "step": step}
+    for name in ("consensus", "proximity")
+    for form in ("one_sided", "symmetric")
+    for step in ("explicit", "implicit")
+]
+"""Every protocol in which neighbours talk, in every form and step, as experiment files say it."""
+RULES = [
+    Isolated(),
+    *(build("protocol", table) for table in EXCHANGES),
+    Consensus(penalty=0.7, as_published=True),
+    *(Proximity(gamma=gamma) for gamma in (tolerances.Constant(0.1), tolerances.Adaptive(1.0))),
+    Centralized(),
+    Centralized(averaged=True),
+    Batch(),
+]
+TOLERANCES = [
+    tolerances.Constant(0.3),
+    tolerances.Edges({"0-1": 0.1, "4-0": 0.7}, default=0.2),
+    tolerances.Location(scale=2.0, length=0.5),
+    tolerances.TrueDifference(0.5),
+    tolerances.Adaptive(),
+    tolerances.Adaptive(scale=1.5, rate=0.05),
+]
+DETERMINISTIC: list[Any] = [
+    *(
+        family(nodes)
+        for family in (elementary.Ring, elementary.Path, elementary.Star, elementary.Complete)
+        for nodes in (1, 2, 3, 20)
+    ),
+    *(elementary.BalancedTree(*sizes) for sizes in ((), (1, 4), (3, 2), (2, 0))),
+    *(elementary.BalancedTree(2, nodes=1), elementary.BalancedTree(3, nodes=20)),
+    elementary.BalancedTree(2, height=4, nodes=20),
+    *(family() for family in (lattices.Grid, lattices.Torus, cliques.Caveman, cliques.Barbell)),
+    *(
+        family(rows, columns)
+        for family in (lattices.Grid, lattices.Torus)
+        for rows, columns in ((1, 1), (1, 5), (2, 2), (2, 7), (6, 3))
+    ),
+    *(family(nodes=nodes) for family in (lattices.Grid, lattices.Torus) for nodes in (1, 2, 3, 36)),
+    *(cliques.Caveman(*sizes) for sizes in ((1, 5), (2, 3), (3, 3), (6, 4))),
+    *(cliques.Caveman(nodes=3), cliques.Caveman(nodes=4)),
+    *(cliques.Barbell(*sizes) for sizes in ((4,), (5,), (21,), (20, 8), (20, 0))),
+]
+RANDOM: list[Any] = [
+    *(random_families.ErdosRenyi(*sizes) for sizes in ((), (1,), (2, 1.0), (40, 0.1))),
+    *(random_families.RandomGeometric(*sizes) for sizes in ((), (1,), (60, 0.3), (5, 2.0))),
+    *(random_families.SmallWorld(*sizes) for sizes in ((), (3, 2), (21, 4, 1.0), (12, 6, 0.0))),
+    *(random_families.ScaleFree(*sizes) for sizes in ((), (2, 1), (50, 1), (10, 9))),
+    *(random_families.Regular(*sizes) for sizes in ((), (2, 1), (9, 8), (9, 6), (30, 3), (8, 2))),
+]
+
+
+def network_file(folder: Path) -> files.File:
+    """A path of four nodes in a file."""
+    path = folder / "network.edgelist"
+    path.write_text("0 1\n1 2\n2 3\n", encoding="utf-8")
+    return files.File(path)
+
+
+# --- streams
+
+NODES = 4
+ENDLESS: list[Any] = [
+    GaussianMixture(),
+    GaussianMixture(split="label_skew", concentration=0.3),
+    GaussianMixture(split="patches", inputs=3),
+    GaussianMixture(inputs=1, modes=1, classes=2),
+    SineRegression(outlier_fraction=0.2),
+    SineRegression(split="patches"),
+    SineRegression(split="target_shift"),
+    SensorField(),
+    SensorField(split="patches"),
+    GaussianDensity(),
+    GaussianDensity(((0.0, 0.5), (1.0, 1.0)), 0.3, 0.2, (-1.0, 0.0), (2.0, 1.0)),
+    Drifting(period=500.0),
+    Drifting(period=500.0, split="patches"),
+    MarkovReward(),
+    Drifting(period=500.0, split="target_shift"),
+]
+
+
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    """400 points of three inputs with labels of three classes."""
+    random = np.random.default_rng(0)
+    return random.normal(size=(400, 3)), random.integers(3, size=400)
+
+
+def labelled(folder: Path) -> Path:
+    points, labels = rows()
+    np.savez(folder / "labels.npz", x=points, y=labels)
+    return folder / "labels.npz"
+
+
+def valued(folder: Path) -> Path:
+    random = np.random.default_rng(1)
+    test = random.normal(size=(90, 3))
+    np.savez(folder / "values.npz", x=rows()[0], y=random.normal(size=(400, 2)), x_test=test, y_test=test[:, :2])
+    return folder / "values.npz"
+
+
+def table(folder: Path) -> Path:
+    owners = np.random.default_rng(2).integers(NODES, size=400)
+    columns = np.column_stack([rows()[0], np.arange(400), owners])
+    style = ["%.6f"] * 4 + ["%d"]
+    np.savetxt(folder / "t.csv", columns, delimiter=",", header="a,b,c,y,node", comments="", fmt=style)
+    return folder / "t.csv"
+
+
+def write_idx(path: Path, values: np.ndarray) -> Path:
+    """Write an array of bytes in the format of MNIST."""
+    path.write_bytes(
+        gzip.compress(struct.pack(f">HBB{values.ndim}I", 0, 8, values.ndim, *values.shape) + values.tobytes())
+    )
+    return path
+
+
+def images(folder: Path) -> Idx:
+    pixels = np.random.default_rng(3).integers(256, size=(400, 2, 3), dtype=np.uint8)
+    return Idx(
+        write_idx(folder / "images.gz", pixels), write_idx(folder / "labels.gz", rows()[1].astype(np.uint8)), epochs=2
+    )
+
+
+def fetched(**_: Any) -> SimpleNamespace:
+    """What scikit-learn fetches of OpenML, without a network."""
+    points, labels = rows()
+    names = ["a", "b", "c"]
+    return SimpleNamespace(data=points, target=labels.astype(str), feature_names=names, target_names=["class"])
+
+
+FINITE = [
+    Specimen("file npz", lambda folder: File(valued(folder), epochs=2)),
+    Specimen("file csv node", lambda folder: File(table(folder), epochs=3, standardize=True, standardize_targets=True)),
+    Specimen("file label_skew", lambda folder: File(labelled(folder), split="label_skew")),
+    Specimen("file patches", lambda folder: File(valued(folder), split="patches", split_columns=(0, 2))),
+    Specimen("file target_shift", lambda folder: File(valued(folder), split="target_shift")),
+    Specimen("file events", lambda folder: File(table(folder), task="events", features=("a", "b"), node_column="")),
+    Specimen("file sorted", lambda folder: File(labelled(folder), split="sorted")),
+    Specimen("idx", images, {"repeats": True}),  # six random bytes
+    Specimen("openml", lambda _: OpenML("something")),
+]
+
+SPECIMENS: dict[str, list[Specimen]] = {
+    "learner": LEARNERS,
+    "kernel": ready(*KERNELS),
+    "loss": [*ready(*LOSSES), *ready(PoissonProcess(), PoissonProcess(floor=0.5), targets=EVENTS)],
+    "mirror_map": ready(SquaredNorm(), KullbackLeibler()),
+    "dispersion": ready(*DISPERSIONS),
+    "schedule": ready(*SCHEDULES),
+    "budget": ready(*BUDGETS),
+    "subspace_step": ready(Normalized(), Normalized(0.3), Power(0.5), Power(0.5, 20.0, 0.6)),
+    "censoring": ready(Threshold(), Threshold(0.3), MovingAverage(), MovingAverage(7, 0.5)),
+    "protocol": ready(*RULES),
+    "tolerance": ready(*TOLERANCES),
+    "topology": [*ready(*DETERMINISTIC, *RANDOM), Specimen("file", network_file)],
+    "stream": [*ready(*ENDLESS), *FINITE],
+    "backend": ready(Serial(), Ray(nodes_per_actor=2)),
+}
+WORDS = {("schedule", part_name(Auto()))}
+"""Parts that only stand for others until data turn them into numbers: there is nothing to check of them."""
+
+
+def specimens(*kinds: str) -> Iterable[tuple[str, Specimen]]:
+    """Every specimen of some kinds, of all when none is named, with its kind."""
+    return [(kind, specimen) for kind in kinds or SPECIMENS for specimen in SPECIMENS[kind]]

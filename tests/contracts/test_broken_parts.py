@@ -1,0 +1,285 @@
+"""A part that breaks its contract is refused by its check, with the sentence of the property that it breaks."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm import InputError, testing
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.dispersions import ConditionalValueAtRisk, Variance
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import Huber, Logistic, Squared
+from kernelswarm.agents.parts.mirror_maps import SquaredNorm
+from kernelswarm.agents.parts.schedules import Auto, Constant
+from kernelswarm.agents.parts.subspace_rules import MovingAverage, Normalized
+from kernelswarm.graphs.elementary import Ring
+from kernelswarm.graphs.random_families import ErdosRenyi
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.protocols.tolerances import Adaptive
+from kernelswarm.protocols.tolerances import Constant as ConstantTolerance
+from kernelswarm.simulations.backends.serial import Serial, SerialEngine
+from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
+
+CALLS = itertools.count()
+
+
+def broken(base: type[Any], **changes: Any) -> Any:
+    """A part of a class that extends ``base`` with other methods or class variables."""
+    return dataclass(frozen=True)(type(f"Broken{base.__name__}", (base,), changes))
+
+
+def restore_half(self: Any, state: Any, arrays: Any) -> None:
+    Polk.restore(self, state, arrays)
+    state.steps = 0
+
+
+def gradient_that_learns(self: Any, state: Any, own: Any, targets: Any) -> Any:
+    state.steps += 1
+    return Polk.gradient(self, state, own, targets)
+
+
+def rows_matter(self: Any, points: Any, centers: Any) -> Any:
+    return Gaussian.cross(self, points, centers) * (1.0 - 1e-15 * (len(points) + len(centers)))
+
+
+def sigmoid(self: Any, points: Any, centers: Any) -> Any:
+    return np.tanh(1.0 - points @ centers.T)
+
+
+def advance_in_place(self: Any, links: Any, gaps: Any, excess: Any, eta: float, round: int) -> Any:
+    links += gaps
+    return links
+
+
+def next_in_place(self: Any, state: Any, excess: Any, curvature: float, round: int) -> Any:
+    np.copyto(state.values, np.abs(excess))
+    return state
+
+
+def own_chance(self: Any, generator: Any) -> Any:
+    return ErdosRenyi.build(self, np.random.default_rng(next(CALLS)))
+
+
+def loose(self: Any, generator: Any) -> Any:
+    return nx.Graph([(0, 1), (2, 3)])
+
+
+def backwards(self: Any, generator: Any) -> Any:
+    return nx.Graph([(3, 2), (2, 1), (1, 0)])
+
+
+def over_other_steps(self: Any, first: int, steps: int) -> Any:
+    return np.full(steps, 0.5)
+
+
+class Hasty(SerialEngine):
+    """An engine that leaves a round out."""
+
+    def run(self, rounds: int) -> None:
+        super().run(rounds - (rounds > 5))
+
+
+@dataclass(frozen=True)
+class Skips(Serial):
+    """A backend that does."""
+
+    @contextmanager
+    def start(self, plans: Any, tell: Any) -> Iterator[SerialEngine]:
+        yield Hasty([plans])
+
+
+class Portions:
+    """A node's samples, with other targets in large draws."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["source"], name)
+
+    def draw(self, count: int) -> Any:
+        points, targets = self.source.draw(count)
+        targets = targets + (0.1 if count > 10 else 0.0)
+        targets.flags.writeable = False
+        return points, targets
+
+
+@dataclass(frozen=True)
+class Portioned(SineRegression):
+    """A stream whose samples depend on how they are drawn."""
+
+    def open(self, nodes: int, seed: int, held_out: int, locations: Any) -> Any:
+        source = super().open(nodes, seed, held_out, locations)
+        return dataclasses.replace(source, nodes=[Portions(node) for node in source.nodes])  # type: ignore[misc]
+
+
+@dataclass
+class Melting:
+    """A schedule that is no configuration: it changes as it is asked."""
+
+    value: float = 0.5
+
+    largest: ClassVar[float] = 1.0
+
+    def at(self, step: int) -> float:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Counting(Epsilon):
+    """A budget that counts how often it is asked."""
+
+    asked: list[int] = field(default_factory=lambda: [0], compare=False)
+
+    def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
+        self.asked[0] += 1
+        return self.epsilon * self.asked[0]
+
+
+def polk(cls: type[Any]) -> Any:
+    return cls(kernel=Gaussian(0.4), step_size=Constant(0.1), batch_size=2, budget=Epsilon(0.01))
+
+
+BROKEN = {
+    "loss": [
+        (broken(Huber, derivatives=lambda self, f, y: 1.001 * Huber.derivatives(self, f, y))(), "slopes of the values"),
+        (broken(Huber, curvature=0.9)(), "bounds the second derivative"),
+        (broken(Huber, quadratic=True)(), "the second derivative of a quadratic loss is its curvature"),
+        (
+            broken(
+                Huber,
+                values=lambda self, f, y: -Huber.values(self, f, y),
+                derivatives=lambda self, f, y: -Huber.derivatives(self, f, y),
+            )(),
+            "slopes of the values|convex",
+        ),
+        (broken(Huber, outputs=lambda self, targets, classes: targets)(), "outputs refuses targets"),
+        (
+            broken(Huber, values=lambda self, f, y: Huber.values(self, f, y)[:, None])(),
+            "values returns float64 numbers",
+        ),
+        (broken(Squared, constant=lambda self, y, outputs: np.zeros(outputs) + 0.3)(), "constant is the prediction of"),
+        (
+            broken(Logistic, probabilities=lambda self, f: 0.9 * Logistic.probabilities(self, f))(),
+            "probabilities add up to 1",
+        ),
+    ],
+    "kernel": [
+        (broken(Gaussian, cross=lambda self, x, d: Gaussian.cross(self, x, d + 0.1))(0.8), "cross is symmetric"),
+        (broken(Gaussian, cross=sigmoid, supremum=None)(0.8), "positive semidefinite"),
+        (broken(Gaussian, diagonal=lambda self, x: np.full(len(x), 2.0))(0.8), "diagonal is the kernel of a point"),
+        (broken(Gaussian, supremum=0.5)(0.8), "supremum = 0.5 bounds every value"),
+        (broken(Gaussian, cross=rows_matter)(0.8), "the same bits whichever other rows"),
+    ],
+    "schedule": [
+        (broken(Constant, largest=0.1)(0.3), "largest = 0.1 is no less than any step size"),
+        (broken(Constant, over=over_other_steps)(0.3), "over has the bits of at"),
+        (broken(Constant, at=lambda self, step: -0.3)(0.3), "step sizes are positive numbers"),
+        (Melting(), "a part is a frozen dataclass"),
+    ],
+    "budget": [
+        (broken(Epsilon, bound=lambda self, eta, state, batch_size=1: -1.0)(0.3), "bound is a number and not negative"),
+        (Counting(0.3), "bound and next depend on their arguments alone"),
+    ],
+    "dispersion": [
+        (broken(Variance, slopes=lambda self, u, g: u - g)(), "slopes are the derivatives"),
+        (broken(Variance, descend=lambda self, u, g, step: g + 0.1)(), "descend keeps the center"),
+        (
+            broken(ConditionalValueAtRisk, descend=lambda self, u, g, step: g + 0.1)(0.6),
+            "descend moves the threshold against the slope",
+        ),
+    ],
+    "mirror_map": [
+        (broken(SquaredNorm, values=lambda self, z: -z)(), "increase strictly"),
+        (broken(SquaredNorm, positive=True)(), "all values are positive"),
+        (broken(SquaredNorm, slope=2.0)(), "the slope is 2.0 everywhere"),
+    ],
+    "subspace_step": [(broken(Normalized, at=lambda self, sample, length: 0.0)(), "steps are positive numbers")],
+    "censoring": [
+        (
+            broken(MovingAverage, bound=lambda self, fits: float(fits[-1]) if len(fits) else 0.0)(),
+            "does not depend on the order",
+        )
+    ],
+    "tolerance": [
+        (broken(Adaptive, next=next_in_place)(), "next leaves the state it is given as it is"),
+        (broken(Adaptive, adapts=False)(), "a tolerance that does not adapt never changes"),
+        (
+            broken(ConstantTolerance, init=lambda self, hood: Adaptive().init(hood)._replace(values=-np.ones(3)))(0.1),
+            "not negative",
+        ),
+    ],
+    "protocol": [
+        (
+            broken(Consensus, couple=lambda self, links, own, answers: (0.1 + 0.0 * own, 0.0))(0.3),
+            "there is no coupling where neighbours agree",
+        ),
+        (
+            broken(Consensus, couple=lambda self, *told: (Consensus.couple(self, *told)[0], 0.3))(0.3),
+            "the gradient of a quadratic",
+        ),
+        (broken(Consensus, advance=advance_in_place)(0.3), "advance leaves the links it is given as they are"),
+        (broken(Proximity, duals=lambda self, links: None)(), "a protocol that sends dual variables has them"),
+        (
+            Consensus(0.3, form="both"),  # type: ignore[arg-type]
+            "form is one_sided or symmetric",
+        ),
+    ],
+    "topology": [
+        (broken(Ring, build=loose)(4), "a run accepts its network"),
+        (broken(ErdosRenyi, build=own_chance)(9), "the same seed gives the same network|all chance comes from"),
+        (broken(Ring, build=backwards)(4), "stored in sorted order"),
+        (
+            broken(ErdosRenyi, build=lambda self, generator: nx.path_graph(7))(8),
+            "the number of nodes is the one asked for",
+        ),
+    ],
+    "stream": [(Portioned(), "samples do not depend on how they are cut into draws")],
+    "learner": [
+        (polk(broken(Polk, restore=restore_half)), "a restored state goes on with the same bits"),
+        (polk(broken(Polk, gradient=gradient_that_learns)), "what is evaluated and asked for beside"),
+        (polk(broken(Polk, eta=lambda self, state: 0.2)), "eta is the step size of the step to come"),
+    ],
+    "backend": [(Skips(), "models have the bits of the serial backend's")],
+}
+
+
+def test_every_check_can_fail() -> None:
+    assert {f"check_{kind}" for kind in BROKEN} == set(testing.__all__)
+
+
+@pytest.mark.parametrize(
+    ("kind", "part", "sentence"),
+    [(kind, part, sentence) for kind, entries in BROKEN.items() for part, sentence in entries],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_what_is_broken_is_named(kind: str, part: Any, sentence: str) -> None:
+    with pytest.raises(AssertionError, match=sentence) as refused:
+        getattr(testing, f"check_{kind}")(part)
+    assert str(refused.value).startswith(f"{part!r} breaks its contract: ")
+
+
+@pytest.mark.parametrize(
+    ("check", "part", "message"),
+    [
+        (testing.check_loss, Gaussian(0.3), 'loss = "gaussian" is no loss: it has no method outputs, values'),
+        (testing.check_kernel, Gaussian, "kernel = Gaussian is a class: hand over a part of it, Gaussian()"),
+        (testing.check_schedule, Auto(), "holds words in place of numbers"),
+    ],
+    ids=["other kind", "class", "words"],
+)
+def test_what_is_no_part_of_the_kind_is_refused(check: Any, part: Any, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        check(part)
