@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from kernelswarm.simulations.backends.ray_backend import Ray
@@ -28,21 +30,26 @@ def test_the_message_names_the_block_size_that_fits():
         require_memory(2, 1000, RESERVE_BYTES)
 
 
-def test_where_nothing_is_known_nothing_is_refused():
-    require_memory(10**6, 10**6, None)
-    require_memory(0, 10, 0)  # actors that are there already
+def test_actors_that_are_there_already_take_nothing_more():
+    require_memory(0, 10, 0)
 
 
 def test_the_smallest_of_what_is_said_counts(tmp_path, monkeypatch):
-    info, limit, used = (tmp_path / name for name in ("meminfo", "memory.max", "memory.current"))
-    info.write_text("MemTotal:  9000 kB\nMemAvailable:  5000 kB\n")
+    limit, used = (tmp_path / name for name in ("memory.max", "memory.current"))
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(total=9000 * 1024, available=5000 * 1024))
     limit.write_text("max\n")
     used.write_text("1000\n")
-    monkeypatch.setattr(memory, "MEMINFO", info)
     monkeypatch.setattr(memory, "GROUPS", ((limit, used), (tmp_path / "none", tmp_path / "none")))
     assert free() == 5000 * 1024
     limit.write_text("21000\n")
     assert free() == 20000
+
+
+def test_memory_in_use_is_not_free_on_a_system_without_proc(monkeypatch):
+    monkeypatch.setattr("pathlib.Path.exists", lambda path: False)  # macOS and Windows have no /proc
+    taken = SimpleNamespace(total=9 * 10**9, available=10**9)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: taken)
+    assert free() == taken.available
 
 
 def test_a_run_is_refused_before_ray_is_started(monkeypatch):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
+from itertools import pairwise
 
 import networkx as nx
 import pytest
 
-from kernelswarm.simulations.backends.bisection import bisect
 from kernelswarm.simulations.backends.partition import blocks_of
 
 NETWORKS = {
@@ -72,17 +73,21 @@ def test_halves_in_space_are_cut_along_a_line():
     assert cut(graph, blocks_of(neighbors(graph), 250)) <= min(halves)
 
 
-def test_no_exchange_of_two_nodes_makes_the_cut_smaller():
-    graph = nx.gnp_random_graph(24, 0.25, seed=1)
-    inside = bisect([sorted(graph[node]) for node in range(24)], 12)
-    assert sum(inside) == 12
+@pytest.mark.parametrize("count", [2, 4, 7])
+def test_a_tree_is_cut_no_worse_than_in_the_order_of_a_walk_through_it(count):
+    tree = nx.random_labeled_tree(1000, seed=1)
+    order = list(nx.dfs_preorder_nodes(tree, 0))
+    ends = [len(tree) * place // count for place in range(count + 1)]
+    walked = [order[start:end] for start, end in pairwise(ends)]
+    assert cut(tree, blocks_of(neighbors(tree), -(-len(tree) // count))) <= cut(tree, walked)
 
-    def edges(sides):
-        return sum(sides[node] != sides[other] for node, other in graph.edges)
 
-    for one in range(24):
-        for other in range(24):
-            if inside[one] and not inside[other]:
-                changed = list(inside)
-                changed[one], changed[other] = False, True
-                assert edges(changed) >= edges(inside)
+@pytest.mark.parametrize("graph", NETWORKS.values(), ids=list(NETWORKS))
+def test_without_metis_blocks_are_even_too(graph, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    size = 60
+    nodes = sorted(graph)
+    count = -(-len(nodes) // size)
+    blocks = blocks_of(neighbors(graph), size)
+    assert [node for block in blocks for node in block] == nodes
+    assert {len(block) for block in blocks} <= {len(nodes) // count, -(-len(nodes) // count)}

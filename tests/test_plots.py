@@ -98,7 +98,7 @@ def believable(
     }
     if protocol["name"] == "isolated":
         edge_table = {}
-    inputs, outputs = (2, 5) if parts is MIXTURE else (1, 1)
+    inputs, outputs = (2, 5) if parts["stream"] == MIXTURE["stream"] else (1, 1)
     models: dict[str, Any] = {}
     for node in graph.nodes if protocol["name"] != "centralized" else [min(graph.nodes)]:
         models[f"points_{node}"] = random.normal(size=(12, inputs)) if inputs == 2 else random.random((12, 1))
@@ -132,6 +132,36 @@ def test_every_figure_of_a_run_is_a_picture(
     drawn = plots.draw(believable(protocol, parts), tmp_path / "figures")
     assert pictures(drawn) == {"risk.png", "model_order.png", "network.png"} | expected
     assert sorted(drawn) == sorted((tmp_path / "figures").iterdir())
+
+
+OWN_LOSSES = """
+from dataclasses import dataclass
+from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
+
+@dataclass(frozen=True)
+class Softmax(MulticlassLogistic):
+    pass
+
+@dataclass(frozen=True)
+class LogisticGrowth(Squared):
+    pass
+"""
+
+
+def test_what_a_loss_is_for_is_asked_of_the_loss_and_not_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_losses.py").write_text(OWN_LOSSES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    softmax = {**MIXTURE, "learner": {**MIXTURE["learner"], "loss": "own_losses:Softmax"}}
+    result = believable(parts=softmax)
+    assert style.column_label("error", result.config) == "error (fraction misclassified)"
+    assert "regions.png" in pictures(plots.draw(result, tmp_path / "softmax"))
+    growth = {**SINE, "learner": {**SINE["learner"], "loss": "own_losses:LogisticGrowth"}}
+    assert style.column_label("error", believable(parts=growth).config) == "error (mean square error)"
+    assert "functions.png" in pictures(plots.draw(believable(parts=growth), tmp_path / "growth"))
+    gone = {"learner": {"loss": "no_such_losses:Softmax"}}
+    assert style.task(gone) == "regression"
 
 
 def test_quantities_without_numbers_have_no_figure(tmp_path: Path) -> None:

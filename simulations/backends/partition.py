@@ -1,10 +1,16 @@
 """Which agents share a process: blocks of nearly equal size with few edges between them."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate
 
-from kernelswarm.simulations.backends.bisection import bisect
+import numpy as np
+
 from kernelswarm.simulations.round.block import AgentPlan
+
+Adjacency = list[list[int]]
+
+SEED = 0
+TRIES = 10
 
 
 def partition(plans: Sequence[AgentPlan], size: int) -> list[list[AgentPlan]]:
@@ -36,9 +42,10 @@ def crossing(blocks: Sequence[Sequence[AgentPlan]]) -> int:
 
 
 def blocks_of(neighbors: Mapping[int, Sequence[int]], size: int) -> list[list[int]]:
-    """Cut a network into blocks whose sizes differ by at most one, none larger than ``size``, by repeated bisection.
+    """Cut a network into blocks whose sizes differ by at most one, none larger than ``size``, with METIS.
 
-    The models do not depend on it, only the messages between processes.
+    The models do not depend on it, only the messages between processes. Where METIS is not installed (it has no build
+    for Windows) nodes whose labels follow one another make up a block.
 
     Parameters
     ----------
@@ -51,21 +58,60 @@ def blocks_of(neighbors: Mapping[int, Sequence[int]], size: int) -> list[list[in
     -------
     list of list of int
         The blocks in the order of their smallest labels, each in the order of its labels.
+
+    References
+    ----------
+    G. Karypis and V. Kumar, "A fast and high quality multilevel scheme for partitioning irregular graphs", SIAM Journal
+    on Scientific Computing 20, 1998.
     """
     nodes = sorted(neighbors)
-    if size == 1:
-        return [[node] for node in nodes]
     count = -(-len(nodes) // size)
-    ends = [len(nodes) * place // count for place in range(count + 1)]
-    return sorted(_cut(neighbors, nodes, [end - start for start, end in pairwise(ends)]))
-
-
-def _cut(neighbors: Mapping[int, Sequence[int]], nodes: list[int], sizes: Sequence[int]) -> list[list[int]]:
-    if len(sizes) == 1:
-        return [nodes]
+    if count in (1, len(nodes)):
+        return [nodes] if count == 1 else [[node] for node in nodes]
     places = {node: place for place, node in enumerate(nodes)}
-    adjacency = [[places[other] for other in neighbors[node] if other in places] for node in nodes]
-    half = len(sizes) // 2
-    inside = bisect(adjacency, sum(sizes[:half]))
-    halves = [[node for node, found in zip(nodes, inside, strict=True) if found is side] for side in (True, False)]
-    return _cut(neighbors, halves[0], sizes[:half]) + _cut(neighbors, halves[1], sizes[half:])
+    adjacency = [[places[other] for other in neighbors[node]] for node in nodes]
+    homes = _evened(adjacency, _homes(adjacency, count), count)
+    blocks: list[list[int]] = [[] for _ in range(count)]
+    for node, home in zip(nodes, homes, strict=True):
+        blocks[home].append(node)
+    return sorted(blocks)
+
+
+def _homes(adjacency: Adjacency, count: int) -> list[int]:
+    """Find blocks of about equal size with few edges between them; return the block of each node."""
+    try:
+        import pymetis
+    except ModuleNotFoundError:
+        return [place * count // len(adjacency) for place in range(len(adjacency))]
+    kind = pymetis.zero_copy_dtype()
+    starts = np.array([0, *accumulate(map(len, adjacency))], dtype=kind)
+    others = np.array([other for ends in adjacency for other in ends], dtype=kind)
+    # Bisection cuts fewer edges than cutting into all blocks at once, and the best of ten tries fewer still.
+    options = pymetis.Options(seed=SEED, ncuts=TRIES, ufactor=1)
+    graph = pymetis.CSRAdjacency(starts, others)
+    found = pymetis.part_graph(count, graph, recursive=True, options=options)
+    return list(found.vertex_part)
+
+
+def _evened(adjacency: Adjacency, homes: Sequence[int], count: int) -> list[int]:
+    """Move nodes from the largest block to the smallest, those that add the fewest cut edges first, until all are even.
+
+    METIS keeps sizes to one in a thousand where it can, but not in small, unconnected and star-like networks.
+    """
+    homes = list(homes)
+    members: list[set[int]] = [set() for _ in range(count)]
+    for node, home in enumerate(homes):
+        members[home].add(node)
+    while True:
+        large = max(range(count), key=lambda home: len(members[home]))
+        small = min(range(count), key=lambda home: len(members[home]))
+        if len(members[large]) - len(members[small]) <= 1:
+            return homes
+
+        def added(node: int, large: int = large, small: int = small) -> int:
+            return sum((homes[other] == large) - (homes[other] == small) for other in adjacency[node])
+
+        node = min(sorted(members[large]), key=added)
+        members[large].remove(node)
+        members[small].add(node)
+        homes[node] = small

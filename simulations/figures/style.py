@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colorbar import Colorbar
 
+    from kernelswarm.agents.parts.losses import Loss
+
 Array = npt.NDArray[np.float64]
 
 # Okabe and Ito (2008), without its yellow, which a white page swallows.
@@ -172,11 +174,15 @@ def wrapped(text: str, width: int) -> str:
 
 
 def task(config: dict[str, Any]) -> str:
-    """Return "regression" or "classification", read off the loss the experiment names."""
-    loss = config.get("learner", {}).get("loss", "squared")
-    name = str(loss.get("name", "") if isinstance(loss, dict) else loss)
-    name = name.rpartition(":")[2].lower()
-    return "classification" if "logistic" in name or "hinge" in name else "regression"
+    """Return "regression" or "classification", as the loss of the experiment says; the former where it is not here."""
+    from kernelswarm.simulations.experiment.parts import build
+    from kernelswarm.simulations.ground.errors import InputError
+
+    try:
+        loss: Loss = build("loss", config.get("learner", {}).get("loss", "squared"), "learner.loss")
+    except InputError:  # a module that is gone, or one that is not to be imported
+        return "regression"
+    return "regression" if loss.task == "regression" else "classification"
 
 
 def loss_name(config: dict[str, Any]) -> str:

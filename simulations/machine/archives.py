@@ -98,7 +98,7 @@ def read_arrays(file: Path | IO[bytes], wanted: Callable[[list[str]], Iterable[s
         names = list(members) if wanted is None else list(wanted(list(members)))
         room = free()
         size = sum(members[name].file_size for name in names)
-        if room is not None and size > room:
+        if size > room:
             raise ArchiveError(f"its arrays take {size / 1e9:,.1f} GB, and {room / 1e9:,.1f} GB of memory are free")
         return {name: _array(archive, members[name], name) for name in names}
 

@@ -1,26 +1,31 @@
-"""One writer at a time: an advisory lock that a process holds on a run folder's checkpoints until it ends."""
+"""One writer at a time: a lock that a process holds on a run folder's checkpoints until it ends."""
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
 
 NAME = "lock"
-"""The file in the folder of checkpoints. It stays there: a removed one could be locked by two processes at once."""
+"""The file in the folder of checkpoints."""
+
+HOLDER = "lock.holder"
+"""The file beside it that says who holds it. A file of its own: Windows lets no other process read a locked one."""
+
+LACKING = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL}
+"""What a file system answers that has no locks."""
 
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder of checkpoints; the system releases it when the process ends, however it ends.
 
-    Where there are no such locks (Windows, some network file systems) nothing is held, and nothing is refused.
+    On a file system without such locks (some of those on a network) nothing is held, and nothing is refused.
 
     Raises
     ------
@@ -29,40 +34,35 @@ def held(folder: Path) -> Iterator[None]:
     SimulationError
         The folder may not be written.
     """
-    with _opened(folder / NAME) as file:
-        if not _lock(file):
-            raise InputError(
-                f"{folder.parent} is being written by {_holder(file)}: wait until it ends or stop it; two at once "
-                "would spoil the run"
-            )
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {platform.node()}")
-        file.flush()
-        yield
+    from filelock import FileLock, Timeout  # a twentieth of a second, which no command without a run should take
 
-
-def _opened(path: Path) -> IO[str]:
+    # Whichever thread leaves the block releases the lock; the file stays, or two processes could lock two of its name.
+    lock = FileLock(folder / NAME, blocking=False, thread_local=False, preserve_lock_file=True)
     try:
-        return path.open("a+", encoding="utf-8")
+        lock.acquire()
+    except Timeout:
+        raise InputError(
+            f"{folder.parent} is being written by {_holder(folder)}: wait until it ends or stop it; two at once "
+            "would spoil the run"
+        ) from None
     except OSError as error:
-        raise SimulationError(f"{path.parent} may not be written: {error.strerror or error}") from error
-
-
-def _lock(file: IO[str]) -> bool:
-    """Lock a file without waiting; False where another process has it."""
-    if sys.platform == "win32":
-        return True
-    import fcntl
-
+        if error.errno not in LACKING:
+            raise SimulationError(f"{folder} may not be written: {error.strerror or error}") from error
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # this file system has no locks
-        return True
-    return True
+        _sign(folder)
+        yield
+    finally:
+        lock.release()
 
 
-def _holder(file: IO[str]) -> str:
-    file.seek(0)
-    return file.read(200) or "another process"
+def _sign(folder: Path) -> None:
+    try:
+        (folder / HOLDER).write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
+    except OSError as error:
+        raise SimulationError(f"{folder} may not be written: {error.strerror or error}") from error
+
+
+def _holder(folder: Path) -> str:
+    with suppress(OSError):
+        return (folder / HOLDER).read_text(encoding="utf-8", errors="replace")[:200] or "another process"
+    return "another process"

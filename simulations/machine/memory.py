@@ -1,6 +1,5 @@
 """What memory this machine has left, and a limit to what this process may take of it."""
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,40 +13,36 @@ PROCESS_BYTES = 120 * 10**6
 RESERVE_BYTES = 10**9
 """What stays for Ray itself, the driver and the functions that are learned."""
 
-MEMINFO = Path("/proc/meminfo")
 STATUS = Path("/proc/self/status")
 GROUPS = (
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
     (Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"), Path("/sys/fs/cgroup/memory/memory.usage_in_bytes")),
 )
-"""Where Linux, in its two ways, says what a container may use and does."""
+"""Where Linux, in its two ways, says what a container may use and does. psutil knows the machine only."""
 
 
-def free() -> int | None:
-    """Return the bytes that processes started now may take; None where the system does not say."""
-    found = []
-    if MEMINFO.exists():
-        lines = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
-        found.append(1024 * int(lines["MemAvailable"].split()[0]))
-    elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+def free() -> int:
+    """Return the bytes that processes started now may take: what the machine has left, or a container, if less."""
+    import psutil  # a twentieth of a second, which no command without a run should take
+
+    found: list[int] = [psutil.virtual_memory().available]
     for limit, used in GROUPS:
         if limit.exists() and used.exists():
             most = limit.read_text().strip()
             if most.isdecimal():  # else "max"
                 found.append(int(most) - int(used.read_text()))
-    return min(found, default=None)
+    return min(found)
 
 
 @contextmanager
-def limited(room: int | None) -> Iterator[None]:
+def limited(room: int) -> Iterator[None]:
     """Let this process take at most ``room`` more bytes in here: what asks for more gets a MemoryError.
 
     Without it Linux promises memory that there is not, and ends the process once it is used. Where the system knows no
-    such limit, or ``room`` is None, nothing is limited.
+    such limit, nothing is limited.
     """
-    taken = _data_bytes() if sys.platform == "linux" and room is not None else None
-    if taken is None or room is None:
+    taken = _data_bytes() if sys.platform == "linux" else None
+    if taken is None:
         yield
         return
     import resource  # not everywhere
@@ -69,7 +64,7 @@ def _data_bytes() -> int | None:
     return 1024 * int(lines["VmData"].split()[0])
 
 
-def require_memory(processes: int, nodes: int, room: int | None) -> None:
+def require_memory(processes: int, nodes: int, room: int) -> None:
     """Refuse to start so many more processes for a network of so many nodes when they take more than ``room`` bytes.
 
     Raises
@@ -77,7 +72,7 @@ def require_memory(processes: int, nodes: int, room: int | None) -> None:
     InputError
         The message says what they take, and the block size that fits.
     """
-    if room is None or processes * PROCESS_BYTES <= max(0, room - RESERVE_BYTES):
+    if processes * PROCESS_BYTES <= max(0, room - RESERVE_BYTES):
         return
     fitting = max(0, room - RESERVE_BYTES) // PROCESS_BYTES
     remedy = f"take {-(-nodes // fitting):,} or more" if fitting else "even one has no room"

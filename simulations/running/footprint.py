@@ -154,7 +154,7 @@ def require(experiment: Experiment, found: list[Need]) -> None:
         found = [need for need in found if need.key.startswith("eval")]
     room = memory.free()
     total = sum(need.bytes for need in found)
-    if room is None or total <= max(0, room - memory.RESERVE_BYTES):
+    if total <= max(0, room - memory.RESERVE_BYTES):
         return
     most = max(found, key=lambda need: need.bytes)
     taken, whole = in_words(most.bytes), in_words(total)
@@ -182,8 +182,7 @@ class Bounded:
 
     def __init__(self, key: str, part: Any, most: int | None = None) -> None:
         self._key, self._part = key, part
-        found = [room for room in (memory.free(), most) if room is not None]
-        self._room = min(found, default=None)
+        self._room = memory.free() if most is None else min(memory.free(), most)
         self._limit = memory.limited(self._room)
 
     def __enter__(self) -> None:
@@ -197,7 +196,7 @@ class Bounded:
         if not large and not isinstance(error, MemoryError | OverflowError):
             return
         key, value = largest(self._key, describe(self._part))
-        room = "this machine has" if self._room is None else f"the {in_words(self._room)} that are free"
+        room = f"the {in_words(self._room)} that are free"
         raise InputError(f"{key} = {shown(value)} takes more memory than {room}: lower it") from error
 
 
