@@ -45,7 +45,7 @@ def blocks_of(neighbors: Mapping[int, Sequence[int]], size: int) -> list[list[in
     """Cut a network into blocks whose sizes differ by at most one, none larger than ``size``, with METIS.
 
     The models do not depend on it, only the messages between processes. Where METIS is not installed (it has no build
-    for Windows) nodes whose labels follow one another make up a block.
+    for Windows and for Linux on ARM) nodes whose labels follow one another make up a block.
 
     Parameters
     ----------
