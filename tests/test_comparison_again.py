@@ -202,7 +202,7 @@ def test_a_comparison_that_was_killed_goes_on_where_it_was(tmp_path: Path, every
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_processes_that_were_stopped_leave_what_they_did(tmp_path: Path, number: signal.Signals) -> None:
-    tried = experiment(rounds=12_000, evaluate_every=6_000, checkpoint_every=250)
+    tried = experiment(rounds=40_000, evaluate_every=20_000, checkpoint_every=250)
     file, out = tmp_path / "experiment.toml", tmp_path / "out"
     file.write_text(tomli_w.dumps(tried.to_dict()))
     words = ["compare", str(file), "--seeds", "4", "--jobs", "2", "--out", str(out)]

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="shared me
 
 EXPERIMENT = {
     "rounds": 20,
+    "evaluate_every": 10**7,  # an endless run is not to fill the memory
     "topology": {"name": "ring", "nodes": 3},
     "stream": "sine_regression",
     "learner": {"name": "polk", "budget": {"epsilon": 0.01}},
