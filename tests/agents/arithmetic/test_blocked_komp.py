@@ -129,8 +129,13 @@ def test_error_is_the_distance_to_the_uncompressed_function(step, wide_function)
     assert error <= 0.3
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_same_dictionary_as_the_naive_algorithm(step, seed):
+def test_same_dictionary_as_the_naive_algorithm(step):
+    ties = sum(not agrees_with_the_naive_algorithm(step, seed) for seed in range(20))
+    assert ties <= 2  # of 20
+
+
+def agrees_with_the_naive_algorithm(step, seed):
+    """Hold one removal against the naive algorithm; returns False at a tie, where either decision is right."""
     generator = np.random.default_rng([5, seed])
     kernel = [Gaussian(0.7), Laplacian(1.0)][seed % 2]
     old = generator.uniform(-2.0, 2.0, (25, 2))
@@ -140,11 +145,13 @@ def test_same_dictionary_as_the_naive_algorithm(step, seed):
     everything, target = np.concatenate([old, points]), np.concatenate([0.99 * function.weights, weights])
     epsilon = 10.0 ** generator.uniform(-2.0, 0.5)
     kept, expected, margin = destructive_komp(kernel, everything, target, epsilon)
-    step(function, points, weights, epsilon, shrink=0.99)
+    error, _ = step(function, points, weights, epsilon, shrink=0.99)
+    assert error <= epsilon * (1.0 + 1e-9)
     if margin < TIE:
-        pytest.skip("a tie: either decision is right")
+        return False
     np.testing.assert_array_equal(function.points, everything[kept])
     np.testing.assert_allclose(function.weights, expected, rtol=1e-5, atol=1e-7 * np.abs(target).max())
+    return True
 
 
 def test_nothing_is_left_when_the_budget_holds_the_whole_function(step, wide_function):

@@ -32,8 +32,13 @@ def grown(generator, kernel, inputs, outputs, order):
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5])
-@pytest.mark.parametrize("seed", range(80))
-def test_same_dictionary_as_the_naive_algorithm(implementation, seed, batch):
+def test_same_dictionary_as_the_naive_algorithm(implementation, batch):
+    ties = sum(not agrees_with_the_naive_algorithm(seed, batch) for seed in range(80))
+    assert ties <= 4  # of 80
+
+
+def agrees_with_the_naive_algorithm(seed, batch):
+    """Hold one removal against the naive algorithm; returns False at a tie, where either decision is right."""
     generator = np.random.default_rng([seed, batch])
     inputs, outputs = int(generator.integers(1, 4)), int(generator.integers(1, 4))
     kernel = [Gaussian(0.7), Gaussian(1.5), Laplacian(1.0), Matern(1.0, 2.5)][seed % 4]
@@ -47,13 +52,14 @@ def test_same_dictionary_as_the_naive_algorithm(implementation, seed, batch):
 
     kept, expected, margin = destructive_komp(kernel, everything, target, epsilon)
     error, _ = function.step(points, weights, function.rows(points), shrink, epsilon)
+    assert error <= epsilon * (1.0 + 1e-9)
     if margin < TIE:
-        pytest.skip("a tie: either decision is right")
+        return False
 
     np.testing.assert_array_equal(function.points, everything[kept])
     np.testing.assert_allclose(function.weights, expected, rtol=1e-5, atol=1e-7 * np.abs(target).max())
     assert error == pytest.approx(refit(kernel, everything, target, kept)[1], rel=1e-6, abs=1e-9)
-    assert error <= epsilon * (1.0 + 1e-9)
+    return True
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -133,8 +133,13 @@ def test_the_multiclass_gradient_is_the_printed_one():
 
 
 @pytest.mark.parametrize("batch", [1, 4])
-@pytest.mark.parametrize("seed", range(20))
-def test_komp_removes_what_the_naive_algorithm_may_remove(seed, batch):
+def test_komp_removes_what_the_naive_algorithm_may_remove(batch):
+    ties = sum(not agrees_with_the_naive_algorithm(seed, batch) for seed in range(20))
+    assert ties <= 2  # of 20
+
+
+def agrees_with_the_naive_algorithm(seed, batch):
+    """Hold one removal beside fixed points against the naive algorithm; returns False at a tie."""
     generator = np.random.default_rng([seed, batch])
     kernel = [Gaussian(0.6), Laplacian(1.0), Matern(1.0, 2.5)][seed % 3]
     function = Expansion(kernel, 2, 2)
@@ -148,12 +153,14 @@ def test_komp_removes_what_the_naive_algorithm_may_remove(seed, batch):
     epsilon = 10.0 ** generator.uniform(-1.0, 0.8)
     kept, expected, margin = destructive_komp(kernel, everything, target, epsilon, fixed)
     error, _ = function.step(points, weights, function.rows(points), 0.9, epsilon)
+    assert function.order >= fixed and error <= epsilon * (1.0 + 1e-9)
     if margin < 1e-6:
-        pytest.skip("a tie: either decision is right")
+        return False
     np.testing.assert_array_equal(function.points, everything[kept])
     assert kept[:fixed] == list(range(fixed))
     np.testing.assert_allclose(function.weights, expected, rtol=1e-5, atol=1e-7)
     assert error == pytest.approx(refit(kernel, everything, target, kept)[1], rel=1e-6, abs=1e-9)
+    return True
 
 
 def test_dependent_grid_points_leave_their_weight_to_the_others():

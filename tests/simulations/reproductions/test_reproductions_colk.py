@@ -11,7 +11,7 @@ from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.reproductions import colk_lidar, colk_outliers
 from kernelswarm.simulations.reproductions.contract import Request
-from kernelswarm.simulations.reproductions.risk_methods import METHODS, learn, least, spread
+from kernelswarm.simulations.reproductions.risk_methods import METHODS, Learned, learn, least, spread
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
 
 
@@ -42,12 +42,38 @@ def test_the_outliers_are_measured_for_every_method() -> None:
     assert all(
         len(values) == 3 and (values > 0.1).all() for values in errors.values()
     )  # noise alone is 0.21 on average
-    best = min(("COLK", "POLK", "RBF network"), key=lambda name: errors[name].mean())
-    claim = rows["least mean of the test error"]
-    assert claim.measured == best and claim.holds == (best == "COLK")
+    measured = rows["least mean of the test error"].measured
+    assert errors[measured].mean() == min(errors[name].mean() for name in ("COLK", "POLK", "RBF network"))
     assert rows["COLK on the targets as they are"].holds is False  # the fourth moment of losses up to 12
     assert set(found.figures) == {"colk_outliers_errors", "colk_outliers_curves", "colk_outliers_functions"}
     assert told == sorted(told) and told[0] >= 0.0 and told[-1] <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("colk", "best", "steadiest"),
+    [
+        ([0.2, 0.2, 0.2], "COLK", "COLK"),
+        ([0.1, 0.2, 0.6], "RBF network", "POLK"),
+        ([0.1, 0.1, float("nan")], "RBF network", "POLK"),  # diverged once
+    ],
+)
+def test_a_claim_holds_where_the_numbers_say_so_and_nowhere_else(colk: list[float], best: str, steadiest: str) -> None:
+    errors = {name: [0.5, 0.7, 0.9] for name in METHODS}
+    errors |= {"COLK": colk, "POLK": [0.4, 0.41, 0.4], "RBF network": [0.2, 0.3, 0.35]}
+    function = build("learner", "polk").init(1, 1).function
+    wide, narrow = (
+        [Learned(function, values=[value * np.ones((3, 1))]) for value in values] for values in ((1, 2), (1, 1))
+    )
+    runs = dict.fromkeys(METHODS, wide) | {"COLK": narrow}
+    settings = dict.fromkeys(METHODS, "")
+    rows = {claim.quantity: claim for claim in colk_outliers._errors_claims(errors, runs, settings)}
+    for statistic, name in (("mean", best), ("deviation", steadiest)):
+        claim = rows[f"least {statistic} of the test error"]
+        assert (claim.measured, claim.holds) == (name, name == "COLK")
+    varied = "variation of the learned function over sets"
+    assert rows[varied].holds is True
+    turned = colk_outliers._errors_claims(errors, runs | {"COLK": wide, "POLK": narrow}, settings)
+    assert {claim.quantity: claim.holds for claim in turned}[varied] is False
 
 
 @pytest.mark.usefixtures("few")
