@@ -1,8 +1,8 @@
 """Damaged input for as long as one likes: how many cases of each kind were tried, how they ended, what was not sound.
 
-The cases are those of tests/test_fuzz.py, drawn from another seed every time: experiments, data files of every format,
-run folders, checkpoints, model files and estimators. Each runs in a child process with limits; a traceback, a crash, a
-hang, or more than 2 GB is not sound. Ends with exit code 1 where anything was.
+The cases are those of tests/simulations/boundaries/test_fuzz.py, drawn from another seed every time: experiments, data
+files of every format, run folders, checkpoints, model files and estimators. Each runs in a child process with limits; a
+traceback, a crash, a hang, or more than 2 GB is not sound. Ends with exit code 1 where anything was.
 
     python benchmarks/fuzz.py --minutes 60
     python benchmarks/fuzz.py --minutes 5 --kind checkpoints --seed 7
@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
 
-from tests.forked import outcome  # noqa: E402
-from tests.fuzz_kinds import Kind, kinds  # noqa: E402
+from tests.helpers.forked import outcome  # noqa: E402
+from tests.helpers.fuzz_kinds import Kind, kinds  # noqa: E402
 
 PIECE = 25
 """Cases of a kind, one after the other, before it is another's turn."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import defaultdict
 
 os.environ["MPLBACKEND"] = "Agg"  # before anything imports pyplot; subprocesses inherit it
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -23,6 +24,43 @@ settings.register_profile(
     "suite", deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("suite")
+
+
+SLOW_FIRST = (  # where several processes share the files, the long ones begin, so that none is left for the end
+    "simulations/backends/test_ray_failures.py",
+    "contracts/",
+    "simulations/backends/",
+    "simulations/running/",
+    "simulations/comparison/",
+    "simulations/reproductions/",
+    "simulations/figures/",
+    "simulations/boundaries/",
+)
+SLOWEST = 12  # files named at the end
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that take long first; the order inside a file stays."""
+
+    def place(item: pytest.Item) -> int:
+        path = item.path.as_posix()
+        return next((k for k, start in enumerate(SLOW_FIRST) if f"/tests/{start}" in path), len(SLOW_FIRST))
+
+    items.sort(key=place)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say after a long run which files took the time, in seconds of their processes."""
+    spent: defaultdict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                spent[report.nodeid.partition("::")[0]] += report.duration
+    if sum(spent.values()) < 60.0:
+        return
+    terminalreporter.section(f"the {SLOWEST} files that took longest")
+    for file, seconds in sorted(spent.items(), key=lambda entry: -entry[1])[:SLOWEST]:
+        terminalreporter.write_line(f"{seconds:7.1f} s  {file}")
 
 
 @pytest.fixture(scope="session", autouse=True)

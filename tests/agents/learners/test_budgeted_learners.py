@@ -1,0 +1,293 @@
+"""Learners on a budget decide as their papers state, sample by sample."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernelswarm.agents.arithmetic.chance import BLOCK, uniform
+from kernelswarm.agents.arithmetic.merging import best_partner
+from kernelswarm.agents.learners.baselines.bogd import Bogd
+from kernelswarm.agents.learners.baselines.bsgd import Bsgd
+from kernelswarm.agents.learners.baselines.norma import Norma
+from kernelswarm.agents.learners.baselines.npbsgd import Npbsgd
+from kernelswarm.agents.learners.baselines.ogd import Ogd
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Polynomial
+from kernelswarm.agents.parts.losses import Hinge, Logistic, MulticlassHinge, MulticlassLogistic, Squared
+from kernelswarm.agents.parts.schedules import Constant
+from tests.helpers import naive_budgets
+from tests.helpers.naive_budgets import NaiveSum
+
+STEP = {"step_size": Constant(0.3), "regularization": 0.05}
+KERNEL = Gaussian(0.7)
+LOSSES = [Squared(), Logistic(), Hinge(), MulticlassLogistic(), MulticlassHinge()]
+BUDGETED = {
+    "ogd": Ogd(kernel=KERNEL, **STEP),
+    "norma": Norma(kernel=KERNEL, budget_size=8, **STEP),
+    "removal": Bsgd(kernel=KERNEL, budget_size=8, **STEP),
+    "projection": Bsgd(kernel=KERNEL, budget_size=8, maintenance="projection", **STEP),
+    "merging": Bsgd(kernel=KERNEL, budget_size=8, maintenance="merging", **STEP),
+    "npbsgd": Npbsgd(kernel=KERNEL, budget_size=8, growth=0.2, **STEP),
+    "bogd": Bogd(kernel=KERNEL, budget_size=8, weight_bound=2.0, **STEP),
+}
+EVERY = pytest.mark.parametrize("learner", BUDGETED.values(), ids=BUDGETED)
+
+
+def altered(learner, **keys):
+    return type(learner)(**{**learner.__dict__, **keys})
+
+
+def data(generator, loss, size):
+    """Points in the plane with targets that fit the loss: a plane for regression, its thirds for classification."""
+    points = generator.normal(size=(size, 2))
+    height = points[:, :1] - 0.5 * points[:, 1:]
+    if loss.task == "regression":
+        return points, 0.7 * height
+    classes = 2 if loss.task == "binary" else 3
+    return points, np.digitize(height, [0.0] if classes == 2 else [-0.6, 0.6]).astype(np.float64)
+
+
+def outputs(loss):
+    return loss.outputs(1, {"regression": None, "binary": 2, "multiclass": 3}[loss.task])
+
+
+def learn(learner, points, targets, state=None):
+    """Feed data in mini-batches; returns the state, and the largest model order on the way."""
+    state = state or learner.init(points.shape[1], outputs(learner.loss))
+    largest = 0
+    for start in range(0, len(points), learner.batch_size):
+        own = learner.evaluate(state, points[start : start + learner.batch_size])
+        gradient = learner.gradient(state, own, targets[start : start + learner.batch_size])
+        learner.step(state, [own], [gradient], None)
+        largest = max(largest, learner.function(state).order)
+    return state, largest
+
+
+def naively(learner, points, targets, keep):
+    """Learn as the formulas say, with ``keep(function, budget)`` after each sample."""
+    f = NaiveSum(learner.kernel)
+    eta = learner.step_size.at(0)
+    for x, y in zip(points, targets, strict=True):
+        slope = learner.loss.derivatives(np.zeros((1, outputs(learner.loss))) + f(x), y[None, :])[0]
+        f.scale(1.0 - eta * learner.regularization)
+        if np.any(slope != 0.0):
+            f.add(x, -eta * slope)
+        keep(f, getattr(learner, "budget_size", None))
+    return f
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("rule", ["norma", "removal", "projection", "merging"])
+def test_the_dictionary_is_the_papers(rule, loss):
+    learner = altered(BUDGETED[rule], loss=loss)
+    points, targets = data(np.random.default_rng(1), loss, 40)
+    state, _ = learn(learner, points, targets)
+    wanted = naively(learner, points, targets, getattr(naive_budgets, rule))
+    close = {"rtol": 0.0, "atol": 2e-3 if rule == "merging" else 1e-9}  # merging: h is found by a search
+    found = state.function
+    order = np.lexsort(np.round(found.points, 2).T)
+    again = np.lexsort(np.round(np.array(wanted.points), 2).T)
+    np.testing.assert_allclose(found.points[order], np.array(wanted.points)[again], **close)
+    np.testing.assert_allclose(found.weights[order], np.array(wanted.weights)[again], **close)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@EVERY
+def test_a_budget_that_is_never_reached_leaves_gradient_descent(learner, size):
+    points, targets = data(np.random.default_rng(2), learner.loss, 30)
+    points[17] = points[3]  # a point that comes again adds to its weight
+    learner = altered(learner, batch_size=size, **({} if isinstance(learner, Ogd) else {"budget_size": 40}))
+    learner = altered(learner, weight_bound=np.inf) if isinstance(learner, Bogd) else learner
+    without = altered(BUDGETED["ogd"], batch_size=size)
+    exact = Polk(kernel=KERNEL, batch_size=size, budget=Epsilon(0.0), **STEP)
+    state, _ = learn(learner, points, targets)
+    probes = np.random.default_rng(3).normal(size=(20, 2))
+    values = state.function.values(probes)
+    assert state.function.order == 29
+    if learner == altered(BUDGETED["projection"], batch_size=size, budget_size=40):  # its factor rounds otherwise
+        np.testing.assert_allclose(values, learn(without, points, targets)[0].function.values(probes), atol=1e-11)
+    else:
+        np.testing.assert_array_equal(values, learn(without, points, targets)[0].function.values(probes))
+    np.testing.assert_allclose(values, learn(exact, points, targets)[0].function.values(probes), atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1, 4, 20])
+@pytest.mark.parametrize("name", ["norma", "removal", "projection", "merging", "bogd"])
+def test_the_budget_is_exact(name, size):
+    learner = altered(BUDGETED[name], batch_size=size)
+    points, targets = data(np.random.default_rng(4), learner.loss, 200)
+    state, largest = learn(learner, points, targets)
+    assert largest == state.function.order == 8
+
+
+@pytest.mark.parametrize("rule", ["removal", "projection", "merging"])
+def test_the_compression_error_is_the_distance_that_maintenance_moves(rule):
+    learner = BUDGETED[rule]
+    points, targets = data(np.random.default_rng(5), learner.loss, 60)
+    state, _ = learn(learner, points[:-1], targets[:-1])
+    own = learner.evaluate(state, points[-1:])
+    gradient = learner.gradient(state, own, targets[-1:])
+    before = altered(learner, budget_size=100)
+    uncompressed = before.init(2, 1)
+    before.restore(uncompressed, learner.snapshot(state))
+    before.step(uncompressed, [own], [gradient], None)
+    info = learner.step(state, [own], [gradient], None)
+    assert info.compression_error == pytest.approx(state.function.distance(uncompressed.function), abs=1e-7)
+    assert info.compression_error > 0.0
+
+
+@pytest.mark.parametrize("rule", ["projection", "merging"])
+def test_projection_and_merging_lose_less_than_removal_in_a_step(rule):
+    points, targets = data(np.random.default_rng(6), Squared(), 9)
+    learners = [BUDGETED["removal"], BUDGETED[rule]]
+    errors = []
+    for learner in learners:
+        state, _ = learn(learner, points[:8], targets[:8])
+        own = learner.evaluate(state, points[8:])
+        errors.append(learner.step(state, [own], [learner.gradient(state, own, targets[8:])]).compression_error)
+    assert errors[1] < errors[0]
+
+
+def test_without_growth_npbsgd_is_bsgd_with_removal():
+    points, targets = data(np.random.default_rng(7), Squared(), 150)
+    found, _ = learn(altered(BUDGETED["npbsgd"], growth=0.0), points, targets)
+    wanted, _ = learn(BUDGETED["removal"], points, targets)
+    np.testing.assert_array_equal(found.function.points, wanted.function.points)
+    np.testing.assert_array_equal(found.function.weights, wanted.function.weights)
+
+
+@pytest.mark.parametrize("growth", [0.1, 1.0])
+def test_npbsgd_grows_by_its_probability(growth):
+    points, targets = data(np.random.default_rng(8), Squared(), 1008)
+    state, _ = learn(altered(BUDGETED["npbsgd"], growth=growth), points, targets)
+    expected = 8 + 1000 * growth
+    assert abs(state.function.order - expected) <= 4.0 * np.sqrt(1000 * growth * (1.0 - growth))
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "nonuniform"])
+def test_bogd_is_right_in_the_mean(sampling):
+    # Over the draws of many seeds, the function after a removal is in the mean what it would be without one.
+    points, targets = data(np.random.default_rng(12), Squared(), 9)
+    probes = np.random.default_rng(13).normal(size=(5, 2))
+    found = []
+    for seed in range(600):
+        learner = altered(BUDGETED["bogd"], sampling=sampling, weight_bound=np.inf, seed=seed)
+        learner = altered(learner, step_size=Constant(0.1))
+        state, _ = learn(learner, points, targets)
+        found.append(state.function.values(probes)[:, 0])
+    wanted, _ = learn(altered(BUDGETED["ogd"], step_size=Constant(0.1)), points, targets)
+    error = np.std(found, axis=0) / np.sqrt(len(found))
+    assert np.all(np.abs(np.mean(found, axis=0) - wanted.function.values(probes)[:, 0]) < 4.0 * error)
+
+
+def test_bogd_draws_by_its_probabilities():
+    norms = np.array([0.2, 0.3, 0.25, 0.25])
+    learner = altered(BUDGETED["bogd"], budget_size=4)
+    np.testing.assert_allclose(learner.probabilities(norms), 1.0 - 3.0 * norms, atol=1e-15)
+    large = np.array([0.0, 1.0, 1.0, 9.0])  # 1 - 3 a / 11 is 1, 8/11, 8/11 and less than 0
+    np.testing.assert_allclose(learner.probabilities(large), np.array([11.0, 8.0, 8.0, 0.0]) / 27.0, atol=1e-15)
+    assert altered(learner, sampling="uniform").probabilities(norms).tolist() == [0.25] * 4
+
+
+def test_bogd_bounds_its_weights():
+    learner = altered(BUDGETED["bogd"], loss=Hinge())
+    points, targets = data(np.random.default_rng(14), learner.loss, 200)
+    state, _ = learn(learner, points, targets)
+    assert np.abs(state.function.weights).max() <= 2.0 * 0.3 * (1.0 + 1e-15)
+
+
+def test_chance_is_uniform_and_depends_on_seed_and_place_only():
+    numbers = [uniform(3, place) for place in range(4 * BLOCK)]
+    assert numbers[BLOCK + 5] == uniform(3, BLOCK + 5)
+    assert len(set(numbers)) == len(numbers) and uniform(4, 0) != numbers[0]
+    assert np.histogram(numbers, bins=8, range=(0.0, 1.0))[0] == pytest.approx(4 * BLOCK / 8, rel=0.2)
+
+
+@EVERY
+def test_a_restored_state_goes_on_with_the_same_bits(learner):
+    points, targets = data(np.random.default_rng(9), learner.loss, 120)
+    whole, _ = learn(learner, points, targets)
+    first, _ = learn(learner, points[:50], targets[:50])
+    again = learner.init(2, 1)
+    learner.restore(again, learner.snapshot(first))
+    learn(learner, points[50:], targets[50:], again)
+    for key, array in learner.snapshot(whole).items():
+        np.testing.assert_array_equal(learner.snapshot(again)[key], array)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+@EVERY
+def test_every_loss_learns(learner, loss):
+    generator = np.random.default_rng(10)
+    bounded = {} if isinstance(learner, Ogd) else {"budget_size": 40}
+    learner = altered(learner, loss=loss, step_size=Constant(0.3), regularization=1e-3, **bounded)
+    state, _ = learn(learner, *data(generator, loss, 600))
+    fresh, wanted = data(generator, loss, 200)
+    nothing = np.zeros((200, outputs(loss)))
+    risk = loss.values(state.function.values(fresh), wanted).mean()
+    assert risk < 0.9 * loss.values(nothing, wanted).mean()
+
+
+def test_merging_stands_between_two_equal_weights():
+    learner = Bsgd(kernel=Gaussian(1.0), budget_size=2, maintenance="merging", step_size=Constant(0.1))
+    state = learner.init(1, 1)
+    state.function.assign(np.array([[0.0], [5.0]]), np.array([[1.0], [9.0]]))
+    own = learner.evaluate(state, np.array([[0.4]]))
+    learner.step(state, [own], [np.array([[-10.0]])])
+    places = sorted(state.function.points[:, 0])
+    assert places == pytest.approx([0.2, 5.0], abs=1e-3)
+    weights = state.function.weights[:, 0] / (1.0 - 1e-7)
+    assert sorted(weights) == pytest.approx([2.0 * np.exp(-0.02), 9.0], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Bsgd(budget_size=0), "budget_size = 0 must be at least 1"),
+        (lambda: Bsgd(budget_size=1, maintenance="merging"), "budget_size = 1 must be at least 2"),
+        (lambda: Bsgd(kernel=Laplacian(), maintenance="merging"), 'maintenance = "merging" needs the gaussian kernel'),
+        (lambda: Norma(budget_size=-3), "budget_size = -3 must be at least 1"),
+        (lambda: Npbsgd(growth=1.5), "growth = 1.5 must be a probability"),
+        (lambda: Npbsgd(seed=-1), "seed = -1 must not be negative"),
+        (lambda: Ogd(step_size=Constant(2.0), regularization=0.5), "step_size = 2.0 must be below 1 / regularization"),
+        (lambda: Bogd(budget_size=1), "budget_size = 1 must be at least 2"),
+        (lambda: Bogd(weight_bound=0.0), "weight_bound = 0.0 must be positive"),
+        (lambda: Bogd(seed=-2), "seed = -2 must not be negative"),
+        (lambda: Norma(batch_size=0), "batch_size = 0 must be at least 1"),
+    ],
+)
+def test_values_out_of_range_are_refused(make, words):
+    with pytest.raises(ValueError, match=f"^{words}"):
+        make()
+
+
+@pytest.mark.parametrize("name", ["ogd", "norma", "removal", "projection", "npbsgd", "bogd"])
+def test_other_kernels_work(name):
+    learner = altered(BUDGETED[name], kernel=Polynomial(degree=2, offset=1.0, scale=0.5), step_size=Constant(0.02))
+    points, targets = data(np.random.default_rng(11), learner.loss, 100)
+    state, _ = learn(learner, points, targets)
+    assert np.isfinite(state.function.values(points)).all()
+
+
+def test_merging_finds_the_partner_that_a_search_of_all_finds():
+    generator = np.random.default_rng(5)
+    shares = np.linspace(0.0, 1.0, 4001)
+    for trial in range(40):
+        points = generator.uniform(-2.0, 2.0, (12, 2))
+        weights = generator.normal(size=(12, 1 + trial % 3)) * generator.choice([0.1, 1.0], (12, 1))
+        place = int(np.argmin(np.sum(weights**2, axis=1))) if trial % 2 else 3
+        row = Gaussian(0.6).cross(points[place : place + 1], points)[0]
+        losses = np.full(12, np.inf)
+        for n in range(12):
+            if n != place:
+                first, second = row[n] ** ((1.0 - shares) ** 2), row[n] ** (shares**2)
+                merged = first[:, None] * weights[place] + second[:, None] * weights[n]
+                both = (
+                    np.sum(weights[place] ** 2) + np.sum(weights[n] ** 2) + 2.0 * row[n] * weights[place] @ weights[n]
+                )
+                losses[n] = both - np.sum(merged**2, axis=1).max()
+        partner, _, least = best_partner(weights, 12, place, row)
+        assert losses[partner] <= losses.min() + 1e-5
+        assert abs(least - losses[partner]) <= 1e-5

@@ -1,0 +1,194 @@
+"""Learners that move on mistakes decide as their papers state, sample by sample, for classes and for numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernelswarm.agents.learners.baselines.bpa import Bpa
+from kernelswarm.agents.learners.baselines.forgetron import Forgetron
+from kernelswarm.agents.learners.baselines.perceptron import Perceptron
+from kernelswarm.agents.learners.baselines.projectron import Projectron
+from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
+from kernelswarm.agents.parts.losses import Absolute, Hinge, MulticlassHinge, Squared
+from kernelswarm.agents.parts.schedules import Constant
+from tests.agents.learners.test_budgeted_learners import altered, data, learn, outputs
+from tests.helpers.naive_budgets import (
+    NaiveForgetron,
+    NaiveSum,
+    aggressive_coefficient,
+    passive_aggressive_on_a_budget,
+    perceptron_coefficient,
+    projectron,
+)
+
+KERNEL = Gaussian(0.7)
+LOSSES = [Absolute(), Hinge(), MulticlassHinge()]
+HALF = {"loss": Hinge(), "step_size": Constant(0.5), "regularization": 0.0}
+WHOLE = {"loss": Hinge(), "step_size": Constant(1.0), "regularization": 0.0}
+DRIVEN = {
+    "perceptron": Perceptron(kernel=KERNEL, **HALF),
+    "forgetron": Forgetron(kernel=KERNEL, budget_size=8, **HALF),
+    "projectron": Projectron(kernel=KERNEL, tolerance=0.2, **HALF),
+    "projectron, full": Projectron(kernel=KERNEL, tolerance=0.05, budget_size=6, **HALF),
+    "bpa": Bpa(kernel=KERNEL, budget_size=8, aggressiveness=0.7, **WHOLE),
+    "bpa, nearest": Bpa(kernel=KERNEL, budget_size=8, maintenance="nearest", **WHOLE),
+    "bpa, projecting": Bpa(kernel=KERNEL, budget_size=8, maintenance="projecting", **WHOLE),
+}
+EVERY = pytest.mark.parametrize("name", DRIVEN)
+EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+
+
+def naively(learner, points, targets):
+    """Learn as the papers say."""
+    f = NaiveSum(learner.kernel)
+    eta = learner.step_size.at(0)
+    forgetron = NaiveForgetron(learner.budget_size, eta) if isinstance(learner, Forgetron) else None
+    for x, y in zip(points, targets, strict=True):
+        value = np.zeros(outputs(learner.loss)) + f(x)
+        if isinstance(learner, Bpa):
+            found = aggressive_coefficient(
+                learner.loss.task, value, y[0], learner.insensitivity, learner.aggressiveness
+            )
+        else:
+            found = perceptron_coefficient(learner.loss.task, value, y[0], learner.insensitivity)
+        f.scale(1.0 - eta * learner.regularization)
+        weight = -eta * found
+        if not weight.any():
+            continue
+        if forgetron is not None:
+            forgetron(f, x, weight)
+        elif isinstance(learner, Projectron):
+            projectron(f, x, weight, learner.tolerance, learner.budget_size)
+        elif isinstance(learner, Bpa):
+            passive_aggressive_on_a_budget(f, x, weight, learner.budget_size, learner.maintenance)
+        else:
+            f.add(x, weight)
+    return f
+
+
+@EVERY_LOSS
+@pytest.mark.parametrize("regularization", [0.0, 0.05])
+@EVERY
+def test_the_dictionary_is_the_papers(name, regularization, loss):
+    learner = altered(DRIVEN[name], loss=loss, regularization=regularization)
+    points, targets = data(np.random.default_rng(1), loss, 90)
+    state, _ = learn(learner, points, targets)
+    wanted = naively(learner, points, targets)
+    found = state.function
+    assert found.order == len(wanted.points) > 5
+    order, again = np.lexsort(found.points.T), np.lexsort(np.array(wanted.points).T)
+    np.testing.assert_array_equal(found.points[order], np.array(wanted.points)[again])
+    close = 1e-4 if name == "forgetron" else 1e-8  # the forgetron's phi is searched on a grid
+    np.testing.assert_allclose(found.weights[order], np.array(wanted.weights)[again], rtol=0.0, atol=close)
+
+
+@pytest.mark.parametrize("size", [1, 3, 20])
+@pytest.mark.parametrize("name", ["forgetron", "projectron, full", "bpa", "bpa, nearest", "bpa, projecting"])
+def test_the_budget_is_exact(name, size):
+    learner = altered(DRIVEN[name], batch_size=size)
+    points, targets = data(np.random.default_rng(2), learner.loss, 300)
+    state, largest = learn(learner, points, targets)
+    assert largest == state.function.order == learner.budget_size
+
+
+@pytest.mark.parametrize("name", ["forgetron", "projectron", "projectron, full"])
+def test_without_compression_it_is_the_perceptron(name):
+    points, targets = data(np.random.default_rng(3), Hinge(), 120)
+    keys = {"tolerance": 0.0} if isinstance(DRIVEN[name], Projectron) else {}
+    found, _ = learn(altered(DRIVEN[name], budget_size=200, **keys), points, targets)
+    wanted, _ = learn(DRIVEN["perceptron"], points, targets)
+    assert found.function.order == wanted.function.order < 120
+    np.testing.assert_allclose(found.function.values(points), wanted.function.values(points), atol=1e-9)
+
+
+@EVERY_LOSS
+def test_passive_aggressive_steps_end_the_hinge_loss(loss):
+    learner = altered(DRIVEN["bpa"], loss=loss, budget_size=60, aggressiveness=np.inf)
+    points, targets = data(np.random.default_rng(4), loss, 40)
+    state = learner.init(2, outputs(loss))
+    for k in range(40):
+        one = slice(k, k + 1)
+        own = learner.evaluate(state, points[one])
+        learner.step(state, [own], [learner.gradient(state, own, targets[one])], None)
+        value = state.function.values(points[one])
+        if loss.task == "multiclass":  # the loss that the best wrong class of before makes
+            right = int(targets[k, 0])
+            others = np.where(np.arange(3) == right, -np.inf, own.values[0])
+            assert value[0, right] - value[0, others.argmax()] >= 1.0 - 1e-12
+        else:
+            rest = loss.values(value, targets[one])[0]
+            assert rest <= (0.1 if loss.task == "regression" else 0.0) + 1e-12
+
+
+def test_a_step_without_mistake_moves_nothing_and_with_coupling_only_as_it_says():
+    learner = altered(DRIVEN["perceptron"], step_size=Constant(0.5))
+    points, targets = data(np.random.default_rng(5), Hinge(), 60)
+    state, _ = learn(learner, points, targets)
+    right = np.flatnonzero(learner.loss.decide(state.function.values(points)) == targets)[:1]
+    own = learner.evaluate(state, points[right] + 0.0)
+    gradient = learner.gradient(state, own, targets[right])
+    assert not gradient.any()
+    before = state.function.values(points)
+    learner.step(state, [own], [gradient], None)
+    np.testing.assert_array_equal(state.function.values(points), before)
+    learner.step(state, [own], [gradient + 0.3], None)
+    moved = -0.5 * 0.3 * learner.kernel.cross(points, points[right])
+    np.testing.assert_allclose(state.function.values(points) - before, moved, atol=1e-14)
+
+
+@EVERY
+def test_a_restored_state_goes_on_with_the_same_bits(name):
+    learner = DRIVEN[name]
+    points, targets = data(np.random.default_rng(6), learner.loss, 160)
+    whole, _ = learn(learner, points, targets)
+    first, _ = learn(learner, points[:70], targets[:70])
+    again = learner.init(2, 1)
+    learner.restore(again, learner.snapshot(first))
+    learn(learner, points[70:], targets[70:], again)
+    for key, array in learner.snapshot(whole).items():
+        np.testing.assert_array_equal(learner.snapshot(again)[key], array)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, Squared()], ids=lambda loss: type(loss).__name__)
+@EVERY
+def test_every_task_is_learned(name, loss):
+    generator = np.random.default_rng(7)
+    regression = loss.task == "regression"
+    keys = {"step_size": Constant(0.1)} if regression else {}
+    keys |= {"budget_size": 60} if hasattr(DRIVEN[name], "budget_size") else {}
+    learner = altered(DRIVEN[name], loss=loss, **keys)
+    state, _ = learn(learner, *data(generator, loss, 900))
+    fresh, wanted = data(generator, loss, 300)
+    found = loss.decide(state.function.values(fresh))
+    if regression:
+        assert np.mean(np.abs(found - wanted)) < 0.6 * np.mean(np.abs(wanted))
+    else:
+        assert np.mean(found != wanted) < 0.25
+
+
+@EVERY
+def test_other_kernels_work(name):
+    kernel = Polynomial(degree=2, offset=1.0, scale=0.5)  # of six dimensions in the plane
+    keys = {"budget_size": 4} if hasattr(DRIVEN[name], "budget_size") else {}
+    learner = altered(DRIVEN[name], kernel=kernel, **keys)
+    points, targets = data(np.random.default_rng(8), learner.loss, 200)
+    state, _ = learn(learner, points, targets)
+    assert np.isfinite(state.function.values(points)).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Perceptron(insensitivity=-0.1), "insensitivity = -0.1 must not be negative"),
+        (lambda: Forgetron(budget_size=0), "budget_size = 0 must be at least 1"),
+        (lambda: Projectron(tolerance=-1.0), "tolerance = -1.0 must not be negative"),
+        (lambda: Projectron(budget_size=0), "budget_size = 0 must be at least 1"),
+        (lambda: Bpa(aggressiveness=0.0), "aggressiveness = 0.0 must be positive"),
+        (lambda: Bpa(budget_size=1, maintenance="nearest"), "budget_size = 1 must be at least 2"),
+        (lambda: Bpa(batch_size=0), "batch_size = 0 must be at least 1"),
+    ],
+)
+def test_values_out_of_range_are_refused(make, words):
+    with pytest.raises(ValueError, match=f"^{words}"):
+        make()

@@ -1,0 +1,353 @@
+"""Positive functions by mirror descent: steps against the stated objective, the grid, limits, bits, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernelswarm.agents.arithmetic.implicit_mirror import implicit_mirror_weights
+from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.agents.functions.spanning import spanning
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.spppot import Spppot
+from kernelswarm.agents.parts.budgets import Epsilon, TargetOrder
+from kernelswarm.agents.parts.grids import Grid
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
+from kernelswarm.agents.parts.losses import Huber, MulticlassLogistic, Squared
+from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, SquaredNorm
+from kernelswarm.agents.parts.poisson_process import PoissonProcess
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.simulations.streams.generated.gaussian_density import GaussianDensity
+from tests.helpers.naive import destructive_komp, refit
+
+COARSE = PoissonProcess(cells=(12,))
+
+
+def poisson(**keys):
+    """A learner of densities on (0, 1) whose grid points are all linearly independent."""
+    return Spppot(**{"loss": COARSE, "kernel": Gaussian(0.08), "step_size": Constant(0.02), **keys})
+
+
+def learn(learner, state, points, targets):
+    own = learner.evaluate(state, points)
+    return learner.step(state, [own], [learner.gradient(state, own, targets)])
+
+
+def started(learner, seed=0, steps=5, batch=4):
+    """A state after some steps on random events."""
+    generator = np.random.default_rng(seed)
+    state = learner.init(1, 1)
+    for _ in range(steps):
+        learn(learner, state, generator.random((batch, 1)), np.ones((batch, 1)))
+    return state
+
+
+@pytest.mark.parametrize("budget", [Epsilon(0.05), Epsilon(0.0), TargetOrder(8, alpha=0.1)])
+@pytest.mark.parametrize("implicit", [False, True])
+@pytest.mark.parametrize("loss", [Squared(), Huber(), MulticlassLogistic()])
+def test_squared_norm_without_a_grid_is_polk(loss, implicit, budget):
+    generator = np.random.default_rng(1)
+    keys = {"loss": loss, "kernel": Gaussian(0.7), "step_size": Constant(0.4), "regularization": 1e-3, "budget": budget}
+    polk, spppot = Polk(**keys), Spppot(**keys, mirror_map=SquaredNorm())
+    assert spppot.gain == polk.gain
+    states = polk.init(2, 3), spppot.init(2, 3)
+    for _ in range(60):
+        own, theirs = generator.normal(size=(4, 2)), generator.normal(size=(2, 2))
+        targets = generator.integers(3, size=(4, 1)).astype(float)
+        if loss.task == "regression":
+            targets = generator.normal(size=(4, 3))
+        pull = generator.normal(size=(2, 3))
+        for learner, state in zip((polk, spppot), states, strict=True):
+            evaluations = [learner.evaluate(state, own), learner.evaluate(state, theirs)]
+            gradients = [learner.gradient(state, evaluations[0], targets), pull]
+            learner.step(state, evaluations, gradients, [2.0, 0.5] if implicit else None)
+    for name, array in polk.snapshot(states[0]).items():
+        np.testing.assert_array_equal(spppot.snapshot(states[1])[name], array)
+    np.testing.assert_array_equal(spppot.function(states[1]).values(own), polk.function(states[0]).values(own))
+
+
+def test_weights_move_as_printed():
+    """SPPPOT eq. 30: -eta h on every grid point, eta / (b f(x)) on a new event, nothing on the others."""
+    learner = poisson(budget=Epsilon(0.0))
+    state = started(learner, steps=2, batch=3)
+    before = learner.function(state)
+    points, weights, own = before.points.copy(), before.weights.copy(), np.array([[0.21], [0.77]])
+    values = before.values(own)
+    learn(learner, state, own, np.ones((2, 1)))
+    after = learner.function(state)
+    np.testing.assert_array_equal(after.points, np.concatenate([points, own]))
+    np.testing.assert_array_equal(points[:12], COARSE.grid.points)
+    expected = np.concatenate([weights, 0.02 / 2 / values])
+    expected[:12] -= 0.02 * COARSE.grid.volume
+    np.testing.assert_allclose(after.weights, expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_step_is_the_kernel_embedding_of_the_objectives_gradient(seed):
+    """<g, phi> is the derivative along phi of -mean_k e_k log f(x_k) + h sum_j f(u_j), for every phi in the space."""
+    generator = np.random.default_rng(seed)
+    learner = poisson(budget=Epsilon(0.0))
+    state = started(learner, seed)
+    points, events = generator.random((5, 1)), generator.integers(1, 4, (5, 1)).astype(float)
+    function, grid = learner.function(state), COARSE.grid
+    at_points, at_grid = function.values(points), function.values(grid.points)
+    before = Expansion(learner.kernel, 1, 1).assign(function.points, function.weights)
+    learn(learner, state, points, events)
+    direction = Expansion(learner.kernel, 1, 1).assign(generator.random((3, 1)), generator.normal(size=(3, 1)))
+
+    def risk(t):
+        moved = at_points + t * direction.values(points)
+        integral = grid.volume * np.sum(at_grid + t * direction.values(grid.points))
+        return np.mean(-events * np.log(moved)) + integral
+
+    slope = (risk(1e-5) - risk(-1e-5)) / 2e-5
+    moved = direction.inner(before) - direction.inner(learner.function(state).dual)
+    assert moved / 0.02 == pytest.approx(slope, rel=1e-6)
+
+
+def test_the_multiclass_gradient_is_the_printed_one():
+    """SPPPOT eq. 31, softmax(f)_c - 1{c = y}, is the slope of -log softmax(f)_y with respect to f = exp(z)."""
+    generator = np.random.default_rng(5)
+    learner = Spppot(loss=MulticlassLogistic(), kernel=Gaussian(0.7), budget=Epsilon(0.0), batch_size=6)
+    state = learner.init(2, 4)
+    points, targets = generator.normal(size=(6, 2)), generator.integers(4, size=(6, 1)).astype(float)
+    for _ in range(3):
+        learn(learner, state, points, targets)
+    own = learner.evaluate(state, points)
+    gradient = learner.gradient(state, own, targets)
+    labels = targets[:, 0].astype(int)
+    printed = np.exp(own.values) / np.exp(own.values).sum(axis=1, keepdims=True)
+    printed[np.arange(6), labels] -= 1.0
+    np.testing.assert_allclose(gradient, printed, rtol=1e-12)
+
+    def losses(values):
+        return -np.log(np.exp(values)[np.arange(6), labels] / np.exp(values).sum(axis=1))
+
+    for c in range(4):
+        step = 1e-6 * np.eye(4)[c]
+        slopes = (losses(own.values + step) - losses(own.values - step)) / 2e-6
+        np.testing.assert_allclose(gradient[:, c], slopes, atol=1e-8)
+    before = losses(own.values).mean()
+    learner.step(state, [own], [gradient])
+    assert losses(learner.function(state).values(points)).mean() < before
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_komp_removes_what_the_naive_algorithm_may_remove(batch):
+    ties = sum(not agrees_with_the_naive_algorithm(seed, batch) for seed in range(20))
+    assert ties <= 2  # of 20
+
+
+def agrees_with_the_naive_algorithm(seed, batch):
+    """Hold one removal beside fixed points against the naive algorithm; returns False at a tie."""
+    generator = np.random.default_rng([seed, batch])
+    kernel = [Gaussian(0.6), Laplacian(1.0), Matern(1.0, 2.5)][seed % 3]
+    function = Expansion(kernel, 2, 2)
+    for _ in range(9):
+        point = generator.uniform(-2.0, 2.0, (1, 2))
+        function.step(point, generator.normal(size=(1, 2)), function.rows(point), 1.0, 0.0)
+    fixed = int(generator.integers(1, 10))
+    function.fixed = fixed
+    points, weights = generator.uniform(-2.0, 2.0, (batch, 2)), generator.normal(size=(batch, 2))
+    everything, target = np.concatenate([function.points, points]), np.concatenate([0.9 * function.weights, weights])
+    epsilon = 10.0 ** generator.uniform(-1.0, 0.8)
+    kept, expected, margin = destructive_komp(kernel, everything, target, epsilon, fixed)
+    error, _ = function.step(points, weights, function.rows(points), 0.9, epsilon)
+    assert function.order >= fixed and error <= epsilon * (1.0 + 1e-9)
+    if margin < 1e-6:
+        return False
+    np.testing.assert_array_equal(function.points, everything[kept])
+    assert kept[:fixed] == list(range(fixed))
+    np.testing.assert_allclose(function.weights, expected, rtol=1e-5, atol=1e-7)
+    assert error == pytest.approx(refit(kernel, everything, target, kept)[1], rel=1e-6, abs=1e-9)
+    return True
+
+
+def test_dependent_grid_points_leave_their_weight_to_the_others():
+    """On a fine grid h sum_j kappa(u_j, .) is kept to working precision by a few of its points."""
+    learner = poisson(loss=PoissonProcess(cells=(200,)), kernel=Gaussian(0.1))
+    state = learner.init(1, 1)
+    grid = learner.grid
+    dual = state.dual.function
+    assert 10 < dual.order < 60
+    kept = Expansion(dual.kernel, 1, 1).assign(dual.points, state.integral)
+    exact = Expansion(dual.kernel, 1, 1).assign(grid.points, np.full((200, 1), grid.volume))
+    x = np.linspace(0.0, 1.0, 333)[:, None]
+    np.testing.assert_allclose(kept.values(x), exact.values(x), atol=1e-5)
+    everything = spanning(dual.kernel, grid.points, 1e-10)
+    _, missed = refit(dual.kernel, grid.points, np.full((200, 1), grid.volume), everything.tolist())
+    assert missed < 1e-5
+
+
+def test_points_far_apart_span_themselves():
+    points = np.arange(6.0)[:, None]
+    assert spanning(Gaussian(0.3), points, 1e-10).tolist() == list(range(6))
+    assert spanning(Gaussian(0.3), np.repeat(points, 2, axis=0), 1e-10).tolist() == list(range(0, 12, 2))
+
+
+def test_grid_only_is_the_limit_of_a_large_budget():
+    """Pseudo-mirror descent: no event in the dictionary, each step projected on the grid points."""
+    states = [started(poisson(**keys), steps=40) for keys in ({"grid_only": True}, {"budget": Epsilon(1e9)})]
+    for state in states:
+        np.testing.assert_array_equal(state.function.points, COARSE.grid.points)
+    np.testing.assert_allclose(states[0].function.weights, states[1].function.weights, rtol=1e-6, atol=1e-9)
+
+
+def test_a_projected_step_changes_the_values_on_the_grid_as_the_whole_step_does():
+    learner = poisson(grid_only=True)
+    state = started(learner)
+    u, x = COARSE.grid.points, np.array([[0.4], [0.43]])
+    before, f = state.dual.function.values(u), state.function.values(x)
+    error = learn(learner, state, x, np.ones((2, 1))).compression_error
+    change = 0.02 * (
+        learner.kernel.cross(u, x) @ (0.5 / f) - COARSE.grid.volume * learner.kernel.cross(u, u).sum(1)[:, None]
+    )
+    np.testing.assert_allclose(state.dual.function.values(u) - before, change, rtol=1e-6, atol=1e-12)
+    everything, weights = np.concatenate([u, x]), np.concatenate([np.zeros((12, 1)), 0.02 * 0.5 / f])
+    assert error == pytest.approx(refit(learner.kernel, everything, weights, list(range(12)))[1], rel=1e-5)
+
+
+@pytest.mark.parametrize("dimension", [1, 2])
+@pytest.mark.parametrize("grid_only", [False, True])
+def test_the_density_is_found_positive_and_integrates_to_one(dimension, grid_only):
+    stream = GaussianDensity()
+    loss, kernel, eta, steps = PoissonProcess(), Gaussian(0.0806), 0.02, 1200
+    if dimension == 2:
+        stream = GaussianDensity(((0.3, 0.3), (0.7, 0.6)), 0.12, 0.2, (0.0, 0.0), (1.0, 1.0))
+        loss, kernel = PoissonProcess((0.0, 0.0), (1.0, 1.0), (12, 12)), Gaussian(0.15)
+        eta = 0.1
+    learner = Spppot(
+        loss=loss, kernel=kernel, step_size=Constant(eta), batch_size=30, budget=Epsilon(1e-3), grid_only=grid_only
+    )
+    source = stream.open(1, 0, 900, None).nodes[0]
+    state = learner.init(dimension, 1)
+    held_out = source.held_out(0)
+    errors = [np.mean((learner.function(state).values(held_out.points) - held_out.truth) ** 2)]
+    totals = []
+    for step in range(steps):
+        learn(learner, state, *source.draw(30))
+        if step > steps // 2:
+            totals.append(float(learner.function(state).values(held_out.points).mean()))
+    values = learner.function(state).values(held_out.points)
+    errors.append(np.mean((values - held_out.truth) ** 2))
+    outside = learner.function(state).values(np.full((1, dimension), 7.0))
+    assert (values > 0.0).all() and (outside > 0.0).all()
+    assert errors[1] < 0.1 * errors[0]
+    assert np.mean(totals) == pytest.approx(1.0, abs=0.02)
+    assert state.dual.function.fixed <= learner.function(state).order
+
+
+def test_events_may_be_counted():
+    """A row that stands for three events is three rows, but for the mean over the batch."""
+    learner = poisson(budget=Epsilon(0.0), loss=PoissonProcess(cells=(12,)))
+    once, thrice = learner.init(1, 1), learner.init(1, 1)
+    x = np.array([[0.3]])
+    learn(learner, once, x, np.full((1, 1), 3.0))
+    learn(learner, thrice, np.repeat(x, 3, axis=0), np.full((3, 1), 3.0))
+    np.testing.assert_allclose(learner.function(once).weights, learner.function(thrice).weights, rtol=1e-12)
+
+
+def test_only_steps_with_samples_of_ones_own_integrate():
+    """A node whose data are used up still answers its neighbours, and must not be drained by the integral."""
+    learner = poisson(budget=Epsilon(0.0))
+    state = started(learner)
+    before = learner.function(state).weights.copy()
+    theirs = learner.evaluate(state, np.array([[0.5]]))
+    learner.step(state, [theirs], [np.zeros((1, 1))])
+    np.testing.assert_array_equal(learner.function(state).weights, before)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_implicit_weights_solve_their_equation(seed):
+    generator = np.random.default_rng(seed)
+    points = generator.normal(size=(5, 2))
+    gram = Gaussian(0.8).cross(points, points)
+    gradients = [generator.normal(size=(3, 2)), 50.0 * generator.normal(size=(2, 2))]
+    duals = 2.0 * generator.normal(size=(5, 2))
+    weights = implicit_mirror_weights(0.7, gradients, [1.5, 40.0], gram, duals)
+    rates, stiffness = np.array([0.7 / 3] * 3 + [0.35] * 2)[:, None], np.array([1.5] * 3 + [40.0] * 2)[:, None]
+    coefficients = -weights / rates
+    wanted = np.concatenate(gradients) + stiffness * (np.exp(duals + gram @ weights) - np.exp(duals))
+    np.testing.assert_allclose(coefficients, wanted, rtol=1e-8, atol=1e-8)
+
+
+def test_implicit_steps_without_curvature_are_explicit():
+    gradients, duals = [np.array([[0.5], [-2.0]])], np.array([[0.3], [-1.0]])
+    weights = implicit_mirror_weights(0.1, gradients, [0.0], np.eye(2), duals)
+    np.testing.assert_allclose(weights, -0.05 * gradients[0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("penalty", [1.0, 1e3, 1e9])
+def test_an_implicit_pull_never_overshoots_the_neighbour(penalty):
+    """The explicit one does, and by e to the power of it, where f is far below its neighbour."""
+    f, neighbour = 1e-3, 20.0
+    weights = implicit_mirror_weights(
+        0.5, [np.array([[penalty * (f - neighbour)]])], [penalty], np.ones((1, 1)), np.log([[f]])
+    )
+    assert f < f * np.exp(weights[0, 0]) <= neighbour * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("mirror_map", [KullbackLeibler(), SquaredNorm()])
+def test_at_agreement_an_implicit_step_on_a_density_is_the_explicit_one(mirror_map):
+    """Whatever the penalty: shortening the events' part of the step and not the integral's would move the density."""
+    learner = poisson(mirror_map=mirror_map, loss=PoissonProcess(cells=(12,), floor=0.1))
+    states = started(learner), started(learner)
+    points = np.array([[0.2], [0.6]])
+    for state, curvatures in zip(states, (None, [50.0]), strict=True):
+        own = learner.evaluate(state, points)
+        learner.step(state, [own], [learner.gradient(state, own, np.ones((2, 1)))], curvatures)
+    x = np.linspace(0.0, 1.0, 30)[:, None]
+    np.testing.assert_allclose(states[0].function.values(x), states[1].function.values(x), rtol=1e-12)
+
+
+def test_a_restored_learner_takes_the_same_steps():
+    learner = poisson(batch_size=4, budget=TargetOrder(20, alpha=0.01))
+    state = started(learner, steps=30)
+    again = learner.init(1, 1)
+    learner.restore(again, learner.snapshot(state))
+    generator = np.random.default_rng(7)
+    for _ in range(20):
+        points = generator.random((4, 1))
+        for each in (state, again):
+            learn(learner, each, points, np.ones((4, 1)))
+    for name, array in learner.snapshot(state).items():
+        np.testing.assert_array_equal(learner.snapshot(again)[name], array)
+    rebuilt = learner.function_from(learner.function(state).arrays())
+    np.testing.assert_array_equal(rebuilt.values(points), learner.function(again).values(points))
+    assert rebuilt.distance(learner.function(state)) == 0.0
+    assert np.isnan(rebuilt.distance(state.dual.function))
+
+
+@pytest.mark.parametrize("floor", [1e-6, 0.2])
+def test_the_loss_of_events_is_convex_with_the_slope_it_gives(floor):
+    generator = np.random.default_rng(3)
+    loss = PoissonProcess(floor=floor)
+    values, events = generator.uniform(-1.0, 3.0, (200, 1)), generator.integers(0, 4, (200, 1)).astype(float)
+    values = values[np.abs(values[:, 0] - floor) > 1e-3]
+    events = events[: len(values)]
+    step = 1e-7 * np.maximum(np.abs(values), 0.1)
+    slopes = (loss.values(values + step, events) - loss.values(values - step, events)) / (2.0 * step[:, 0])
+    np.testing.assert_allclose(loss.derivatives(values, events)[:, 0], slopes, rtol=1e-5, atol=1e-6)
+    other = generator.uniform(-1.0, 3.0, values.shape)
+    middle = loss.values(0.5 * (values + other), events)
+    assert (middle <= 0.5 * (loss.values(values, events) + loss.values(other, events)) * (1 + 1e-12) + 1e-9).all()
+    above = values[:, 0] >= floor
+    np.testing.assert_allclose(
+        loss.values(values, events)[above], -(events * np.log(np.maximum(values, floor)))[above, 0]
+    )
+
+
+def test_a_grid_integrates_polynomials_of_degree_one_exactly():
+    grid = Grid((-1.0, 0.0), (2.0, 0.5), (3, 4))
+    assert grid.points.shape == (12, 2) and len(np.unique(grid.points, axis=0)) == 12
+    assert grid.volume * np.sum(1.0 + 2.0 * grid.points[:, 0] - grid.points[:, 1]) == pytest.approx(
+        1.5 * (1 + 1 - 0.25)
+    )
+    assert grid.outside(np.array([[0.0, 0.5], [2.1, 0.1], [0.0, -0.1]])).tolist() == [False, True, True]
+
+
+def test_the_kl_map_is_positive_and_increasing():
+    z = np.linspace(-300.0, 300.0, 99)[:, None]
+    values = KullbackLeibler().values(z)
+    np.testing.assert_allclose(values, np.exp(z), rtol=1e-15)
+    assert (values > 0.0).all() and (np.diff(values[:, 0]) > 0.0).all()

@@ -1,0 +1,178 @@
+"""Kernels are what their formulas say, far out and close by."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial import distance
+
+from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
+from tests.contracts import specimens
+from tests.helpers.checkout import ROOT
+
+Array = npt.NDArray[np.float64]
+
+KERNELS: list[Kernel] = [kernel for kernel in specimens.KERNELS if getattr(kernel, "inputs", None) is None]
+RADIAL = [kernel for kernel in KERNELS if kernel.supremum is not None]
+WIDTHS = [1, 2, 7, NARROW, NARROW + 1, 90]
+
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+every_radial_kernel = pytest.mark.parametrize("kernel", RADIAL, ids=repr)
+every_width = pytest.mark.parametrize("inputs", WIDTHS)
+
+
+def formula(kernel: Kernel, points: Array, centers: Array) -> Array:
+    """Evaluate the definition with scipy's pairwise distances."""
+    match kernel:
+        case Gaussian(bandwidth=s):
+            return np.asarray(np.exp(-distance.cdist(points, centers, "sqeuclidean") / (2 * s**2)))
+        case Laplacian(bandwidth=s):
+            return np.asarray(np.exp(-distance.cdist(points, centers, "cityblock") / s))
+        case Matern(bandwidth=s, smoothness=1.5):
+            r = np.sqrt(3.0) * distance.cdist(points, centers) / s
+            return np.asarray((1 + r) * np.exp(-r))
+        case Matern(bandwidth=s):
+            r = np.sqrt(5.0) * distance.cdist(points, centers) / s
+            return np.asarray((1 + r + r**2 / 3) * np.exp(-r))
+        case Polynomial(degree=d, offset=o, scale=a):
+            return np.asarray((a * points @ centers.T + o) ** d)
+        case Linear(offset=o):
+            return np.asarray(points @ centers.T + o)
+    raise AssertionError(kernel)
+
+
+def draw(seed: int, rows: int, inputs: int) -> Array:
+    points: Array = np.random.default_rng(seed).normal(size=(rows, inputs)) / np.sqrt(inputs)
+    return points
+
+
+@every_kernel
+@every_width
+def test_cross_follows_the_formula(kernel: Kernel, inputs: int) -> None:
+    points, centers = draw(0, 9, inputs), draw(1, 6, inputs)
+    np.testing.assert_allclose(kernel.cross(points, centers), formula(kernel, points, centers), rtol=1e-9, atol=1e-14)
+
+
+@every_kernel
+@every_width
+def test_diagonal_is_the_kernel_of_a_point_with_itself(kernel: Kernel, inputs: int) -> None:
+    points = draw(2, 5, inputs)
+    np.testing.assert_allclose(kernel.diagonal(points), np.diag(formula(kernel, points, points)), rtol=1e-12)
+    np.testing.assert_allclose(np.diag(kernel.cross(points, points)), kernel.diagonal(points), rtol=1e-12)
+
+
+@every_radial_kernel
+@given(seed=st.integers(0, 10_000), exponent=st.integers(-8, 8), inputs=st.sampled_from([1, 3, 50]))
+@settings(max_examples=25, deadline=None)
+def test_supremum_bounds_every_entry(kernel: Kernel, seed: int, exponent: int, inputs: int) -> None:
+    points, centers = 10.0**exponent * draw(seed, 6, inputs), 10.0**exponent * draw(seed + 1, 7, inputs)
+    values = kernel.cross(points, centers)
+    assert kernel.supremum is not None
+    assert np.all(values >= 0.0)
+    assert np.all(values <= kernel.supremum * (1.0 + 1e-15))  # the Matérn kernel rounds up close by
+    assert np.all(kernel.diagonal(points) <= kernel.supremum)
+
+
+@pytest.mark.parametrize("kernel", [Polynomial(), Linear()], ids=repr)
+def test_unbounded_kernels_have_no_supremum(kernel: Kernel) -> None:
+    assert kernel.supremum is None
+    assert kernel.diagonal(np.array([[1e6, 0.0]]))[0] > 1e11
+
+
+@every_radial_kernel
+@pytest.mark.parametrize("inputs", [2, 50])
+@pytest.mark.parametrize("size", [1e-120, 1.0, 1e6, 1e140, 1e180])
+def test_extreme_inputs_give_numbers_between_zero_and_one(kernel: Kernel, inputs: int, size: float) -> None:
+    points = size * draw(8, 4, inputs)
+    gram = kernel.cross(points, points)
+    assert np.all((gram >= 0.0) & (gram <= 1.0))
+    np.testing.assert_array_equal(np.diag(gram), 1.0)
+
+
+@every_radial_kernel
+@pytest.mark.parametrize("inputs", [2, 50])
+def test_equal_points_far_from_the_origin_have_kernel_exactly_one(kernel: Kernel, inputs: int) -> None:
+    points = 1e7 + draw(9, 5, inputs)
+    np.testing.assert_array_equal(np.diag(kernel.cross(points, points.copy())), 1.0)
+
+
+@every_radial_kernel
+def test_wide_points_far_from_the_origin_keep_their_digits(kernel: Kernel) -> None:
+    points, centers = 1e5 + draw(10, 5, 50), 1e5 + draw(11, 4, 50)
+    np.testing.assert_allclose(kernel.cross(points, centers), formula(kernel, points, centers), rtol=1e-9)
+
+
+@every_kernel
+def test_no_points_give_an_empty_matrix(kernel: Kernel) -> None:
+    for inputs in (2, 50):
+        some, none = draw(12, 3, inputs), np.empty((0, inputs))
+        assert kernel.cross(some, none).shape == (3, 0)
+        assert kernel.cross(none, some).shape == (0, 3)
+        assert kernel.diagonal(none).shape == (0,)
+
+
+@every_kernel
+def test_read_only_points_are_accepted(kernel: Kernel) -> None:
+    points = draw(13, 3, 2)
+    frozen = points.copy()
+    frozen.flags.writeable = False
+    np.testing.assert_array_equal(kernel.cross(frozen, frozen), kernel.cross(points, points))
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: Gaussian(bandwidth=0.0), "bandwidth = 0.0 must be positive"),
+        (lambda: Gaussian(bandwidth=-1), "bandwidth = -1 must be positive"),
+        (lambda: Gaussian(bandwidth=float("nan")), "bandwidth = nan must be positive"),
+        (lambda: Laplacian(bandwidth=float("inf")), "bandwidth = inf must be positive"),
+        (lambda: Matern(bandwidth=0), "bandwidth = 0 must be positive"),
+        (lambda: Matern(smoothness=2.0), "smoothness = 2.0 must be 1.5 or 2.5"),
+        (lambda: Polynomial(degree=0), "degree = 0 must be an integer of at least 1"),
+        (lambda: Polynomial(degree=True), "degree = True must be an integer"),
+        (lambda: Polynomial(offset=-0.5), "offset = -0.5 must be a finite number >= 0"),
+        (lambda: Polynomial(scale=0.0), "scale = 0.0 must be positive"),
+        (lambda: Linear(offset=-1.0), "offset = -1.0 must be a finite number >= 0"),
+    ],
+)
+def test_values_out_of_range_are_refused_by_field(make: object, field: str) -> None:
+    assert callable(make)
+    with pytest.raises(ValueError, match=f"^{field}"):
+        make()
+
+
+def test_equal_fields_make_equal_kernels() -> None:
+    assert Gaussian(bandwidth=1) == Gaussian(bandwidth=np.float64(1.0))
+    assert type(Gaussian(bandwidth=1).bandwidth) is float
+
+
+def test_the_source_runs_uncompiled() -> None:
+    program = (
+        "import json\n"
+        "import numpy as np\n"
+        "from kernelswarm.agents.parts import kernels as k\n"
+        "points = np.random.default_rng(0).normal(size=(4, 3))\n"
+        "kernels = [k.Gaussian(), k.Laplacian(), k.Matern(), k.Matern(smoothness=2.5), k.Polynomial(), k.Linear()]\n"
+        "for kernel in kernels:\n"
+        "    print(json.dumps([*kernel.cross(points, points).tolist(), kernel.diagonal(points).tolist()]))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    points = np.random.default_rng(0).normal(size=(4, 3))
+    kernels: list[Kernel] = [Gaussian(), Laplacian(), Matern(), Matern(smoothness=2.5), Polynomial(), Linear()]
+    for kernel, line in zip(kernels, run.stdout.splitlines(), strict=True):
+        compiled = [*kernel.cross(points, points).tolist(), kernel.diagonal(points).tolist()]
+        np.testing.assert_allclose(np.array(compiled), np.array(json.loads(line)), rtol=1e-14)

@@ -1,0 +1,243 @@
+"""Losses by hand: values and slopes at kinks and ties, bounds that are reached, extremes, refusals."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelswarm.agents.parts.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    Loss,
+    MulticlassHinge,
+    MulticlassLogistic,
+    ProbabilisticLoss,
+    Squared,
+)
+from tests.contracts.specimens import LOSSES
+from tests.helpers.checkout import ROOT
+
+Array = npt.NDArray[np.float64]
+
+PROBABILISTIC: list[ProbabilisticLoss] = [Logistic(), MulticlassLogistic()]
+
+every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+
+
+def problem(loss: Loss, seed: int, samples: int = 30, spread: float = 2.0) -> tuple[Array, Array]:
+    """Draw predictions (n, C) with targets (n, q) that fit the loss."""
+    generator = np.random.default_rng(seed)
+    if loss.task == "regression":
+        return spread * generator.normal(size=(samples, 3)), spread * generator.normal(size=(samples, 3))
+    if loss.task == "binary":
+        labels = generator.integers(2, size=(samples, 1))
+        return spread * generator.normal(size=(samples, 1)), labels.astype(np.float64)
+    labels = generator.integers(4, size=(samples, 1))
+    return spread * generator.normal(size=(samples, 4)), labels.astype(np.float64)
+
+
+@every_loss
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=20, deadline=None)
+def test_losses_are_nonnegative(loss: Loss, seed: int) -> None:
+    assert np.all(loss.values(*problem(loss, seed)) >= 0.0)
+
+
+@pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.curvature == 0.0], ids=repr)
+def test_losses_without_curvature_are_straight_between_kinks(loss: Loss) -> None:
+    predictions, targets = problem(loss, 7, samples=2000)
+    near = predictions + 1e-5 * np.random.default_rng(8).normal(size=predictions.shape)
+    straight = np.all(loss.derivatives(near, targets) == loss.derivatives(predictions, targets), axis=1)
+    assert straight.mean() > 0.99  # the others have a kink in between
+
+
+def test_only_the_squared_loss_is_quadratic() -> None:
+    assert [loss for loss in LOSSES if loss.quadratic] == [Squared()]
+
+
+@pytest.mark.parametrize(
+    ("loss", "predictions", "direction"),
+    [
+        (Squared(), [[0.7]], [[1.0]]),
+        (Huber(), [[0.2]], [[1.0]]),
+        (Logistic(), [[0.0]], [[1.0]]),
+        (MulticlassLogistic(), [[0.0, 0.0, -60.0]], [[2.0**-0.5, -(2.0**-0.5), 0.0]]),
+    ],
+    ids=repr,
+)
+def test_curvature_bound_is_reached(loss: Loss, predictions: list[list[float]], direction: list[list[float]]) -> None:
+    point, along, targets = np.array(predictions), np.array(direction), np.zeros((1, 1))
+    ahead, behind = (loss.derivatives(point + sign * 1e-4 * along, targets) for sign in (1.0, -1.0))
+    np.testing.assert_allclose(np.sum((ahead - behind) * along) / 2e-4, loss.curvature, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("loss", "predictions", "target", "value", "derivative"),
+    [
+        (Squared(), [3.0, 1.0], [1.0, 1.0], 4.0, [4.0, 0.0]),
+        (Absolute(), [3.0, 1.0], [1.0, 2.0], 3.0, [1.0, -1.0]),
+        (Absolute(), [1.0], [1.0], 0.0, [0.0]),
+        (Huber(threshold=0.5), [1.0, 4.0], [1.25, 1.0], 0.03125 + 0.5 * 2.75, [-0.25, 0.5]),
+        (Logistic(), [0.0], [1.0], np.log(2.0), [-0.5]),
+        (Logistic(), [0.0], [0.0], np.log(2.0), [0.5]),
+        (Hinge(), [0.25], [1.0], 0.75, [-1.0]),
+        (Hinge(), [0.25], [0.0], 1.25, [1.0]),
+        (Hinge(), [1.0], [1.0], 0.0, [0.0]),
+        (Hinge(), [-1.0], [0.0], 0.0, [0.0]),
+        (MulticlassLogistic(), [0.0, 0.0], [1.0], np.log(2.0), [0.5, -0.5]),
+        (MulticlassHinge(), [0.5, 1.0, 0.0], [0.0], 1.5, [-1.0, 1.0, 0.0]),
+        (MulticlassHinge(), [2.0, 1.0, 0.0], [0.0], 0.0, [0.0, 0.0, 0.0]),
+    ],
+    ids=repr,
+)
+def test_values_and_derivatives_by_hand(
+    loss: Loss, predictions: list[float], target: list[float], value: float, derivative: list[float]
+) -> None:
+    np.testing.assert_allclose(loss.values(np.array([predictions]), np.array([target])), [value], rtol=1e-15)
+    np.testing.assert_array_equal(loss.derivatives(np.array([predictions]), np.array([target])), [derivative])
+
+
+def test_multiclass_hinge_ties_go_to_the_lowest_wrong_class() -> None:
+    predictions = np.zeros((3, 3))
+    targets = np.array([[0.0], [1.0], [2.0]])
+    expected = [[-1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [1.0, 0.0, -1.0]]
+    np.testing.assert_array_equal(MulticlassHinge().derivatives(predictions, targets), expected)
+
+
+@given(margin=st.floats(0.999, 1.001), offset=st.floats(-1e6, 1e6))
+@settings(max_examples=50, deadline=None)
+def test_multiclass_hinge_is_positive_exactly_where_it_has_a_slope(margin: float, offset: float) -> None:
+    predictions, targets = np.array([[offset + margin, offset]]), np.zeros((1, 1))
+    positive = MulticlassHinge().values(predictions, targets)[0] > 0.0
+    assert positive == np.any(MulticlassHinge().derivatives(predictions, targets) != 0.0)
+
+
+@every_loss
+@pytest.mark.parametrize("size", [1e3, 1e8, 1e150])
+def test_huge_predictions_give_finite_slopes(loss: Loss, size: float) -> None:
+    predictions, targets = problem(loss, 3, spread=size)
+    if loss.task == "regression":
+        targets = targets / size
+    with np.errstate(over="ignore"):
+        values, derivatives = loss.values(predictions, targets), loss.derivatives(predictions, targets)
+    assert np.all(np.isfinite(derivatives))
+    assert np.all(np.isfinite(values))
+
+
+@pytest.mark.parametrize("loss", PROBABILISTIC, ids=repr)
+def test_a_confident_right_answer_keeps_a_small_positive_loss_and_slope(loss: ProbabilisticLoss) -> None:
+    predictions = np.array([[50.0]]) if loss.task == "binary" else np.array([[0.0, 50.0]])
+    targets = np.ones((1, 1))
+    np.testing.assert_allclose(loss.values(predictions, targets), np.exp(-50.0), rtol=1e-12)
+    np.testing.assert_allclose(loss.derivatives(predictions, targets)[0, -1], -np.exp(-50.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", PROBABILISTIC, ids=repr)
+def test_logistic_values_are_minus_log_probabilities(loss: ProbabilisticLoss) -> None:
+    predictions, targets = problem(loss, 4)
+    probabilities = loss.probabilities(predictions)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-14)
+    chosen = probabilities[np.arange(len(targets)), targets[:, 0].astype(int)]
+    np.testing.assert_allclose(loss.values(predictions, targets), -np.log(chosen), rtol=1e-12)
+    np.testing.assert_array_equal(loss.decide(predictions)[:, 0], probabilities.argmax(axis=1))
+
+
+def test_only_logistic_losses_have_probabilities() -> None:
+    assert [loss for loss in LOSSES if hasattr(loss, "probabilities")] == PROBABILISTIC
+
+
+def test_two_class_multiclass_logistic_is_the_logistic_loss_of_the_difference() -> None:
+    predictions, targets = problem(Logistic(), 5)
+    pair = np.hstack([np.zeros(predictions.shape), predictions])
+    np.testing.assert_allclose(
+        MulticlassLogistic().values(pair, targets), Logistic().values(predictions, targets), rtol=1e-13
+    )
+
+
+def test_decisions_have_the_unit_of_the_targets() -> None:
+    np.testing.assert_array_equal(Squared().decide(np.array([[0.3, -2.0]])), [[0.3, -2.0]])
+    np.testing.assert_array_equal(Hinge().decide(np.array([[0.3], [-0.3], [0.0]])), [[1.0], [0.0], [0.0]])
+    np.testing.assert_array_equal(
+        MulticlassHinge().decide(np.array([[0.0, 2.0, 2.0], [0.0, 0.0, 0.0]])), [[1.0], [0.0]]
+    )
+
+
+def test_outputs_are_target_columns_one_or_the_classes() -> None:
+    assert Squared().outputs(3, None) == 3
+    assert Logistic().outputs(1, 2) == 1
+    assert MulticlassHinge().outputs(1, 5) == 5
+    assert MulticlassLogistic().outputs(1, 2) == 2
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets", "classes", "message"),
+    [
+        (Squared(), 1, 5, "loss squared predicts numbers, but the targets are 5 classes: use multiclass_logistic or"),
+        (Huber(), 1, 2, "loss huber predicts numbers, but the targets are 2 classes: use logistic or hinge"),
+        (Hinge(), 1, 3, "loss hinge separates 2 classes, but the targets have 3: use multiclass_hinge"),
+        (Logistic(), 1, None, "loss logistic predicts classes, but the targets are numbers: use squared or huber"),
+        (MulticlassHinge(), 1, None, "loss multiclass_hinge predicts classes, but the targets are numbers"),
+        (MulticlassLogistic(), 1, 1, "loss multiclass_logistic needs at least 2 classes, but the targets have 1"),
+        (MulticlassLogistic(), 2, 3, "loss multiclass_logistic needs one column of class indices, but there are 2"),
+    ],
+    ids=repr,
+)
+def test_losses_refuse_targets_that_do_not_fit(loss: Loss, targets: int, classes: int | None, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        loss.outputs(targets, classes)
+
+
+@pytest.mark.parametrize("label", [-1.0, 3.0])
+@pytest.mark.parametrize("loss", [MulticlassLogistic(), MulticlassHinge()], ids=repr)
+def test_class_indices_outside_the_outputs_are_refused(loss: Loss, label: float) -> None:
+    for evaluate in (loss.values, loss.derivatives):
+        with pytest.raises(ValueError, match="class index outside"):
+            evaluate(np.zeros((1, 3)), np.array([[label]]))
+
+
+@pytest.mark.parametrize("threshold", [0.0, -1.0, float("nan"), float("inf"), True])
+def test_huber_refuses_a_threshold_that_is_not_positive(threshold: float) -> None:
+    with pytest.raises(ValueError, match=r"^threshold = .* must be a positive number"):
+        Huber(threshold=threshold)
+
+
+@every_loss
+def test_no_samples_give_empty_arrays(loss: Loss) -> None:
+    predictions, targets = problem(loss, 6)
+    assert loss.values(predictions[:0], targets[:0]).shape == (0,)
+    assert loss.derivatives(predictions[:0], targets[:0]).shape == (0, predictions.shape[1])
+
+
+def test_the_source_runs_uncompiled() -> None:
+    program = (
+        "import numpy as np\n"
+        "from kernelswarm.agents.parts import losses as l\n"
+        "f, y = np.array([[0.5, -1.0, 2.0]]), np.array([[1.0, 0.0, 0.5]])\n"
+        "for loss in (l.Squared(), l.Absolute(), l.Huber(), l.MulticlassLogistic(), l.MulticlassHinge()):\n"
+        "    print([*loss.values(f, y).tolist(), *loss.derivatives(f, y)[0].tolist()])\n"
+        "for loss in (l.Logistic(), l.Hinge()):\n"
+        "    print([*loss.values(f[:, :1], y[:, :1]).tolist(), *loss.derivatives(f[:, :1], y[:, :1])[0].tolist()])\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    predictions, targets = np.array([[0.5, -1.0, 2.0]]), np.array([[1.0, 0.0, 0.5]])
+    losses: list[Loss] = [Squared(), Absolute(), Huber(), MulticlassLogistic(), MulticlassHinge(), Logistic(), Hinge()]
+    for loss, line in zip(losses, run.stdout.splitlines(), strict=True):
+        columns = 1 if loss.task == "binary" else 3
+        f, y = np.ascontiguousarray(predictions[:, :columns]), np.ascontiguousarray(targets[:, :columns])
+        compiled = [*loss.values(f, y).tolist(), *loss.derivatives(f, y)[0].tolist()]
+        np.testing.assert_allclose(compiled, json.loads(line), rtol=1e-14)

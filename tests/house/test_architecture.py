@@ -1,0 +1,313 @@
+"""The rooms, the one direction of imports between them and what each room may touch, read from the syntax trees."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+from tests.helpers.checkout import ROOT
+
+ROOMS = (  # each imports only from itself and from those before it
+    "protocols",
+    "graphs",
+    "agents/arithmetic",
+    "agents/parts",
+    "agents/functions",
+    "agents/learners",
+    "agents/learners/features",
+    "agents/learners/baselines",
+    "agents/learners/subspaces",
+    "agents/learners/risk",
+    "agents/node",
+    "agents/compiled",
+    "simulations/ground",
+    "simulations/machine",
+    "simulations/streams",
+    "simulations/streams/generated",
+    "simulations/streams/rows",
+    "simulations/experiment",
+    "simulations/round",
+    "simulations/backends",
+    "simulations/models",
+    "simulations/records",
+    "simulations/running",
+    "simulations/figures",
+    "simulations/comparison",
+    "simulations/estimators",
+    "simulations/reproductions",
+    "simulations/command",
+    "simulations/testing",
+)
+HOUSES = {  # and of the others it sees
+    "protocols": {"protocols"},
+    "agents": {"agents", "protocols"},
+    "graphs": {"graphs"},
+    "simulations": {"simulations", "agents", "protocols", "graphs"},
+}
+MOST_FILES = 16  # of a room; more are more than one idea
+LIBRARIES = {  # room -> the only libraries it uses besides the standard one
+    "protocols": {"numpy", "scipy", "numba"},
+    "agents": {"numpy", "scipy", "numba", "llvmlite"},
+    "graphs": {"networkx", "numba", "numpy", "scipy"},
+}
+HEAVY = {"llvmlite", "matplotlib", "networkx", "numba", "pandas", "pyarrow", "ray", "sklearn"}
+LONGEST = 400  # lines; a longer file is more than one idea
+FILES = sorted(path for room in HOUSES for path in (ROOT / room).rglob("*.py"))
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def house(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0]
+
+
+def room(path: Path) -> str:
+    return path.parent.relative_to(ROOT).as_posix()
+
+
+def module(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(["kernelswarm", *parts[: -1 if parts[-1] == "__init__" else None]])
+
+
+@functools.cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=name(path))))
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Every imported name in full, with its line: `from a.b import c` gives a.b.c."""
+    for node in nodes(path):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def calls(path: Path) -> Iterator[tuple[ast.Call, str]]:
+    for node in nodes(path):
+        if isinstance(node, ast.Call):
+            yield node, ast.unparse(node.func)
+
+
+def importers(*modules: str) -> set[str]:
+    """The files that import one of the modules or something inside it."""
+    return {
+        name(path)
+        for path in FILES
+        for _, full in imported(path)
+        if any(full == module or full.startswith(f"{module}.") for module in modules)
+    }
+
+
+def test_every_room_has_files() -> None:
+    assert {room(path) for path in FILES if path.name != "__init__.py"} == set(ROOMS)
+
+
+def test_tests_lie_in_the_rooms_of_what_they_test() -> None:
+    places = {room(path) for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py"}
+    # Helpers and specimens, what holds for the house, for every part, and for all that comes from outside.
+    others = {"tests/helpers", "tests/house", "tests/contracts", "tests/simulations/boundaries"}
+    assert {place.removeprefix("tests/") for place in places - others} <= set(ROOMS)
+    assert others <= places
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_imports_follow_the_one_direction(path: Path) -> None:
+    wrong = []
+    for line, full in imported(path):
+        if full == "kernelswarm" or full.startswith("kernelswarm."):
+            target = full.removeprefix("kernelswarm").lstrip(".").split(".")[0]
+            if target not in HOUSES[house(path)]:
+                wrong.append(f"line {line}: {full}")
+    assert not wrong, f"{house(path)}/ sees only {sorted(HOUSES[house(path)])}"
+
+
+@functools.cache
+def sources() -> dict[str, Path]:
+    return {module(path): path for path in FILES if path.name != "__init__.py"}
+
+
+def seen(path: Path) -> set[Path]:
+    """The files that a file imports, at any time and for types only too."""
+    found = set()
+    for _, full in imported(path):
+        for known in (full, full.rpartition(".")[0]):
+            if known in sources():
+                found.add(sources()[known])
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_a_room_imports_only_rooms_before_it(path: Path) -> None:
+    if path.name == "__init__.py":
+        return
+    place = ROOMS.index(room(path))
+    later = [name(other) for other in seen(path) if ROOMS.index(room(other)) > place]
+    assert not later, f"{room(path)} stands before the rooms of {later}"
+
+
+def test_no_files_import_one_another_in_a_circle() -> None:
+    graph = nx.DiGraph((name(path), name(other)) for path in sources().values() for other in seen(path))
+    assert graph.number_of_edges() > len(sources())
+    assert list(nx.simple_cycles(graph)) == []
+
+
+@pytest.mark.parametrize("place", ROOMS)
+def test_a_room_holds_few_files(place: str) -> None:
+    assert 1 <= len([path for path in (ROOT / place).glob("*.py") if path.name != "__init__.py"]) <= MOST_FILES
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if house(path) in LIBRARIES], ids=name)
+def test_rooms_keep_to_their_libraries(path: Path) -> None:
+    known = LIBRARIES[house(path)] | {"kernelswarm"} | sys.stdlib_module_names
+    wrong = [f"line {line}: {full}" for line, full in imported(path) if full.split(".")[0] not in known]
+    assert not wrong, f"{house(path)}/ uses only {sorted(LIBRARIES[house(path)])}"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if house(path) in {"agents", "protocols"}], ids=name)
+def test_learners_and_protocols_touch_no_files(path: Path) -> None:
+    modules = {"io", "os", "pathlib", "shutil", "socket", "subprocess", "tempfile", "urllib"}
+    functions = {
+        "open",
+        "print",
+        "load",
+        "save",
+        "savez",
+        "savez_compressed",
+        "loadtxt",
+        "savetxt",
+        "fromfile",
+        "tofile",
+    }
+    wrong = [f"line {line}: {full}" for line, full in imported(path) if full.split(".")[0] in modules]
+    wrong += [
+        f"line {call.lineno}: {function}"
+        for call, function in calls(path)
+        if function in {"open", "print"} or (function.startswith("np.") and function.split(".")[-1] in functions)
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_imports_are_absolute(path: Path) -> None:
+    relative = [node.lineno for node in nodes(path) if isinstance(node, ast.ImportFrom) and node.level > 0]
+    assert not relative, f"relative imports in lines {relative}"
+
+
+@pytest.mark.parametrize(
+    ("library", "modules"),
+    [
+        ("ray", ["ray"]),
+        ("pyplot", ["matplotlib.pyplot"]),
+        ("the command-line library", ["typer", "click", "argparse"]),
+    ],
+)
+def test_one_file_imports(library: str, modules: list[str]) -> None:
+    files = importers(*modules)
+    assert len(files) == 1, f"{library} is imported in {sorted(files)}"
+    assert files.pop().startswith("simulations/")
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_files_are_one_idea_long(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST
+
+
+def test_nothing_is_pickled() -> None:
+    assert importers("pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "ray.cloudpickle") == set()
+    for path in FILES:
+        for call, function in calls(path):
+            allowed = [key for key in call.keywords if key.arg == "allow_pickle" and ast.unparse(key.value) != "False"]
+            assert not allowed, f"{name(path)}, line {call.lineno}: {function} opens a pickle"
+            assert function.split(".")[-1] not in {"to_pickle", "read_pickle"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_no_text_is_run_as_code(path: Path) -> None:
+    wrong = [
+        f"line {call.lineno}: {function}"
+        for call, function in calls(path)
+        if function in {"eval", "exec", "compile", "__import__"}
+        or function in {"os.system", "os.popen", "builtins.eval", "builtins.exec", "runpy.run_path", "runpy.run_module"}
+    ]
+    wrong += [f"line {line}: {full}" for line, full in imported(path) if full.split(".")[0] in {"subprocess", "runpy"}]
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_only_the_table_of_names_imports_what_a_text_names(path: Path) -> None:
+    """It asks first whether it may; the others import modules whose names they hold themselves."""
+    found = {function for _, function in calls(path) if function.startswith("importlib.") or function == "__import__"}
+    allowed = {
+        "simulations/experiment/naming.py": {"importlib.import_module", "importlib.invalidate_caches"},
+        "simulations/estimators/polk_estimator.py": {"importlib.import_module"},
+        "simulations/backends/ray_session.py": {"importlib.import_module"},
+        "simulations/reproductions/catalogue.py": {"importlib.import_module"},
+    }
+    modules = {"importlib.metadata.version", "importlib.util.find_spec"}  # which see what is installed and run nothing
+    assert found - modules <= allowed.get(name(path), set())
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_no_except_is_broad(path: Path) -> None:
+    broad = [
+        node.lineno
+        for node in nodes(path)
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or {"Exception", "BaseException"} & set(ast.unparse(node.type).strip("()").split(", ")))
+    ]
+    assert not broad, f"broad excepts in lines {broad}"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import kernelswarm",
+        "from kernelswarm.simulations.command.cli import main; main(['--help'])",
+    ],
+    ids=["import", "--help"],
+)
+def test_heavy_libraries_load_only_where_they_are_used(statement: str) -> None:
+    code = f"""
+import atexit, sys
+atexit.register(lambda: print("loaded", *sorted({HEAVY!r} & set(sys.modules))))
+{statement}
+"""
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines()[-1].split() == ["loaded"]
+
+
+def parts() -> list[tuple[str, str, str]]:
+    from kernelswarm.simulations.experiment.parts import PARTS
+
+    return [(kind, key, target) for kind, table in PARTS.items() for key, target in table.items()]
+
+
+def test_every_name_is_a_frozen_dataclass() -> None:
+    for kind, key, target in parts():
+        module, _, attribute = target.partition(":")
+        part = getattr(importlib.import_module(module), attribute)
+        assert is_dataclass(part) and part.__dataclass_params__.frozen, f"{kind} {key!r} is {target}"
+
+
+def test_every_folder_is_packaged_and_linked() -> None:
+    tables = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    folders = {path.parent.relative_to(ROOT) for path in FILES}
+    packaged = {"kernelswarm"} | {"kernelswarm." + ".".join(folder.parts) for folder in folders}
+    assert set(tables["packages"]) == packaged
+    for top in HOUSES:
+        assert (ROOT / "kernelswarm" / top).resolve() == ROOT / top

@@ -1,0 +1,118 @@
+"""The examples that people read do what they say: docstrings, and the part that docs/contributing.md adds."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kernelswarm.testing
+from tests.helpers.checkout import ROOT
+
+ROOMS = ["agents", "graphs", "protocols", "simulations"]
+
+
+def modules() -> list[str]:
+    files = [
+        path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("*.py") if ">>>" in path.read_text()
+    ]
+    return [
+        "kernelswarm",
+        "kernelswarm.testing",
+        *sorted(".".join(["kernelswarm", *file.with_suffix("").parts]) for file in files),
+    ]
+
+
+@pytest.mark.parametrize("module", modules())
+def test_docstring_examples(module: str) -> None:
+    result = doctest.testmod(importlib.import_module(module))
+    assert result.attempted > 0
+    assert result.failed == 0  # the captured output shows what the example printed instead
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
+
+
+def test_contributed_kernel_runs_from_beside_the_experiment(tmp_path: Path) -> None:
+    from kernelswarm import Experiment, InputError, simulate
+    from kernelswarm.agents.compiled.population import obstacle
+    from kernelswarm.simulations.running.network import open_network
+
+    code = blocks("docs/contributing.md", "python")
+    (table,) = blocks("docs/contributing.md", "toml")
+    (tmp_path / "my_parts.py").write_text("\n\n".join(code), encoding="utf-8")
+    file = tmp_path / "experiment.toml"
+    rest = 'rounds = 40\nprotocol = "isolated"\nstream = "sine_regression"\n[topology]\nname = "ring"\nnodes = 3\n'
+    file.write_text(f"{rest}{table}", encoding="utf-8")
+
+    result = simulate(Experiment.from_file(file))
+
+    assert result.summary["status"] == "done"
+    assert result.config["learner"]["kernel"] == {"name": "my_parts:RationalQuadratic", "bandwidth": 0.5}
+    assert result.network["risk"][-1] < result.network["risk"][0]
+    with pytest.raises(InputError, match=re.escape("learner.kernel.bandwidth = -1.0 must be positive")):
+        Experiment.from_file(file, changes=["learner.kernel.bandwidth=-1.0"])
+
+    plain, fast = (
+        Experiment.from_file(file, changes=[f"learner.kernel.name=my_parts:{name}"])
+        for name in ("RationalQuadratic", "FastRationalQuadratic")
+    )
+    found = [obstacle([plan.learner], plan.rule) for plan in (open_network(each).plans[0] for each in (plain, fast))]
+    assert found == ["the kernel RationalQuadratic", None]
+    np.testing.assert_allclose(simulate(fast).network["risk"], result.network["risk"], rtol=1e-9)
+
+
+def test_the_kubernetes_manifest_runs_a_command_that_there_is() -> None:
+    import shlex
+
+    import typer
+    import yaml
+
+    from kernelswarm.simulations.command.cli import app
+    from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_value
+    from kernelswarm.simulations.experiment.parts import build
+
+    (manifest,) = yaml.safe_load_all((ROOT / "docs/kuberay.yaml").read_text("utf-8"))
+    assert (manifest["apiVersion"], manifest["kind"]) == ("ray.io/v1", "RayJob")
+    cluster = manifest["spec"]["rayClusterSpec"]
+    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    containers = [group["template"]["spec"]["containers"][0] for group in groups]
+    assert len({container["image"] for container in containers}) == 1  # the same code and libraries everywhere
+    head = groups[0]["template"]["spec"]
+    volumes = {volume["name"] for volume in head["volumes"]}
+    mounts = {mount["mountPath"]: mount["name"] for mount in containers[0]["volumeMounts"]}
+    assert set(mounts.values()) == volumes
+    program, name, *words = shlex.split(manifest["spec"]["entrypoint"])
+    command = typer.main.get_command(app).get_command(None, name)  # type: ignore[attr-defined]
+    given = command.make_context(name, words, resilient_parsing=True).params
+    assert program == "kernelswarm"
+    assert str(given["experiment"]).startswith("/experiment/") and str(given["out"]).startswith("/results/")
+    table: dict[str, object] = {"backend": {"name": "ray", "address": given["address"]}}
+    for change in given["changes"]:
+        key, value = parse_assignment(change)
+        table = changed(table, key, parse_value(value), explicit=True)
+    assert build("backend", table["backend"]).nodes_per_actor == "auto"
+
+
+def test_the_loss_of_the_page_about_checks_passes_and_fails_as_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import dataclasses
+
+    from kernelswarm.simulations.experiment.naming import PARTS
+
+    page = (ROOT / "docs/testing-parts.md").read_text("utf-8")
+    (tmp_path / "my_loss_of_the_page.py").write_text("\n\n".join(blocks("docs/testing-parts.md", "python")), "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("my_loss_of_the_page")
+    module.test_my_loss()
+    flat = dataclasses.dataclass(frozen=True)(type("LogCosh", (module.LogCosh,), {"curvature": 0.5}))
+    (said,) = blocks("docs/testing-parts.md", "text")
+    with pytest.raises(AssertionError, match=re.escape(said.strip().removesuffix("0.99")) + r"(0\.99|1\b)"):
+        kernelswarm.testing.check_loss(flat())
+    assert {f"check_{kind}" for kind in PARTS} == set(re.findall(r"`(check_\w+)`(?=.*\|)", page))

@@ -1,0 +1,106 @@
+"""Learned tolerances cost little where all nodes look for one function: neighbours never outweigh a node's own data."""
+
+import importlib.util
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.schedules import Constant as ConstantStep
+from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.protocols.tolerances import Adaptive, Constant
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.streams.generated.sensor_field import SensorField
+from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
+from tests.helpers.checkout import ROOT
+
+EXAMPLE = ROOT / "examples" / "common_target.py"
+
+
+def neighborhood(degree, batch=1):
+    """What the hub of a star knows of its links."""
+    learner = Polk(batch_size=batch, step_size=ConstantStep(0.1), budget=Epsilon(0.01))
+    description = Experiment(
+        topology=nx.star_graph(degree), stream=SineRegression(), learner=learner, protocol=Proximity()
+    )
+    return open_network(description).plans[0].neighborhood
+
+
+def driven_apart(rule, eta, degree, batch=1):
+    """The links of a node whose neighbours predict it as well as it does itself, and never come nearer than 7."""
+    links = rule.init(neighborhood(degree, batch))
+    for round in range(1, 201):
+        links = rule.advance(links, np.full(degree, 49.0), np.zeros(degree), eta, round)
+    return links
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("degree", [1, 3, 9])
+@pytest.mark.parametrize("eta", [0.05, 0.5, 24.0])
+def test_neighbours_that_never_meet_weigh_together_as_much_as_the_node(eta, degree, batch):
+    links = driven_apart(Proximity(gamma=Adaptive(), delta=0.0), eta, degree, batch)
+    assert eta / batch * 2.0 * links.duals.sum() == pytest.approx(1.0)
+
+
+def test_dual_variables_of_given_tolerances_grow_as_published():
+    rule = Proximity(gamma=Constant(0.1), delta=0.0)
+    links = rule.init(neighborhood(2))
+    for round in range(1, 101):
+        links = rule.advance(links, np.array([0.5, 0.1]), None, 0.5, round)
+    np.testing.assert_allclose(links.duals, [100 * 0.5 * 0.4, 0.0])
+
+
+@pytest.mark.parametrize("eta", [0.05, 0.5, 5.0])
+def test_the_own_sample_moves_the_node_by_at_least_half_of_what_it_would_alone(eta):
+    rule = Proximity(gamma=Adaptive(), form="one_sided", step="implicit")
+    links = driven_apart(rule, eta, 4)
+    learner = Polk(kernel=Gaussian(1.0), step_size=ConstantStep(eta), budget=Epsilon(0.0))
+    moved = []
+    for coupled in (False, True):
+        state = learner.init(1, 1)
+        own = learner.evaluate(state, np.zeros((1, 1)))
+        gradient, curvature = learner.gradient(state, own, np.ones((1, 1))), learner.loss.curvature
+        if coupled:  # to neighbours that agree, which shows how much own data counts
+            pull, stiffness = rule.couple(links, own.values, np.zeros((4, 1, 1)))
+            gradient, curvature = gradient + pull, curvature + stiffness
+        learner.step(state, [own], [gradient], [curvature])
+        moved.append(float(learner.function(state).values(np.zeros((1, 1)))[0, 0]))
+    assert 0.5 * moved[0] <= moved[1] < moved[0]
+
+
+def test_learned_tolerances_keep_the_published_step_within_its_stability_rule():
+    # eta (l'' + 2 sum_j mu_ij) is at most 0.3 * 2 + 1; with a tolerance of 0 the same noise stops the run.
+    rule = Proximity(gamma=Adaptive(), delta=0.0, form="one_sided", step="explicit")
+    learner = Polk(kernel=Gaussian(0.2), step_size=ConstantStep(0.3), budget=Epsilon(0.01))
+    description = Experiment(
+        topology=nx.star_graph(3), stream=SensorField(noise=3.0), learner=learner, protocol=rule, rounds=300
+    )
+    assert simulate(description).summary["status"] == "done"
+
+
+@pytest.fixture(scope="module")
+def example():
+    specification = importlib.util.spec_from_file_location("common_target", EXAMPLE)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+def test_adaptive_proximity_costs_at_most_two_percent_on_a_common_target(example, tmp_path, batch):
+    proximity = {"name": "proximity", "gamma": {"name": "adaptive", "scale": 2.0}, "form": "symmetric"}
+    errors = {"isolated": [], "proximity": []}
+    for draw in range(4):
+        path = tmp_path / f"{draw}.npz"
+        example.write_data(path, 0.0, draw)
+        for protocol in ({"name": "isolated"}, proximity):
+            changed = example.experiment(path, draw, 1, batch).with_changes(
+                {"protocol": {**protocol, "step": "implicit"}}
+            )
+            errors[protocol["name"]].append(simulate(changed).final["error"])
+    assert np.mean(errors["proximity"]) < 1.02 * np.mean(errors["isolated"])

@@ -1,0 +1,304 @@
+"""The Ray backend lives through the serial backend's rounds, bit for bit, however the nodes are spread over actors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import fields, replace
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.node.agent import DivergenceError
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.protocols import tolerances
+from kernelswarm.protocols.centralized import Centralized
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.isolated import Isolated
+from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.simulations.backends.host import Host
+from kernelswarm.simulations.backends.partition import partition
+from kernelswarm.simulations.backends.ray_backend import Ray, RayEngine, keep_ray
+from kernelswarm.simulations.backends.ray_session import CHANNEL_BYTES
+from kernelswarm.simulations.backends.rehearsal import rehearse
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment, Override
+from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.round.block import AgentPlan
+from kernelswarm.simulations.round.rounds import PRIMING, block_neighbors
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
+from kernelswarm.simulations.streams.generated.sensor_field import SensorField
+from kernelswarm.simulations.streams.pooled import pool
+from kernelswarm.simulations.streams.rows.file import File
+from tests.helpers.brittle import Brittle
+
+GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
+UNROLLED = 4
+"""Rounds in one execution of the compiled graph."""
+ROUNDS = (1, 2 * UNROLLED + 3, UNROLLED)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept(ray_session: None) -> Iterator[None]:
+    """Actors that all tests here share."""
+    with keep_ray():
+        yield
+
+
+def quiet(phase: str, done: int, total: int) -> None:
+    pass
+
+
+def experiment(protocol, *, graph=GRAPH, stream=None, loss=None, batch=2, **keys):
+    learner = Polk(loss=loss or Squared(), kernel=Gaussian(0.3), step_size=Constant(0.2), batch_size=batch)
+    stream = stream or SensorField(noise=0.2)
+    return Experiment(topology=graph, stream=stream, learner=learner, protocol=protocol, **keys)
+
+
+def plans_of(protocol, **keys):
+    return open_network(experiment(protocol, **keys)).plans
+
+
+def lived(engine, plans, rounds):
+    """Live through some rounds, and return all that can be known afterwards."""
+    pooled = pool([source.held_out(0) for plan in plans for _, source in plan.evaluated], 50)
+    reports = []
+    for count in rounds:
+        engine.run(count)
+        reports.append(engine.report(pooled))
+    return engine.functions(), reports
+
+
+def serially(make, rounds=ROUNDS):
+    plans = make()
+    return lived(SerialEngine([plans]), plans, rounds)
+
+
+def on_ray(backend, make, rounds=ROUNDS):
+    plans = make()
+    with backend.start(plans, quiet) as engine:
+        return lived(engine, plans, rounds)
+
+
+def assert_same(found, expected):
+    functions, reports = found
+    expected_functions, expected_reports = expected
+    assert functions.keys() == expected_functions.keys()
+    for node, (arrays, duals) in expected_functions.items():
+        assert functions[node].arrays.keys() == arrays.keys()
+        for name, array in arrays.items():
+            assert np.array_equal(functions[node].arrays[name], array), name
+        assert (functions[node].duals is None and duals is None) or np.array_equal(functions[node].duals, duals)
+    for found_reports, wanted in zip(reports, expected_reports, strict=True):
+        assert len(found_reports) == len(wanted)
+        for report, other in zip(found_reports, wanted, strict=True):
+            for field in fields(other):
+                left, right = getattr(report, field.name), getattr(other, field.name)
+                if isinstance(right, np.ndarray):
+                    assert np.array_equal(left, right, equal_nan=True), field.name
+                elif isinstance(right, dict):
+                    assert left.keys() == right.keys()
+                    assert np.array_equal(list(left.values()), list(right.values()), equal_nan=True)
+                else:
+                    assert left == right
+
+
+def uneven_file(folder):
+    """Write rows for the four nodes of GRAPH, which hold 3, 9, 14 and 26 of them."""
+    random = np.random.default_rng(0)
+    node = random.permutation(np.repeat([0, 1, 2, 3], [3, 9, 14, 26]))
+    x = random.random((len(node), 2))
+    path = folder / "uneven.npz"
+    np.savez(path, x=x, y=np.sin(5 * x[:, 0]), node=node, x_test=x[:8], y_test=np.sin(5 * x[:8, 0]))
+    return File(path=path)
+
+
+PROTOCOLS = {
+    "isolated": Isolated(),
+    "consensus one-sided": Consensus(0.3),
+    "consensus symmetric": Consensus(0.3, form="symmetric", step="implicit"),
+    "proximity": Proximity(gamma=tolerances.Adaptive(), form="symmetric", step="implicit"),
+    "centralized": Centralized(),
+}
+BACKENDS = {
+    "compiled": Ray(),
+    "compiled, two nodes an actor": Ray(nodes_per_actor=2),
+    "compiled, an actor a core": Ray(nodes_per_actor="auto"),
+    "calls": Ray(transport="calls"),
+    "calls, three nodes an actor": Ray(nodes_per_actor=3, transport="calls"),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
+def test_models_and_measurements_have_the_serial_backends_bits(protocol, backend):
+    backend = replace(backend, rounds_per_execution=UNROLLED)
+    assert_same(on_ray(backend, lambda: plans_of(protocol)), serially(lambda: plans_of(protocol)))
+
+
+@pytest.mark.parametrize("backend", [Ray(), Ray(nodes_per_actor=2)], ids=["one", "two"])
+def test_streams_that_end_at_different_times_have_the_serial_backends_bits(backend, tmp_path):
+    stream = uneven_file(tmp_path)
+
+    def make() -> list[AgentPlan]:
+        return plans_of(Consensus(0.2, form="symmetric", step="implicit"), stream=stream)
+
+    rounds = (5, 12)  # 13 rounds take the longest stream, and the shortest ends in the second
+    assert_same(on_ray(backend, make, rounds), serially(make, rounds))
+
+
+@pytest.mark.parametrize("transport", ["compiled", "calls"])
+def test_one_node_is_a_network(transport):
+    def make() -> list[AgentPlan]:
+        return plans_of(Consensus(0.2), graph=nx.empty_graph(1))
+
+    assert_same(on_ray(Ray(transport=transport), make), serially(make))
+
+
+def test_messages_may_outgrow_their_channels():
+    def make() -> list[AgentPlan]:
+        return plans_of(Consensus(0.2, form="symmetric"), graph=nx.path_graph(2), batch=CHANNEL_BYTES // 16)
+
+    assert_same(on_ray(Ray(rounds_per_execution=2), make, (3,)), serially(make, (3,)))
+
+
+def test_a_simulation_has_the_same_digest_and_tables_on_both_backends():
+    described = experiment(
+        Proximity(gamma=tolerances.Adaptive(), form="symmetric", step="implicit"),
+        stream=GaussianMixture(),
+        loss=MulticlassLogistic(),
+        rounds=23,
+        evaluate_every=10,
+        evaluation=Evaluation(40, 100),
+        overrides=(Override((1, 7), {"kernel": {"bandwidth": 0.7}, "batch_size": 3}),),
+    )
+    serial, ray = simulate(described), simulate(replace(described, backend=Ray(rounds_per_execution=UNROLLED)))
+    assert ray.summary["digest"] == serial.summary["digest"]
+    for table in ("nodes", "network", "edges"):
+        ours, theirs = getattr(ray, table), getattr(serial, table)
+        for name in theirs.keys() - {"seconds"}:
+            assert np.array_equal(ours[name], theirs[name], equal_nan=ours[name].dtype.kind == "f"), name
+    assert ray.summary["backend"]["name"] == "ray"
+    assert ray.summary["backend"]["processes"] == 4
+
+
+def test_simulations_that_follow_one_another_share_the_processes():
+    plans = plans_of(Isolated())
+    with Ray().start(plans, quiet) as engine:
+        first = engine.pids
+    with Ray(nodes_per_actor=2).start(plans_of(Consensus()), quiet) as engine:
+        assert set(engine.pids) < set(first)
+    with Ray(transport="calls").start(plans_of(Consensus()), quiet) as engine:
+        assert engine.pids == first
+
+
+def test_the_start_is_told_process_by_process():
+    told = []
+    with Ray().start(plans_of(Isolated()), lambda *word: told.append(word)):
+        pass
+    assert [word for word in told if word[2] == 4] == [("starting", done, 4) for done in range(1, 5)]
+
+
+def test_a_user_learns_how_it_was_run():
+    with Ray(nodes_per_actor=3, rounds_per_execution=5).start(plans_of(Consensus()), quiet) as engine:
+        assert isinstance(engine, RayEngine)
+        assert engine.describe() == {
+            "name": "ray",
+            "nodes_per_actor": 3,
+            "processes": 2,
+            "transport": "compiled",
+            "rounds_per_execution": 5,
+        }
+
+
+def test_a_node_that_diverges_is_reported_as_on_the_serial_backend():
+    def make() -> list[AgentPlan]:
+        # Within the bound for the loss alone, and beyond it with mu grown by every round.
+        return plans_of(Proximity(as_published=True, dual_max=1e9), stream=SensorField(noise=30.0))
+
+    with pytest.raises(DivergenceError) as serial:
+        serially(make, (400,))
+    with pytest.raises(DivergenceError) as ray:
+        on_ray(Ray(), make, (400,))
+    assert str(ray.value) == str(serial.value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"nodes_per_actor": 0}, "backend.nodes_per_actor = 0 must be at least 1"),
+        ({"nodes_per_actor": "all"}, "backend.nodes_per_actor = "),
+        ({"rounds_per_execution": 0}, "backend.rounds_per_execution = 0 must be at least 1"),
+        ({"patience": 0.0}, "backend.patience = 0.0 must be positive"),
+        ({"restarts": -1}, "backend.restarts = -1 must not be negative"),
+        ({"transport": "carrier pigeons"}, "backend.transport = "),
+        ({"address": "ray://head:10001"}, "Ray Client"),
+    ],
+)
+def test_settings_without_meaning_are_refused_with_their_key(keys, message):
+    with pytest.raises(InputError, match="^" + message if message.startswith("backend") else message):
+        build("backend", {"name": "ray", **keys})
+
+
+def test_naming_the_backend_does_not_load_ray():
+    code = (
+        "import sys; from kernelswarm.simulations.backends.ray_backend import Ray; print(Ray(), 'ray' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.endswith(
+        " False\n"
+    )
+
+
+def test_blocks_are_even_and_hold_neighbours():
+    order = np.random.default_rng(1).permutation(10)
+    plans = plans_of(Consensus(), graph=nx.relabel_nodes(nx.path_graph(10), dict(enumerate(order.tolist()))))
+    for size in (1, 2, 3, 4, 10, 99):
+        blocks = partition(plans, size)
+        nodes = [[plan.neighborhood.node for plan in block] for block in blocks]
+        assert sorted(node for block in nodes for node in block) == list(range(10))
+        assert nodes == sorted(nodes)
+        assert all(block == sorted(block) for block in nodes)
+        assert len(blocks) == -(-10 // size)
+        assert max(map(len, nodes)) - min(map(len, nodes)) <= 1
+        # A path cut into pieces: each hears the piece before it and the one after it.
+        assert sum(map(len, block_neighbors(blocks))) == 2 * (len(blocks) - 1)
+
+
+def test_hosts_exchange_messages_as_the_round_does():
+    plans = plans_of(Consensus(0.3, form="symmetric", step="implicit"))
+    blocks = [plans[:1], plans[1:3], plans[3:]]
+    neighbors = block_neighbors(blocks)
+    hosts = [Host() for _ in blocks]
+    for host, block in zip(hosts, blocks, strict=True):
+        host.load(block)
+    lived = 0
+    for count in (PRIMING, 3, 4, 1):
+        outgoing = [host.send(count) for host in hosts]
+        for level in range(4):  # as many calls as the longest execution needs
+            assert all(len(message) > 0 for message in outgoing)  # Ray carries no empty message between machines
+            last = level == 3
+            outgoing = [
+                (host.finish if last else host.advance)(*[outgoing[other] for other in others])
+                for host, others in zip(hosts, neighbors, strict=True)
+            ]
+        lived += count
+        assert outgoing == [lived] * 3
+    serial = SerialEngine([plans_of(Consensus(0.3, form="symmetric", step="implicit"))])
+    serial.run(8)
+    found = {node: function for host in hosts for node, function in host.functions().items()}
+    assert_same((found, []), (serial.functions(), []))
+
+
+def test_a_rehearsal_leaves_the_network_untouched_and_spares_a_users_parts():
+    plans = plans_of(Brittle(at=1))
+    before = [plan.source.state() for plan in plans]
+    rehearse(plans)
+    assert [plan.source.state() for plan in plans] == before

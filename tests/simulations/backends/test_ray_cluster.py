@@ -1,0 +1,221 @@
+"""On a cluster of several Ray nodes: the serial backend's bits, all nodes at work, and code goes where it is needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from kernelswarm import Experiment, read_run, simulate
+from kernelswarm.simulations.backends.arrival import OWN, PARCEL
+from kernelswarm.simulations.backends.cluster_address import require_cluster
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.records.checkpoint import paths, round_of
+from tests.helpers.checkout import ROOT
+from tests.helpers.raylets import Raylets, raylets
+
+EXPERIMENT = """\
+rounds = 30
+evaluate_every = 10
+checkpoint_every = 10
+[topology]
+name = "ring"
+nodes = 4
+[stream]
+name = "sine_regression"
+[learner]
+name = "polk"
+step_size = 0.2
+kernel = { bandwidth = 0.1 }
+[protocol]
+name = "own_of_cluster:Own"
+penalty = 0.5
+"""
+
+MODULE = """\
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from own_of_cluster_too import PLACE
+from kernelswarm.protocols.consensus import Consensus
+
+
+@dataclass(frozen=True)
+class Own(Consensus):
+    def init(self, neighborhood):
+        import ray
+
+        if ray.is_initialized():
+            node = ray.get_runtime_context().get_node_id()
+            Path(PLACE, f"seen_{os.getpid()}_{neighborhood.node}").write_text(json.dumps([node, __file__]))
+        return super().init(neighborhood)
+"""
+
+
+def kernelswarm(*words: str | Path, folder: Path, variables: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    """Start the command in an empty folder beside the experiment, so that its modules are not in the current one."""
+    (folder / "elsewhere").mkdir(exist_ok=True)
+    code = "from kernelswarm.simulations.command.cli import main; main()"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, words)],
+        cwd=folder / "elsewhere",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**environment, "PYTHONPATH": str(ROOT), **(variables or {})},
+    )
+
+
+@contextmanager
+def running(folder: Path, *words: str, niceness: int = 0) -> Iterator[tuple[Raylets, subprocess.Popen[str]]]:
+    """Write the experiment, and run it on a cluster of two Ray nodes; on leaving, both have ended."""
+    (folder / "x.toml").write_text(EXPERIMENT)
+    (folder / "own_of_cluster.py").write_text(MODULE)
+    (folder / "own_of_cluster_too.py").write_text(f"PLACE = {str(folder)!r}\n")
+    with raylets(2, niceness) as cluster:
+        address = ["--address", cluster.address, "--set", "backend.nodes_per_actor=2"]
+        run = kernelswarm("run", "../x.toml", *address, "--out", "../out", "--no-figures", *words, folder=folder)
+        try:
+            yield cluster, run
+        finally:
+            run.kill()
+
+
+def seen(folder: Path) -> list[tuple[str, str]]:
+    """Return where the experiment's own protocol was made: each time the machine, and the file of its module."""
+    return [tuple(json.loads(path.read_text())) for path in folder.glob("seen_*")]
+
+
+def test_a_cluster_has_the_serial_backends_bits_and_uses_all_its_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)  # and put back afterwards: the experiment's own modules are found there
+    with running(tmp_path) as (_, run):
+        _, errors = run.communicate(timeout=200)
+    assert (run.returncode, errors) == (0, "")
+    made = seen(tmp_path)
+    assert len(made) == 4
+    assert sorted(Counter(machine for machine, _ in made).values()) == [2, 2]
+    assert {Path(file).parts[-3:] for _, file in made} == {(PARCEL, OWN, "own_of_cluster.py")}
+    result = read_run(tmp_path / "out")
+    assert result.summary["backend"]["processes"] == 2
+    assert result.summary["digest"] == simulate(Experiment.from_file(tmp_path / "x.toml")).summary["digest"]
+
+
+def test_a_machine_that_fails_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    rounds = ["rounds=1500", "evaluate_every=500", "checkpoint_every=50"]
+    words = [word for change in rounds for word in ("--set", change)]
+    with running(tmp_path, *words, niceness=15) as (cluster, run):
+        deadline = time.monotonic() + 200.0
+        while not any(round_of(path) >= 100 for path in paths(tmp_path / "out" / "checkpoints")):
+            assert run.poll() is None and time.monotonic() < deadline, run.communicate()[1]
+            time.sleep(0.02)
+        before = {machine for machine, _ in seen(tmp_path)}
+        cluster.remove(1)
+        _, errors = run.communicate(timeout=200)
+    assert run.returncode == 0, errors
+    assert "replaced, and going on from round " in errors
+    assert errors.count("the actors of this cluster run at niceness 15") == 1
+    summary = read_run(tmp_path / "out").summary
+    assert summary["recoveries"] >= 1
+    assert summary["digest"] == simulate(Experiment.from_file(tmp_path / "x.toml", rounds)).summary["digest"]
+    assert len(before) == 2
+
+
+# Encrypted, and with a token
+
+
+def secrets_in(folder: Path) -> dict[str, str]:
+    """Make a certificate for this machine and a token, as docs/cluster.md does, and return the variables for them."""
+    run = partial(subprocess.run, cwd=folder, check=True, capture_output=True)
+    new = ["openssl", "req", "-newkey", "rsa:2048", "-nodes"]
+    run([*new, "-x509", "-days", "2", "-subj", "/CN=cluster", "-keyout", "ca.key", "-out", "ca.crt"])
+    run([*new, "-subj", "/CN=machine", "-keyout", "machine.key", "-out", "machine.csr"])
+    address = socket.gethostbyname(socket.gethostname())
+    (folder / "names").write_text(f"subjectAltName = DNS:localhost, IP:127.0.0.1, IP:{address}, IP:{own_address()}\n")
+    signed = ["openssl", "x509", "-req", "-in", "machine.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial"]
+    run([*signed, "-days", "2", "-extfile", "names", "-out", "machine.crt"])
+    (folder / "token").write_text(secrets.token_hex(32))
+    return {
+        "RAY_USE_TLS": "1",
+        "RAY_TLS_SERVER_CERT": str(folder / "machine.crt"),
+        "RAY_TLS_SERVER_KEY": str(folder / "machine.key"),
+        "RAY_TLS_CA_CERT": str(folder / "ca.crt"),
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(folder / "token"),
+    }
+
+
+def own_address() -> str:
+    """Return the address that this machine has towards others, which Ray takes; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one, suppress(OSError):
+        one.connect(("192.0.2.1", 1))
+        return str(one.getsockname()[0])
+    return "127.0.0.1"
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
+def test_a_cluster_with_tls_and_a_token_has_the_serial_backends_bits(tmp_path: Path) -> None:
+    secured = secrets_in(tmp_path)
+    (tmp_path / "x.toml").write_text(EXPERIMENT.replace("own_of_cluster:Own", "consensus"))
+    with raylets(2, 0, secured) as cluster:
+        words = ["run", "../x.toml", "--address", cluster.address, "--out", "../out", "--no-figures", "--set"]
+        words += ["backend.nodes_per_actor=2", "--set", "backend.ship=false"]
+        bare = kernelswarm(*words, folder=tmp_path)
+        _, errors = bare.communicate(timeout=60)
+        assert bare.returncode == 2
+        assert errors.startswith(
+            f"kernelswarm: backend.address = '{cluster.address}': the Ray cluster there wants TLS: "
+        )
+        run = kernelswarm(*words, folder=tmp_path, variables=secured)
+        _, errors = run.communicate(timeout=200)
+    assert run.returncode == 0, errors
+    result = read_run(tmp_path / "out")
+    assert result.summary["backend"]["processes"] == 2
+    assert result.summary["digest"] == simulate(Experiment.from_file(tmp_path / "x.toml")).summary["digest"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "encrypts", "message"),
+    [
+        (b"\x00\x00\x18\x04\x00\x00\x00\x00\x00", "0", None),
+        (b"\x00\x00\x18\x04\x00\x00\x00\x00\x00", "1", "the Ray cluster there has no TLS, and RAY_USE_TLS = '1'"),
+        (b"", "1", None),
+        (b"", "0", "the Ray cluster there wants TLS: set RAY_USE_TLS=1"),
+    ],
+)
+def test_tls_on_one_side_only_is_refused_at_once(
+    answer: bytes, encrypts: str, message: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_USE_TLS", encrypts)
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(100)
+            connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(InputError, match=message) if message else nullcontext():
+            require_cluster(address)
+        thread.join()

@@ -1,0 +1,291 @@
+"""Whatever happens to an actor ends the run with a message that says what, and leaves no process behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.round.engine import EngineError
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
+from tests.helpers import interrupts
+from tests.helpers.brittle import Brittle
+from tests.helpers.checkout import ROOT
+
+SOON = 10.0
+"""Seconds in which a failure must be reported, and processes gone."""
+
+needs_proc = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches processes through Linux's pidfd")
+
+
+def quiet(phase: str, done: int, total: int) -> None:
+    pass
+
+
+def experiment(protocol, **keys):
+    learner = Polk(kernel=Gaussian(0.3), step_size=Constant(0.2))
+    return Experiment(topology=nx.cycle_graph(4), stream=SineRegression(), learner=learner, protocol=protocol, **keys)
+
+
+def plans_of(protocol):
+    return open_network(experiment(protocol)).plans
+
+
+class Watch:
+    """Processes, and whether they have gone."""
+
+    def __init__(self, pids):
+        self.pids = pids
+        self.handles = [os.pidfd_open(pid) for pid in pids]
+
+    def left_after(self, seconds):
+        end = time.monotonic() + seconds
+        left = []
+        for pid, handle in zip(self.pids, self.handles, strict=True):
+            if not select.select([handle], [], [], max(0.0, end - time.monotonic()))[0]:
+                left.append((pid, Path(f"/proc/{pid}/cmdline").read_bytes()))
+            os.close(handle)
+        return left
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept(ray_session: None) -> Iterator[None]:
+    """Actors that all tests here share, until one fails."""
+    with keep_ray():
+        yield
+
+
+@pytest.mark.parametrize("transport", ["compiled", "calls"])
+@pytest.mark.parametrize(
+    ("way", "cause"),
+    [
+        ("raises", r"LookupError: there is no such key \(brittle.py, line \d+\)"),
+        ("raises_what_cannot_travel", r"UnpicklableError: mine alone \(brittle.py, line \d+\)"),
+        ("exits", r"SystemExit: 3 \(brittle.py, line \d+\)"),
+        ("dies", r"process \d+ ended without a word: killed, out of memory, or crashed"),
+    ],
+)
+def test_a_node_that_fails_is_named_with_the_round_and_the_cause(way, cause, transport):
+    backend = Ray(transport=transport, rounds_per_execution=4)
+    # 11 is neither the first nor the last round of an execution.
+    with backend.start(plans_of(Brittle(way=way, node=2, at=11)), quiet) as engine:
+        engine.run(10)
+        clock = time.monotonic()
+        with pytest.raises(EngineError) as failure:
+            engine.run(30)
+        assert time.monotonic() - clock < SOON
+    assert failure.value.nodes == (2,)
+    assert failure.value.round == 11
+    assert re.fullmatch(cause, failure.value.cause)
+
+
+def test_a_node_among_others_in_its_actor_is_named_alone():
+    backend = Ray(nodes_per_actor=2, rounds_per_execution=4)
+    with backend.start(plans_of(Brittle(node=1, at=3)), quiet) as engine, pytest.raises(EngineError) as failure:
+        engine.run(30)
+    assert failure.value.nodes == (1,)
+    assert failure.value.round == 3
+
+
+@pytest.mark.parametrize(
+    ("way", "cause"), [("raises", "LookupError"), ("dies", "did not start")], ids=["raises", "dies"]
+)
+def test_a_node_that_cannot_be_made_is_named(way, cause):
+    plans = plans_of(Brittle(way=way, at=0, driver=os.getpid()))
+    with pytest.raises(EngineError, match=cause) as failure, Ray().start(plans, quiet):
+        pass
+    assert failure.value.nodes == (2,)
+    assert failure.value.round == 0
+
+
+def test_a_node_that_hangs_is_noticed():
+    backend = Ray(patience=8.0, rounds_per_execution=1)  # a busy machine is no reason to blame others
+    with backend.start(plans_of(Brittle(way="hangs", node=3, at=30)), quiet) as engine:
+        engine.run(29)
+        with pytest.raises(EngineError, match=r"no word from process \d+") as failure:
+            engine.run(5)
+    assert failure.value.nodes == (3,)
+    assert failure.value.round == 30
+
+
+@needs_proc
+def test_a_failed_run_leaves_no_actor_behind_and_the_next_one_has_new_ones():
+    with Ray().start(plans_of(Brittle(at=2)), quiet) as engine:
+        actors = Watch(engine.pids)
+        with pytest.raises(EngineError):
+            engine.run(5)
+    assert actors.left_after(SOON) == []
+    with Ray().start(plans_of(Consensus()), quiet) as engine:
+        engine.run(5)
+        assert set(engine.pids).isdisjoint(actors.pids)
+
+
+@needs_proc
+def test_an_actor_killed_between_two_runs_is_named():
+    with Ray().start(plans_of(Consensus()), quiet) as engine:
+        os.kill(engine.pids[1], signal.SIGKILL)
+        with pytest.raises(EngineError) as failure:
+            engine.run(20)
+    assert failure.value.nodes == (1,)
+
+
+def test_a_failed_simulation_keeps_what_was_measured():
+    described = experiment(Brittle(at=25), rounds=40, evaluate_every=10, backend=Ray(rounds_per_execution=4))
+    with pytest.raises(SimulationError, match=r"node 2 failed in round 25: LookupError") as failure:
+        simulate(described)
+    assert failure.value.node == 2
+    assert failure.value.partial is not None
+    assert list(failure.value.partial.network["round"]) == [10, 20]
+
+
+def test_an_address_where_no_cluster_answers_is_refused():
+    code = """
+        from kernelswarm.simulations.backends.ray_backend import Ray
+        from kernelswarm.simulations.ground.errors import InputError
+        from tests.simulations.backends.test_ray_failures import Consensus, plans_of, quiet
+        try:
+            with Ray(address="127.0.0.1:1").start(plans_of(Consensus()), quiet):
+                pass
+        except InputError as error:
+            print(error)
+        """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], cwd=ROOT, capture_output=True, text=True)
+    assert run.stdout.startswith("backend.address = '127.0.0.1:1': no Ray cluster answers there"), run.stderr
+
+
+OWN_RAY = """
+    from kernelswarm.simulations.round.engine import EngineError
+    from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
+    from tests.simulations.backends.test_ray_failures import Brittle, Consensus, plans_of, quiet
+
+    with keep_ray():
+        for way in ("dies", "raises"):
+            try:
+                with Ray().start(plans_of(Brittle(way=way)), quiet) as engine:
+                    engine.run(20)
+            except EngineError as error:
+                print(error, flush=True)
+        try:
+            with Ray().start(plans_of(Consensus()), quiet) as engine:
+                print("running", flush=True)
+                while True:
+                    engine.run(100)
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+    """
+
+
+def children(pid):
+    """Find all processes that descend from one."""
+    parents = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        parents.setdefault(int(fields[1]), []).append(int(status.parent.name))
+    found = [pid]
+    for process in found:
+        found += parents.get(process, [])
+    return found[1:]
+
+
+def listening(pids):
+    """Find the addresses, as /proc writes them, at which processes listen for connections over the network."""
+    sockets = set()
+    for pid in pids:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                sockets.add(os.readlink(descriptor))
+            except FileNotFoundError:
+                continue
+    rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+    return {row[1].partition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets}
+
+
+def temporary_files(pids):
+    """Return the files and named sockets that processes have open in the folder for temporary files."""
+    paths, sockets = set(), set()
+    for pid in pids:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                opened = os.readlink(descriptor)
+            except FileNotFoundError:
+                continue
+            if opened.startswith("socket:"):
+                sockets.add(opened)
+            elif opened.startswith(f"{tempfile.gettempdir()}/") and Path(opened).exists():
+                paths.add(Path(opened))
+    for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
+        row = line.split(maxsplit=7)
+        if len(row) == 8 and row[7].startswith("/") and f"socket:[{row[6]}]" in sockets:
+            paths.add(Path(row[7]))
+    return paths
+
+
+@needs_proc
+def test_a_ray_started_here_is_quiet_stays_on_this_machine_and_ends_with_ctrl_c():
+    driver = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(OWN_RAY)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=interrupts.listen,
+        env={name: value for name, value in os.environ.items() if not name.startswith("RAY_")},
+    )
+    assert driver.stdout is not None
+    assert driver.stderr is not None
+    try:
+        lines = [driver.stdout.readline() for _ in range(3)]
+        processes = children(driver.pid)
+        names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in processes]
+        assert "raylet" in names and "gcs_server" in names
+        loopback = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
+        found = listening(processes)
+        assert found and found <= loopback
+        files = temporary_files(processes)
+        assert {"raylet", "plasma_store"} <= {path.name for path in files if path.is_socket()}
+        assert any(path.suffix == ".log" for path in files)
+        for path in files:  # of which Ray lets everyone write those folders that it makes
+            assert any(folder.stat().st_mode & 0o077 == 0 for folder in path.parents), path
+        watch = Watch(processes)
+        clock = time.monotonic()
+        os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the driver and all it has started
+        rest, errors = driver.communicate(timeout=3 * SOON)
+        assert time.monotonic() - clock < SOON
+        assert watch.left_after(SOON) == []
+    finally:
+        driver.kill()
+    kept = re.fullmatch(r"node 2 failed in round 11: process \d+ ended .*; Ray's logs are in (.*)/logs\n", lines[0])
+    assert kept
+    private = Path(kept[1]).parent.parent
+    assert private.stat().st_mode & 0o777 == 0o700
+    shutil.rmtree(private)
+    assert re.fullmatch(r"node 2 failed in round 11: LookupError: .*\n", lines[1])
+    assert lines[2] == "running\n"
+    assert rest == "interrupted\n"
+    assert errors == ""
+    assert driver.returncode == 0

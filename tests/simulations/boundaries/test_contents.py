@@ -1,0 +1,394 @@
+"""Files of the right form and wrong content, numbers that merge or leave their range, signals before a start."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import tomli_w
+
+from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground import checksums
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.toml_tables import parse
+from kernelswarm.simulations.machine.archives import read_arrays
+from kernelswarm.simulations.records import checkpoint
+from kernelswarm.simulations.records.checkpoints import newest
+from kernelswarm.simulations.records.model_loading import load
+from kernelswarm.simulations.records.run_folder import FILES, read
+from kernelswarm.simulations.running.run import run
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.running.verdict import Baseline, failure
+from tests.helpers import interrupts
+from tests.helpers.checkout import ROOT
+from tests.helpers.command_line import SMALL, Answer, Command, commands
+from tests.helpers.damage import packed
+from tests.helpers.fuzz_kinds import sealed
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.chdir(tmp_path)
+    Path("small.toml").write_text(SMALL)
+    return commands(capsys)
+
+
+def paragraph(answer: Answer) -> str:
+    """What a refused command says: exit code 2 and one line."""
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("kernelswarm: ") and answer.err.count("\n") == 1
+    return answer.err
+
+
+NAMES_OF_NODES = ["10000000000000000001", "10000000000000000002", "10000000000000000003"]
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.parquet", "data.npz"])
+def test_names_of_nodes_that_numbers_merge_are_refused(name: str, call: Command) -> None:
+    import pyarrow
+    from pyarrow import csv, parquet
+
+    ids = np.array([int(entry) for entry in NAMES_OF_NODES * 8], dtype=np.uint64)
+    table = pyarrow.table({"a": np.arange(24.0), "y": np.arange(24.0), "node": ids})
+    if name == "data.csv":
+        csv.write_csv(table, name)
+    elif name == "data.parquet":
+        parquet.write_table(table, name)
+    else:
+        np.savez(name, x=np.ones((24, 1)), y=np.arange(24.0), node=ids)
+    stream = f"stream={{name='file',path='{name}',task='regression'}}"
+    assert "whole numbers that are not told apart beyond" in paragraph(call("run", "small.toml", "--set", stream))
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.npz"])
+def test_labels_that_numbers_merge_are_refused(name: str, call: Command) -> None:
+    if name == "data.csv":
+        rows = "\n".join(f"{row},{NAMES_OF_NODES[row % 2]}" for row in range(24))
+        Path(name).write_text(f"a,y\n{rows}\n")
+    else:
+        np.savez(name, x=np.ones((24, 1)), y=np.array([int(NAMES_OF_NODES[row % 2]) for row in range(24)], np.uint64))
+    stream = f"stream={{name='file',path='{name}',task='classification'}}"
+    said = paragraph(call("run", "small.toml", "--set", stream, "--set", "learner.loss=logistic"))
+    assert "whole numbers that are not told apart beyond" in said
+
+
+@pytest.mark.parametrize("index", [2 * 10**8, 2**31, 2**40, 2**63, -1])
+def test_features_that_no_matrix_has_are_refused(index: int, call: Command) -> None:
+    Path("data.svm").write_text(f"1 1:0.5\n0 {index}:2\n")
+    paragraph(call("run", "small.toml", "--set", "stream={name='file',path='data.svm'}"))
+
+
+@pytest.mark.parametrize("value", ["1e101", "-1e300"])
+def test_values_whose_squares_are_no_numbers_are_refused(value: str, call: Command) -> None:
+    rows = "\n".join(f"{row / 24},{value if row == 7 else row}" for row in range(24))
+    Path("data.csv").write_text(f"a,y\n{rows}\n")
+    stream = "stream={name='file',path='data.csv',task='regression'}"
+    said = paragraph(call("run", "small.toml", "--set", stream))
+    assert 'row 8, column "y" is ' in said and "use another unit" in said
+
+
+@pytest.mark.parametrize("values", [1e300, -1e101])
+def test_estimators_refuse_values_whose_squares_are_no_numbers(values: float) -> None:
+    x, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30.0)
+    with pytest.raises(InputError, match=r"X has a value of .*: use another unit"):
+        PolkRegressor().fit(x * values, y)
+    with pytest.raises(InputError, match=r"y has a value of .*: use another unit"):
+        PolkRegressor().fit(x, y * values)
+    with pytest.raises(InputError, match="X has a value of"):
+        PolkRegressor().fit(x, y).predict(x * values)
+
+
+@pytest.mark.parametrize("labels", [["a", 1], ["a", None], [1, None]])
+def test_labels_without_an_order_are_refused(labels: list[Any]) -> None:
+    x, y = np.random.default_rng(0).normal(size=(30, 2)), np.array(labels * 15, dtype=object)
+    with pytest.raises(InputError, match="y holds labels of several kinds"):
+        PolkClassifier().fit(x, y)
+    with pytest.raises(InputError, match="classes holds labels of several kinds"):
+        PolkClassifier().partial_fit(x, np.array(["a", "b"] * 15), classes=np.array(labels, dtype=object))
+
+
+def test_keys_that_are_no_text_are_refused() -> None:
+    with pytest.raises(InputError, match="kernel has the key 1"):
+        PolkRegressor(kernel={1: 2}).fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "classes", [np.array([1.0, 1.0]), np.array(["a", "a"]), np.array([0.0, np.nan]), np.array([1j, 2j])]
+)
+def test_classes_of_a_model_file_are_different(classes: Any, tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    PolkClassifier().fit(np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 2).save(path)
+    arrays = read_arrays(path)
+    np.savez(path, **{**arrays, "classes": classes})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="must be 2 different numbers or names"):
+        load(path)
+
+
+def edited(**change: Any) -> Callable[[dict[str, Any]], object]:
+    def edit(arrays: dict[str, Any]) -> None:
+        arrays["description"] = np.array(json.dumps(json.loads(str(arrays["description"])) | change))
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (edited(function=["cosines"]), "must be the name of a kind"),
+        (edited(version="2"), "has version 2"),
+        (edited(kernel={"name": "gaussian", "bandwidth": "median"}), "must have one length"),
+        (edited(kernel={"name": "gaussian", "bandwidth": [1.0, 2.0, 3.0]}), "must have one length"),
+        (lambda arrays: arrays.update(description=np.array("[" * 100_000)), "description is not JSON text"),
+        (lambda arrays: arrays.update(description=np.array("1" * 5000)), "description is not JSON text"),
+    ],
+)
+def test_model_files_of_other_content_are_refused(
+    change: Callable[[dict[str, Any]], object], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.npz"
+    PolkRegressor().fit(np.random.default_rng(0).normal(size=(30, 2)), np.arange(30.0)).save(path)
+    arrays = dict(read_arrays(path))
+    change(arrays)
+    np.savez(path, **arrays)
+    with pytest.raises(InputError, match=message):
+        load(path)
+
+
+@pytest.mark.parametrize("shape", [(3,), (), (2, 2, 2), (0, 1)])
+def test_models_of_a_run_of_other_shapes_are_refused(shape: tuple[int, ...], call: Command) -> None:
+    run(Experiment.from_file("small.toml"), "here")
+    arrays = read_arrays(Path("here/models.npz"))
+    np.savez("here/models.npz", **{**arrays, "weights_0": np.ones(shape)})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"weights_0|weights has shape|M is"):
+        load("here", node=0)
+
+
+@pytest.mark.parametrize(
+    "table", ["[compare]\nseed = 3\n", "[compare.vary]\nrounds = 3\n", "[compare.vary.protocol]\npenalti = [1]\n"]
+)
+def test_a_comparison_that_check_refuses_is_not_run(table: str, call: Command) -> None:
+    Path("small.toml").write_text(SMALL + table)
+    assert paragraph(call("run", "small.toml", "--out", "here")) == paragraph(call("check", "small.toml"))
+    assert not Path("here").exists()
+
+
+def reports(risk: float) -> list[Any]:
+    standing = SimpleNamespace(remedy="lower the step")
+    return [SimpleNamespace(node=0, figures={"risk": risk}, standing=standing)]
+
+
+@pytest.mark.parametrize("constant", [1.0, 1e293, 1e299])
+def test_a_risk_near_the_end_of_the_numbers_is_a_failure(constant: float) -> None:
+    assert failure(reports(1e299), Baseline(constant, constant, {0: constant})) is not None
+    assert failure(reports(1.0), Baseline(1.0, 1.0, {0: 1.0})) is None
+
+
+def test_a_run_whose_risk_leaves_nothing_to_tell_apart_fails(call: Command) -> None:
+    answer = call("run", "small.toml", "--no-figures", "--set", "stream.noise=1e120")
+    assert answer.code == 1
+    assert "give the data in another unit" in answer.err
+
+
+def taken(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """The newest checkpoint of a run folder, its file and its arrays."""
+    path = checkpoint.paths(folder / "checkpoints")[-1]
+    return path, dict(read_arrays(path))
+
+
+def reworded(**change: Any) -> Callable[[dict[str, Any]], None]:
+    """Change facts of a checkpoint."""
+
+    def edit(arrays: dict[str, Any]) -> None:
+        facts = json.loads(arrays["facts"].tobytes()) | change
+        arrays["facts"] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+
+    return edit
+
+
+def reshaped(name: str, change: Callable[[Any], Any]) -> Callable[[dict[str, Any]], None]:
+    """Change an array of a checkpoint whose name begins and ends so."""
+
+    def edit(arrays: dict[str, Any]) -> None:
+        found = next(entry for entry in arrays if entry.startswith(name) and entry.endswith("/values"))
+        arrays[found] = change(arrays[found])
+
+    return edit
+
+
+def renamed(arrays: dict[str, Any]) -> None:
+    for name in [name for name in arrays if name.startswith("agents/learner.weights/")]:
+        arrays[name.replace("weights", "heights")] = arrays.pop(name)
+
+
+def counted_in_floats(arrays: dict[str, Any]) -> None:
+    for end in ("values", "shapes"):
+        arrays[f"agents/counts/float64-1/{end}"] = arrays.pop(f"agents/counts/int64-1/{end}")
+    arrays["agents/counts/float64-1/values"] = np.full(18, np.nan)
+
+
+def of_fewer(arrays: dict[str, Any]) -> None:
+    name = next(entry for entry in arrays if entry.startswith("agents/learner.weights/") and entry.endswith("shapes"))
+    shapes = arrays[name]
+    first = int(shapes[0, 1])
+    values = name.replace("shapes", "values")
+    arrays[values] = np.concatenate([arrays[values][:1], arrays[values][first:]])
+    shapes[0, 1] = 1
+
+
+DAMAGED = [
+    reworded(round="two"),
+    reworded(round=-1),
+    reworded(config=[]),
+    reworded(versions={"numpy": 3}),
+    reworded(folder=7),
+    reworded(sources={"a": {}}),
+    reworded(data=[]),
+    lambda arrays: arrays.pop("facts"),
+    lambda arrays: arrays.update(edges=arrays["edges"].astype(float)),
+    lambda arrays: arrays.update(facts=np.frombuffer(b"[" * 100_000, np.uint8)),
+    reshaped("agents/learner.points/", lambda values: values[:-1]),
+    reshaped("agents/learner.weights/", lambda values: values.astype(np.float32)),
+    reshaped("agents/points/", lambda values: values.astype(np.int64)),
+    reshaped("agents/points/", lambda values: np.concatenate([values, values])),
+]
+
+OTHER = [
+    renamed,
+    of_fewer,
+    reworded(sources={str(node): {"samples": "x"} for node in range(3)}),
+    reworded(sources={str(node): {} for node in range(3)}),
+    reshaped("agents/counts/", lambda values: values - 100),
+    counted_in_floats,
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        *((change, "its content is not that of a checkpoint") for change in DAMAGED),
+        *((change, "no agent of this experiment") for change in OTHER),
+    ],
+)
+def test_checkpoints_of_other_content_are_refused(
+    change: Callable[[dict[str, Any]], Any], words: str, call: Command
+) -> None:
+    Path("small.toml").write_text("checkpoint_every = 2\n" + SMALL)
+    run(Experiment.from_file("small.toml"), "here")
+    path, arrays = taken(Path("here"))
+    change(arrays)
+    path.write_bytes(sealed(packed(arrays)))
+    for other in checkpoint.paths(Path("here/checkpoints"))[:-1]:
+        other.unlink()
+    assert words in paragraph(call("resume", "here", "--rounds", "6"))
+
+
+def test_a_sealed_checkpoint_is_one(call: Command) -> None:
+    Path("small.toml").write_text("checkpoint_every = 2\n" + SMALL)
+    run(Experiment.from_file("small.toml"), "here")
+    path, arrays = taken(Path("here"))
+    path.write_bytes(sealed(packed(arrays)))
+    assert newest(Path("here")).round == 4
+
+
+STOPPED = """\
+import os, signal
+from kernelswarm.simulations.records.checkpoints import Checkpoints
+from kernelswarm.simulations.command.cli import main
+begin = Checkpoints.begin
+def begun(*arguments):
+    measured = begin(*arguments)
+    os.kill(os.getpid(), signal.{name})
+    return measured
+Checkpoints.begin = begun
+main(["run", "small.toml", "--out", "here", "--no-figures", "--set", "checkpoint_every={every}"])
+"""
+
+
+def stopped(name: str, every: int) -> subprocess.CompletedProcess[str]:
+    """Run in a process that gets a signal when its run folder has just been made."""
+    code = STOPPED.format(name=name, every=every)
+    return subprocess.run(
+        [sys.executable, "-c", code], text=True, capture_output=True, preexec_fn=interrupts.listen, timeout=300
+    )
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 1), ("SIGINT", 130)])
+def test_a_signal_before_the_first_checkpoint_waits_for_it(name: str, code: int, call: Command) -> None:
+    ended = stopped(name, 2)
+    assert ended.returncode == code, ended.stderr
+    assert "after round 0 of 4; kernelswarm resume here goes on from round 0" in ended.stderr
+    assert call("resume", "here", "--no-figures").code == 0
+    assert read("here").summary["digest"] == simulate(Experiment.from_file("small.toml")).summary["digest"]
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 1), ("SIGINT", 130)])
+def test_a_signal_without_checkpoints_says_what_is_left(name: str, code: int, call: Command) -> None:
+    ended = stopped(name, 0)
+    assert ended.returncode == code, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "kernelswarm run here/config.toml begins it anew" in ended.stderr
+
+
+def test_a_run_killed_before_its_first_checkpoint_is_begun_again_in_its_folder(call: Command) -> None:
+    assert stopped("SIGKILL", 2).returncode == -signal.SIGKILL
+    assert not checkpoint.paths(Path("here/checkpoints"))
+    assert "seed is 3 and was 0 when the run began" in paragraph(call("resume", "here", "--set", "seed=3"))
+    assert call("resume", "here", "--no-figures").code == 0
+    assert not Path("here-2").exists()
+    assert read("here").summary["digest"] == simulate(Experiment.from_file("small.toml")).summary["digest"]
+
+
+def test_ctrl_c_while_the_command_line_is_imported_ends_in_words(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")  # as a signal does there
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from kernelswarm.__main__ import main; main()"
+    ended = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=300)
+    assert (ended.returncode, ended.stderr) == (130, "kernelswarm: stopped by Ctrl-C\n")
+
+
+def test_the_script_begins_where_ctrl_c_is_heard() -> None:
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert table["project"]["scripts"] == {"kernelswarm": "kernelswarm.__main__:main"}
+
+
+SUMMARIES: list[Callable[[dict[str, Any]], object]] = [
+    lambda summary: summary.update(topology={"name": "ring"}),
+    lambda summary: summary.update(final=[1.0]),
+    lambda summary: summary["final"].update(risk="small"),
+    lambda summary: summary.update(rounds=True),
+    lambda summary: summary.update(used_up={"first": 1}),
+]
+
+
+@pytest.mark.parametrize("change", SUMMARIES)
+def test_summaries_of_other_content_are_refused(change: Callable[[dict[str, Any]], object], call: Command) -> None:
+    run(Experiment.from_file("small.toml"), "here")
+    path = Path("here/summary.json")
+    summary = json.loads(path.read_text())
+    change(summary)
+    path.write_text(json.dumps(summary))
+    checksums.write(Path("here"), [name for name in FILES if name != checksums.NAME])
+    for words in (["plot", "here"], ["resume", "here"], ["resume", "here", "--rounds", "9"]):
+        assert "here/summary.json is damaged or is no such file: " in paragraph(call(*words))
+
+
+@pytest.mark.parametrize("key", ["rounds", "topology", "protocol"])
+@pytest.mark.parametrize("name", ["config.toml", "summary.json"])
+def test_run_folders_without_a_key_that_every_run_writes_are_not_resumed(name: str, key: str, call: Command) -> None:
+    run(Experiment.from_file("small.toml"), "here")
+    path = Path("here") / name
+    table = parse(path.read_text()) if name == "config.toml" else json.loads(path.read_text())
+    del table[key]
+    path.write_text(tomli_w.dumps(table) if name == "config.toml" else json.dumps(table))
+    checksums.write(Path("here"), [name for name in FILES if name != checksums.NAME])
+    assert f"here is not what a run wrote: {key} in {name} is missing" in paragraph(call("resume", "here"))
+    assert call("plot", "here").code == 0

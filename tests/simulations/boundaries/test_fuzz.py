@@ -1,0 +1,77 @@
+"""Damaged input of every kind ends in words: seeded, some hundred cases here, an hour of them in benchmarks/fuzz.py."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.helpers.forked import outcome
+from tests.helpers.fuzz_kinds import Kind, kinds
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="children with limits are forked as Linux does it")
+
+NAMES = [
+    "experiments",
+    "options",
+    "data: csv",
+    "data: parquet",
+    "data: npz",
+    "data: svmlight",
+    "data: idx",
+    "data: edges",
+]
+NAMES += ["data: graphml", "run folders", "checkpoints", "model files", "estimators"]
+MANY = {"experiments", "options", "checkpoints", "estimators"}
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
+    return {kind.name: kind for kind in kinds(tmp_path_factory.mktemp("fuzz"))}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", NAMES)
+def test_damaged_input_ends_in_words(name: str, prepared: dict[str, Kind]) -> None:
+    kind = prepared[name]
+
+    @settings(max_examples=30 if name in MANY else 15, suppress_health_check=list(HealthCheck), database=None)
+    @given(st.data())
+    def holds(data: st.DataObject) -> None:
+        case = data.draw(kind.cases)
+        found = outcome(lambda: kind.attempt(case))
+        assert found.sound, found.words
+
+    holds()
+
+
+def test_every_kind_is_tried(prepared: dict[str, Kind]) -> None:
+    assert list(prepared) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("raise SystemExit(0)", "SystemExit"),
+        ("{}['a']", "KeyError: 'a'"),
+        ("bytearray(3 * 2**30)", "MemoryError"),
+        ("import os; os.abort()", "ended by SIGABRT"),
+    ],
+)
+def test_what_is_not_sound_is_noticed(body: str, words: str) -> None:
+    def call() -> str:
+        exec(body)
+        return "done"
+
+    found = outcome(call)
+    assert not found.sound
+    assert words in found.words
+
+
+def test_a_case_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert outcome(lambda: str(Path("a").write_text("b"))) == (True, "1")
+    assert list(tmp_path.iterdir()) == []

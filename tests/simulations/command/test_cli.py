@@ -1,0 +1,336 @@
+"""What the commands print, write and return."""
+
+from __future__ import annotations
+
+import io
+import json
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from kernelswarm.simulations.command import progress
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.parts import PARTS
+from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.records.checkpoints import Checkpoints
+from kernelswarm.simulations.records.result import Result
+from kernelswarm.simulations.records.run_folder import FILES, read
+from kernelswarm.simulations.running import run as running
+from kernelswarm.simulations.running.simulation import Progress, simulate
+from tests.helpers.command_line import SMALL, Command, commands
+
+DIVERGING = [
+    "learner.step_size=0.5",
+    'stream={name="sensor_field",noise=3.0}',
+    'protocol={name="proximity",as_published=true}',
+    "topology={name='complete',nodes=8}",
+    "rounds=60",
+]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    (tmp_path / "small.toml").write_text(SMALL)
+    return commands(capsys)
+
+
+def sets(changes: list[str]) -> list[str]:
+    return [word for change in changes for word in ("--set", change)]
+
+
+def test_run_writes_a_folder_and_prints_the_final_figures(call: Command) -> None:
+    answer = call("run", "small.toml", "--no-figures")
+    assert (answer.code, answer.err) == (0, "")
+    folder = Path("runs/small-consensus-ring-seed0")
+    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+    final = read(folder).final
+    lines = dict(line.split("  ", 1) for line in answer.out.splitlines() if line)
+    assert lines["protocol"].strip() == "consensus on ring, 3 nodes"
+    assert float(lines["risk"]) == pytest.approx(final["risk"], rel=1e-3)
+    assert float(lines["model order"]) == pytest.approx(final["model_order"], rel=1e-3)
+    assert {"error", "pooled risk", "pooled error", "disagreement", "node-rounds/s"} <= set(lines)
+    assert "violation" not in lines  # consensus has no constraints
+    assert lines["run folder"] == str(folder)
+
+
+def test_run_draws_figures(call: Command) -> None:
+    answer = call("run", "small.toml", "--out", "here")
+    assert answer.code == 0
+    drawn = [path.name for path in Path("here/figures").iterdir()]
+    assert "risk.png" in drawn and "network.png" in drawn
+    assert all(name in answer.out for name in drawn)
+
+
+def test_run_never_overwrites(call: Command) -> None:
+    for _ in range(2):
+        call("run", "small.toml", "--no-figures", "--out", "here", "--quiet")
+    assert sorted(path.name for path in Path().iterdir()) == ["here", "here-2", "small.toml"]
+    assert read("here").summary["digest"] == read("here-2").summary["digest"]
+
+
+def test_run_uses_its_options(call: Command) -> None:
+    words = sets(["rounds=3", "protocol.name=isolated", "seed=5"])
+    assert call("run", "small.toml", *words, "--backend", "serial", "--no-figures").code == 0
+    config = read("runs/small-isolated-ring-seed5").config
+    assert (config["rounds"], config["seed"], config["protocol"]) == (3, 5, {"name": "isolated", "as_published": True})
+
+
+def test_failed_run_keeps_what_was_measured(call: Command) -> None:
+    answer = call("run", "small.toml", *sets(DIVERGING), "--no-figures", "--out", "here")
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.count("\n") == 1 and "diverged in round" in answer.err
+    assert answer.err.endswith("what was measured until then is in here\n")
+    summary = json.loads(Path("here/summary.json").read_text())
+    assert summary["status"] == "failed"
+    assert read("here").failed
+    assert "diverged in round" in summary["reason"]
+
+
+def test_debug_shows_the_traceback(call: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    from kernelswarm.simulations.command.cli import main
+
+    with pytest.raises(SimulationError):
+        main(["run", "small.toml", *sets(DIVERGING), "--no-figures", "--debug"])
+
+
+def test_interruption_is_one_line_and_writes_nothing(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(experiment: Experiment, observe: object, checkpoints: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "simulate", interrupt)
+    answer = call("run", "small.toml")
+    assert (answer.code, answer.out, answer.err) == (130, "", "kernelswarm: stopped by Ctrl-C\n")
+    assert [path.name for path in Path().iterdir()] == ["small.toml"]
+
+
+@pytest.mark.parametrize("every", [0, 10])
+def test_interruption_says_what_is_left_of_the_run(call: Command, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
+    def interrupted(experiment: Experiment, observe: object, checkpoints: Checkpoints) -> Result:
+        def stop(progress: Progress) -> None:
+            if progress.phase == "evaluating":
+                raise KeyboardInterrupt
+
+        return simulate(experiment, stop, checkpoints)
+
+    monkeypatch.setattr(running, "simulate", interrupted)
+    answer = call("run", "small.toml", "--out", "a run", "--set", f"checkpoint_every={every}")
+    assert (answer.code, answer.out) == (130, "")
+    assert not Path("a run/summary.json").exists()
+    said = answer.err.splitlines()[-1]
+    if every:
+        assert "stopped by Ctrl-C; kernelswarm resume 'a run' goes on from round " in said
+        assert Path("a run/checkpoints").is_dir()
+    else:
+        assert said.endswith(
+            "stopped by Ctrl-C; what was measured until then is in a run, and kernelswarm plot 'a run' draws it; "
+            "kernelswarm run 'a run/config.toml' begins it anew"
+        )
+        assert len(read("a run", partial=True).network["round"]) == 1
+
+
+def test_compare_prints_its_table_and_writes_all(call: Command) -> None:
+    words = ["--vary", "protocol.name=isolated,consensus", "--seeds", "2", "--jobs", "1"]
+    answer = call("compare", "small.toml", *words)
+    assert (answer.code, answer.err) == (0, "")
+    folder = Path("runs/small-compare")
+    table = (folder / "comparison.txt").read_text()
+    assert "isolated" in answer.out and "consensus" in answer.out
+    assert "isolated" in table and "consensus" in table
+    assert len(list(folder.glob("runs/*/*/summary.json"))) == 4
+    assert str(folder / "figures") in answer.out and list((folder / "figures").glob("*.png"))
+    again = call("compare", "small.toml", *words, "--out", "runs/small-compare")
+    assert again.code == 0 and again.out.endswith("runs/small-compare/runs: 4 reused\n")
+    assert (folder / "comparison.txt").read_text() == table
+    afresh = call("compare", "small.toml", *words, "--afresh")
+    assert afresh.code == 0 and afresh.out.endswith("runs/small-compare-2/runs: 4 new\n")
+
+
+def test_compare_of_another_experiment_is_refused_where_the_folder_is_named(call: Command) -> None:
+    words = ["--vary", "protocol.name=isolated,consensus", "--jobs", "1"]
+    call("compare", "small.toml", *words)
+    refused = call("compare", "small.toml", *words, "--out", "runs/small-compare", "--set", "learner.batch_size=2")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith(
+        "kernelswarm: runs/small-compare holds a comparison of another experiment: learner.batch_size is 2 and was 1: "
+    )
+    numbered = call("compare", "small.toml", *words, "--set", "learner.batch_size=2")
+    assert numbered.code == 0 and numbered.out.endswith("runs/small-compare-2/runs: 2 new\n")
+    assert numbered.err == (
+        "kernelswarm: warning: runs/small-compare holds a comparison of another experiment: learner.batch_size is 2 "
+        "and was 1: this one goes to runs/small-compare-2\n"
+    )
+
+
+def test_compare_takes_what_it_varies_from_the_file(call: Command) -> None:
+    Path("small.toml").write_text(SMALL + '[compare.vary]\nprotocol.name = ["isolated", "centralized"]\n')
+    answer = call("compare", "small.toml", "--jobs", "1", "--out", "here")
+    assert answer.code == 0
+    assert "isolated" in answer.out and "centralized" in answer.out
+
+
+def test_compare_with_failed_runs_shows_the_table_and_says_so(call: Command) -> None:
+    words = ["--vary", "protocol.as_published=true,false", "--jobs", "1", "--out", "here"]
+    answer = call("compare", "small.toml", *sets(DIVERGING), *words)
+    assert answer.code == 1
+    assert answer.err == "kernelswarm: 1 of 2 runs failed; the table gives their reasons\n"
+    assert "diverged in round" in answer.out and "false" in answer.out
+
+
+def test_plot_draws_one_run_into_its_folder(call: Command) -> None:
+    call("run", "small.toml", "--no-figures", "--out", "here")
+    answer = call("plot", "here")
+    assert (answer.code, answer.err) == (0, "")
+    drawn = [Path(line) for line in answer.out.splitlines()]
+    assert drawn and all(path.is_file() and path.parent == Path("here/figures") for path in drawn)
+
+
+def test_plot_draws_several_runs_together(call: Command) -> None:
+    for seed in (0, 1):
+        call("run", "small.toml", "--no-figures", "--set", f"seed={seed}", "--out", f"runs/cell/seed_{seed}")
+    answer = call("plot", "runs/cell/seed_0", "runs/cell/seed_1", "--out", "together")
+    assert answer.code == 0
+    assert Path("together/risk.png") in [Path(line) for line in answer.out.splitlines()]
+    whole = call("plot", ".")  # the folder of a comparison: its runs are found
+    assert whole.code == 0 and Path("figures/risk.png").is_file()
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_list_shows_every_name_with_its_keys(kind: str, call: Command) -> None:
+    answer = call("list", kind)
+    assert (answer.code, answer.err) == (0, "")
+    lines = answer.out.splitlines()
+    assert [line.strip() for line in lines if line.startswith("  ") and line[2] != " "] == list(PARTS[kind])
+    assert all(len(line) <= 100 for line in lines if not line.strip().startswith("budget"))
+
+
+def test_list_without_a_kind_shows_all_kinds(call: Command) -> None:
+    answer = call("list")
+    headings = [line for line in answer.out.splitlines() if line and not line.startswith(" ")]
+    assert len(headings) == len(PARTS)
+    assert {"learners", "losses", "topologies", "budgets", "kernels"} <= set(headings)
+    assert call("list", "losses") == call("list", "loss")
+    assert "regularization = 1e-06" in answer.out
+    assert "epsilon  (required: a number)" in answer.out
+
+
+def test_init_writes_a_file_that_runs_as_it_is(call: Command) -> None:
+    answer = call("init")
+    assert (answer.code, answer.err) == (0, "")
+    assert "kernelswarm run experiment.toml" in answer.out
+    tomllib.loads(Path("experiment.toml").read_text())
+    few = sets(["rounds=3", "evaluation.global_samples=50", "evaluation.local_samples=10"])
+    assert call("run", "experiment.toml", *few, "--no-figures").code == 0
+    assert call("init", "other.toml").code == 0
+    assert "kernelswarm run other.toml" in Path("other.toml").read_text()
+
+
+def test_check_shows_network_data_and_cost_and_runs_nothing(call: Command) -> None:
+    answer = call("check", "small.toml", *sets(["learner.batch_size=2", "topology={name='star',nodes=4}"]))
+    assert (answer.code, answer.err) == (0, "")
+    lines = {" ".join(line.split()) for line in answer.out.splitlines()}
+    assert {"network: star", "nodes 4", "edges 3", "degree min 1, mean 1.50, max 3", "diameter 2"} <= lines
+    assert "algebraic connectivity 1" in lines
+    assert {"inputs 1", "targets 1", "samples a node endless"} <= lines
+    # 6 directed edges, each with p + C = 2 scalars a sample, 2 samples a round, 4 rounds, 8 bytes a scalar
+    assert {"messages a round 6", "scalars a round 24", "sent in the whole run 768 bytes"} <= lines
+    assert [path.name for path in Path().iterdir()] == ["small.toml"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "messages", "scalars"),
+    [
+        ("isolated", 0, 0),
+        ("{name='consensus',form='symmetric'}", 6, 18),
+        ("{name='proximity',form='symmetric'}", 6, 24),
+        ("centralized", 3, 6),
+    ],
+)
+def test_check_counts_what_the_protocol_sends(protocol: str, messages: int, scalars: int, call: Command) -> None:
+    lines = [
+        " ".join(line.split()) for line in call("check", "small.toml", "--set", f"protocol={protocol}").out.splitlines()
+    ]
+    assert f"messages a round {messages}" in lines
+    assert f"scalars a round {scalars}" in lines
+
+
+def test_check_counts_the_runs_of_a_comparison(call: Command) -> None:
+    Path("small.toml").write_text(SMALL + "[compare]\nseeds = 5\n[compare.vary]\nprotocol.penalty = [0.1, 0.2]\n")
+    assert "2 combinations, 5 seeds each: 10 runs" in call("check", "small.toml").out
+
+
+def test_check_says_when_the_data_ends_first(call: Command) -> None:
+    rows = "\n".join(f"{n / 30},{n % 7}" for n in range(30))
+    Path("data.csv").write_text(f"a,y\n{rows}\n")
+    words = sets(['stream={name="file",path="data.csv",task="regression"}', "rounds=1000"])
+    answer = call("check", "small.toml", *words)
+    assert answer.code == 0
+    assert "of the 1,000 asked for: then the data is used up" in answer.out
+
+
+def test_help_is_shown_without_words(call: Command) -> None:
+    bare, asked = call(), call("--help")
+    assert bare == asked
+    assert bare.code == 0
+    assert all(command in bare.out for command in ("run", "compare", "plot", "list", "init", "check"))
+
+
+def test_version_is_one_line(call: Command) -> None:
+    answer = call("--version")
+    assert answer.code == 0
+    assert answer.out.startswith("kernelswarm ") and answer.out.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "plot", "list", "init", "check"])
+def test_every_command_has_help(command: str, call: Command) -> None:
+    answer = call(command, "--help")
+    assert answer.code == 0
+    assert "--debug" in answer.out
+
+
+def word(**more: Any) -> Any:
+    values = {"phase": "running", "done": 120, "total": 500, "rounds_per_second": 1234.0, "row": None}
+    return SimpleNamespace(**{**values, **more})
+
+
+def test_progress_shows_pace_remaining_time_risk_and_order() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=160)
+    with progress.watch_run(quiet=False, console=console) as observe:
+        assert observe is not None
+        observe(word(phase="starting", done=3, total=20, rounds_per_second=0.0))
+        observe(word())
+        observe(word(phase="evaluating", row={"risk": 0.51234, "model_order": 17.0}))
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    shown = file.getvalue()
+    assert "120/500" in shown and "1,234 rounds/s" in shown
+    assert "risk 0.5123, model order 17.0" in shown
+
+
+def test_progress_of_a_comparison_counts_runs() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=160)
+    with progress.watch_comparison(quiet=False, console=console) as observe:
+        assert observe is not None
+        told: Any = SimpleNamespace(
+            done=3, total=12, failed=1, share=0.3, latest="isolated, seed 0: done", remaining=200.0
+        )
+        observe(told)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    shown = file.getvalue()
+    assert "3 of 12 runs, 1 failed" in shown and "3 min 20 s to go" in shown and "isolated, seed 0: done" in shown
+
+
+@pytest.mark.parametrize("watch", [progress.watch_run, progress.watch_comparison])
+@pytest.mark.parametrize(("quiet", "terminal"), [(True, True), (False, False)])
+def test_progress_is_silent_when_quiet_or_piped(watch: Any, quiet: bool, terminal: bool) -> None:
+    console = Console(file=io.StringIO(), force_terminal=terminal)
+    with watch(quiet, console) as observe:
+        assert observe is None
+    file = console.file
+    assert isinstance(file, io.StringIO) and file.getvalue() == ""

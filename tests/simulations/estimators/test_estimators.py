@@ -1,0 +1,311 @@
+"""The scikit-learn estimators: scikit-learn's own checks, and agreement with the learner they stand for."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
+from kernelswarm.agents.parts.losses import Hinge, Huber, Logistic, MulticlassHinge, MulticlassLogistic
+from kernelswarm.agents.parts.schedules import Constant, Diminishing
+from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
+from kernelswarm.simulations.records.model_loading import load
+from tests.helpers.checkout import ROOT
+
+Array = npt.NDArray[np.float64]
+
+
+def sine(samples: int = 300, seed: int = 0) -> tuple[Array, Array]:
+    generator = np.random.default_rng(seed)
+    x = generator.random((samples, 1))
+    return x, np.sin(6.0 * x[:, 0]) + 0.1 * generator.normal(size=samples)
+
+
+def sectors(classes: int, samples: int = 300, seed: int = 0) -> tuple[Array, npt.NDArray[Any]]:
+    """Draw points of the plane, labelled by the sector in which they lie."""
+    x = np.random.default_rng(seed).normal(size=(samples, 2))
+    angle = np.arctan2(x[:, 1], x[:, 0]) / (2 * np.pi) + 0.5
+    return x, np.array(["ash", "birch", "cedar", "date", "elm"])[np.minimum((angle * classes).astype(int), classes - 1)]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
+@parametrize_with_checks(  # type: ignore[untyped-decorator]  # scikit-learn is untyped
+    [
+        PolkRegressor(),
+        PolkRegressor(kernel="matern", batch_size=4, step_size=0.5, budget={"epsilon": 1e-3}),
+        PolkClassifier(),
+        PolkClassifier("hinge", kernel="laplacian", batch_size=4, step_size={"name": "diminishing", "initial": 2.0}),
+        PolkClassifier("multiclass_logistic"),
+    ]
+)
+def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_one_pass_in_order_is_the_learner_fed_by_hand() -> None:
+    x, y = sine()
+    estimator = PolkRegressor(
+        bandwidth=0.1,
+        step_size=0.4,
+        batch_size=7,
+        budget={"epsilon": 0.01},
+        fit_intercept=False,
+        epochs=1,
+        shuffle=False,
+    ).fit(x, y)
+    learner = Polk(kernel=Gaussian(0.1), step_size=Constant(0.4), batch_size=7, budget=Epsilon(0.01))
+    state = learner.init(1, 1)
+    for start in range(0, len(x), 7):
+        own = learner.evaluate(state, x[start : start + 7])
+        gradient = learner.gradient(state, own, y[start : start + 7, np.newaxis])
+        learner.step(state, [own], [gradient * (len(own.points) / 7)])
+    np.testing.assert_array_equal(estimator.dictionary_, state.function.points)
+    np.testing.assert_array_equal(estimator.dual_coef_, state.function.weights)
+    assert estimator.model_order_ == state.function.order == len(estimator.dictionary_)
+    np.testing.assert_array_equal(estimator.predict(x), state.function.values(x)[:, 0])
+
+
+def test_batches_continue_where_the_last_one_ended() -> None:
+    x, y = sine()
+    keys = {"bandwidth": 0.1, "step_size": 0.2, "budget": 0.5, "fit_intercept": False}  # none is taken from the data
+    whole = PolkRegressor(**keys, epochs=1, shuffle=False).fit(x, y)
+    parts = PolkRegressor(**keys)
+    for start in range(0, len(x), 50):
+        parts.partial_fit(x[start : start + 50], y[start : start + 50])
+    np.testing.assert_array_equal(parts.predict(x), whole.predict(x))
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+@pytest.mark.parametrize("classes", [2, 4])
+def test_classifier_batches_continue_too(loss: str, classes: int) -> None:
+    x, y = sectors(classes)
+    keys = {"bandwidth": 1.0, "step_size": 1.0, "budget": 0.1}
+    whole = PolkClassifier(loss, **keys, epochs=1, shuffle=False).fit(x, y)
+    parts = PolkClassifier(loss, **keys).partial_fit(x[:1], y[:1], classes=np.unique(y))
+    parts.partial_fit(x[1:], y[1:])
+    np.testing.assert_array_equal(parts.decision_function(x), whole.decision_function(x))
+
+
+def test_seeds_decide_the_shuffle_and_fit_starts_afresh() -> None:
+    x, y = sine()
+    first = PolkRegressor(random_state=3).fit(x, y)
+    again = clone(first).fit(x, y)
+    np.testing.assert_array_equal(first.predict(x), again.predict(x))
+    np.testing.assert_array_equal(first.predict(x), first.fit(x, y).predict(x))
+    assert np.any(first.predict(x) != PolkRegressor(random_state=4).fit(x, y).predict(x))
+
+
+def test_regressor_learns_a_sine() -> None:
+    x, y = sine(1000)
+    model = PolkRegressor(bandwidth=0.15, random_state=0).fit(x, y)
+    assert model.score(*sine(500, seed=1)) > 0.95
+    assert model.model_order_ < 30
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "multiclass_logistic", "multiclass_hinge"])
+@pytest.mark.parametrize("classes", [2, 5])
+def test_classifier_learns_sectors(loss: str, classes: int) -> None:
+    x, y = sectors(classes, 800)
+    model = PolkClassifier(loss, random_state=0).fit(x, y)
+    assert model.score(*sectors(classes, 500, seed=1)) > 0.88
+
+
+@pytest.mark.parametrize(
+    ("loss", "classes", "part"),
+    [
+        ("logistic", 2, Logistic()),
+        ("hinge", 2, Hinge()),
+        ("logistic", 3, MulticlassLogistic()),
+        ("hinge", 3, MulticlassHinge()),
+        ("multiclass_logistic", 2, MulticlassLogistic()),
+        ({"name": "multiclass_hinge"}, 2, MulticlassHinge()),
+        (MulticlassHinge(), 3, MulticlassHinge()),
+    ],
+)
+def test_loss_follows_the_number_of_classes(loss: Any, classes: int, part: object) -> None:
+    assert PolkClassifier(loss, epochs=1).fit(*sectors(classes)).learner_.loss == part
+
+
+@pytest.mark.parametrize("loss", ["logistic", "multiclass_logistic"])
+@pytest.mark.parametrize("classes", [2, 4])
+def test_probabilities_decision_and_prediction_agree(loss: str, classes: int) -> None:
+    x, y = sectors(classes)
+    model = PolkClassifier(loss, epochs=1, random_state=0).fit(x, y)
+    probabilities, decision = model.predict_proba(x), model.decision_function(x)
+    np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(x))
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_allclose(model.predict_log_proba(x), np.log(probabilities))
+    if classes == 2:
+        assert decision.shape == (len(x),)
+        np.testing.assert_allclose(probabilities[:, 1], 1.0 / (1.0 + np.exp(-decision)))
+    else:
+        assert decision.shape == (len(x), classes)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "multiclass_hinge", MulticlassHinge()])
+def test_hinge_losses_have_no_probabilities(loss: Any) -> None:
+    assert not hasattr(PolkClassifier(loss), "predict_proba")
+    assert not hasattr(PolkClassifier(loss).fit(*sectors(3)), "predict_proba")
+    assert hasattr(PolkClassifier(Logistic()), "predict_proba")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "bandwidth", "part"),
+    [
+        ("gaussian", 0.3, Gaussian(0.3)),
+        ("polynomial", 0.3, Polynomial()),
+        ("linear", "scale", Linear()),
+        ({"name": "matern", "smoothness": 2.5}, 0.3, Matern(0.3, 2.5)),
+        ({"name": "matern", "bandwidth": 2.0}, 0.3, Matern(2.0)),
+        ({"bandwidth": 2.0}, 0.3, Gaussian(2.0)),
+        (Laplacian(0.7), 0.3, Laplacian(0.7)),
+    ],
+)
+def test_bandwidth_fills_in_what_the_kernel_leaves_open(kernel: Any, bandwidth: Any, part: object) -> None:
+    model = PolkRegressor(kernel=kernel, bandwidth=bandwidth, step_size=0.01, epochs=1).fit(*sine())
+    assert model.learner_.kernel == part
+
+
+def test_scale_follows_the_spread_of_the_inputs() -> None:
+    generator = np.random.default_rng(0)
+    x, y = generator.normal(size=(200, 8)), generator.normal(size=200)
+    bandwidth = float(np.sqrt(8 * x.var() / 2))  # scikit-learn's gamma = "scale"
+    assert PolkRegressor(bandwidth="scale", epochs=1).fit(x, y).learner_.kernel == Gaussian(bandwidth)
+    wider = PolkRegressor(kernel="matern", bandwidth="scale", epochs=1).fit(16 * x, y).learner_.kernel
+    assert wider == Matern(16 * bandwidth)
+    assert PolkRegressor(bandwidth="scale").partial_fit([[3.0]], [1.0]).learner_.kernel == Gaussian(1.0)
+
+
+def test_parts_tables_and_numbers_name_the_same_learner() -> None:
+    x, y = sine()
+    by_part = PolkRegressor(Huber(0.5), step_size=Diminishing(0.5), budget=Epsilon(0.01), random_state=0)
+    by_table = PolkRegressor(
+        {"name": "huber", "threshold": 0.5},
+        step_size={"name": "diminishing", "initial": 0.5},
+        budget={"epsilon": 0.01},
+        random_state=0,
+    )
+    assert by_part.fit(x, y).learner_ == by_table.fit(x, y).learner_
+    np.testing.assert_array_equal(by_part.predict(x), by_table.predict(x))
+
+
+def test_targets_of_several_columns_share_one_dictionary() -> None:
+    x, y = sine()
+    model = PolkRegressor(bandwidth=0.15, random_state=0).fit(x, np.column_stack([y, -y]))
+    prediction = model.predict(x)
+    assert prediction.shape == (len(x), 2)
+    np.testing.assert_array_equal(prediction[:, 0], -prediction[:, 1])
+    assert PolkRegressor(epochs=1).fit(x, y[:, np.newaxis]).predict(x).shape == (len(x), 1)
+    with pytest.raises(ValueError, match="y has 1 columns: the first batch had 2"):
+        model.partial_fit(x, y)
+
+
+def test_works_in_pipelines_and_searches() -> None:
+    x, y = sine()
+    steps = make_pipeline(StandardScaler(), PolkRegressor(random_state=0))
+    search = GridSearchCV(steps, {"polkregressor__bandwidth": np.logspace(-1, 0.5, 3)}, cv=3).fit(x, y)
+    assert search.best_score_ > 0.9
+
+
+def test_pickled_estimators_learn_on_alike() -> None:
+    x, y = sine()
+    model = PolkRegressor(epochs=1, random_state=0).fit(x, y)
+    twin = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(model.partial_fit(x, y).predict(x), twin.partial_fit(x, y).predict(x))
+
+
+def test_the_model_taken_from_an_estimator_stays_as_it_was() -> None:
+    x, y = sine()
+    estimator = PolkRegressor(epochs=1, random_state=0).fit(x, y)
+    model, before = estimator.model_, estimator.predict(x)
+    estimator.partial_fit(x, y)
+    np.testing.assert_array_equal(model.predict(x), before)
+    assert np.any(estimator.predict(x) != before)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "multiclass_logistic"])
+def test_saved_classifiers_predict_the_same(tmp_path: Path, loss: str, classes: int) -> None:
+    x, y = sectors(classes)
+    estimator = PolkClassifier(loss, random_state=0).fit(x, y)
+    estimator.save(tmp_path / "trees.npz")
+    model = load(tmp_path / "trees.npz")
+    assert np.all(model.predict(x) == estimator.predict(x))
+    if hasattr(estimator, "predict_proba"):
+        assert np.all(model.predict_proba(x) == estimator.predict_proba(x))
+    else:
+        with pytest.raises(ValueError, match="gives no probabilities: train with a logistic loss"):
+            model.predict_proba(x)
+
+
+@pytest.mark.parametrize("columns", [None, 1, 2])
+def test_saved_regressors_predict_the_same(tmp_path: Path, columns: int | None) -> None:
+    x, y = sine()
+    targets = y if columns is None else np.column_stack([y] * columns)
+    estimator = PolkRegressor("absolute", kernel="matern", random_state=0).fit(x, targets)
+    estimator.save(tmp_path / "sine.npz")
+    model = load(tmp_path / "sine.npz")
+    assert model.predict(x).shape == estimator.predict(x).shape
+    assert np.all(model.predict(x) == estimator.predict(x))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (PolkClassifier("logistics"), r'^loss = "logistics" is not the name of a loss; did you mean "logistic"\?'),
+        (PolkClassifier("squared"), "^loss squared predicts numbers, but the targets are 2 classes"),
+        (PolkClassifier(kernel="gausian"), r'^kernel = "gausian" .*did you mean "gaussian"\?'),
+        (PolkClassifier(bandwidth=-1.0), "^kernel.bandwidth = -1.0 must be positive"),
+        (PolkClassifier(bandwidth="wide"), '^kernel.bandwidth = "wide" must be a number'),
+        (PolkClassifier(step_size=-1.0), "^step_size = -1.0 must be positive"),
+        (PolkClassifier(step_size=10.0, regularization=0.5), "^step_size = 10.0 must be below 1 / regularization"),
+        (PolkClassifier(batch_size=0), "^batch_size = 0 must be at least 1"),
+        (PolkClassifier(budget={"epsilons": 1}), "^budget = "),
+        (PolkClassifier(budget=-1.0), "^budget.parsimony = -1.0 must not be negative"),
+        (PolkClassifier(epochs=0), "^epochs = 0 must be a whole number of at least 1"),
+    ],
+)
+def test_wrong_parameters_are_refused_by_name(estimator: PolkClassifier, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        estimator.fit(*sectors(2))
+
+
+def test_wrong_labels_are_refused() -> None:
+    x, y = sectors(3)
+    with pytest.raises(ValueError, match="classes must be given in the first call of partial_fit"):
+        PolkClassifier().partial_fit(x, y)
+    with pytest.raises(ValueError, match=r"^y has 1 class, "):
+        PolkClassifier().fit(x, np.full(len(x), "ash"))
+    with pytest.raises(ValueError, match=r"^y has the labels \['cedar'\], which are not among the classes"):
+        PolkClassifier().partial_fit(x, y, classes=["ash", "birch"])
+    model = PolkClassifier(epochs=1).fit(x, y)
+    with pytest.raises(ValueError, match="differ from those of the first call"):
+        model.partial_fit(x, y, classes=["ash", "birch"])
+
+
+def test_divergence_is_reported_with_its_remedy() -> None:
+    generator = np.random.default_rng(0)
+    x, y = 10.0 * generator.normal(size=(400, 3)), generator.normal(size=400)
+    with pytest.raises(
+        FloatingPointError, match=r"^learning diverged after \d+ steps: step_size = 0.2 must stay below"
+    ):
+        PolkRegressor(kernel="linear", step_size=0.2).fit(x, y)
+
+
+def test_the_example_of_the_documentation_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "estimators.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    exec(page.partition("```python\n")[2].partition("```")[0], {})
+    assert {entry.name for entry in tmp_path.iterdir()} == {"moons.npz", "moons.png"}

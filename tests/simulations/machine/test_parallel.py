@@ -1,0 +1,101 @@
+"""Processes of a comparison: one that dies loses its own run, and none outlives what it was started for."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kernelswarm.simulations.machine import parallel
+from tests.helpers import interrupts
+from tests.helpers.checkout import ROOT
+
+TABLE: dict[str, Any] = {
+    "seed": 3,
+    "rounds": 40,
+    "evaluate_every": 10,
+    "topology": {"name": "erdos_renyi", "nodes": 5, "edge_probability": 0.7},
+    "stream": {"name": "sine_regression"},
+    "learner": {"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.2}},
+    "protocol": {"name": "consensus", "penalty": 0.05},
+    "evaluation": {"local_samples": 20, "global_samples": 40},
+}
+
+
+def square_or_die(task: int, tell: Callable[[float], None]) -> int:
+    tell(0.5)
+    if task == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return task * task
+
+
+def test_a_killed_process_loses_its_own_task_only() -> None:
+    heard: list[list[float]] = []
+    found = dict(parallel.answers(square_or_die, [0, 1, 2, 3], 2, lambda shares: heard.append(list(shares))))
+    lost = found.pop(2)
+    assert found == {0: 0, 1: 1, 3: 9}
+    assert isinstance(lost, parallel.Lost) and "SIGKILL" in lost.cause and "memory" in lost.cause
+    assert multiprocessing.active_children() == []
+
+
+def test_processes_end_with_the_iteration() -> None:
+    answers = parallel.answers(square_or_die, [0, 1, 3, 4, 5], 2, lambda shares: None)
+    next(answers)
+    assert multiprocessing.active_children() != []
+    answers.close()
+    assert multiprocessing.active_children() == []
+
+
+def test_an_unguarded_script_is_told_what_to_do(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from kernelswarm.simulations.machine import parallel\n"
+        "print(list(parallel.answers(print, [1, 2], 2, lambda shares: None)))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert run.returncode == 1
+    assert 'if __name__ == "__main__"' in run.stderr.splitlines()[-1]
+
+
+def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            from kernelswarm.simulations.comparison.compare import compare
+            from kernelswarm.simulations.experiment.experiment import Experiment
+
+            if __name__ == "__main__":
+                experiment = Experiment.from_dict({ {**TABLE, "rounds": 10_000_000}!r})
+                say = lambda progress: progress.share > 0 and print("running", flush=True)
+                compare(experiment, {{}}, seeds=2, jobs=2, observe=say)
+            """
+        )
+    )
+    process = subprocess.Popen(
+        [sys.executable, script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=interrupts.listen,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "running\n"
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)  # ends when the last process has closed its output
+    assert process.returncode != 0
+    assert errors.count("Traceback") == 1 and "KeyboardInterrupt" in errors  # the parent's own, none of its processes

@@ -1,0 +1,179 @@
+"""The command that sets what was published beside what is measured, and the reproductions that there are."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import kernelswarm
+from kernelswarm.simulations.command import progress
+from kernelswarm.simulations.reproductions.catalogue import catalogue, find
+from kernelswarm.simulations.reproductions.report import QUICK
+from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
+from tests.helpers import small_reproduction
+from tests.helpers.checkout import ROOT
+from tests.helpers.command_line import Command, commands
+
+OWN = list(REPRODUCTIONS)
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setitem(REPRODUCTIONS, "coin", "tests.helpers.small_reproduction:reproduce")
+    monkeypatch.setitem(REPRODUCTIONS, "coin-lost", "tests.helpers.small_reproduction:diverge")
+    monkeypatch.setitem(REPRODUCTIONS, "coin-data", "tests.helpers.data_reproduction:reproduce")
+    return commands(capsys)
+
+
+def read_table(folder: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader((folder / "table.csv").read_text("utf-8").splitlines()))
+
+
+def test_without_a_name_all_are_listed_with_what_they_show_and_need(call: Command) -> None:
+    answer = call("reproduce")
+    assert (answer.code, answer.err) == (0, "")
+    for name in REPRODUCTIONS:
+        assert f"  {name}\n" in answer.out
+    assert "  coin\n      Someone 2020, table 1: a coin falls on either side.\n" in answer.out
+    assert "More words" not in answer.out
+    assert "      needs --data: coins.csv, published by the Royal Mint\n" in answer.out
+
+
+def test_the_table_is_printed_with_its_verdicts_and_notes(call: Command) -> None:
+    answer = call("reproduce", "coin")
+    assert (answer.code, answer.err) == (0, "")  # although a claim does not hold
+    lines = answer.out.splitlines()
+    assert lines[0] == "coin: Someone 2020, table 1: a coin falls on either side."
+    (heading,) = [line for line in lines if line.startswith("quantity")]
+    assert heading.split() == ["quantity", "published", "measured", "settings", "holds"]
+    rows = {line.partition("  ")[0]: line for line in lines}
+    assert rows["share of heads"].endswith("yes") and "one | coin, [bold]" in rows["share of heads"]
+    assert rows["share on its edge"].endswith("no")
+    assert rows["colour"].endswith("one coin")
+    assert "1 of 2 checked claims hold." in lines and "The coin_was not published." in lines
+    assert QUICK not in answer.out
+    assert max(map(len, lines)) <= 110 and max(map(len, lines[:-1])) <= 100
+
+
+def test_the_folder_holds_table_numbers_figures_and_summary(call: Command) -> None:
+    answer = call("reproduce", "coin", "--seed", "3")
+    folder = Path("reproductions/coin")
+    names = ["numbers.npz", "summary.json", "table.csv", "table.md", "throws.pdf", "throws.png"]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    assert f"folder  {folder}: {', '.join(names)}" in answer.out
+    assert [path.name for path in folder.parent.iterdir()] == ["coin"]  # nothing hidden is left
+    rows = read_table(folder)
+    assert [row["holds"] for row in rows] == ["yes", "no", ""]
+    assert {row["quick"] for row in rows} == {"no"}
+    text = (folder / "table.md").read_text("utf-8")
+    assert r"| one \| coin, [bold] | yes |" in text and r"The coin\_was not published." in text
+    heads = np.load(folder / "numbers.npz", allow_pickle=False)["heads"]
+    np.testing.assert_array_equal(heads, np.random.default_rng(3).integers(2, size=1000))
+    summary = json.loads((folder / "summary.json").read_text("utf-8"))
+    assert (summary["name"], summary["quick"], summary["seed"], summary["data"]) == ("coin", False, 3, None)
+    assert summary["claims"] == {"hold": 1, "fail": 1, "unchecked": 1}
+    assert summary["seconds"] >= 0.0 and summary["versions"]["numpy"] == np.__version__
+
+
+def test_a_quick_run_is_marked_everywhere(call: Command) -> None:
+    answer = call("reproduce", "coin", "--quick", "--out", "here")
+    assert answer.code == 0 and QUICK in answer.out
+    folder = Path("here")
+    assert {row["quick"] for row in read_table(folder)} == {"yes"}
+    assert f"**{QUICK}**" in (folder / "table.md").read_text("utf-8")
+    assert json.loads((folder / "summary.json").read_text("utf-8"))["quick"] is True
+    call("reproduce", "coin", "--out", "whole")
+    assert (folder / "throws.png").read_bytes() != Path("whole/throws.png").read_bytes()
+
+
+def test_the_same_seed_gives_the_same_files_and_nothing_is_overwritten(call: Command) -> None:
+    for _ in range(2):
+        assert call("reproduce", "coin").code == 0
+    first, second = Path("reproductions/coin"), Path("reproductions/coin-2")
+    for name in ("table.csv", "table.md", "throws.png", "throws.pdf"):
+        assert (first / name).read_bytes() == (second / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["coyn"], 2, 'there is no reproduction "coyn"; did you mean "coin"?'),
+        (["coin", "--data", "x.csv"], 2, "coin needs no data: leave out --data x.csv"),
+        (["coin", "--seed", "-1"], 2, "seed = -1 must not be negative"),
+        (["coin", "--out", "file/inside"], 2, "is a file: name another folder with --out"),
+        (["coin-data"], 2, "coin-data needs data: name it with --data (coins.csv, published by the Royal Mint)"),
+        (["coin-data", "--data", "x.csv"], 2, "there is no file or folder x.csv (coin-data needs coins.csv"),
+        (["coin-lost"], 1, "the coin rolled away"),
+    ],
+)
+def test_what_is_refused_and_what_fails(call: Command, words: list[str], code: int, message: str) -> None:
+    Path("file").touch()
+    answer = call("reproduce", *words)
+    assert answer.code == code
+    assert answer.out == ""
+    assert message in answer.err and "Traceback" not in answer.err
+    assert [path.name for path in Path().iterdir()] == ["file"]
+
+
+def test_data_is_handed_over(call: Command) -> None:
+    Path("coins.csv").write_text("1,2\n")
+    answer = call("reproduce", "coin-data", "--data", "coins.csv")
+    assert answer.code == 0
+    assert "None of these claims can be checked." in answer.out
+    assert [row["measured"] for row in read_table(Path("reproductions/coin-data"))] == ["4"]
+
+
+def test_from_python_it_writes_only_where_asked(call: Command, tmp_path: Path) -> None:
+    heard: list[tuple[str, float]] = []
+    finding = kernelswarm.reproduce("coin", quick=True, observe=lambda what, share: heard.append((what, share)))
+    assert finding.folder is None and not list(tmp_path.iterdir())
+    assert heard == [("throwing", 0.5)]
+    assert [claim.holds for claim in finding.claims] == [True, False, None]
+    assert small_reproduction.TOLD[-1].quick
+    assert kernelswarm.reproduce("coin", out="here").folder == Path("here")
+
+
+def test_progress_is_shown_on_a_terminal_only() -> None:
+    for terminal in (True, False):
+        console = Console(file=io.StringIO(), force_terminal=terminal)
+        with progress.watch_reproduction(False, console) as observe:
+            assert (observe is not None) == terminal
+            if observe is not None:
+                observe("throwing", 0.5)
+        assert isinstance(console.file, io.StringIO)
+        assert ("throwing" in console.file.getvalue()) == terminal
+    with progress.watch_reproduction(True, Console(file=io.StringIO(), force_terminal=True)) as observe:
+        assert observe is None
+
+
+def test_the_page_lists_the_reproductions() -> None:
+    page = (ROOT / "docs" / "reproductions.md").read_text("utf-8")
+    listed = re.findall(r"^\| `([\w-]+)` \| (.*?) \| (.*?)\|$", page, re.MULTILINE)
+    own = [entry for entry in catalogue() if entry.name in OWN]
+    assert [(name, sentence, data.strip()) for name, sentence, data in listed] == [tuple(entry) for entry in own]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_what_uses_data_says_which(name: str) -> None:
+    module = sys.modules[find(name).__module__]  # type: ignore[attr-defined]
+    assert ("request.data" in inspect.getsource(module)) == hasattr(module, "DATA")
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in catalogue() if not entry.data])
+def test_every_reproduction_runs_quickly_and_claims_something(name: str, tmp_path: Path) -> None:
+    finding = kernelswarm.reproduce(name, out=tmp_path / "here", quick=True)
+    assert finding.counts["hold"] + finding.counts["fail"] > 0
+    assert finding.reproduction.figures and finding.reproduction.arrays
+    assert all(claim.quantity and claim.measured for claim in finding.claims)
+    assert finding.seconds < 60.0

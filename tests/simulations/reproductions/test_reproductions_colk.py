@@ -1,0 +1,108 @@
+"""The reproductions of COLK's experiments measure what they say, and refuse data that is not theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.reproductions import colk_lidar, colk_outliers
+from kernelswarm.simulations.reproductions.contract import Request
+from kernelswarm.simulations.reproductions.risk_methods import METHODS, Learned, learn, least, spread
+from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
+
+
+def lidar(folder: Path) -> Path:
+    """Write data of the shape of the published ones: a step down whose noise grows."""
+    random = np.random.default_rng(0)
+    ranges = np.linspace(390.0, 720.0, 221)
+    height = -0.7 / (1.0 + np.exp(-(ranges - 570.0) / 25.0)) + 0.0003 * (ranges - 380.0) * random.standard_normal(221)
+    path = folder / "lidar.csv"
+    np.savetxt(path, np.column_stack([ranges, height]), delimiter=",", header="range,logratio", comments="")
+    return path
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave three methods, which is what these tests have time for."""
+    for name in [name for name in METHODS if name not in ("COLK", "POLK", "RBF network", "POLK, COLK's step")]:
+        monkeypatch.delitem(METHODS, name)
+
+
+@pytest.mark.usefixtures("few")
+def test_the_outliers_are_measured_for_every_method() -> None:
+    told: list[float] = []
+    found = colk_outliers.reproduce(Request(quick=True, tell=lambda what, share: told.append(share)))
+    rows = {claim.quantity: claim for claim in found.claims}
+    assert {f"test error, {name}" for name in METHODS} <= set(rows)
+    errors = {name: found.arrays[f"errors: {name}"] for name in METHODS}
+    assert all(
+        len(values) == 3 and (values > 0.1).all() for values in errors.values()
+    )  # noise alone is 0.21 on average
+    measured = rows["least mean of the test error"].measured
+    assert errors[measured].mean() == min(errors[name].mean() for name in ("COLK", "POLK", "RBF network"))
+    assert rows["COLK on the targets as they are"].holds is False  # the fourth moment of losses up to 12
+    assert set(found.figures) == {"colk_outliers_errors", "colk_outliers_curves", "colk_outliers_functions"}
+    assert told == sorted(told) and told[0] >= 0.0 and told[-1] <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("colk", "best", "steadiest"),
+    [
+        ([0.2, 0.2, 0.2], "COLK", "COLK"),
+        ([0.1, 0.2, 0.6], "RBF network", "POLK"),
+        ([0.1, 0.1, float("nan")], "RBF network", "POLK"),  # diverged once
+    ],
+)
+def test_a_claim_holds_where_the_numbers_say_so_and_nowhere_else(colk: list[float], best: str, steadiest: str) -> None:
+    errors = {name: [0.5, 0.7, 0.9] for name in METHODS}
+    errors |= {"COLK": colk, "POLK": [0.4, 0.41, 0.4], "RBF network": [0.2, 0.3, 0.35]}
+    function = build("learner", "polk").init(1, 1).function
+    wide, narrow = (
+        [Learned(function, values=[value * np.ones((3, 1))]) for value in values] for values in ((1, 2), (1, 1))
+    )
+    runs = dict.fromkeys(METHODS, wide) | {"COLK": narrow}
+    settings = dict.fromkeys(METHODS, "")
+    rows = {claim.quantity: claim for claim in colk_outliers._errors_claims(errors, runs, settings)}
+    for statistic, name in (("mean", best), ("deviation", steadiest)):
+        claim = rows[f"least {statistic} of the test error"]
+        assert (claim.measured, claim.holds) == (name, name == "COLK")
+    varied = "variation of the learned function over sets"
+    assert rows[varied].holds is True
+    turned = colk_outliers._errors_claims(errors, runs | {"COLK": wide, "POLK": narrow}, settings)
+    assert {claim.quantity: claim.holds for claim in turned}[varied] is False
+
+
+@pytest.mark.usefixtures("few")
+def test_lidar_is_measured_on_rows_without_outliers(tmp_path: Path) -> None:
+    found = colk_lidar.reproduce(Request(data=lidar(tmp_path), quick=True))
+    assert {f"clean test error, {name}" for name in METHODS} <= {claim.quantity for claim in found.claims}
+    assert all(len(found.arrays[f"errors: {name}"]) == 3 for name in METHODS)
+    assert len(found.figures) == 1
+
+
+def test_missing_or_wrong_data_is_refused_with_its_place(tmp_path: Path) -> None:
+    words, narrow = tmp_path / "words.csv", tmp_path / "narrow.csv"
+    words.write_text("range,logratio\n390,much\n", encoding="utf-8")
+    narrow.write_text("range\n" + "1.0\n" * 60, encoding="utf-8")
+    for path, message in [
+        (None, "--data is missing: it must name lidar.csv"),
+        (tmp_path / "none.csv", "cannot be read"),
+        (words, "is not a table of numbers"),
+        (narrow, "must have two columns"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            colk_lidar.reproduce(Request(data=path))
+
+
+def test_a_method_that_diverges_has_neither_error_nor_rank() -> None:
+    points = np.random.default_rng(0).random((40, 1))
+    learner = build("learner", {"name": "colk", "dispersion_weight": 50.0, "step_size": 0.9})
+    assert learn(learner, points, 10.0 * points).function is None
+    measured = {"one": [0.1, float("nan")], "other": [5.0, 6.0]}
+    assert least(measured, ["one", "other"], "mean") == "other"
+    assert spread(measured["one"]) == "0.1000 ± 0.0000, diverged on 1 of 2 sets"
+    assert {"colk-outliers", "colk-lidar"} <= set(REPRODUCTIONS)

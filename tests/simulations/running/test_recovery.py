@@ -1,0 +1,230 @@
+"""Processes that are killed or hang are replaced, and the run ends with the models of one in which nothing happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelswarm.simulations.backends.ray_backend import Ray, RayEngine, keep_ray
+from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.records.checkpoints import newest
+from kernelswarm.simulations.records.result import Result
+from kernelswarm.simulations.running.run import run
+from kernelswarm.simulations.running.simulation import Progress, simulate
+from tests.helpers.checkout import ROOT
+from tests.helpers.halves import Dying
+from tests.simulations.backends.test_ray_failures import Watch, children, needs_proc
+
+ROUNDS, EVERY = 120, 25
+SOON = 15.0
+
+
+def described(backend: object, **keys: Any) -> Experiment:
+    return Experiment.from_dict(
+        {
+            "rounds": ROUNDS,
+            "evaluate_every": 40,
+            "checkpoint_every": EVERY,
+            "topology": {"name": "ring", "nodes": 4},
+            "stream": "sine_regression",
+            "learner": {"name": "polk", "step_size": 0.2, "kernel": {"name": "gaussian", "bandwidth": 0.3}},
+            "protocol": {"name": "proximity", "gamma": {"name": "adaptive"}, "form": "symmetric", "step": "implicit"},
+            "backend": backend,
+            **keys,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> Result:
+    return simulate(described(Serial()))
+
+
+@pytest.fixture(scope="module")
+def kept(ray_session: None) -> Iterator[None]:
+    with keep_ray():
+        yield
+
+
+@pytest.fixture
+def engines(kept: None, monkeypatch: pytest.MonkeyPatch) -> list[RayEngine]:
+    """The engines of the simulations, as they begin."""
+    begun: list[RayEngine] = []
+    begin = RayEngine.begin
+
+    def noticed(engine: RayEngine, tell: Callable[[str, int, int], None]) -> None:
+        begun.append(engine)
+        begin(engine, tell)
+
+    monkeypatch.setattr(RayEngine, "begin", noticed)
+    return begun
+
+
+def actors() -> list[int]:
+    """Return the processes of all actors, whether they have been heard of or not."""
+    return [pid for pid in children(os.getpid()) if Path(f"/proc/{pid}/comm").read_text().startswith("ray::_Actor")]
+
+
+def same(result: Result, undisturbed: Result) -> bool:
+    tables = [(result.nodes, undisturbed.nodes), (result.edges, undisturbed.edges)]
+    return result.summary["digest"] == undisturbed.summary["digest"] and all(
+        list(one[column]) == list(other[column]) for one, other in tables for column in other
+    )
+
+
+def disturbed(experiment: Experiment, folder: Path, harm: Callable[[], None], phase: str, done: int) -> Result:
+    """Run an experiment and do some harm once, when it says that it is so far."""
+    left = [harm]
+
+    def observe(progress: Progress) -> None:
+        if left and progress.phase == phase and progress.done >= done:
+            left.pop()()
+
+    with pytest.warns(UserWarning, match="replaced, and going on from"):
+        result = run(experiment, folder, observe).result
+    assert not left
+    assert result.summary["recoveries"] == 1
+    return result
+
+
+@needs_proc
+@pytest.mark.parametrize("transport", ["compiled", "calls"])
+@pytest.mark.parametrize(("phase", "done"), [("starting", 2), ("starting", 4), ("running", 30), ("evaluating", 40)])
+def test_a_killed_actor_is_replaced(
+    phase: str, done: int, transport: str, engines: list[RayEngine], undisturbed: Result, tmp_path: Path
+) -> None:
+    victims: list[int] = []
+
+    def kill() -> None:
+        victims.append(actors()[-1])
+        os.kill(victims[0], signal.SIGKILL)
+
+    backend = Ray(transport=transport, rounds_per_execution=4)  # type: ignore[arg-type]
+    result = disturbed(described(backend), tmp_path / "run", kill, phase, done)
+    assert same(result, undisturbed)
+    before, after = set(engines[-2].pids), set(engines[-1].pids)
+    assert victims[0] not in after
+    assert not before or len(before & after) == 3  # the others have gone on
+
+
+def test_an_actor_killed_while_a_checkpoint_is_taken_is_replaced(
+    engines: list[RayEngine], undisturbed: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot, taken = RayEngine.snapshot, []
+
+    def deadly(engine: RayEngine) -> Any:
+        taken.append(engine.rounds)
+        if len(taken) == 3:
+            os.kill(engine.pids[2], signal.SIGKILL)
+        return snapshot(engine)
+
+    monkeypatch.setattr(RayEngine, "snapshot", deadly)
+    with pytest.warns(UserWarning, match=f"going on from round {EVERY}"):
+        result = run(described(Ray(nodes_per_actor=1)), tmp_path / "run").result
+    assert taken[:4] == [0, EVERY, 2 * EVERY, 2 * EVERY]
+    assert same(result, undisturbed)
+
+
+def test_an_actor_that_hangs_is_replaced(engines: list[RayEngine], undisturbed: Result, tmp_path: Path) -> None:
+    stopped: list[int] = []
+
+    def stop() -> None:
+        stopped.append(engines[-1].pids[3])
+        os.kill(stopped[0], signal.SIGSTOP)
+
+    backend = Ray(patience=2.0, rounds_per_execution=1)
+    result = disturbed(described(backend), tmp_path / "run", stop, "running", 60)
+    assert same(result, undisturbed)
+    assert stopped[0] not in engines[-1].pids
+
+
+def test_without_checkpoints_all_begins_again(engines: list[RayEngine], undisturbed: Result) -> None:
+    def observe(progress: Progress) -> None:
+        if progress.phase == "evaluating" and len(engines) == 1:
+            os.kill(engines[-1].pids[0], signal.SIGKILL)
+
+    with pytest.warns(UserWarning, match="replaced, and going on from the first round"):
+        result = simulate(described(Ray(nodes_per_actor=2), checkpoint_every=0), observe)
+    assert same(result, undisturbed)
+    assert list(result.network["round"]) == [40, 80, 120]
+
+
+def test_progress_to_a_checkpoint_starts_the_count_again(undisturbed: Result, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="replaced"):
+        result = run(described(Dying(rounds=EVERY + 5, times=1)), tmp_path / "run").result
+    assert result.summary["recoveries"] == 4
+    assert same(result, undisturbed)
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_processes_that_die_again_and_again_end_the_run(times: int, tmp_path: Path) -> None:
+    experiment = described(Dying(rounds=EVERY + 5, times=times), checkpoint_every=60)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with pytest.raises(SimulationError) as failure:
+            run(experiment, tmp_path / "run")
+    assert len(said) == times
+    assert failure.value.partial is not None
+    assert failure.value.partial.summary["recoveries"] == times
+    assert "goes on from round 0" in str(failure.value)
+    assert newest(tmp_path / "run").round == 0
+
+
+DRIVER = """
+    from kernelswarm.simulations.backends.ray_backend import Ray
+    from kernelswarm.simulations.running.simulation import simulate
+    from tests.simulations.running.test_recovery import described
+
+    simulate(
+        described(Ray(), rounds=10**7, checkpoint_every=0),
+        lambda progress: print(progress.phase, flush=True) if progress.phase == "running" else None,
+    )
+    """
+
+
+def named(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+def command(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+@needs_proc
+def test_a_driver_that_is_killed_leaves_no_actor_behind() -> None:
+    driver = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(DRIVER)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={name: value for name, value in os.environ.items() if not name.startswith("RAY_")},
+    )
+    assert driver.stdout is not None
+    try:
+        assert driver.stdout.readline() == "running\n"
+        started = {pid: named(pid) for pid in children(driver.pid)}
+        # Ray's own agents look for their raylet once a minute, and then end too, and so does a spare worker that is
+        # only starting when the raylet goes.
+        spare = [pid for pid in started if b"default_worker" in command(pid) and not named(pid).startswith("ray::")]
+        agents = [pid for pid, name in started.items() if name.startswith(("ray::Dashboard", "ray::Runtime"))]
+        watch = Watch([pid for pid in started if pid not in agents + spare])
+        assert sum(name.startswith("ray::_Actor") for name in started.values()) == 4
+    finally:
+        driver.kill()
+        driver.wait()
+    clock = time.monotonic()
+    assert watch.left_after(SOON) == []
+    assert time.monotonic() - clock < SOON
