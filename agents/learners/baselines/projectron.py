@@ -10,9 +10,9 @@ from numba import njit
 from kernelswarm.agents.arithmetic.inverse_factor import append, split
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.agents.functions.expansion import Expansion
-from kernelswarm.agents.learners.baselines.bsgd import keep_accurate
 from kernelswarm.agents.learners.baselines.kernel_descent import SumState, check_budget_size
 from kernelswarm.agents.learners.baselines.mistakes import MistakeDriven
+from kernelswarm.agents.learners.baselines.projected_sum import keep_accurate
 
 Array = npt.NDArray[np.float64]
 
