@@ -212,6 +212,11 @@ def squared_norms(function: KernelSum) -> Array:
     return squares
 
 
+def smallest(function: KernelSum) -> int:
+    """Return the place of the element of least Hilbert norm, the oldest of equal ones."""
+    return int(squared_norms(function).argmin())
+
+
 def place_of(function: KernelSum, point: Array) -> int:
     """Return where a point (p,) is in the dictionary, the model order where it is not."""
     return int(_find(function.points_buffer, function.order, point))

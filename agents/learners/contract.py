@@ -1,7 +1,7 @@
 """The contract of a local learner: what a node needs from it, alone or in a network."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -110,4 +110,14 @@ class Learner(Protocol):
 
     def restore(self, state: Any, arrays: Mapping[str, Array]) -> None:
         """Put a state fresh from ``init`` where :meth:`snapshot` was taken: all steps after it have the same bits."""
+        ...
+
+
+@runtime_checkable
+class ValueLearner(Protocol):
+    """A learner of a Markov chain's value function: the targets are rewards, and no values of its function."""
+
+    @property
+    def discount(self) -> float:
+        """What a reward one step ahead counts, between 0 and 1."""
         ...

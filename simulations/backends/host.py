@@ -16,12 +16,12 @@ from kernelswarm.simulations.backends import semaphores
 from kernelswarm.simulations.round.block import AgentPlan, Block
 from kernelswarm.simulations.round.failures import describe, node_at_work
 from kernelswarm.simulations.round.measure import Report
-from kernelswarm.simulations.round.model_arrays import Functions
+from kernelswarm.simulations.round.model_arrays import LearnedFunctions
 from kernelswarm.simulations.round.rounds import PRIMING
 from kernelswarm.simulations.streams.contract import HeldOut
 
 NOTHING = b"-"
-"""The message of a block with nothing to say, and of a round that is not lived; not empty, or Ray would wait for ever
+"""The message of a block with nothing to say, and of a round that is not run; not empty, or Ray would wait for ever
 for it to come from another machine."""
 
 
@@ -40,7 +40,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """Where a host is: the round that it lives in or has lived last, whether it is at work now, and what has failed.
+    """Where a host is: the round that it runs or has run last, whether it is at work now, and what has failed.
 
     Rounds that only prime the network are round 0.
     """
@@ -58,7 +58,7 @@ class Loaded(NamedTuple):
 
 
 class Host:
-    """One block of agents that lives through rounds on demand, the messages between blocks being bytes.
+    """One block of agents that runs rounds on demand, the messages between blocks being bytes.
 
     An execution is one call of :meth:`send` with the number of rounds to live, then calls of :meth:`advance`, one for
     each round but the last, and one of :meth:`finish`. There may be more calls than rounds to live: those beyond pass
@@ -75,7 +75,7 @@ class Host:
 
     def __init__(self, search_path: Sequence[str] = ()) -> None:
         self._block: Block | None = None
-        self._left = self._lived = 0
+        self._left = self._done = 0
         self._failure: Failure | None = None
         self._work = _Work(self._fail)
         self._cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
@@ -94,7 +94,7 @@ class Host:
         threadpool_limits(1)
         self._stay(core)
         self._block, self._failure = None, None
-        self._left = self._lived = 0
+        self._left = self._done = 0
         with self._work:
             self._block = Block(plans)
             return Loaded(os.getpid(), os.nice(0) if hasattr(os, "nice") else 0)
@@ -108,26 +108,26 @@ class Host:
         return NOTHING
 
     def advance(self, *incoming: bytes) -> bytes:
-        """Live through one round, if one is left, with the other blocks' messages, and return this block's."""
+        """Run one round, if one is left, with the other blocks' messages, and return this block's."""
         if not self._left:
             return NOTHING
         self._left -= 1
-        self._lived += 1
+        self._done += 1
         with self._work:
             return self.block.advance(*[message for message in incoming if message != NOTHING]) or NOTHING
         return NOTHING
 
     def finish(self, *incoming: bytes) -> int:
-        """Live through all rounds that are left: one, or any number when no other block is heard.
+        """Run all rounds that are left: one, or any number when no other block is heard.
 
         Returns
         -------
         int
-            All the rounds lived by now, those included that primed the network; -1 after a failure.
+            All the rounds run by now, those included that primed the network; -1 after a failure.
         """
         while self._left:
             self.advance(*incoming)
-        return self._lived if self._failure is None else -1
+        return self._done if self._failure is None else -1
 
     def report(self, pooled: HeldOut) -> list[Report]:
         """Measure the block's nodes."""
@@ -135,7 +135,7 @@ class Host:
             return self.block.report(pooled)
         raise HostError("the agents cannot be measured")
 
-    def functions(self) -> Functions:
+    def functions(self) -> LearnedFunctions:
         """Return the arrays of the learners' functions, and their dual variables."""
         with self._work:
             return self.block.functions()
@@ -151,7 +151,7 @@ class Host:
         """Put the agents, before their first round, where the snapshots were taken, after so many rounds."""
         with self._work:
             self.block.restore(snapshots)
-            self._lived = round + PRIMING
+            self._done = round + PRIMING
             return
         raise HostError("the agents cannot be restored")
 
@@ -164,7 +164,7 @@ class Host:
         semaphores.remove(semaphores.opened())
 
     def whereabouts(self) -> Whereabouts:
-        """Tell where the host is; works while a round is lived in another thread."""
+        """Tell where the host is; works while a round is run in another thread."""
         return Whereabouts(self._round(), self._work.busy, self._failure)
 
     @property
@@ -175,7 +175,7 @@ class Host:
         return self._block
 
     def _round(self) -> int:
-        return max(0, self._lived - PRIMING)
+        return max(0, self._done - PRIMING)
 
     def _stay(self, core: int | None) -> None:
         if self._cores:

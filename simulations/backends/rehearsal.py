@@ -53,7 +53,7 @@ class _Rehearsed:
 
 
 def rehearse(plans: Sequence[AgentPlan], apart: bool = True) -> None:
-    """Let two nodes of each learner of the network live through some rounds on samples of no meaning.
+    """Let two nodes of each learner of the network run some rounds on samples of no meaning.
 
     Twenty processes that start at once would compile the same functions twenty times; after the rehearsal they load
     them. A user's own parts are not rehearsed: they may count their calls, or fail, and are to do so in the simulation.
@@ -71,7 +71,7 @@ def rehearse(plans: Sequence[AgentPlan], apart: bool = True) -> None:
             kinds.setdefault(plan.learner, plan)
     for plan in kinds.values():
         with suppress(DivergenceError):
-            _live(plan, apart)
+            _run(plan, apart)
 
 
 def _ours(part: object) -> bool:
@@ -81,7 +81,7 @@ def _ours(part: object) -> bool:
     return type(part).__module__.startswith("kernelswarm.") and all(_ours(entry) for entry in inside)
 
 
-def _live(plan: AgentPlan, apart: bool) -> None:
+def _run(plan: AgentPlan, apart: bool) -> None:
     targets = plan.outputs if plan.learner.loss.task == "regression" else 1
     node, others = plan.neighborhood.node, plan.neighborhood.neighbors[:1]
     pairs = [(node, others), *((other, (node,)) for other in others)]

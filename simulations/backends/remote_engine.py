@@ -18,7 +18,7 @@ from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.engine import EngineError, LostError, Snapshots
 from kernelswarm.simulations.round.measure import Report
-from kernelswarm.simulations.round.model_arrays import Functions
+from kernelswarm.simulations.round.model_arrays import LearnedFunctions
 from kernelswarm.simulations.round.rounds import PRIMING, block_neighbors
 from kernelswarm.simulations.streams.contract import HeldOut
 
@@ -65,7 +65,7 @@ class Transport(Protocol):
         """Hand an execution out, and return what to wait for."""
 
     def collect(self, execution: Any, timeout: float) -> Sequence[int]:
-        """Wait until an execution has ended, and return the rounds that each host has lived by then."""
+        """Wait until an execution has ended, and return the rounds that each host has run by then."""
 
     def primed(self) -> None:
         """Hear that the first executions have ended: whatever it needs is there."""
@@ -131,7 +131,7 @@ class RemoteEngine:
         self.rounds = 0
         self.sound = True
         self.lost: list[int] = []  # the places of processes that died or hang
-        self._lived = 0  # rounds, those included that primed the network
+        self._done = 0  # rounds, those included that primed the network
         self.pids: list[int] = []
         self.niceness = 0  # the most of any process
         self._processes = processes
@@ -156,7 +156,7 @@ class RemoteEngine:
         with self._watched():
             self.pids = self._load(tell)
             self._transport = self._processes.connect(self._kind, self._hosts, neighbors, levels)
-            self._live(PRIMING)
+            self._run(PRIMING)
             self._transport.primed()
 
     def run(self, rounds: int) -> None:
@@ -172,7 +172,7 @@ class RemoteEngine:
             When a process dies or hangs.
         """
         with self._watched():
-            self._live(rounds)
+            self._run(rounds)
 
     def report(self, pooled: HeldOut) -> list[Report]:
         """Measure every node, in sorted order of the labels."""
@@ -183,7 +183,7 @@ class RemoteEngine:
             found = self._ask("report", [(held_out,)] * len(self._hosts))
         return sorted((entry for entries in found for entry in entries), key=lambda entry: entry.node)
 
-    def functions(self) -> Functions:
+    def functions(self) -> LearnedFunctions:
         """Return the arrays of every learner's function, and its dual variables."""
         with self._watched():
             found = self._ask("functions", [()] * len(self._hosts))
@@ -200,7 +200,7 @@ class RemoteEngine:
         blocks = [[plan.neighborhood.node for plan in block] for block in self.blocks]
         with self._watched():
             self._ask("restore", [({label: snapshots[label] for label in labels}, round) for labels in blocks])
-            self._lived = round + PRIMING
+            self._done = round + PRIMING
             self.rounds = round
 
     def describe(self) -> dict[str, object]:
@@ -264,7 +264,7 @@ class RemoteEngine:
         """Return the seconds after which silence is no work, where the work usually takes so many; None: not known."""
         return WARMING * self._patience if usual is None else self._patience + USUAL * usual
 
-    def _live(self, rounds: int) -> None:
+    def _run(self, rounds: int) -> None:
         transport = self._transport
         assert transport is not None
         submitted: deque[tuple[int, Any]] = deque()
@@ -278,10 +278,10 @@ class RemoteEngine:
             time.sleep(max(0.0, min(NAP, ended + ASLEEP * self._quickest * count - time.perf_counter())))
             clock = time.perf_counter()
             pace = self._pace
-            lived = transport.collect(execution, self._limit(None if pace is None else pace * self._largest))
-            self._lived += count
-            if any(rounds_of_host != self._lived for rounds_of_host in lived):
-                raise Trouble("a process has not lived through all rounds", late=False)
+            done = transport.collect(execution, self._limit(None if pace is None else pace * self._largest))
+            self._done += count
+            if any(rounds_of_host != self._done for rounds_of_host in done):
+                raise Trouble("a process has not run all rounds", late=False)
             now = time.perf_counter()
             took, waited, ended = now - ended, now - clock, now
             self._pace = max(0.8 * (pace or 0.0), took / count)
@@ -289,7 +289,7 @@ class RemoteEngine:
                 # Where nothing was left to wait for, it slept too long; one slow execution is not to make it do so.
                 known = self._quickest or took / count
                 self._quickest = 0.5 * known if waited < 0.02 * took else min(took / count, 1.2 * known)
-            self.rounds = max(0, self._lived - PRIMING)
+            self.rounds = max(0, self._done - PRIMING)
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
@@ -317,7 +317,7 @@ class RemoteEngine:
         if not self.pids:
             why = ENDED if dead else str(trouble)
             return LostError(self._nodes(dead or self.lost), 0, f"their processes did not start: {why}")
-        # A node that is missing is waited for by neighbours who have lived through the round that it does not complete.
+        # A node that is missing is waited for by neighbours who have run the round that it does not complete.
         current = max(self.rounds + 1, min((answer.round for answer in found.values()), default=0))
         if dead:
             cause = f"{self._named(dead)} ended without a word: {ENDED}{self._processes.keep_logs()}"

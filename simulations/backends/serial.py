@@ -11,7 +11,7 @@ from kernelswarm.simulations.round.block import AgentPlan, Block
 from kernelswarm.simulations.round.engine import EngineError, Snapshots
 from kernelswarm.simulations.round.failures import describe, node_at_work
 from kernelswarm.simulations.round.measure import Report
-from kernelswarm.simulations.round.model_arrays import Functions
+from kernelswarm.simulations.round.model_arrays import LearnedFunctions
 from kernelswarm.simulations.round.rounds import PRIMING, advance, block_neighbors
 from kernelswarm.simulations.streams.contract import HeldOut
 
@@ -33,7 +33,7 @@ class SerialEngine:
     def __init__(self, blocks: Sequence[Sequence[AgentPlan]], compiled: bool = True) -> None:
         self.blocks: list[Block] = []
         self._labels = tuple(sorted(plan.neighborhood.node for plans in blocks for plan in plans))
-        self._earlier = 0  # rounds before those that the agents have lived through here
+        self._earlier = 0  # rounds before those that the agents have run here
         with Named(self, working=False):
             self.blocks += [Block(plans, compiled) for plans in blocks]
             self._neighbors = block_neighbors(blocks)
@@ -56,7 +56,7 @@ class SerialEngine:
             reports = [entry for block in self.blocks for entry in block.report(pooled)]
         return sorted(reports, key=lambda entry: entry.node)
 
-    def functions(self) -> Functions:
+    def functions(self) -> LearnedFunctions:
         """Return every learner's dictionary, weights and dual variables."""
         with Named(self, working=False):
             return {node: function for block in self.blocks for node, function in block.functions().items()}
@@ -77,8 +77,8 @@ class SerialEngine:
     def failed(self, error: Exception, working: bool) -> EngineError:
         """Return what to raise for an exception of an agent, in the round after the last whole one if at work."""
         node = node_at_work(error.__traceback__)
-        lived = min((block.lived for block in self.blocks), default=0) + working
-        round = self._earlier + max(0, lived - PRIMING)
+        done = min((block.done for block in self.blocks), default=0) + working
+        round = self._earlier + max(0, done - PRIMING)
         return EngineError(self._labels if node is None else (node,), round, describe(error))
 
     def describe(self) -> dict[str, object]:

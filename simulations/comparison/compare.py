@@ -19,7 +19,7 @@ from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.comparison import comparison_folder
 from kernelswarm.simulations.comparison.comparison_folder import RUNS, Described, Index
 from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress, Watcher
-from kernelswarm.simulations.comparison.earlier_run import earlier, live
+from kernelswarm.simulations.comparison.earlier_run import earlier, start_or_resume
 from kernelswarm.simulations.comparison.origins import GRAPH, Digests, origins
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.naming import may_import
@@ -332,7 +332,7 @@ def _execute(task: _Task, tell: Callable[[float], None]) -> Run:
     try:
         if task.folder is None:
             return run_of(cell, simulate(task.experiment, observe))
-        finished = live(task.experiment, task.folder, state, observe, task.safe)
+        finished = start_or_resume(task.experiment, task.folder, state, observe, task.safe)
         return replace(run_of(cell, finished.result, finished.folder), origin="reused" if finished.before else state)
     except Interrupted:
         raise

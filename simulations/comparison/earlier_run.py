@@ -78,7 +78,7 @@ def earlier(folder: Path, experiment: Experiment, behind: Mapping[str, str]) -> 
     return Earlier("reused", result)
 
 
-def live(experiment: Experiment, folder: Path, state: State, observe: Observer, safe: bool) -> Finished:
+def start_or_resume(experiment: Experiment, folder: Path, state: State, observe: Observer, safe: bool) -> Finished:
     """Run an experiment in its run folder: from the first round, or from its last checkpoint.
 
     Where there is no sound checkpoint, a warning says so, and it begins again. What was there is removed then.

@@ -11,7 +11,7 @@ from typing import Any
 import networkx as nx
 
 from kernelswarm.agents.learners.batch_expansion import BatchExpansion
-from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.contract import Learner, ValueLearner
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.graphs.topology import Graph, Topology
 from kernelswarm.protocols.contract import FLAGS, Rule
@@ -262,7 +262,7 @@ def _fitted(learner: Learner) -> BatchExpansion:
         cause = f'learner "{name}" has no kernel'
     elif hasattr(learner.loss, "grid"):
         cause = f'the integral in loss "{part_name(learner.loss)}" has no least value over functions of any sign'
-    elif getattr(learner, "bootstraps", False):
+    elif isinstance(learner, ValueLearner):
         cause = f'the targets of learner "{name}" are no values of its function'
     if kernel is None or cause:
         raise InputError(

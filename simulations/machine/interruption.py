@@ -1,4 +1,4 @@
-"""Signals that ask a simulation to end: noted while a round is lived, and acted on between two rounds."""
+"""Signals that ask a simulation to end: noted while a round is run, and acted on between two rounds."""
 
 import signal
 import threading

@@ -14,7 +14,7 @@ from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.risk_methods import (
     METHODS,
-    Learned,
+    Fit,
     learn,
     least,
     mean_square,
@@ -45,7 +45,7 @@ def reproduce(request: Request) -> Reproduction:
     sets, epochs = (3, 5) if request.quick else (20, 60)
     grid = np.linspace(0.0, 1.0, 300)[:, None]
     errors: dict[str, list[float]] = {}
-    runs: dict[str, list[Learned]] = {}
+    runs: dict[str, list[Fit]] = {}
     settings: dict[str, str] = {}
     drawn = [_set(request.seed, which, points, targets, epochs) for which in range(sets)]
     tuning = _set(request.seed, sets, points, targets, epochs)
@@ -105,7 +105,7 @@ def _error_without_outliers(seed: int, which: int, points: Array, targets: Array
 
 def _claims(
     errors: Mapping[str, list[float]],
-    runs: Mapping[str, list[Learned]],
+    runs: Mapping[str, list[Fit]],
     settings: Mapping[str, str],
     clean: list[float],
 ) -> list[Claim]:
@@ -146,7 +146,7 @@ def _notes(sets: int, epochs: int, rows: int) -> list[str]:
 
 
 def _figure(
-    runs: Mapping[str, list[Learned]],
+    runs: Mapping[str, list[Fit]],
     grid: Array,
     drawn: tuple[tuple[Array, Array], tuple[Array, Array], npt.NDArray[np.bool_]],
     errors: Mapping[str, list[float]],

@@ -14,7 +14,7 @@ from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.risk_methods import (
     METHODS,
-    Learned,
+    Fit,
     final_orders,
     learn,
     least,
@@ -50,7 +50,7 @@ def reproduce(request: Request) -> Reproduction:
     training = points[tuning[:half]], SCALE * targets[tuning[:half]]
     validation = points[tuning[half:]], SCALE * targets[tuning[half:]]
     errors: dict[str, list[float]] = {}
-    runs: dict[str, list[Learned]] = {}
+    runs: dict[str, list[Fit]] = {}
     settings: dict[str, str] = {}
     for place, (name, method) in enumerate(METHODS.items()):
         request.tell(name, place / (len(METHODS) + 2))
@@ -112,14 +112,14 @@ def _rows(seed: int, which: int, count: int, half: int) -> npt.NDArray[np.int64]
     return generator(seed, Role.SPLIT, 0, which).permutation(count)[:half]
 
 
-def _error(run: Learned, points: Array, targets: Array) -> float:
+def _error(run: Fit, points: Array, targets: Array) -> float:
     if run.function is None:
         return float("nan")
     return mean_square(run.function, points, SCALE * targets) / SCALE**2
 
 
 def _errors_claims(
-    errors: Mapping[str, list[float]], runs: Mapping[str, list[Learned]], settings: Mapping[str, str]
+    errors: Mapping[str, list[float]], runs: Mapping[str, list[Fit]], settings: Mapping[str, str]
 ) -> list[Claim]:
     printed = [name for name in METHODS if METHODS[name].printed]
     claims = rows_of(errors, runs, settings, "test error", "box (figure 2)")
@@ -157,13 +157,13 @@ def _errors_claims(
     return claims
 
 
-def _variation(runs: list[Learned]) -> float:
+def _variation(runs: list[Fit]) -> float:
     values = [run.values[-1][:400] for run in runs if run.function is not None]
     return float(np.sqrt(np.mean(np.var(np.stack(values), axis=0)))) / SCALE if values else float("nan")
 
 
 def _order_claims(
-    errors: Mapping[str, list[float]], runs: Mapping[str, list[Learned]], fewer: list[float], order: float
+    errors: Mapping[str, list[float]], runs: Mapping[str, list[Fit]], fewer: list[float], order: float
 ) -> list[Claim]:
     halfway = [float(run.orders[len(run.orders) // 2]) for run in runs["COLK"] if run.function is not None]
     colk, network = (float(np.mean(errors[name])) for name in ("COLK", "RBF network"))
@@ -235,7 +235,7 @@ def _logarithmic(axes: Axes) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _curves(runs: Mapping[str, list[Learned]], targets: Array) -> Figure:
+def _curves(runs: Mapping[str, list[Fit]], targets: Array) -> Figure:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -272,7 +272,7 @@ def _curves(runs: Mapping[str, list[Learned]], targets: Array) -> Figure:
 
 
 def _functions(
-    runs: Mapping[str, list[Learned]],
+    runs: Mapping[str, list[Fit]],
     grid: Array,
     points: Array,
     targets: Array,

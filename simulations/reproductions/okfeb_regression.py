@@ -74,7 +74,7 @@ BUDGETED = tuple(method.label for method in METHODS if method.budgeted and metho
 STROKES = (style.BLUE, style.SKY, style.PURPLE, style.BLACK, style.ORANGE, style.GREEN, style.GREY, style.VERMILLION)
 
 
-class Course(NamedTuple):
+class TunedCourse(NamedTuple):
     """How a learner fared on a sequence, sample by sample."""
 
     squares: Array  # before each sample was learned, in units of the target's variance
@@ -87,7 +87,7 @@ def reproduce(request: Request) -> Reproduction:
     """Progressive regression error and time on two data sets (OKFEB figure 9, its kind)."""
     sets = load(request.data)
     available = [method for method in METHODS if method.part in PARTS["learner"]]
-    courses: dict[str, dict[str, Course]] = {}
+    courses: dict[str, dict[str, TunedCourse]] = {}
     for place, (name, (points, targets)) in enumerate(sets.items()):
         generator = np.random.default_rng((request.seed, place))
         if name == "California housing":  # air quality stays in time order
@@ -159,7 +159,7 @@ def standardised(values: Array) -> Array:
     return np.ascontiguousarray((values - first.mean(axis=0)) / np.maximum(first.std(axis=0), 1e-12))
 
 
-def best_course(method: Method, points: Array, targets: Array, tuning: int) -> Course:
+def best_course(method: Method, points: Array, targets: Array, tuning: int) -> TunedCourse:
     """Learn the whole sequence with the step size and the bandwidth that err least on its beginning."""
     inputs = points.shape[1]
     affine = method.part == "linear"
@@ -181,7 +181,7 @@ def best_course(method: Method, points: Array, targets: Array, tuning: int) -> C
     settings = f"step size {chosen[0]:.3g}" + (
         "" if affine else f", bandwidth {chosen[1] * math.sqrt(inputs / 2.0):.3g}"
     )
-    return Course(squares, time.process_time() - start, settings, order)
+    return TunedCourse(squares, time.process_time() - start, settings, order)
 
 
 def learn(learner: Learner, points: Array, targets: Array) -> tuple[Array, int]:
@@ -209,7 +209,7 @@ def curve(squares: Array) -> Array:
     return means
 
 
-def claims(courses: Mapping[str, Mapping[str, Course]]) -> list[Claim]:
+def claims(courses: Mapping[str, Mapping[str, TunedCourse]]) -> list[Claim]:
     """Put what the paper says beside what was measured."""
     rows = []
     for name, found in courses.items():
@@ -238,7 +238,7 @@ def claims(courses: Mapping[str, Mapping[str, Course]]) -> list[Claim]:
     return rows
 
 
-def draw(courses: Mapping[str, Mapping[str, Course]]) -> Figure:
+def draw(courses: Mapping[str, Mapping[str, TunedCourse]]) -> Figure:
     """Draw the progressive errors, one panel for each data set, and the time that each learner took."""
     import matplotlib
     from matplotlib.figure import Figure

@@ -58,7 +58,7 @@ class Setting:
 
 
 @dataclass
-class Course:
+class ErrorCourse:
     """What was measured of one setting on the draws of one radius, a list entry each."""
 
     errors: list[float] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Course:
 
 
 @dataclass
-class Draws:
+class Radius:
     """The draws of one radius of the circle that the classes lie on."""
 
     radius: float
@@ -76,14 +76,14 @@ class Draws:
     bayes: list[float] = field(default_factory=list)
     libsvm: list[float] = field(default_factory=list)
     vectors: list[float] = field(default_factory=list)
-    courses: dict[str, Course] = field(default_factory=dict)
+    courses: dict[str, ErrorCourse] = field(default_factory=dict)
 
 
 def reproduce(request: Request) -> Reproduction:
     """POLK, table 2 and figures 2 and 4: errors and model orders on multidist, beside batch LIBSVM and BSGD."""
     draws, samples = (2, 1500) if request.quick else (5, SAMPLES)
     settings = _settings()
-    groups = [Draws(1.0, "as printed, radius 1"), Draws(3.0, "radius 3")]
+    groups = [Radius(1.0, "as printed, radius 1"), Radius(3.0, "radius 3")]
     for place, group in enumerate(groups):
         for draw in range(draws):
             request.tell(f"{group.words}, draw {draw + 1} of {draws}", (place * draws + draw) / (len(groups) * draws))
@@ -134,7 +134,7 @@ def _polk(loss: Loss, constant: float, error: str, order: int) -> Setting:
     return Setting(f"POLK, {name} loss, K = {constant:g}", learner, words, error, order)
 
 
-def _measure(group: Draws, settings: Sequence[Setting], seed: int, samples: int) -> None:
+def _measure(group: Radius, settings: Sequence[Setting], seed: int, samples: int) -> None:
     """Draw one problem, and learn it with every setting and with LIBSVM."""
     source = GaussianMixture(radius=group.radius).open(1, seed, TEST, None)
     (node,) = source.nodes
@@ -146,7 +146,7 @@ def _measure(group: Draws, settings: Sequence[Setting], seed: int, samples: int)
     group.vectors.append(float(vectors))
     for setting in settings:
         errors, orders = _run(setting, points, targets, test)
-        course = group.courses.setdefault(setting.label, Course())
+        course = group.courses.setdefault(setting.label, ErrorCourse())
         last = _places(setting, samples) > 0.95 * samples
         course.errors.append(float(errors[last].mean()))  # "averaged over the final 5%" of the samples, table 2
         course.orders.append(float(orders[last].mean()))
@@ -188,7 +188,7 @@ def _libsvm(points: Array, targets: Array, test: HeldOut) -> tuple[float, int]:
     return 1.0 - float(machine.score(test.points, test.targets[:, 0])), int(machine.n_support_.sum())
 
 
-def _errors(group: Draws, settings: Sequence[Setting]) -> list[Claim]:
+def _errors(group: Radius, settings: Sequence[Setting]) -> list[Claim]:
     claims = [
         Claim(f"Bayes error, {group.words}", "", _percent(group.bayes), f"{len(group.bayes)} draws"),
         Claim(
@@ -220,7 +220,7 @@ def _errors(group: Draws, settings: Sequence[Setting]) -> list[Claim]:
     return claims
 
 
-def _order(setting: Setting, groups: Sequence[Draws]) -> Claim:
+def _order(setting: Setting, groups: Sequence[Radius]) -> Claim:
     """The model order, which is judged on the draws as printed: the first group."""
     measured = [f"{_counts(group.courses[setting.label].orders)} ({group.words})" for group in groups]
     mean = float(np.mean(groups[0].courses[setting.label].orders))
@@ -236,7 +236,7 @@ def _counts(counts: Sequence[float]) -> str:
     return f"{min(counts):.0f} to {max(counts):.0f}, mean {float(np.mean(counts)):.0f}"
 
 
-def _notes(groups: Sequence[Draws]) -> list[str]:
+def _notes(groups: Sequence[Radius]) -> list[str]:
     printed, spread = groups
     return [
         "The means of the fifteen Gaussians are random, and the draw of the paper is not published. As printed the "
@@ -252,7 +252,7 @@ def _notes(groups: Sequence[Draws]) -> list[str]:
     ]
 
 
-def _figure(groups: Sequence[Draws], settings: Sequence[Setting], samples: int) -> Figure:
+def _figure(groups: Sequence[Radius], settings: Sequence[Setting], samples: int) -> Figure:
     """Test error beyond LIBSVM's and model order against samples, means over the draws."""
     from matplotlib.figure import Figure
 

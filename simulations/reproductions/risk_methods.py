@@ -83,7 +83,7 @@ METHODS: dict[str, Method] = {
 
 
 @dataclass
-class Learned:
+class Fit:
     """What a method made of a set.
 
     Attributes
@@ -102,7 +102,7 @@ class Learned:
     values: list[Array] = field(default_factory=list)
 
 
-def learn(learner: Any, points: Array, targets: Array, probes: Array | None = None, looks: int = 0) -> Learned:
+def learn(learner: Any, points: Array, targets: Array, probes: Array | None = None, looks: int = 0) -> Fit:
     """Learn a set batch by batch, and look at the values at ``probes`` (n, p) so many times.
 
     Divergence is what :class:`~kernelswarm.agents.node.agent.Agent` takes for it.
@@ -112,7 +112,7 @@ def learn(learner: Any, points: Array, targets: Array, probes: Array | None = No
     limit = DIVERGED * (1.0 + float(np.abs(targets).max()))
     starts = range(0, len(points), size)
     wanted = set(np.linspace(0, len(starts) - 1, looks).round().astype(int).tolist()) if looks else set()
-    found = Learned()
+    found = Fit()
     for step, start in enumerate(starts):
         own = learner.evaluate(state, points[start : start + size])
         if not float(np.abs(own.values).max()) <= limit:
@@ -156,14 +156,14 @@ def spread(values: Sequence[float]) -> str:
     return f"{text}, diverged on {diverged} of {len(values)} sets" if diverged else text
 
 
-def final_orders(runs: Sequence[Learned]) -> list[float]:
+def final_orders(runs: Sequence[Fit]) -> list[float]:
     """Return the model orders at the end of the runs that did not diverge."""
     return [float(run.function.order) for run in runs if run.function is not None]
 
 
 def rows_of(
     measured: Mapping[str, Sequence[float]],
-    runs: Mapping[str, Sequence[Learned]],
+    runs: Mapping[str, Sequence[Fit]],
     settings: Mapping[str, str],
     quantity: str,
     published: str,

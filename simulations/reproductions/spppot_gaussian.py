@@ -18,7 +18,7 @@ from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
-from kernelswarm.simulations.reproductions.densities import FINE, STROKES, Course, chosen_batch, learned, loss_of
+from kernelswarm.simulations.reproductions.densities import FINE, STROKES, DensityCourse, chosen_batch, learned, loss_of
 from kernelswarm.simulations.streams.generated.gaussian_density import GaussianDensity
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def reproduce(request: Request) -> Reproduction:
     """SPPPOT, figure 1: RMSE, ISE, test loss and model order of a density, beside PMD, POLK and a batch solver."""
     draws, epochs, training = (1, EPOCHS, 3000) if request.quick else (DRAWS, EPOCHS, TRAINING)
     finals: dict[str, list[Final]] = {}
-    courses: dict[str, Course] = {}
+    courses: dict[str, DensityCourse] = {}
     density = _density()
     batches = []
     learners = {**LEARNERS, **COARSE_LEARNERS}
@@ -113,7 +113,7 @@ def _density() -> Array:
     return truth(0, FINE, 0)[:, 0]
 
 
-def _final(course: Course, density: Array) -> Final:
+def _final(course: DensityCourse, density: Array) -> Final:
     return Final(
         course.settled(course.squared_errors(density)),
         course.settled(course.losses),
@@ -211,7 +211,7 @@ def _notes(finals: Mapping[str, list[Final]], draws: int, training: int, epochs:
     ]
 
 
-def _figure(courses: Mapping[str, Course], estimate: Array, found: Final, density: Array) -> Figure:
+def _figure(courses: Mapping[str, DensityCourse], estimate: Array, found: Final, density: Array) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10.0, 6.0), layout="constrained")

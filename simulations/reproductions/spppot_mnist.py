@@ -79,7 +79,7 @@ class Digits:
 
 
 @dataclass(frozen=True)
-class Course:
+class DigitsCourse:
     """Samples processed, test loss, test error and model order of one run, an entry for each look."""
 
     samples: Array
@@ -95,7 +95,7 @@ def reproduce(request: Request) -> Reproduction:
     count = min(count, len(training.images))
     if request.quick:
         test = Digits(test.images[:ROWS], test.labels[:ROWS])
-    found: dict[str, list[Course]] = {setting.name: [] for setting in SETTINGS}
+    found: dict[str, list[DigitsCourse]] = {setting.name: [] for setting in SETTINGS}
     vectors: list[float] = []
     for draw in range(orders):
         generator = np.random.default_rng([request.seed, draw])
@@ -106,7 +106,7 @@ def reproduce(request: Request) -> Reproduction:
             request.tell(f"{setting.name}, draw {draw + 1}", (draw + place / (len(SETTINGS) + 1)) / orders)
             found[setting.name].append(_course(setting.learner, taken, np.concatenate(passes), test, looks))
         vectors.append(_libsvm(taken, test))
-    whole: dict[str, Course] = {}
+    whole: dict[str, DigitsCourse] = {}
     if not request.quick:
         generator = np.random.default_rng([request.seed, orders])
         passes = [generator.permutation(len(training.images)) for _ in range(EPOCHS)]
@@ -154,7 +154,7 @@ def _read(folder: Path | None, part: str) -> Digits:
     return Digits(images.reshape(len(images), -1) / 255.0, labels.astype(np.float64)[:, np.newaxis])
 
 
-def _course(learner: Spppot, training: Digits, order: npt.NDArray[np.int64], test: Digits, looks: int) -> Course:
+def _course(learner: Spppot, training: Digits, order: npt.NDArray[np.int64], test: Digits, looks: int) -> DigitsCourse:
     state = learner.init(training.images.shape[1], 10)
     starts = np.arange(0, len(order), BATCH)
     stops = set(np.linspace(0, len(starts) - 1, looks + 1).round().astype(int).tolist()[1:])
@@ -167,7 +167,7 @@ def _course(learner: Spppot, training: Digits, order: npt.NDArray[np.int64], tes
             function = learner.function(state)
             rows.append((start + len(batch), *_measured(function, test), function.order))
     samples, losses, errors, orders = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
-    return Course(samples, losses, errors, orders)
+    return DigitsCourse(samples, losses, errors, orders)
 
 
 def _measured(function: Function, test: Digits) -> tuple[float, float]:
@@ -185,7 +185,7 @@ def _libsvm(training: Digits, test: Digits) -> float:
     return float(np.mean(machine.predict(test.images) != test.labels[:, 0]))
 
 
-def _claims(found: dict[str, list[Course]], vectors: Sequence[float]) -> list[Claim]:
+def _claims(found: dict[str, list[DigitsCourse]], vectors: Sequence[float]) -> list[Claim]:
     def last(name: str, quantity: str) -> Array:
         return np.array([getattr(course, quantity)[-1] for course in found[name]])
 
@@ -208,7 +208,7 @@ def _claims(found: dict[str, list[Course]], vectors: Sequence[float]) -> list[Cl
     return claims
 
 
-def _claims_of_all(whole: dict[str, Course], count: int) -> list[Claim]:
+def _claims_of_all(whole: dict[str, DigitsCourse], count: int) -> list[Claim]:
     claims = []
     for setting in SETTINGS:
         if setting.name not in whole:
@@ -230,7 +230,7 @@ def _spread(values: Array, digits: int) -> str:
     return mean if len(values) == 1 else f"{mean} ± {values.std(ddof=1):.{digits}f}"
 
 
-def _figure(found: dict[str, list[Course]], libsvm: float) -> Figure:
+def _figure(found: dict[str, list[DigitsCourse]], libsvm: float) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10.0, 3.6), layout="constrained")

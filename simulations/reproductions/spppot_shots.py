@@ -17,7 +17,7 @@ from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
-from kernelswarm.simulations.reproductions.densities import FINE, STROKES, Course, chosen_batch, learned, loss_of
+from kernelswarm.simulations.reproductions.densities import FINE, STROKES, DensityCourse, chosen_batch, learned, loss_of
 from kernelswarm.simulations.streams.rows.reading import find
 from kernelswarm.simulations.streams.rows.tables import Columns, read_csv
 
@@ -58,7 +58,7 @@ def reproduce(request: Request) -> Reproduction:
     count = round(len(distances) * PUBLISHED_TEST / (PUBLISHED_TRAINING + PUBLISHED_TEST))
     test, training = distances[order[:count]], distances[order[count:]]
     epochs = PUBLISHED_EPOCHS if request.quick else round(PUBLISHED_EPOCHS * PUBLISHED_TRAINING / len(training))
-    courses: dict[str, Course] = {}
+    courses: dict[str, DensityCourse] = {}
     for place, (name, learner) in enumerate(LEARNERS.items()):
         request.tell(name, place / (len(LEARNERS) + 1))
         # The paper's figure 2a is of the training loss.
@@ -115,7 +115,9 @@ def read_distances(path: Path | None) -> Array:
     return np.ascontiguousarray(near)
 
 
-def _claims(courses: Mapping[str, Course], curve: Array, batch_loss: float, tests: Mapping[str, float]) -> list[Claim]:
+def _claims(
+    courses: Mapping[str, DensityCourse], curve: Array, batch_loss: float, tests: Mapping[str, float]
+) -> list[Claim]:
     claims = []
     ends = {name: course.settled(course.losses) for name, course in courses.items()}
     for name, course in courses.items():
@@ -147,7 +149,7 @@ def _claims(courses: Mapping[str, Course], curve: Array, batch_loss: float, test
     return claims
 
 
-def _figure(courses: Mapping[str, Course], curve: Array, batch_loss: float) -> Figure:
+def _figure(courses: Mapping[str, DensityCourse], curve: Array, batch_loss: float) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10.0, 3.6), layout="constrained")

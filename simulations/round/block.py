@@ -13,7 +13,7 @@ from kernelswarm.agents.node.snapshot import Snapshot, outgoing, restore, take
 from kernelswarm.protocols.contract import Neighborhood, Rule
 from kernelswarm.simulations.round.crossing import Crossing
 from kernelswarm.simulations.round.measure import Report, report
-from kernelswarm.simulations.round.model_arrays import Functions, LearnedFunction
+from kernelswarm.simulations.round.model_arrays import LearnedFunction, LearnedFunctions
 from kernelswarm.simulations.round.wire import Reader, pack
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
@@ -81,8 +81,8 @@ class Block:
         self._boundary = [(place, slots) for place, slots in self._boundary if slots]
         self._messages: dict[int, Outgoing] = {}
         self._crossing: Crossing | None = None  # to and from the population
-        self.lived = 0
-        """The rounds that this block has lived through, those included that primed the network."""
+        self.done = 0
+        """The rounds that this block has run, those included that primed the network."""
 
     @property
     def outside(self) -> tuple[int, ...]:
@@ -99,36 +99,36 @@ class Block:
         return pack([(self.nodes[place], self._messages[self.nodes[place]], slots) for place, slots in self._boundary])
 
     def advance(self, *incoming: bytes) -> bytes:
-        """Live through one round with the other blocks' packed messages, and return this block's.
+        """Run one round with the other blocks' packed messages, and return this block's.
 
         Raises
         ------
         DivergenceError
             When a node's iteration grows without bound.
         """
-        self._live(1, incoming)
+        self._run(1, incoming)
         return self.send()
 
     def run(self, rounds: int) -> None:
-        """Live through some rounds of a block that hears no other one; raises as :meth:`advance` does."""
+        """Run some rounds of a block that hears no other one; raises as :meth:`advance` does."""
         while rounds:
-            rounds -= self._live(rounds)
+            rounds -= self._run(rounds)
 
-    def _live(self, rounds: int, incoming: Sequence[bytes] = ()) -> int:
-        """Live through up to so many rounds, and return how many."""
+    def _run(self, rounds: int, incoming: Sequence[bytes] = ()) -> int:
+        """Run up to so many rounds, and return how many."""
         if self._steps == 1:
-            lived = self._advanced(rounds, incoming)
+            done = self._run_steps(rounds, incoming)
         else:
             # An agent that takes several steps a round hears nobody. Those that prime it are single ones.
             primed = self._agents[0].targets is not None
-            lived = rounds if primed else 1
-            left = lived * self._steps if primed else 1
+            done = rounds if primed else 1
+            left = done * self._steps if primed else 1
             while left:
-                left -= self._advanced(left, ())
-        self.lived += lived
-        return lived
+                left -= self._run_steps(left, ())
+        self.done += done
+        return done
 
-    def _advanced(self, rounds: int, incoming: Sequence[bytes]) -> int:
+    def _run_steps(self, rounds: int, incoming: Sequence[bytes]) -> int:
         if self._population is None:
             self._read(incoming)
             if self._compiled and fits(self._agents, self._messages):
@@ -136,9 +136,9 @@ class Block:
                 self._crossing = Crossing(self._population, self._boundary, self._reader, self._wanted)
         population = self._population
         if population is not None and self._crossing is not None:
-            lived = population.run(rounds) if self._crossing.scatter(incoming) else 0
-            if lived:
-                return lived
+            done = population.run(rounds) if self._crossing.scatter(incoming) else 0
+            if done:
+                return done
             self._read(incoming)
             self._messages.update(population.dissolve())
             self._population, self._crossing, self._compiled = None, None, False
@@ -184,7 +184,7 @@ class Block:
             restore(agent, snapshots[agent.node])
         self._messages = {agent.node: outgoing(agent) for agent in self._agents}
 
-    def functions(self) -> Functions:
+    def functions(self) -> LearnedFunctions:
         """Return the arrays of each learner's function, and its dual variables (deg,)."""
         return {
             agent.node: LearnedFunction(agent.function.arrays(), agent.rule.duals(agent.links)) for agent in self.agents

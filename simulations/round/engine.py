@@ -7,7 +7,7 @@ from typing import Protocol
 from kernelswarm.agents.node.snapshot import Snapshot
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.measure import Report
-from kernelswarm.simulations.round.model_arrays import Functions
+from kernelswarm.simulations.round.model_arrays import LearnedFunctions
 from kernelswarm.simulations.streams.contract import HeldOut
 
 Snapshots = dict[int, Snapshot]
@@ -52,7 +52,7 @@ class Engine(Protocol):
         """Measure every node on its own held-out data and on ``pooled``, in sorted order of the labels."""
         ...
 
-    def functions(self) -> Functions:
+    def functions(self) -> LearnedFunctions:
         """Return the arrays of every learner's function, and its dual variables."""
         ...
 

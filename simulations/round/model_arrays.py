@@ -20,10 +20,10 @@ class LearnedFunction(NamedTuple):
     duals: Array | None
 
 
-Functions = dict[int, LearnedFunction]
+LearnedFunctions = dict[int, LearnedFunction]
 
 
-def model_arrays(functions: Functions, neighbors: Mapping[int, tuple[int, ...]]) -> dict[str, Array]:
+def model_arrays(functions: LearnedFunctions, neighbors: Mapping[int, tuple[int, ...]]) -> dict[str, Array]:
     """Name the arrays: ``<name>_<node>``, such as weights_3, and, for proximity, ``dual_<i>_<j>``."""
     models: dict[str, Array] = {}
     for node, (arrays, duals) in sorted(functions.items()):

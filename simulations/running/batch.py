@@ -18,7 +18,7 @@ from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.engine import EngineError, Snapshots
 from kernelswarm.simulations.round.failures import describe
 from kernelswarm.simulations.round.measure import Report, report
-from kernelswarm.simulations.round.model_arrays import Functions, LearnedFunction
+from kernelswarm.simulations.round.model_arrays import LearnedFunction, LearnedFunctions
 from kernelswarm.simulations.running.batch_solver import fit
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource, Source
 
@@ -88,7 +88,7 @@ class BatchEngine:
             self._fit()
             return list(report(self._agent, self._plan.evaluated, pooled))
 
-    def functions(self) -> Functions:
+    def functions(self) -> LearnedFunctions:
         """Return the fitted function."""
         return {self._agent.node: LearnedFunction(self._agent.function.arrays(), None)}
 

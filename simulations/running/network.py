@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.contract import Learner, ValueLearner
 from kernelswarm.graphs.validation import validate
 from kernelswarm.protocols.contract import Neighborhood, Rule
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -103,6 +103,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     planned = labels if most is None else [labels[place] for place in members(len(labels), most)]
     for label in planned:
         refuse_misfit(learners.get(label, experiment.learner), source, places[label], label)
+        _refuse_another_discount(learners.get(label, experiment.learner), source, label)
     if len(outputs) > 1:
         raise InputError(f"learner.loss: the nodes' functions have different numbers of outputs, {sorted(outputs)}")
     (count,) = outputs
@@ -213,6 +214,14 @@ def _outputs(learner: Learner, source: Source, label: int) -> int:
         return learner.loss.outputs(source.targets, source.classes)
     except ValueError as refusal:
         raise InputError(f"learner.loss of node {label} does not fit the stream: {refusal}") from refusal
+
+
+def _refuse_another_discount(learner: Learner, source: Source, label: int) -> None:
+    if isinstance(learner, ValueLearner) and source.discount is not None and source.discount != learner.discount:
+        raise InputError(
+            f"learner.discount = {learner.discount:g} of node {label} must be stream.discount = {source.discount:g}: "
+            "the values that it is measured against are of that discount: make them the same"
+        )
 
 
 def _slots(graph: "nx.Graph[int]", label: int) -> tuple[int, ...]:

@@ -66,7 +66,7 @@ def run(experiment: Experiment, folder: str | Path, observe: Observer | None = N
     folder = Path(folder)
     data = digests(experiment) if experiment.checkpoint_every else {}
     with closing(Checkpoints(folder, data)) as checkpoints:
-        return _lived(experiment, observe, checkpoints)
+        return _run_and_write(experiment, observe, checkpoints)
 
 
 def resume(
@@ -132,7 +132,7 @@ def _resumed(folder: Path, changes: Sequence[str], observe: Observer | None) -> 
     data = digests(experiment)
     refuse_changed(experiment, since.data, data, f"kernelswarm run {folder / 'config.toml'}")
     _compare_versions(since)
-    return _lived(experiment, observe, Checkpoints(folder, data, since))
+    return _run_and_write(experiment, observe, Checkpoints(folder, data, since))
 
 
 def _ended_early(folder: Path) -> bool:
@@ -145,7 +145,7 @@ def _begun_again(folder: Path, changes: Sequence[str], observe: Observer | None)
     """Begin a run again, in its folder, that was stopped before its first checkpoint."""
     experiment = _described(folder, changes)
     _refuse_changes(folder, _described(folder, ()).to_dict(), experiment)
-    return _lived(experiment, observe, Checkpoints(folder, digests(experiment), anew=True))
+    return _run_and_write(experiment, observe, Checkpoints(folder, digests(experiment), anew=True))
 
 
 def _result(folder: Path) -> Result | None:
@@ -170,7 +170,7 @@ def _result(folder: Path) -> Result | None:
     return None if result.failed else result
 
 
-def _lived(experiment: Experiment, observe: Observer | None, checkpoints: Checkpoints) -> Finished:
+def _run_and_write(experiment: Experiment, observe: Observer | None, checkpoints: Checkpoints) -> Finished:
     def written(result: Result) -> Finished:
         if checkpoints.measured is None:
             return Finished(result, run_folder.write(result, checkpoints.folder))

@@ -23,7 +23,7 @@ from kernelswarm.simulations.records.checkpoint import Checkpoint, refuse_unsave
 from kernelswarm.simulations.records.checkpoints import Checkpoints, newest
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.round.engine import Backend, Engine, EngineError, LostError
-from kernelswarm.simulations.round.model_arrays import Functions, digest, model_arrays
+from kernelswarm.simulations.round.model_arrays import LearnedFunctions, digest, model_arrays
 from kernelswarm.simulations.running import verdict
 from kernelswarm.simulations.running.batch import BatchBackend
 from kernelswarm.simulations.running.checkpoint_contents import require_same
@@ -142,7 +142,7 @@ class _Simulation:
                 self.began = since.started
                 self.clock -= since.wall
         try:
-            functions = self._lived_through(since)
+            functions = self._run_all(since)
         except (DivergenceError, EngineError) as failure:
             partial = self._result({}, str(failure), "broken" if isinstance(failure, EngineError) else "diverged")
             node = failure.node if isinstance(failure, DivergenceError) else failure.nodes[0]
@@ -156,8 +156,8 @@ class _Simulation:
     def _starting(self, phase: str, done: int, total: int) -> None:
         self.observe(Progress(phase, done, total, None, 0.0))
 
-    def _lived_through(self, since: Checkpoint | None) -> Functions:
-        """Live through all rounds, from a checkpoint on if there is one, and return what has been learned."""
+    def _run_all(self, since: Checkpoint | None) -> LearnedFunctions:
+        """Run all rounds, from a checkpoint on if there is one, and return what has been learned."""
         backend: Backend = self.experiment.backend
         if self.offline:
             backend = BatchBackend(self.network.source, self.experiment.seed)
@@ -168,14 +168,14 @@ class _Simulation:
                         self.backend = engine.describe()
                         with noted(bool(self.every)) as asked:  # also before the first checkpoint, and no less
                             self._begin(engine, since)
-                            self._finish(engine, asked)
+                            self._run_rest(engine, asked)
                         self.backend = engine.describe()
                         return engine.functions()
                 except LostError as lost:
                     since = self._recovered(lost)
 
-    def _finish(self, engine: Engine, asked: Asked) -> None:
-        """Live through the rounds that are left."""
+    def _run_rest(self, engine: Engine, asked: Asked) -> None:
+        """Run the rounds that are left."""
         while True:
             if asked.by is not None and not self._is_over():
                 self._interrupt(asked)
@@ -230,7 +230,7 @@ class _Simulation:
         return self.done >= self.network.rounds
 
     def _run_to_next_stop(self, engine: Engine, asked: Asked) -> None:
-        """Live through the rounds to the next evaluation or checkpoint, and write the latter."""
+        """Run the rounds to the next evaluation or checkpoint, and write the latter."""
         stops = [self.network.rounds]
         stops += [(self.done // step + 1) * step for step in (self.evaluate_every, self.every) if step]
         target = min(stops)
@@ -307,7 +307,7 @@ class _Simulation:
         sources = dict(zip(labels, network.source.nodes, strict=True))
         return verdict.baseline(self.recorder.reports, sources, losses, network.outputs)
 
-    def _result(self, functions: Functions, reason: str | None, failure: str | None = None) -> Result:
+    def _result(self, functions: LearnedFunctions, reason: str | None, failure: str | None = None) -> Result:
         experiment, network = self.experiment, self.network
         models = model_arrays(functions, self._neighbors())
         final = dict(self.recorder.last or {})
@@ -371,7 +371,7 @@ class _Simulation:
     def _neighbors(self) -> dict[int, tuple[int, ...]]:
         return {plan.neighborhood.node: plan.neighborhood.neighbors for plan in self.network.plans}
 
-    def _distance(self, functions: Functions) -> float:
+    def _distance(self, functions: LearnedFunctions) -> float:
         """Average ``||f_i - f_j||`` over the edges; NaN where two nodes' functions live in different spaces."""
         if len(functions) == 1:
             return 0.0

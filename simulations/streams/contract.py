@@ -97,6 +97,8 @@ class Source:
         classification the class with the least probability of error. None where unknown.
     locations
         Where the nodes are, (V, 2); None where they are nowhere.
+    discount
+        Of the rewards that the targets are, where the truth is the value function of a Markov chain; None elsewhere.
     differences
         ``differences(i, others)``: the mean over the inputs of the node at position i of the squared difference of its
         true targets and those of each of the others; None where unknown or where the targets are classes.
@@ -113,6 +115,7 @@ class Source:
     truth: Callable[[int, Array, int], Array] | None = None
     locations: Array | None = None
     differences: Differences | None = None
+    discount: float | None = None
 
 
 class Stream(Protocol):

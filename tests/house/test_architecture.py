@@ -311,3 +311,29 @@ def test_every_folder_is_packaged_and_linked() -> None:
     assert set(tables["packages"]) == packaged
     for top in HOUSES:
         assert (ROOT / "kernelswarm" / top).resolve() == ROOT / top
+
+
+def defined(path: Path) -> Iterator[str]:
+    """The names of the classes and of the types that a file defines."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            yield node.targets[0].id
+
+
+@pytest.mark.parametrize("idea", ["Tracking", "Functions", "Rule", "Learned", "Draws", "Course"])
+def test_a_name_stands_for_one_idea(idea: str) -> None:
+    assert len([path for path in FILES if idea in defined(path)]) <= 1
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if house(path) == "simulations"], ids=name)
+def test_rounds_are_run_and_by_no_other_word(path: Path) -> None:
+    functions = {node.name for node in nodes(path) if isinstance(node, ast.FunctionDef)}
+    assert not functions & {"live", "_live", "lived", "_lived", "_lived_through", "_advanced", "_finish"}
+
+
+def test_no_learner_keeps_the_functions_of_others() -> None:
+    learners = {f"kernelswarm.agents.learners.baselines.{stem}" for stem in ("bsgd", "npbsgd", "projectron", "bpa")}
+    baselines = [path for path in FILES if room(path) == "agents/learners/baselines"]
+    assert not {full for path in baselines for _, full in imported(path) if full.rpartition(".")[0] in learners}

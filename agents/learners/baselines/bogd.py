@@ -15,6 +15,10 @@ from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, 
 Array = npt.NDArray[np.float64]
 
 
+DRAWN = 0
+"""Of a state's numbers: how many random numbers were drawn."""
+
+
 @dataclass(frozen=True)
 class Bogd(KernelDescent):
     """Bounded online gradient descent (Zhao, Wang, Wu, Jin and Hoi, ICML 2012).
@@ -89,8 +93,8 @@ class Bogd(KernelDescent):
         function = state.function
         norms = np.sqrt(squared_norms(function))
         go = self.probabilities(norms)
-        place = _drawn(go, uniform(self.seed, int(state.numbers[0])))
-        state.numbers[0] += 1.0
+        place = _drawn(go, uniform(self.seed, int(state.numbers[DRAWN])))
+        state.numbers[DRAWN] += 1.0
         error = _scale_up(function.weights, go, norms, place)
         return error + drop(function, place)
 

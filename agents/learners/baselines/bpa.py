@@ -11,9 +11,9 @@ from numba import njit
 
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import KernelSum, add, close_up, drop, place_of
-from kernelswarm.agents.learners.baselines.bsgd import keep_accurate
 from kernelswarm.agents.learners.baselines.kernel_descent import SumState, check_budget_size
 from kernelswarm.agents.learners.baselines.mistakes import TASKS, MistakeDriven, passive_aggressive
+from kernelswarm.agents.learners.baselines.projected_sum import keep_accurate
 from kernelswarm.agents.learners.contract import Evaluation
 
 Array = npt.NDArray[np.float64]

@@ -9,11 +9,10 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.merging import best_partner, merge
 from kernelswarm.agents.functions.expansion import Expansion
-from kernelswarm.agents.functions.kernel_sum import KernelSum, add, close_up, drop, squared_norms
+from kernelswarm.agents.functions.kernel_sum import KernelSum, add, close_up, drop, smallest
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, check_budget_size
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent, keep_largest
-from kernelswarm.agents.learners.polk import DEFECT_LIMIT
-from kernelswarm.agents.learners.polk_steps import inspection_due
+from kernelswarm.agents.learners.baselines.projected_sum import keep_accurate
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.protocols.compiled import NotCompiledError
 
@@ -95,11 +94,6 @@ class Bsgd(KernelDescent):
         return CompiledDescent(self, keep_largest, [float(self.budget_size)])
 
 
-def smallest(function: KernelSum) -> int:
-    """Return the place of the element of least Hilbert norm, the oldest of equal ones."""
-    return int(squared_norms(function).argmin())
-
-
 def project(
     state: SumState, function: Expansion, points: Array, rows: Array, weights: Array, shrink: float, budget_size: int
 ) -> float:
@@ -116,20 +110,6 @@ def project(
         changes += 1
     keep_accurate(state, function, changes)
     return error
-
-
-def keep_accurate(state: SumState, function: Expansion, changes: int) -> None:
-    """Compute the factor afresh where many changes have cost it its accuracy."""
-    state.numbers[0] += changes
-    if state.numbers[0] >= inspection_due(function.order):
-        look(state, function)
-
-
-def look(state: SumState, function: Expansion) -> None:
-    """Look at the accuracy of the factor, and compute it afresh where it is lost."""
-    state.numbers[0] = 0.0
-    if not function.defect() <= DEFECT_LIMIT:
-        function.improve()
 
 
 def _merge(function: KernelSum, place: int) -> float:

@@ -17,6 +17,10 @@ ALLOWED = 15.0 / 32.0
 """The share of the mistakes that the damage of all removals may come to."""
 
 
+DAMAGE, MISTAKES = 0, 1
+"""Of a state's numbers: Q, what removals have cost so far, and M, how many points came in."""
+
+
 @dataclass(frozen=True)
 class Forgetron(MistakeDriven):
     """The self-tuned Forgetron, a perceptron that forgets its oldest point (Dekel, Shalev-Shwartz and Singer, 2008).
@@ -68,7 +72,7 @@ class Forgetron(MistakeDriven):
             enters = bool(weights[n].any()) and place_of(function, points[n]) == function.order
             add(function, points[n : n + 1], weights[n : n + 1], shrink)
             shrink = 1.0
-            state.numbers[1] += enters
+            state.numbers[MISTAKES] += enters
             if function.order > self.budget_size:
                 error += self._forget(state, eta)
         return error
@@ -79,7 +83,7 @@ class Forgetron(MistakeDriven):
         length = math.sqrt(float(np.dot(oldest, oldest)))
         value = function.values(function.points[:1])[0]
         along = float(np.dot(oldest, value)) / length if length > 0.0 else 0.0
-        phi, numbers[0] = _shrinkage(length / eta, along / eta, numbers[0], ALLOWED * numbers[1])
+        phi, numbers[DAMAGE] = _shrinkage(length / eta, along / eta, numbers[DAMAGE], ALLOWED * numbers[MISTAKES])
         function.weights[:] *= phi
         return drop(function, 0)
 

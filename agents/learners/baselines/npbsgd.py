@@ -6,11 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.chance import uniform
-from kernelswarm.agents.functions.kernel_sum import add, drop
-from kernelswarm.agents.learners.baselines.bsgd import smallest
+from kernelswarm.agents.functions.kernel_sum import add, drop, smallest
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, check_budget_size
 
 Array = npt.NDArray[np.float64]
+
+
+TOSSES = 0
+"""Of a state's numbers: how often the coin was tossed."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,8 @@ class Npbsgd(KernelDescent):
         add(function, points, weights, 1.0 - eta * self.regularization)
         error = 0.0
         for _ in range(function.order - before):
-            stays = uniform(self.seed, int(state.numbers[0])) < self.growth
-            state.numbers[0] += 1.0
+            stays = uniform(self.seed, int(state.numbers[TOSSES])) < self.growth
+            state.numbers[TOSSES] += 1.0
             if not stays:
                 error += drop(function, smallest(function))
         return error

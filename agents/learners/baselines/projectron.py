@@ -11,10 +11,10 @@ from kernelswarm.agents.arithmetic.inverse_factor import append, split
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.agents.arithmetic.signatures import LOOK, NOTHING, WANTS
 from kernelswarm.agents.functions.expansion import Expansion, tables
-from kernelswarm.agents.learners.baselines.bsgd import keep_accurate, look
 from kernelswarm.agents.learners.baselines.kernel_descent import SumState, check_budget_size
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent
 from kernelswarm.agents.learners.baselines.mistakes import TASKS, MistakeDriven, mistakes
+from kernelswarm.agents.learners.baselines.projected_sum import CHANGES, keep_accurate, look
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, ORDER
 from kernelswarm.agents.learners.polk_steps import inspection_due
 from kernelswarm.protocols.first_class import Integers
@@ -139,18 +139,18 @@ class CompiledProjectron(CompiledDescent):
     def storage(self, state: SumState) -> Array:
         """Return the vector of the state."""
         vector = super().storage(state)
-        vector[0] = state.numbers[0]
+        vector[0] = state.numbers[CHANGES]
         return vector
 
     def move(self, state: SumState, storage: Array, capacity: int) -> None:
         """Have the state live in another vector."""
         super().move(state, storage, capacity)
-        storage[0] = state.numbers[0]
+        storage[0] = state.numbers[CHANGES]
 
     def settle(self, state: SumState, counts: Integers, steps: int) -> None:
         """Bring a state up to date."""
         super().settle(state, counts, steps)
-        state.numbers[0] = state.function.storage[0]
+        state.numbers[CHANGES] = state.function.storage[0]
 
     def attend(self, state: SumState) -> None:
         """Look at the accuracy of the factor."""

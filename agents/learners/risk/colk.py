@@ -11,7 +11,7 @@ from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.contract import Evaluation, Info
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.learners.polk import Polk, PolkState
-from kernelswarm.agents.learners.risk.compositional import Center, Composition, Tracking, check_pairs
+from kernelswarm.agents.learners.risk.compositional import Center, Composition, TrackedMean, check_pairs
 from kernelswarm.agents.parts.budgets import Budget, Parsimony
 from kernelswarm.agents.parts.dispersions import CentralMoments, Dispersion
 from kernelswarm.agents.parts.schedules import Constant, Schedule
@@ -78,7 +78,7 @@ class Colk(Polk):
     budget: Budget = field(default=Parsimony(0.01), metadata={"part": "budget"})
     dispersion: Dispersion = field(default=CentralMoments(), metadata={"part": "dispersion"})
     dispersion_weight: float = 0.01
-    tracking: Tracking = "difference"
+    tracking: TrackedMean = "difference"
     tracking_rate: Schedule = field(default=Constant(0.01), metadata={"part": "schedule", "scalar": "constant"})
 
     def __post_init__(self) -> None:

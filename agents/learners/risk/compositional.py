@@ -23,7 +23,7 @@ from kernelswarm.agents.parts.schedules import Schedule
 
 Array = npt.NDArray[np.float64]
 
-Tracking = Literal["difference", "average"]
+TrackedMean = Literal["difference", "average"]
 
 
 class Center:
@@ -77,7 +77,7 @@ class Composition:
     loss: Loss
     dispersion: Dispersion
     weight: float
-    tracking: Tracking
+    tracking: TrackedMean
     rate: Schedule
 
     def __post_init__(self) -> None:

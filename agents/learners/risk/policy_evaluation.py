@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -70,8 +69,6 @@ class PolicyEvaluation(Polk):
     tracking_budget : Budget
         The rule for the compression error of g, whose step size is beta.
     """
-
-    bootstraps: ClassVar[bool] = True  # the target of x is a reward, not the value of the function there
 
     loss: Loss = field(default=Squared(), init=False)
     step_size: Schedule = field(default=Constant(0.1), metadata={"part": "schedule", "scalar": "constant"})

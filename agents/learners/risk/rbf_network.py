@@ -13,7 +13,7 @@ from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Evaluation, Info
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
-from kernelswarm.agents.learners.risk.compositional import Center, Composition, Tracking, check_pairs
+from kernelswarm.agents.learners.risk.compositional import Center, Composition, TrackedMean, check_pairs
 from kernelswarm.agents.parts.dispersions import CentralMoments, Dispersion
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.schedules import Constant, Schedule
@@ -113,7 +113,7 @@ class RbfNetwork(LinearInFeatures):
     high: float = 1.0
     dispersion: Dispersion = field(default=CentralMoments(), metadata={"part": "dispersion"})
     dispersion_weight: float = 0.01
-    tracking: Tracking = "average"
+    tracking: TrackedMean = "average"
     tracking_rate: Schedule = field(default=Constant(0.01), metadata={"part": "schedule", "scalar": "constant"})
 
     def __post_init__(self) -> None:

@@ -98,6 +98,7 @@ class MarkovReward:
             classes=None,
             nodes=[TransitionSource(self, seed, node, held_out) for node in range(nodes)],
             facts={"discount": self.discount},
+            discount=self.discount,
             truth=self._truth,
             locations=locations,
             differences=ShiftDifferences(np.zeros(nodes)),

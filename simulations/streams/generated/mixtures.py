@@ -41,7 +41,7 @@ class Mixture:
         self._centers = np.ascontiguousarray(means.reshape(-1, self.inputs))
         weights = np.repeat(priors / self.modes, self.modes)
         if box is not None:
-            low, high, _ = tails(*self._standardised(self._centers))
+            low, high, _ = tails(*self._standardized(self._centers))
             weights = weights * np.prod(ndtr(high) - ndtr(low), axis=1)
         # the probability that a sample comes from each component, summed up to draw components by inversion
         cumulative = np.cumsum(weights)
@@ -59,7 +59,7 @@ class Mixture:
         if self.box is None:
             steps = random.standard_normal((count, self.inputs))
         else:
-            steps = truncated_normal(random.random((count, self.inputs)), *self._standardised(centers))
+            steps = truncated_normal(random.random((count, self.inputs)), *self._standardized(centers))
         points = np.asarray(centers + self.deviation * steps)
         return points, (components // self.modes).astype(np.float64)[:, None]
 
@@ -95,7 +95,7 @@ class Mixture:
         risk = np.concatenate(risks)
         return float(risk.mean()), float(risk.std() / np.sqrt(samples))
 
-    def _standardised(self, centers: Array) -> tuple[Array, Array]:
+    def _standardized(self, centers: Array) -> tuple[Array, Array]:
         """Corners of the box seen from each center, in standard deviations: (n, p) each."""
         assert self.box is not None
         lower, upper = self.box

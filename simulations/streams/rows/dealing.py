@@ -23,7 +23,7 @@ ATTEMPTS = 100
 Order = Literal["shuffled", "file"]
 
 #: From rows and the order in which they are dealt to the position of each row's node.
-Rule = Callable[[Rows, Indices], Indices]
+Placement = Callable[[Rows, Indices], Indices]
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def shuffled(rows: Rows, order: Order, random: np.random.Generator) -> Indices:
     return np.arange(len(rows)) if order == "file" else random.permutation(len(rows))
 
 
-def group(rows: Rows, rule: Rule, nodes: int, order: Indices) -> list[Indices]:
+def group(rows: Rows, rule: Placement, nodes: int, order: Indices) -> list[Indices]:
     """Indices of each node's rows, in the order in which they are seen."""
     owners = rule(rows, order)[order]
     together = order[np.argsort(owners, kind="stable")]
@@ -143,7 +143,7 @@ def group(rows: Rows, rule: Rule, nodes: int, order: Indices) -> list[Indices]:
 
 def make_rule(
     dealing: Dealing, rows: Rows, classes: int | None, nodes: int, seed: int, least: int, locations: Array | None
-) -> Rule:
+) -> Placement:
     """Make the rule that the split asks for from the rows to learn from."""
     if rows.ids is not None:
         return by_id(rows, nodes)
@@ -159,7 +159,7 @@ def make_rule(
     return round_robin(nodes)
 
 
-def round_robin(nodes: int) -> Rule:
+def round_robin(nodes: int) -> Placement:
     """Every V-th row, in the order in which they are dealt."""
 
     def rule(rows: Rows, order: Indices) -> Indices:
@@ -170,7 +170,7 @@ def round_robin(nodes: int) -> Rule:
     return rule
 
 
-def by_id(rows: Rows, nodes: int) -> Rule:
+def by_id(rows: Rows, nodes: int) -> Placement:
     """The node that the row names; the names in increasing or alphabetical order are the nodes of the network."""
     assert rows.ids is not None
     names = np.unique(rows.ids)
@@ -201,7 +201,7 @@ def by_id(rows: Rows, nodes: int) -> Rule:
     return rule
 
 
-def skewed(concentration: float, rows: Rows, classes: int, nodes: int, seed: int, least: int) -> Rule:
+def skewed(concentration: float, rows: Rows, classes: int, nodes: int, seed: int, least: int) -> Placement:
     """Each class is shared out among the nodes in its own Dirichlet proportions, (classes, V)."""
     random = generator(seed, Role.SPLIT)
     sizes = np.bincount(rows.targets[:, 0].astype(np.intp), minlength=classes)

@@ -111,11 +111,11 @@ def open_rows(
     if rows.divisor != 1.0:
         inputs = Variables(rows.columns, np.zeros(len(rows.columns)), np.full(len(rows.columns), rows.divisor))
     if dealing.standardize:
-        inputs = standardised(inputs, [points for points, _ in training], [points for points, _ in testing])
+        inputs = standardized(inputs, [points for points, _ in training], [points for points, _ in testing])
         if task == "events":
             outputs = per_own_volume(inputs, rows.target_columns)
     if dealing.standardize_targets and classes is None:
-        outputs = standardised(outputs, [values for _, values in training], [values for _, values in testing])
+        outputs = standardized(outputs, [values for _, values in training], [values for _, values in testing])
         assert outputs.mean is not None and outputs.deviation is not None
         for column, name in enumerate(rows.target_columns):
             mean, deviation = float(outputs.mean[column]), float(outputs.deviation[column])
@@ -198,7 +198,7 @@ def choose(hand: Hand, held_out: int, seed: int, node: int) -> Indices:
     return hand.testing[np.sort(random.choice(len(hand.testing), held_out, replace=False))]
 
 
-def standardised(variables: Variables, training: list[Array], testing: list[Array]) -> Variables:
+def standardized(variables: Variables, training: list[Array], testing: list[Array]) -> Variables:
     """Give all rows to learn from together mean 0 and standard deviation 1 in every column, in place.
 
     Test rows move and scale along. A constant column becomes 0; its deviation counts as 1.

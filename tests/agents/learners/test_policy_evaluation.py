@@ -14,6 +14,7 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.generated.markov_reward import MarkovReward
 from tests.helpers.checkout import ROOT
@@ -122,6 +123,22 @@ def test_bad_input_is_refused_by_its_key(table: str, keys: dict[str, Any], messa
     tables[table] |= keys
     with pytest.raises(InputError, match=message):
         Experiment.from_dict({"rounds": 1, "topology": nx.path_graph(2), "protocol": "isolated", **tables})
+
+
+def test_values_are_measured_against_those_of_the_learners_own_discount() -> None:
+    described: dict[str, Any] = {
+        "topology": {"name": "ring", "nodes": 3},
+        "stream": {"name": "markov_reward", "discount": 0.8},
+        "learner": {"name": "policy_evaluation", "discount": 0.8},
+        "protocol": "isolated",
+        "rounds": 1,
+    }
+    open_network(Experiment.from_dict(described))
+    others = {**described, "node": [{"nodes": [2], "learner": {"discount": 0.7}}]}
+    with pytest.raises(InputError, match=r"^learner\.discount = 0\.7 of node 2 must be stream\.discount = 0\.8"):
+        open_network(Experiment.from_dict(others))
+    described["learner"] = {"name": "polk"}  # regression on rewards has no discount
+    open_network(Experiment.from_dict(described))
 
 
 def test_changing_the_learner_to_it_drops_the_loss() -> None:

@@ -56,7 +56,7 @@ def test_it_sleeps_through_most_of_the_work_and_wakes_in_time(pace, stalls, monk
     engine._transport = transport = Steady(clock, pace, stalls)
     engine._largest = ROUNDS_PER_EXECUTION
     begun = clock.now
-    engine._live(100 * ROUNDS_PER_EXECUTION)
+    engine._run(100 * ROUNDS_PER_EXECUTION)
     assert engine.rounds == 100 * ROUNDS_PER_EXECUTION - remote_engine.PRIMING
     worked = 100 * ROUNDS_PER_EXECUTION * pace
     assert transport.polled <= 0.2 * worked + sum(stalls.values())
