@@ -107,6 +107,21 @@ LEARNERS = [
     *(learner(name, **SMALL) for name in SIZES if "budget_size" in SIZES[name]),
     *(learner(name, tracking="average") for name in ("colk", "rbf_network")),
     *(learner("bsgd", maintenance=maintenance, **SMALL) for maintenance in ("removal", "projection")),
+    Specimen(
+        "spppot poisson_process",
+        lambda _: build(
+            "learner",
+            {
+                "name": "spppot",
+                "loss": {"name": "poisson_process", "cells": [40]},
+                "kernel": {"name": "gaussian", "bandwidth": 0.0806},
+                "step_size": 0.03,
+                "batch_size": 8,
+                "budget": {"proportional": 0.01},
+            },
+        ),
+        {"stream": "gaussian_density"},
+    ),
     *(learner("polk", batch_size=batch, loss=loss) for batch, loss in ((1, "absolute"), (5, "huber"))),
 ]
 
