@@ -55,6 +55,11 @@ class Consensus:
             object.__setattr__(self, "form", "one_sided")
             object.__setattr__(self, "step", "explicit")
 
+    @property
+    def strengths(self) -> dict[str, float]:
+        """The key that makes the coupling stronger, with its value."""
+        return {"penalty": self.penalty}
+
     def init(self, neighborhood: Neighborhood) -> Array:
         """Return the strength of every directed edge, c, (deg,)."""
         return np.full(len(neighborhood.neighbors), self.penalty)

@@ -5,7 +5,7 @@ A rule holds only its configuration. What a node remembers of its links goes in 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +70,21 @@ class BatchLimits(NamedTuple):
 
     rows: int
     landmarks: int
+
+
+@runtime_checkable
+class Strengthened(Protocol):
+    """A rule or a learner with keys that make it pull harder: they are named where functions grow without bound."""
+
+    @property
+    def strengths(self) -> Mapping[str, float]:
+        """The keys with their values, not negative; infinity for a bound that is not set."""
+        ...
+
+
+def strengths_of(part: object) -> Mapping[str, float]:
+    """Return the keys that make a part pull harder, with their values; none where it has no such key."""
+    return part.strengths if isinstance(part, Strengthened) else {}
 
 
 FLAGS = ("form", "step", "communicates", "pooled", "averaged", "offline", "sends_duals", "compares_losses")

@@ -94,6 +94,11 @@ class Proximity:
         """Only adaptive tolerances look at the neighbours' losses."""
         return self.gamma.adapts
 
+    @property
+    def strengths(self) -> dict[str, float]:
+        """The key that makes the coupling stronger, with its value."""
+        return {"dual_max": self.dual_max}
+
     def init(self, neighborhood: Neighborhood) -> ProximityState:
         """Return dual variables of 0 with the first tolerances."""
         duals = np.zeros(len(neighborhood.neighbors))

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.parts.losses import Loss
+from kernelswarm.agents.parts.schedules import Schedule
 
 Array = npt.NDArray[np.float64]
 
@@ -120,4 +121,14 @@ class ValueLearner(Protocol):
     @property
     def discount(self) -> float:
         """What a reward one step ahead counts, between 0 and 1."""
+        ...
+
+
+@runtime_checkable
+class ScheduledLearner(Protocol):
+    """A learner whose steps have the sizes of a schedule."""
+
+    @property
+    def step_size(self) -> Schedule:
+        """eta of every step."""
         ...

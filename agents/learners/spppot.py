@@ -19,7 +19,7 @@ from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.parts.budgets import Budget, Proportional
 from kernelswarm.agents.parts.grids import Grid
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
-from kernelswarm.agents.parts.losses import Loss, Squared
+from kernelswarm.agents.parts.losses import Loss, Squared, grid_of
 from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, MirrorMap
 from kernelswarm.agents.parts.schedules import Constant, Schedule
 
@@ -125,7 +125,7 @@ class Spppot(DescentInSpace):
     @property
     def grid(self) -> Grid | None:
         """The grid of the loss's integral; None where the loss has none."""
-        return getattr(self.loss, "grid", None)
+        return grid_of(self.loss)
 
     @property
     def gain(self) -> float | None:

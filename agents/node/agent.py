@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.learners.contract import Evaluation, Learner
 from kernelswarm.agents.learners.descent import share
-from kernelswarm.protocols.contract import Neighborhood, Rule
+from kernelswarm.protocols.contract import Neighborhood, Rule, strengths_of
 from kernelswarm.protocols.coupling import mean_square_gaps, total
 
 Array = npt.NDArray[np.float64]
@@ -253,7 +253,7 @@ class Agent:
     def remedy(self) -> str:
         """Name the keys to lower where the function grows without bound, with their values."""
         lower = f"lower learner.step_size = {self.learner.eta(self.state):g}"
-        return lower + self._dispersion_remedy() + self._coupling_remedy()
+        return lower + _or_lower("learner", self.learner) + self._coupling_remedy()
 
     def check_stability(self, rate: float, curvature: float) -> None:
         """Raise DivergenceError where an explicit step of size ``eta / b = rate`` multiplies errors."""
@@ -267,16 +267,8 @@ class Agent:
                 'use protocol.step = "implicit", or lower learner.step_size' + self._coupling_remedy(),
             )
 
-    def _dispersion_remedy(self) -> str:
-        weight = getattr(self.learner, "dispersion_weight", 0.0)
-        return f" or learner.dispersion_weight = {weight:g}" if weight else ""
-
     def _coupling_remedy(self) -> str:
-        for key in ("penalty", "dual_max"):
-            value = getattr(self.rule, key, None)
-            if value is not None and self.neighbors:
-                return f" or protocol.{key} = {value:g}" if value < math.inf else f", or set protocol.{key}"
-        return ""
+        return _or_lower("protocol", self.rule) if self.neighbors else ""
 
     def restart_tally(self) -> Tally:
         """Return the sums since the last call and start new ones; the violation and the scalars keep running."""
@@ -292,6 +284,14 @@ class Agent:
     def function(self) -> Function:
         """The node's current function."""
         return self.learner.function(self.state)
+
+
+def _or_lower(table: str, part: Learner | Rule) -> str:
+    """Go on with "lower ..." by the keys that make a part pull harder."""
+    return "".join(
+        f" or {table}.{key} = {value:g}" if value < math.inf else f", or set {table}.{key}"
+        for key, value in strengths_of(part).items()
+    )
 
 
 @numba.njit(cache=True)

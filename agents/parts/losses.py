@@ -13,13 +13,14 @@ from abc import ABC
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import loss_formulas
 from kernelswarm.agents.arithmetic.signatures import LOSS_DERIVATIVES, LOSS_VALUES, CompiledLoss
+from kernelswarm.agents.parts.grids import Grid
 from kernelswarm.protocols.first_class import Compiled, fill
 
 Array = npt.NDArray[np.float64]
@@ -72,6 +73,20 @@ class ProbabilisticLoss(Loss, Protocol):
 
     def probabilities(self, predictions: Array) -> Array:
         """Return the probability of each class: (n, C) gives (n, classes)."""
+
+
+@runtime_checkable
+class IntegratedLoss(Protocol):
+    """A loss whose risk has the integral of the prediction over a box in it, the same for all samples."""
+
+    @property
+    def grid(self) -> Grid | None:
+        """The grid on the box that the integral is estimated on; None where nothing is integrated."""
+
+
+def grid_of(loss: Loss) -> Grid | None:
+    """Return the grid that a loss's integral is estimated on; None for losses that are sums over samples."""
+    return loss.grid if isinstance(loss, IntegratedLoss) else None
 
 
 class _Compiled(ABC):

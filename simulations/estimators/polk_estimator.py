@@ -28,7 +28,7 @@ from kernelswarm.agents.learners.fitting import fitted, words
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Budget, TargetOrder
 from kernelswarm.agents.parts.kernels import Kernel
-from kernelswarm.agents.parts.losses import Loss
+from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.agents.parts.sample import spaced
 from kernelswarm.agents.parts.schedules import Auto
 from kernelswarm.simulations.experiment.naming import find
@@ -109,7 +109,7 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
     def _begin(self, points: Array, targets: Array, classes: int | None, epoch: int | None) -> None:
         """Make the learner, and numbers of its words, from the first data; ``epoch`` samples are visited repeatedly."""
         loss: Loss = build("loss", self._loss(classes), "loss")
-        if hasattr(loss, "grid"):
+        if grid_of(loss) is not None:
             raise ValueError(f"loss = {loss} has an integral over a box in it, which POLK leaves out: use Spppot")
         automatic = isinstance(self.budget, str) and self.budget == "auto"
         budget = self.budget

@@ -13,6 +13,7 @@ import networkx as nx
 from kernelswarm.agents.learners.batch_expansion import BatchExpansion
 from kernelswarm.agents.learners.contract import Learner, ValueLearner
 from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.agents.parts.losses import grid_of
 from kernelswarm.graphs.topology import Graph, Topology
 from kernelswarm.protocols.contract import FLAGS, Rule
 from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_value
@@ -260,7 +261,7 @@ def _fitted(learner: Learner) -> BatchExpansion:
     cause = ""
     if kernel is None:
         cause = f'learner "{name}" has no kernel'
-    elif hasattr(learner.loss, "grid"):
+    elif grid_of(learner.loss) is not None:
         cause = f'the integral in loss "{part_name(learner.loss)}" has no least value over functions of any sign'
     elif isinstance(learner, ValueLearner):
         cause = f'the targets of learner "{name}" are no values of its function'

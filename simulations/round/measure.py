@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.node.agent import Agent
-from kernelswarm.agents.parts.losses import Loss
+from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
 Array = npt.NDArray[np.float64]
@@ -72,7 +72,7 @@ def mean_risk(loss: Loss, values: Array, held_out: HeldOut) -> float:
 
 def integral(loss: Loss, function: Function) -> float:
     """Compute the part of the risk that is no sample's: a loss's integral over its box; 0 for losses without one."""
-    grid = getattr(loss, "grid", None)
+    grid = grid_of(loss)
     return 0.0 if grid is None else grid.volume * float(np.sum(function.values(grid.points)))
 
 
@@ -81,7 +81,7 @@ def mean_error(loss: Loss, values: Array, held_out: HeldOut) -> float:
 
     NaN without data, and where the targets are events and their density is not known.
     """
-    if not len(values) or (hasattr(loss, "grid") and held_out.truth is None):
+    if not len(values) or (grid_of(loss) is not None and held_out.truth is None):
         return float("nan")
     decided = loss.decide(values)
     if loss.task == "regression":

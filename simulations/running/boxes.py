@@ -6,6 +6,7 @@ import numpy as np
 
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.parts.grids import Grid
+from kernelswarm.agents.parts.losses import grid_of
 from kernelswarm.simulations.experiment.naming import part_name
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.streams.contract import Array, NodeSource, Source
@@ -24,7 +25,7 @@ def refuse_misfit(learner: Learner, source: Source, place: int, label: int) -> N
     InputError
         Starting with the key at fault.
     """
-    grid: Grid | None = getattr(learner.loss, "grid", None)
+    grid = grid_of(learner.loss)
     if grid is None:
         return
     name = part_name(learner.loss)

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.parts.losses import Loss
+from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.simulations.streams.contract import HeldOut
 
 Array = npt.NDArray[np.float64]
@@ -14,7 +14,7 @@ def risk_of(loss: Loss, constant: Array, held_out: HeldOut) -> float:
     count = len(held_out.targets)
     if not count:
         return float("nan")
-    grid = getattr(loss, "grid", None)
+    grid = grid_of(loss)
     area = 0.0 if grid is None else grid.volume * len(grid.points) * float(constant.sum())
     # Read-only targets, as streams hand them out, would have the loss compiled a second time.
     return float(loss.values(np.tile(constant, (count, 1)), np.array(held_out.targets)).mean()) + area

@@ -1,6 +1,7 @@
 """From an experiment to the agents that will live it: the graph, the opened stream, one plan for each agent."""
 
 import gc
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,9 +10,9 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import Learner, ValueLearner
+from kernelswarm.agents.learners.contract import Learner, ScheduledLearner, ValueLearner
 from kernelswarm.graphs.validation import validate
-from kernelswarm.protocols.contract import Neighborhood, Rule
+from kernelswarm.protocols.contract import Neighborhood, Rule, strengths_of
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build, describe
 from kernelswarm.simulations.ground.errors import InputError
@@ -262,18 +263,17 @@ def _refuse_instability(plan: AgentPlan) -> None:
     degree = len(plan.neighborhood.neighbors) if rule.communicates else 0
     with Asked("protocol", rule):
         links = rule.init(plan.neighborhood)
-    schedule = getattr(learner, "step_size", None)
-    if rule.step != "explicit" or learner.gain is None or schedule is None:
+    if rule.step != "explicit" or learner.gain is None or not isinstance(learner, ScheduledLearner):
         return
     with Asked("protocol", rule):
         stiffness = coupling_curvature(rule, links, degree, plan.outputs)
     curvature = learner.loss.curvature if learner.loss.quadratic else 0.0
-    factor = schedule.largest / learner.batch_size * learner.gain * (curvature + stiffness)
+    factor = learner.step_size.largest / learner.batch_size * learner.gain * (curvature + stiffness)
     if factor >= 2.0:
-        penalty = getattr(rule, "penalty", None)
-        lower = "learner.step_size" + ("" if penalty is None else f" or protocol.penalty = {penalty:g}")
+        strengths = [f" or protocol.{key} = {value:g}" for key, value in strengths_of(rule).items() if value < math.inf]
+        lower = "".join(["learner.step_size", *strengths])
         raise InputError(
-            f"learner.step_size = {schedule.largest:g} is unstable at node {plan.neighborhood.node} "
+            f"learner.step_size = {learner.step_size.largest:g} is unstable at node {plan.neighborhood.node} "
             f"with {degree} neighbours: the explicit step needs step_size / batch_size * (loss curvature "
             f"{curvature:g} + coupling {stiffness:g}) below 2, and it is {factor:.3g}: "
             f'lower {lower}, or use protocol.step = "implicit"'

@@ -35,23 +35,23 @@ def small_network(learner: object, protocol: object, stream: object) -> Experime
 
 def require_the_same_bits(description: Experiment, part: object) -> None:
     """Require that a network learns the same function, to the bit, however its rounds are run."""
-    wanted = _lived(description, compiled=False)
+    wanted = _ran(description, compiled=False)
     places = range(len(open_network(description).plans))
     for sentence, other in (
-        ("compiled rounds have the bits of agents that live one by one", _lived(description, compiled=True)),
+        ("compiled rounds have the bits of agents that live one by one", _ran(description, compiled=True)),
         (
             "blocks of agents have the bits of all agents in one",
-            _lived(description, [list(places[::2]), list(places[1::2])]),
+            _ran(description, [list(places[::2]), list(places[1::2])]),
         ),
-        ("a run that is gone on with has the bits of one in one go", _lived(description, compiled=False, rests=True)),
-        ("a compiled run that is gone on with has the bits of one in one go", _lived(description, rests=True)),
+        ("a run that is gone on with has the bits of one in one go", _ran(description, compiled=False, rests=True)),
+        ("a compiled run that is gone on with has the bits of one in one go", _ran(description, rests=True)),
     ):
         require_equal(other, wanted, part, sentence)
     finite = all(np.isfinite(array).all() for node in wanted["functions"].values() for array in node.values())
     require(finite, part, "what is learned in a small network stays finite")
 
 
-def _lived(
+def _ran(
     description: Experiment, blocks: list[list[int]] | None = None, compiled: bool = True, rests: bool = False
 ) -> dict[str, Any]:
     """What is learned and measured after 2 ROUNDS rounds."""

@@ -57,9 +57,9 @@ def check_protocol(protocol: Rule, stream: object = "sine_regression") -> None:
             found = getattr(protocol, flag)
             require(found in known, protocol, f"{flag} is {' or '.join(known)}, not {found!r}")
         if protocol.communicates:
-            first = _lived(protocol)
+            first = _ran(protocol)
             sentence = "the same rounds give the same links: what changes goes in and comes out as the state"
-            require_equal(_lived(protocol), first, protocol, sentence)
+            require_equal(_ran(protocol), first, protocol, sentence)
         description = small_network(LEARNER, protocol, stream)
         if protocol.offline is None:
             require_the_same_bits(description, protocol)
@@ -68,7 +68,7 @@ def check_protocol(protocol: Rule, stream: object = "sine_regression") -> None:
             require(found == again, protocol, "the same experiment gives the same functions")
 
 
-def _lived(rule: Rule) -> list[Any]:
+def _ran(rule: Rule) -> list[Any]:
     """Take a node of three neighbours through rounds; returns its links as they were."""
     generator = np.random.default_rng(0)
     links = rule.init(neighborhood(BATCH))

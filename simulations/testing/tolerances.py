@@ -56,14 +56,14 @@ def check_tolerance(tolerance: Tolerance) -> None:
     """
     with checked("tolerance", tolerance):
         for curvature in (2.0, 0.0):
-            first = _lived(tolerance, curvature)
+            first = _ran(tolerance, curvature)
             sentence = (
                 "the same excess losses give the same tolerances: what changes goes in and comes out as the state"
             )
-            require_equal(_lived(tolerance, curvature), first, tolerance, sentence)
+            require_equal(_ran(tolerance, curvature), first, tolerance, sentence)
 
 
-def _lived(tolerance: Tolerance, curvature: float) -> list[Any]:
+def _ran(tolerance: Tolerance, curvature: float) -> list[Any]:
     generator = np.random.default_rng(0)
     state = tolerance.init(neighborhood())
     form = compiled_form(tolerance, "tolerance") if tolerance.adapts else None

@@ -125,6 +125,11 @@ class RbfNetwork(LinearInFeatures):
             raise ValueError(f"low = {self.low!r} must be below high = {self.high!r}: they are the ends of the grid")
         self.composition  # noqa: B018  made now, so that it refuses what is out of range
 
+    @property
+    def strengths(self) -> dict[str, float]:
+        """The key that makes the dispersion's pull stronger, with its value."""
+        return {"dispersion_weight": self.dispersion_weight} if self.dispersion_weight else {}
+
     @cached_property
     def composition(self) -> Composition:
         """The mean loss and its dispersion."""

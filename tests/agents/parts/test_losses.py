@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,11 @@ from kernelswarm.agents.parts.losses import (
     MulticlassLogistic,
     ProbabilisticLoss,
     Squared,
+    grid_of,
 )
+from kernelswarm.agents.parts.poisson_process import PoissonProcess
+from kernelswarm.simulations.round.measure import mean_error
+from kernelswarm.simulations.streams.contract import HeldOut
 from tests.contracts.specimens import LOSSES
 from tests.helpers.checkout import ROOT
 
@@ -241,3 +246,19 @@ def test_the_source_runs_uncompiled() -> None:
         f, y = np.ascontiguousarray(predictions[:, :columns]), np.ascontiguousarray(targets[:, :columns])
         compiled = [*loss.values(f, y).tolist(), *loss.derivatives(f, y)[0].tolist()]
         np.testing.assert_allclose(compiled, json.loads(line), rtol=1e-14)
+
+
+@dataclass(frozen=True)
+class Unintegrated(Squared):
+    """A user's own loss that may have an integral, and here has none."""
+
+    grid: None = None
+
+
+def test_a_loss_without_a_grid_is_a_sum_over_samples() -> None:
+    loss = Unintegrated()
+    assert grid_of(loss) is None and grid_of(Squared()) is None
+    values, targets = np.array([[1.0], [3.0]]), np.array([[0.0], [1.0]])
+    assert mean_error(loss, values, HeldOut(np.zeros((2, 1)), targets)) == (1.0 + 4.0) / 2.0
+    box = PoissonProcess((0.0,), (2.0,), (4,))
+    assert grid_of(box) is box.grid

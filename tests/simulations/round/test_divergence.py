@@ -1,6 +1,7 @@
 """What cannot converge is refused before it starts or stopped with the node, the round and the key to lower."""
 
 import pickle
+from dataclasses import dataclass
 
 import networkx as nx
 import pytest
@@ -15,6 +16,7 @@ from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.generated.sensor_field import SensorField
 from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
@@ -35,6 +37,29 @@ def experiment(protocol, step_size=0.1, kernel=None, stream=None, rounds=300, ba
 def test_unstable_penalty_is_refused_naming_the_hub():
     with pytest.raises(InputError, match=r"unstable at node 0 with 3 neighbours.*protocol.penalty = 9"):
         simulate(experiment(Consensus(9.0, as_published=True)))
+
+
+@dataclass(frozen=True)
+class Springs(Consensus):
+    """A user's own rule, which calls what it pulls with by another name."""
+
+    stiffness: float = 9.0
+
+    def __post_init__(self):
+        object.__setattr__(self, "penalty", self.stiffness)
+        super().__post_init__()
+
+    @property
+    def strengths(self):
+        return {"stiffness": self.stiffness}
+
+
+def test_what_to_lower_is_what_the_rule_itself_calls_its_strength():
+    with pytest.raises(InputError, match=r"lower learner\.step_size or protocol\.stiffness = 9,"):
+        open_network(experiment(Springs(as_published=True)))
+    plan = open_network(experiment(Springs(as_published=True), step_size=0.01)).plans[0]
+    remedy = plan.build().remedy()
+    assert remedy == "lower learner.step_size = 0.01 or protocol.stiffness = 9"
 
 
 def test_unstable_step_size_is_refused():
