@@ -188,7 +188,7 @@ def test_dot_product_sums_its_lanes_in_the_stated_order(size):
 def test_uncompiled_code_gives_the_same_bits():
     program = (
         "import numpy as np\n"
-        "from kernelswarm.agents import passes\n"
+        "from kernelswarm.agents.compiled import passes\n"
         "from kernelswarm.agents.parts.kernels import Laplacian\n"
         "from kernelswarm.agents.parts.budgets import Epsilon\n"
         "from kernelswarm.agents.learners.polk import Polk\n"

@@ -55,7 +55,7 @@ def test_processes_end_with_the_iteration() -> None:
 def test_an_unguarded_script_is_told_what_to_do(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "from kernelswarm.simulations import parallel\n"
+        "from kernelswarm.simulations.machine import parallel\n"
         "print(list(parallel.answers(print, [1, 2], 2, lambda shares: None)))\n"
     )
     run = subprocess.run(
