@@ -290,9 +290,10 @@ def test_no_except_is_broad(path: Path) -> None:
     "statement",
     [
         "import kernelswarm",
+        "import kernelswarm.testing",
         "from kernelswarm.simulations.command.cli import main; main(['--help'])",
     ],
-    ids=["import", "--help"],
+    ids=["import", "testing", "--help"],
 )
 def test_heavy_libraries_load_only_where_they_are_used(statement: str) -> None:
     code = f"""

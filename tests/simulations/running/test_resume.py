@@ -324,7 +324,7 @@ def test_data_that_has_changed_is_refused(tmp_path: Path) -> None:
         arrays = dict(archive)
     arrays["y"] = arrays["y"] + 1e-9
     np.savez(tmp_path / "data.npz", **arrays)
-    message = r'stream.path = .* has changed since the run began \(its SHA-256 is .*\): put the former'
+    message = r"stream.path = .* has changed since the run began \(its SHA-256 is .*\): put the former"
     with pytest.raises(InputError, match=message):
         resume(folder)
     (tmp_path / "data.npz").write_bytes(whole)
