@@ -19,7 +19,7 @@ demo: $(VENV)/installed  ## install, then compare four protocols on a network of
 # Files go to one process whole: what a file has made once serves all of its tests.
 PROCESSES ?= 2
 test: $(VENV)/installed-dev  ## run the tests, in two processes; more: make test PROCESSES=4
-	$(BIN)/python -m pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --durations=10
 
 lint: $(VENV)/installed-dev  ## check style (ruff) and types (mypy --strict)
 	$(BIN)/ruff check .

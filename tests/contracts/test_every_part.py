@@ -16,12 +16,8 @@ from kernelswarm.simulations.testing.learners import check_gradient_leaves_the_s
 from tests.contracts.specimens import NODES, SPECIMENS, WORDS, Specimen, fetched, specimens
 
 T = TypeVar("T")
-NOTES_IN_GRADIENT = {
-    "spppot poisson_process",
-    "colk",
-    "policy_evaluation",
-    "rbf_network",
-}  # what the step is to take is kept in the state
+# Learners that keep in the state, at the last call of gradient, what the step is to take.
+NOTES_IN_GRADIENT = {"spppot poisson_process", "colk", "policy_evaluation", "rbf_network"}
 
 
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -122,6 +123,19 @@ def test_tests_lie_in_the_rooms_of_what_they_test() -> None:
     others = {"tests/helpers", "tests/house", "tests/contracts", "tests/simulations/boundaries"}
     assert {place.removeprefix("tests/") for place in places - others} <= set(ROOMS)
     assert others <= places
+
+
+def test_programs_in_the_tests_import_what_is_there() -> None:
+    """Also those in strings, which other processes run: they fail late, and in few tests."""
+    stale = []
+    for path in (ROOT / "tests").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for package, imported in re.findall(r"from kernelswarm\.([\w.]+) import (\w+)", text):
+            folder = ROOT / "kernelswarm" / package.replace(".", "/")
+            there = folder / imported if folder.is_dir() else folder
+            if not (there.is_dir() or there.with_suffix(".py").is_file()):
+                stale.append(f"{path.relative_to(ROOT)}: from kernelswarm.{package} import {imported}")
+    assert stale == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
@@ -276,9 +290,10 @@ def test_no_except_is_broad(path: Path) -> None:
     "statement",
     [
         "import kernelswarm",
+        "import kernelswarm.testing",
         "from kernelswarm.simulations.command.cli import main; main(['--help'])",
     ],
-    ids=["import", "--help"],
+    ids=["import", "testing", "--help"],
 )
 def test_heavy_libraries_load_only_where_they_are_used(statement: str) -> None:
     code = f"""
