@@ -182,6 +182,7 @@ class Subspace:
         if censored:
             return Visit(fit, False, None, None, 0.0)
         self._reserve()
+        # By position: numba looks names up at every call, which adds a third to a visit.
         self.order, cross, self.inner, self._triangle, self.mixing, weights, moved = subspace_updates.advance(
             self._points,
             self._gram,
