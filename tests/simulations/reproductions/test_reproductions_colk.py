@@ -11,7 +11,7 @@ from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.reproductions import colk_lidar, colk_outliers
 from kernelswarm.simulations.reproductions.contract import Request
-from kernelswarm.simulations.reproductions.risk_methods import METHODS, Learned, learn, least, spread
+from kernelswarm.simulations.reproductions.risk_methods import METHODS, Fit, learn, least, spread
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
 
 
@@ -62,7 +62,7 @@ def test_a_claim_holds_where_the_numbers_say_so_and_nowhere_else(colk: list[floa
     errors |= {"COLK": colk, "POLK": [0.4, 0.41, 0.4], "RBF network": [0.2, 0.3, 0.35]}
     function = build("learner", "polk").init(1, 1).function
     wide, narrow = (
-        [Learned(function, values=[value * np.ones((3, 1))]) for value in values] for values in ((1, 2), (1, 1))
+        [Fit(function, values=[value * np.ones((3, 1))]) for value in values] for values in ((1, 2), (1, 1))
     )
     runs = dict.fromkeys(METHODS, wide) | {"COLK": narrow}
     settings = dict.fromkeys(METHODS, "")
