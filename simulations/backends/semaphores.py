@@ -28,13 +28,18 @@ def made_by(processes: Collection[int]) -> list[Path]:
 
 
 def opened() -> list[Path]:
-    """List the semaphores that this process has open."""
+    """List the semaphores that this process has open.
+
+    They are told by their files' numbers: a process that has made one maps it under another name, a temporary one.
+    """
     try:
         maps = Path("/proc/self/maps").read_text()
     except FileNotFoundError:
         return []
-    paths = {Path(line.split(maxsplit=5)[5]) for line in maps.splitlines() if "/sem." in line}
-    return sorted(path for path in paths if path.parent == SHARED_MEMORY and _NAME.fullmatch(path.name))
+    mapped = {int(line.split(maxsplit=5)[4]) for line in maps.splitlines() if "/sem." in line}
+    with suppress(FileNotFoundError), os.scandir(SHARED_MEMORY) as entries:
+        return sorted(Path(entry.path) for entry in entries if _NAME.fullmatch(entry.name) and entry.inode() in mapped)
+    return []
 
 
 def remove(semaphores: Collection[Path]) -> None:

@@ -38,8 +38,14 @@ REMEDIES = {
     "evaluate_every": "raise it",
 }
 
-TOO_LARGE = ("array is too big", "Maximum allowed dimension", "Maximum allowed size")
-"""What numpy says of arrays that no machine could hold; it raises ValueError."""
+TOO_LARGE = (
+    "array is too big",
+    "Maximum allowed dimension",
+    "Maximum allowed size",
+    "int too large to convert",
+    "cannot fit 'int'",
+)
+"""What numpy and Python say of arrays that no machine could hold; they raise ValueError and OverflowError."""
 
 
 @dataclass(frozen=True)
@@ -192,8 +198,8 @@ class Bounded:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._limit.__exit__(None, None, None)
-        large = isinstance(error, ValueError) and any(text in str(error) for text in TOO_LARGE)
-        if not large and not isinstance(error, MemoryError | OverflowError):
+        large = isinstance(error, ValueError | OverflowError) and any(text in str(error) for text in TOO_LARGE)
+        if not large and not isinstance(error, MemoryError):
             return
         key, value = largest(self._key, describe(self._part))
         room = f"the {in_words(self._room)} that are free"
@@ -201,7 +207,9 @@ class Bounded:
 
 
 def largest(key: str, table: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the key under ``key`` that holds the largest number, and the number; the table itself where none does.
+    """Return the key under ``key`` that holds the largest number, and the number; the table's name where none does.
+
+    Seeds are as large as they like, and decide no size.
 
     Examples
     --------
@@ -223,7 +231,7 @@ def _pooled(evaluation: Evaluation, source: Source) -> int:
 
 def _numbers(key: str, value: Any) -> list[tuple[str, int]]:
     if isinstance(value, Mapping):
-        return [found for name, entry in value.items() for found in _numbers(f"{key}.{name}", entry)]
+        return [found for name, entry in value.items() if name != "seed" for found in _numbers(f"{key}.{name}", entry)]
     if isinstance(value, list | tuple):
         return [(key, number) for entry in value for _, number in _numbers(key, entry)]
     return [(key, value)] if isinstance(value, int) and not isinstance(value, bool) else []

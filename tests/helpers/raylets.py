@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from kernelswarm.simulations.backends.semaphores import made_by, remove
 from tests.helpers.checkout import ROOT
 
 
@@ -18,11 +19,14 @@ class Raylets:
     ----------
     address : str
         Where drivers connect.
+    pids : list of int
+        The raylets' processes.
     """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
-        self.address = self._answer()
+        self.address, *pids = self._answer().split()
+        self.pids = [int(pid) for pid in pids]
 
     def remove(self, place: int) -> None:
         """Kill a raylet with all its processes, as a machine that fails; 0 is the head, the others are counted on."""
@@ -37,7 +41,10 @@ class Raylets:
 
 @contextmanager
 def raylets(count: int, niceness: int, variables: Mapping[str, str] | None = None) -> Iterator[Raylets]:
-    """Start a cluster of so many raylets with a core each, with further environment variables; end it on leaving."""
+    """Start a cluster of so many raylets with a core each, with further environment variables; end it on leaving.
+
+    No semaphore of its raylets is to be left then.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.helpers.raylets", str(count)],
@@ -48,10 +55,14 @@ def raylets(count: int, niceness: int, variables: Mapping[str, str] | None = Non
         text=True,
         env={**environment, "RAY_worker_niceness": str(niceness), **(variables or {})},
     )
+    cluster = Raylets(process)
     try:
-        yield Raylets(process)
+        yield cluster
     finally:
         process.communicate(timeout=60)  # which closes its standard input
+        left = made_by(cluster.pids)
+        remove(left)
+    assert not left, f"{len(left)} semaphores of compiled graphs were left in shared memory"
 
 
 def main() -> None:
@@ -62,7 +73,8 @@ def main() -> None:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     nodes = [cluster.head_node, *(cluster.add_node(num_cpus=1) for _ in range(int(sys.argv[1]) - 1))]
     try:
-        print(cluster.address, flush=True)
+        pids = [node.all_processes["raylet"][0].process.pid for node in nodes]
+        print(cluster.address, *pids, flush=True)
         for line in sys.stdin:
             cluster.remove_node(nodes[int(line)], allow_graceful=False)
             print("removed", flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import sys
 
 import numpy as np
@@ -14,7 +15,7 @@ from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.machine import memory
 from kernelswarm.simulations.round.measure import report
 from kernelswarm.simulations.running.check import PLANNED
-from kernelswarm.simulations.running.footprint import AGENT, Bounded, needs, require
+from kernelswarm.simulations.running.footprint import AGENT, Bounded, largest, needs, require
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.pooled import members, pool
@@ -180,6 +181,14 @@ def test_the_largest_number_of_a_part_is_named():
         np.zeros((2**40, 2**40))
     with pytest.raises(ValueError, match="another mistake"), Bounded("stream", part):
         raise ValueError("another mistake")
+    with pytest.raises(OverflowError, match="math range error"), Bounded("stream", part):
+        math.exp(1e4)
+    with pytest.raises(InputError, match=r"^stream\.inputs = 12 takes more memory than"), Bounded("stream", part):
+        np.zeros(2**64)
+
+
+def test_a_seed_is_no_size():
+    assert largest("learner", {"name": "random_features", "seed": 2**60, "features": 30}) == ("learner.features", 30)
 
 
 def test_a_look_at_a_large_network_plans_some_of_its_agents(experiment):
