@@ -35,6 +35,8 @@ ROWS = 10**6
 REMEDIES = {
     "topology": "take fewer nodes, or a sparser network",
     "learner.batch_size": "lower it",
+    "learner.name": "take another learner, or fewer nodes",
+    "protocol.form": 'take "one_sided", or a network in which no node has so many neighbours',
     "evaluate_every": "raise it",
 }
 
@@ -109,8 +111,8 @@ def needs(experiment: Experiment, graph: nx.Graph[int], source: Source, outputs:
             NUMBER * pooled * (nodes * outputs + columns),
         ),
         Need(
-            "learner.batch_size",
-            size,
+            "protocol.form" if size == 1 < learned else "learner.batch_size",
+            rule.form if size == 1 < learned else size,
             f"steps on {learned:,} points" if gram else "the samples of a round",
             NUMBER * (gram * (rule.offline is None) + moving),
         ),
@@ -143,7 +145,8 @@ def functions(experiment: Experiment, source: Source, outputs: int) -> Need:
         arrays = learner.snapshot(learner.init(source.inputs, outputs)).values()
     numbers = sum(array.size for array in arrays)
     length = max((len(array) for array in arrays if array.ndim), default=0)
-    key, value = largest("learner", describe(learner))
+    sizes = {key: value for key, value in describe(learner).items() if key != "batch_size"}
+    key, value = largest("learner", sizes)
     what = f"the functions of {nodes:,} nodes with {numbers:,} numbers each, and their values at {rows:,} points"
     return Need(key, value, what, NUMBER * (2 * nodes * numbers + rows * length))
 

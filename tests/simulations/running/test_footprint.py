@@ -87,6 +87,18 @@ def test_the_points_of_neighbors_count_where_they_are_learned_from(call):
     assert "steps on 300,000 points take about 2.16 TB" in answer.err
 
 
+def test_what_cannot_be_lowered_is_not_to_be_lowered(call):
+    hub = ["--set", "topology={ name = 'star', nodes = 20000 }", "--set", "protocol={ name = 'consensus' }"]
+    answer = call("check", "e.toml", *hub)
+    assert answer.code == 2
+    assert "steps on 20,000 points take about 9.6 GB" in answer.err
+    assert answer.err.startswith('kernelswarm: protocol.form = "symmetric": ') and 'take "one_sided"' in answer.err
+    wide = ["--set", "stream={ name = 'gaussian_mixture', inputs = 4000 }", "--set", "topology.nodes=60"]
+    model = "learner={ name = 'linear', loss = 'multiclass_logistic' }"
+    answer = call("check", "e.toml", *wide, "--set", model, "--set", "evaluation.local_samples=5000")
+    assert answer.code == 2 and "lower it" in answer.err and "evaluation.local_samples = 5000" in answer.err
+
+
 def test_more_pooled_samples_than_there_are_cost_nothing(call):
     assert call("check", "e.toml", "--set", "evaluation.global_samples=1000000000").code == 0
 
