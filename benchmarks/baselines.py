@@ -72,7 +72,7 @@ def measure(learner: Learner, points: Array, targets: Array) -> tuple[float, int
             best = min(best, (time.process_time() - start) / SAMPLES) if k > WARM else best
             start = time.process_time()
         own = learner.evaluate(state, points[k : k + 1])
-        learner.step(state, [own], [learner.gradient(state, own, targets[k : k + 1])], None)
+        learner.step(state, [own], [learner.gradient(state, own, targets[k : k + 1])], None, targets[k : k + 1])
     return best, learner.function(state).order
 
 

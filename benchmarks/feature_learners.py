@@ -56,7 +56,7 @@ def feed(learner: Learner, state: Any, points: Array, targets: Array) -> None:
     """Take one step a sample, as a node alone does."""
     for n in range(len(points)):
         own = learner.evaluate(state, points[n : n + 1])
-        learner.step(state, [own], [learner.gradient(state, own, targets[n : n + 1])], None)
+        learner.step(state, [own], [learner.gradient(state, own, targets[n : n + 1])], None, targets[n : n + 1])
 
 
 def main() -> None:

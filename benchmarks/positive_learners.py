@@ -64,7 +64,7 @@ def grown(learner: Any, row: Row, generator: np.random.Generator) -> Any:
 def step(learner: Any, state: Any, points: Array, targets: Array) -> None:
     """Take one step as a node does."""
     own = learner.evaluate(state, points)
-    learner.step(state, [own], [learner.gradient(state, own, targets)], None)
+    learner.step(state, [own], [learner.gradient(state, own, targets)], None, targets)
 
 
 def timed(learner: Any, state: Any, batches: list[Data]) -> float:

@@ -44,7 +44,7 @@ def learn(learner: Any, state: Any, points: Array, targets: Array) -> None:
     for start in range(0, len(points), size):
         own = learner.evaluate(state, points[start : start + size])
         gradient = learner.gradient(state, own, targets[start : start + size])
-        learner.step(state, [own], [gradient], None)
+        learner.step(state, [own], [gradient], None, targets[start : start + size])
 
 
 def prepared(table: dict[str, Any], order: int, size: int) -> tuple[Any, Any]:

@@ -45,8 +45,9 @@ NEXT_BUDGET = types.float64(NUMBERS, types.float64, types.int64)
 EVALUATE = types.void(TOOLS, NUMBERS, VECTOR_OUT, COUNTS_OUT, MATRIX, MATRIX_OUT, MATRIX_OUT)
 """``evaluate(tools, numbers, storage, counts, points (n, p), rows (n, R), values (n, C))`` fills the last two."""
 
-GRADIENT = types.void(TOOLS, NUMBERS, VECTOR_OUT, COUNTS_OUT, MATRIX, MATRIX, MATRIX, MATRIX_OUT)
-"""``gradient(tools, numbers, storage, counts, points (n, p), values (n, C), targets (n, q), gradient (n, C))``."""
+GRADIENT = types.void(TOOLS, NUMBERS, NUMBERS, TOOLS, VECTOR_OUT, MATRIX, MATRIX, MATRIX, MATRIX, NUMBERS, MATRIX_OUT)
+"""``gradient(tools, numbers, storage, counts, scratch, points (n, p), rows (n, R), values (n, C), targets (n, q), sizes
+(k,), gradient (n, C))`` fills the last and leaves the state as it is."""
 
 STEP = types.float64(
     TOOLS,
@@ -60,10 +61,15 @@ STEP = types.float64(
     NUMBERS,
     NUMBERS,
     types.boolean,
-    types.float64,
+    NUMBERS,
+    MATRIX,
+    MATRIX,
 )
 """``step(tools, numbers, storage, counts, scratch, points (N, p), rows (N, R), gradients (N, C), rates (N,), stiffness
-(N,), implicit, eta) -> compression error``; rows and gradients may be written to."""
+(N,), implicit, sizes (k,), values (n, C), targets (n, q)) -> compression error``; rows and gradients may be written to.
+
+The first n of the points are the node's own samples, with f's values and the targets there; ``sizes`` are eta and what
+other schedules the learner has, at this step."""
 
 kernel_at, loss_values_at, loss_derivatives_at = at(KERNEL), at(LOSS_VALUES), at(LOSS_DERIVATIVES)
 bound_at, next_budget_at = at(BOUND), at(NEXT_BUDGET)
@@ -137,13 +143,13 @@ class CompiledLearner(Protocol):
         """Return the numbers of a state."""
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the numbers that a step on so many points works with."""
+        """Return the numbers that a step on so many points works with, and the gradient of that step."""
 
     def steps(self, state: Any) -> int:
         """Return the number of steps that a state has taken."""
 
     def step_sizes(self, first: int, steps: int) -> Array:
-        """Return eta of some steps from ``first`` on, (steps,)."""
+        """Return eta of some steps from ``first`` on, and behind it the learner's other schedules: (steps, k)."""
 
     def order(self, state: Any) -> int:
         """Return the dictionary points of a state; 0 where states do not grow."""

@@ -72,7 +72,7 @@ def learn(learner: Learner, state: Any, points: Array, targets: Array) -> None:
             if not np.vdot(gradient, gradient) < DIVERGED:
                 raise FloatingPointError(f"the gradient grows without bound after {state.steps} steps")
             part = share(len(own.points), learner.batch_size)
-            learner.step(state, [own], [gradient if part == 1.0 else gradient * part], None)
+            learner.step(state, [own], [gradient if part == 1.0 else gradient * part], None, targets[batch])
             done += learner.batch_size
 
 
@@ -145,7 +145,7 @@ def _steps(
     targets: Array,
     size: int,
     taken: int,
-    step_sizes: Array,
+    step_sizes: Array,  # (steps, k)
     all_rows: Array,  # (b, R)
     outputs: int,
 ) -> tuple[int, int]:
@@ -158,20 +158,22 @@ def _steps(
         count = len(batch)
         if counts[WANTS] != NOTHING or counts[ROOM] < count:
             return taken, PAUSED
-        eta = step_sizes[taken]
+        sizes = step_sizes[taken]
         rows, values, gradients = all_rows[:count], all_values[:count], all_gradients[:count]
         evaluate(tools, numbers, storage, counts, batch, rows, values)
         if functions[GRADIENT] == NONE:
             loss_derivatives_at(functions[LOSS_DERIVATIVES])(loss_numbers, values, wanted, gradients)
         else:
-            gradient_at(functions[GRADIENT])(tools, numbers, storage, counts, batch, values, wanted, gradients)
+            gradient_at(functions[GRADIENT])(
+                tools, numbers, storage, counts, scratch, batch, rows, values, wanted, sizes, gradients
+            )
         squared = 0.0
         for n in range(count):
             for c in range(outputs):
                 squared += gradients[n, c] * gradients[n, c]
                 if count < size:
                     gradients[n, c] *= count / size
-            rates[n] = eta / count
+            rates[n] = sizes[0] / count
         if not squared < DIVERGED:
             return taken, GRADIENT_GROWS
         step(
@@ -186,7 +188,9 @@ def _steps(
             rates[:count],
             stiffness[:count],
             False,
-            eta,
+            sizes,
+            values,
+            wanted,
         )
         taken += 1
     return taken, DONE

@@ -105,7 +105,7 @@ class Population:
         self._lived = agents[0].round
         self._settled = 0  # rounds since the agents were brought up to date
         self._stepped = 0  # and since their states were
-        self._step_sizes = np.zeros((len(agents), 0))
+        self._step_sizes = np.zeros((len(agents), 0, 1))
         width, columns = agents[0].state.function.inputs, _in_flight(agents[0])[1].shape[1]
         self._points = np.zeros((len(places), 2, self._size, width))
         self._targets = np.zeros((len(agents), 2, self._size, columns))
@@ -253,14 +253,17 @@ class Population:
             points[i, 2:] = x[: whole * size].reshape(whole, size, width)
             targets[i, 2:] = y[: whole * size].reshape(whole, size, columns)
         self._points, self._targets, self._at = points, targets, 0
-        self._step_sizes = np.empty((nodes, whole))
         known: dict[tuple[int, int], Array] = {}  # most nodes have the same learner
+        each: list[Array] = []
         for i, agent in enumerate(self.agents):
             form = self._forms[i]
             steps = form.steps(agent.state) + self._stepped
             if (id(form), steps) not in known:
                 known[id(form), steps] = form.step_sizes(steps, whole)
-            self._step_sizes[i] = known[id(form), steps]
+            each.append(known[id(form), steps])
+        self._step_sizes = np.zeros((nodes, whole, max(sizes.shape[1] for sizes in each)))
+        for own, sizes in zip(self._step_sizes, each, strict=True):
+            own[:, : sizes.shape[1]] = sizes
         return True
 
     def _attend(self) -> bool:

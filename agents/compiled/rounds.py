@@ -119,7 +119,7 @@ def live(
     scratch: Array,  # what the steps work with
     points: Array,  # (V + outside, rounds + 2, b, p) of the samples learned from in each round
     targets: Array,  # (V, rounds + 2, b, q)
-    step_sizes: Array,  # (V, rounds)
+    step_sizes: Array,  # (V, rounds, k)
     first: int,  # among these rounds
     count: int,
     lived: int,  # rounds of the whole run before
@@ -167,6 +167,8 @@ def live(
             wanted = table(targets, (i * rounds + t) * size * width, size, width)
             stepped = table(points, (i * rounds + t) * sample, size, inputs)
             gradient = table(joined, 0, size, outputs)
+            sizes = line(step_sizes, (i * step_sizes.shape[1] + t) * step_sizes.shape[2], step_sizes.shape[2])
+            place = first_row(i, begin, size, symmetric)
             # The checks of Agent._update, in its order.
             largest = sums.largest_target[i]
             for k in range(size):
@@ -183,8 +185,20 @@ def live(
             if functions_of[kind, GRADIENT] == NONE:
                 loss_derivatives_at(functions_of[kind, LOSS_DERIVATIVES])(loss_numbers, own, wanted, gradient)
             else:
-                gradient_at(functions_of[kind, GRADIENT])(tools, numbers, state, counts, stepped, own, wanted, gradient)
-            eta = step_sizes[i, t]
+                gradient_at(functions_of[kind, GRADIENT])(
+                    tools,
+                    numbers,
+                    state,
+                    counts,
+                    scratch,
+                    stepped,
+                    table(all_rows, place * columns, size, columns),
+                    own,
+                    wanted,
+                    sizes,
+                    gradient,
+                )
+            eta = sizes[0]
             rate = eta / size
             curvature = 0.0
             edges = table(link_state, kept * begin, kept, degree)
@@ -206,7 +220,7 @@ def live(
                 copy_matrix(stepped, joined_points)
                 for e in range(begin, begin + degree):
                     j, back = others[e], reverse[e]
-                    place = size * (1 + e - begin)
+                    after = size * (1 + e - begin)
                     strength = couple_back_at(rule[COUPLE_BACK])(
                         rule_numbers,
                         edges,
@@ -214,16 +228,15 @@ def live(
                         sent[back],
                         table(all_answers, back * answer, size, outputs),
                         table(all_values, j * answer, size, outputs),
-                        table(joined, place * outputs, size, outputs),
+                        table(joined, after * outputs, size, outputs),
                     )
                     if not implicit and rate * kinds.gain[kind] * strength >= 2.0:
                         return UNSTABLE, t - first, i, strength
                     heard = table(points, (j * rounds + t) * sample, size, inputs)
-                    copy_matrix(heard, table(joined_points, place * inputs, size, inputs))
-                    for k in range(place, place + size):
+                    copy_matrix(heard, table(joined_points, after * inputs, size, inputs))
+                    for k in range(after, after + size):
                         stiffness[k] = strength
                 stepped = table(joined_points, 0, taken, inputs)
-            place = first_row(i, begin, size, symmetric)
             sums.compression_error[i] += step_at(functions_of[kind, STEP])(
                 tools,
                 numbers,
@@ -236,7 +249,9 @@ def live(
                 line(rates, 0, taken),
                 line(stiffness, 0, taken),
                 implicit,
-                eta,
+                sizes,
+                own,
+                wanted,
             )
             if not degree:
                 continue

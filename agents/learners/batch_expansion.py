@@ -56,7 +56,8 @@ class BatchExpansion:
         state: KernelSum,
         evaluations: Sequence[Evaluation],
         gradients: Sequence[Array],
-        curvatures: Sequence[float] | None = None,
+        curvatures: Sequence[float] | None,
+        targets: Array,
     ) -> Info:
         """Leave the function as it is."""
         return Info(0.0, 0.0)

@@ -69,6 +69,8 @@ class Learner(Protocol):
     def gradient(self, state: Any, own: Evaluation, targets: Array) -> Array:
         """Return the local risk's gradient coefficients at the node's own samples, (n, C), not averaged.
 
+        The state stays as it is. The coefficients are those of the step to come.
+
         Where fewer than b samples are left, the caller multiplies them by n / b: a sample's step does not depend on how
         many come with it.
         """
@@ -80,20 +82,26 @@ class Learner(Protocol):
         evaluations: Sequence[Evaluation],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
+        targets: Array,
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``.
+
+        All that a step takes comes with it: between the steps evaluations and gradients may be asked for at will.
 
         Parameters
         ----------
         state
             Advanced in place; the evaluations must be of its present function.
         evaluations : sequence of Evaluation
-            The node's own samples and, in the symmetric form, each neighbour's.
+            The node's own samples, where there are any, and, in the symmetric form, each neighbour's.
         gradients : sequence of Array
             The coefficients at the points of each evaluation, (n_k, C): the loss's derivatives plus the coupling's.
         curvatures : sequence of float, optional
             The second derivative of the terms at each evaluation's points; given, the step is implicit in the coupling
             and in a quadratic loss.
+        targets : Array
+            Those of the node's own samples, (n, q). Without rows, where its data is used up, all evaluations are
+            neighbours': the step is along the coupling alone, and what else is learned from own samples stays.
         """
         ...
 

@@ -94,7 +94,7 @@ class CompiledExpansion:
 
     def step_sizes(self, first: int, steps: int) -> Array:
         """Return the step sizes of the schedule."""
-        return step_sizes(self._learner.step_size, first, steps)
+        return step_sizes(self._learner.step_size, first, steps)[:, np.newaxis]
 
     def order(self, state: Any) -> int:
         """Return the number of dictionary points."""

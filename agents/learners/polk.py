@@ -82,7 +82,8 @@ class Polk(DescentInSpace):
         state: PolkState,
         evaluations: Sequence[Evaluation],
         gradients: Sequence[Array],
-        curvatures: Sequence[float] | None = None,
+        curvatures: Sequence[float] | None,
+        targets: Array,
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)`` and compress."""
         eta = self.step_size.at(state.steps)

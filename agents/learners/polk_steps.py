@@ -70,13 +70,15 @@ def step(
     rates: Array,
     stiffness: Array,
     implicit: bool,
-    eta: float,
+    sizes: Array,
+    values: Array,
+    targets: Array,
 ) -> float:
     """Take a step and compress, as :meth:`~kernelswarm.agents.learners.polk.Polk.step` does."""
     taken, outputs = gradients.shape
     order, capacity = counts[ORDER], counts[CAPACITY]
     dictionary, weights, factor, precision = tables(storage, capacity, points.shape[1], outputs)
-    own = own_numbers(numbers)
+    own, eta = own_numbers(numbers), sizes[0]
     budget = line(own, FIRST, len(own) - FIRST)
     gram = table(scratch, 5 * capacity, taken, taken)
     if taken == 1 and own[UNIT] > 0.0:

@@ -30,17 +30,15 @@ CHECKED = 500
 
 
 class SpppotState:
-    """Everything a SPPPOT learner changes: the dual function's state, and what is due in the step to come."""
+    """Everything a SPPPOT learner changes, the dual function's state, and what its steps integrate with."""
 
-    __slots__ = ("dual", "due", "function", "integral")
+    __slots__ = ("dual", "function", "integral")
 
     def __init__(self, dual: PolkState, function: Mirrored, integral: Array | None) -> None:
         self.dual = dual
         self.function = function
         self.integral = integral
         """The weights of ``h sum_j kappa(u_j, .)`` on the dictionary's fixed points, (U, 1); None without a grid."""
-        self.due: Array | None = None
-        """The loss's derivatives at the node's own samples, with which an integral is due; None without."""
 
     @property
     def steps(self) -> int:
@@ -160,29 +158,24 @@ class Spppot(DescentInSpace):
         rows, duals = state.dual.function.rows_and_values(points)
         return Evaluation(points, rows, self.mirror_map.values(duals))
 
-    def gradient(self, state: SpppotState, own: Evaluation, targets: Array) -> Array:
-        """Return the loss's derivatives with respect to f at the samples, (n, C).
-
-        A loss's integral then takes part in the step to come; its gradient is no combination of the samples.
-        """
-        slopes = self.loss.derivatives(own.values, targets)
-        state.due = None if state.integral is None else slopes
-        return slopes
-
     def step(
         self,
         state: SpppotState,
         evaluations: Sequence[Evaluation],
         gradients: Sequence[Array],
-        curvatures: Sequence[float] | None = None,
+        curvatures: Sequence[float] | None,
+        targets: Array,
     ) -> Info:
-        """Take one step of z along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``, g being derivatives by f."""
+        """Take one step of z along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``, g being derivatives by f.
+
+        With own samples, a loss's integral takes part; its gradient is no combination of the samples.
+        """
         eta = self.step_size.at(state.steps)
-        due, state.due = state.due, None
-        apart = None if curvatures is None else due
-        part = 1.0 if due is None else share(len(due), self.batch_size)
-        if apart is not None:
-            apart = apart * part
+        integral = state.integral if len(targets) else None
+        part = share(len(targets), self.batch_size)
+        apart: Array | None = None
+        if integral is not None and curvatures is not None:
+            apart = self.loss.derivatives(evaluations[0].values, targets) * part
             # An implicit step shortens what it is given. Shortening the samples' part of the loss and not its integral
             # would move the minimum, so both stay explicit, and the coupling is what is solved for.
             gradients = [gradients[0] - apart, *gradients[1:]]
@@ -195,9 +188,9 @@ class Spppot(DescentInSpace):
         if apart is not None:
             weights[: len(apart)] -= eta / len(apart) * apart
         info = (self._absorb if self.grid_only else self.descent.move)(state.dual, eta, points, weights, rows)
-        if due is not None and state.integral is not None:
+        if integral is not None:
             # What lies in the span of points that stay changes nothing about which others go, so it may follow.
-            state.dual.function.weights_buffer[: len(state.integral)] -= eta * part * state.integral
+            state.dual.function.weights_buffer[: len(integral)] -= eta * part * integral
         return info
 
     def _absorb(self, dual: PolkState, eta: float, points: Array, weights: Array, rows: Array) -> Info:

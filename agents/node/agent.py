@@ -229,7 +229,8 @@ class Agent:
                 gradients.append(gradient if there == 1.0 else gradient * there)
                 curvatures.append(stiffness if there == 1.0 else stiffness * there)
         if evaluations:
-            info = learner.step(self.state, evaluations, gradients, curvatures if self._implicit else None)
+            stiff = curvatures if self._implicit else None
+            info = learner.step(self.state, evaluations, gradients, stiff, targets)
             tally.compression_error += info.compression_error
         tally.rounds += 1
         self.round += 1

@@ -97,7 +97,8 @@ def learned(
     for place, start in enumerate(starts):
         points = training[order[start : start + size]]
         own = learner.evaluate(state, points)
-        learner.step(state, [own], [learner.gradient(state, own, np.ones((len(points), 1)))])
+        events = np.ones((len(points), 1))
+        learner.step(state, [own], [learner.gradient(state, own, events)], None, events)
         if place in stops:
             function = learner.function(state)
             fine = function.values(FINE)[:, 0]

@@ -194,7 +194,7 @@ def learn(learner: Learner, points: Array, targets: Array) -> tuple[Array, int]:
         if not squares[n] < DIVERGED:
             squares[n:] = math.inf
             break
-        learner.step(state, [own], [learner.gradient(state, own, targets[n : n + 1])], None)
+        learner.step(state, [own], [learner.gradient(state, own, targets[n : n + 1])], None, targets[n : n + 1])
     return squares, learner.function(state).order
 
 

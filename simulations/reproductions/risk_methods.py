@@ -118,7 +118,7 @@ def learn(learner: Any, points: Array, targets: Array, probes: Array | None = No
         if not float(np.abs(own.values).max()) <= limit:
             return found
         gradient = learner.gradient(state, own, targets[start : start + size])
-        learner.step(state, [own], [gradient], None)
+        learner.step(state, [own], [gradient], None, targets[start : start + size])
         if probes is not None and step in wanted:
             function = learner.function(state)
             found.samples.append(min(start + size, len(points)))

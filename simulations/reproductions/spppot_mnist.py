@@ -162,7 +162,7 @@ def _course(learner: Spppot, training: Digits, order: npt.NDArray[np.int64], tes
     for place, start in enumerate(starts):
         batch = order[start : start + BATCH]
         own = learner.evaluate(state, training.images[batch])
-        learner.step(state, [own], [learner.gradient(state, own, training.labels[batch])])
+        learner.step(state, [own], [learner.gradient(state, own, training.labels[batch])], None, training.labels[batch])
         if place in stops:
             function = learner.function(state)
             rows.append((start + len(batch), *_measured(function, test), function.order))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelswarm.agents.learners.contract import Evaluation, Learner
+from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.streams.contract import NodeSource
 from kernelswarm.simulations.testing.networks import require_the_same_bits, small_network
@@ -29,10 +29,11 @@ def check_learner(learner: Learner, stream: object = "sine_regression") -> None:
     """Check that a learner keeps its contract, ``agents/learners/contract.py``.
 
     It starts from a constant. Shapes; evaluations with the bits of ``function``; ``eta`` what the step then reports.
-    What is evaluated and asked for beside does not change a step. A state put where a snapshot was taken goes on with
-    the same bits, a function rebuilt from its saved arrays has the same values, and neither changes when the learner
-    goes on. Steps take fewer samples than ``batch_size`` and, implicit ones, a neighbour's. On a small network whose
-    nodes are coupled the same is learned, to the bit, agent by agent, compiled, in blocks, and gone on with.
+    What is evaluated and asked for beside, gradients too, does not change a step. A state put where a snapshot was
+    taken goes on with the same bits, a function rebuilt from its saved arrays has the same values, and neither changes
+    when the learner goes on. Steps take fewer samples than ``batch_size``, neighbours' too, and neighbours' alone. On a
+    small network whose nodes are coupled the same is learned, to the bit, agent by agent, compiled, in blocks, and gone
+    on with.
 
     Parameters
     ----------
@@ -71,9 +72,11 @@ def _batch(source: NodeSource, size: int) -> tuple[Array, Array]:
     return sealed(points), sealed(targets)
 
 
-def _advance(learner: Learner, state: Any, points: Array, targets: Array) -> None:
+def _advance(
+    learner: Learner, state: Any, points: Array, targets: Array, curvatures: list[float] | None = None
+) -> None:
     own = learner.evaluate(state, points)
-    learner.step(state, [own], [learner.gradient(state, own, targets)], None)
+    learner.step(state, [own], [learner.gradient(state, own, targets)], curvatures, targets)
 
 
 def _values(learner: Learner, state: Any, points: Array) -> Array:
@@ -105,7 +108,7 @@ def _steps_as_declared(learner: Learner, state: Any, points: Array, targets: Arr
     gradient = learner.gradient(state, own, targets)
     require_shape(gradient, (len(points), outputs), learner, "gradient")
     eta = learner.eta(state)
-    info = learner.step(state, [own], [gradient], None)
+    info = learner.step(state, [own], [gradient], None, targets)
     require_equal(info.step_size, eta, learner, "eta is the step size of the step to come")
     error = info.compression_error
     require(0.0 <= error < math.inf, learner, f"compression_error is a norm, finite and not negative, not {error}")
@@ -157,15 +160,20 @@ def _saves_its_function(
 
 def _does_not_mind_being_asked(learner: Learner, inputs: int, outputs: int, batches: list[tuple[Array, Array]]) -> None:
     quiet, asked = (learner.init(inputs, outputs) for _ in range(2))
-    for (points, targets), (others, more) in zip(batches[: 2 * STEPS], batches[STEPS:], strict=True):
-        _advance(learner, quiet, points, targets)
+    steps = zip(batches[: 2 * STEPS], batches[STEPS:], strict=True)
+    for place, ((points, targets), (others, more)) in enumerate(steps):
+        # Every other step is implicit: there some learners take the loss's gradient apart.
+        curvatures = [0.3] if place % 2 else None
+        _advance(learner, quiet, points, targets, curvatures)
         own = learner.evaluate(asked, points)
         beside = learner.evaluate(asked, others)
+        gradient = learner.gradient(asked, own, targets)
+        before = learner.snapshot(asked)
         learner.gradient(asked, beside, more)
         learner.eta(asked)
         learner.function(asked).values(others)
-        learner.snapshot(asked)
-        learner.step(asked, [own], [learner.gradient(asked, own, targets)], None)
+        require_equal(learner.snapshot(asked), before, learner, "gradient leaves the state as it is")
+        learner.step(asked, [own], [gradient], curvatures, targets)
     require_equal(
         learner.snapshot(asked),
         learner.snapshot(quiet),
@@ -182,41 +190,12 @@ def _takes_other_steps(learner: Learner, inputs: int, outputs: int, batches: lis
         few = max(1, len(points) - place % 2)  # the last batch of finite data is smaller
         own = learner.evaluate(state, sealed(points[:few]))
         theirs = learner.evaluate(state, others)
-        gradients = [learner.gradient(state, own, sealed(targets[:few])), 0.1 * np.ones(theirs.values.shape)]
-        learner.step(state, [own, theirs], gradients, [0.3, 0.3])
+        wanted = sealed(targets[:few])
+        gradients = [learner.gradient(state, own, wanted), 0.1 * np.ones(theirs.values.shape)]
+        learner.step(state, [own, theirs], gradients, [0.3, 0.3], wanted)
+    for place, ((points, targets), (others, _)) in enumerate(zip(batches[:2], batches[2:4], strict=True)):
+        sets = [learner.evaluate(state, points), learner.evaluate(state, others)]
+        pulls = [0.1 * np.ones(entry.values.shape) for entry in sets]
+        learner.step(state, sets, pulls, [0.3, 0.3] if place else None, sealed(targets[:0]))  # no own samples are left
     finite = np.isfinite(_values(learner, state, batches[0][0])).all()
     require(bool(finite), learner, "implicit steps at a neighbour's samples too keep the function finite")
-
-
-def check_gradient_leaves_the_state(learner: Learner, stream: object = "sine_regression") -> None:
-    """Check that a learner's ``gradient`` may be asked at any time, also between the one of a step and that step.
-
-    Parameters
-    ----------
-    learner : Learner
-        A frozen dataclass.
-    stream : Stream, or what an experiment file says of one
-        Data that the learner fits.
-
-    Raises
-    ------
-    AssertionError
-        The next step remembers the last call of ``gradient``.
-    InputError
-        It is no learner, or refuses the stream or the network.
-    """
-    with checked("learner", learner):
-        network = open_network(small_network(learner, COUPLED, stream))
-        learner = network.plans[0].learner  # with numbers in place of words
-        source = network.source.nodes[0]
-        batches = [_batch(source, learner.batch_size) for _ in range(2 * STEPS)]
-        quiet, asked = (learner.init(network.source.inputs, network.outputs) for _ in range(2))
-        for (points, targets), (others, more) in zip(batches[:STEPS], batches[STEPS:], strict=True):
-            # Implicit, since that is where a loss with an integral takes the gradient of the loss apart.
-            own: Evaluation = learner.evaluate(quiet, points)
-            learner.step(quiet, [own], [learner.gradient(quiet, own, targets)], [0.3])
-            own = learner.evaluate(asked, points)
-            gradient = learner.gradient(asked, own, targets)
-            learner.gradient(asked, learner.evaluate(asked, others), more)
-            learner.step(asked, [own], [gradient], [0.3])
-        require_equal(learner.snapshot(asked), learner.snapshot(quiet), learner, "gradient leaves the state as it is")

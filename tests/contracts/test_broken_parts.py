@@ -249,7 +249,7 @@ BROKEN = {
     "stream": [(Portioned(), "samples do not depend on how they are cut into draws")],
     "learner": [
         (polk(broken(Polk, restore=restore_half)), "a restored state goes on with the same bits"),
-        (polk(broken(Polk, gradient=gradient_that_learns)), "what is evaluated and asked for beside"),
+        (polk(broken(Polk, gradient=gradient_that_learns)), "gradient leaves the state as it is"),
         (polk(broken(Polk, eta=lambda self, state: 0.2)), "eta is the step size of the step to come"),
     ],
     "backend": [(Skips(), "models have the bits of the serial backend's")],

@@ -12,12 +12,9 @@ import pytest
 from kernelswarm import testing
 from kernelswarm.simulations.experiment.naming import PARTS
 from kernelswarm.simulations.experiment.parts import part_name
-from kernelswarm.simulations.testing.learners import check_gradient_leaves_the_state
 from tests.contracts.specimens import NODES, SPECIMENS, WORDS, Specimen, fetched, specimens
 
 T = TypeVar("T")
-# Learners that keep in the state, at the last call of gradient, what the step is to take.
-NOTES_IN_GRADIENT = {"spppot poisson_process", "colk", "policy_evaluation", "rbf_network"}
 
 
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,13 +42,6 @@ def test_contract(kind: str, specimen: Specimen, tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("specimen", SPECIMENS["backend"], ids=repr)
 def test_contract_of_backends(specimen: Specimen, tmp_path: Path) -> None:
     testing.check_backend(specimen.make(tmp_path))
-
-
-@pytest.mark.parametrize("specimen", SPECIMENS["learner"], ids=repr)
-def test_gradient_may_be_asked_at_any_time(specimen: Specimen, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if NOTES_IN_GRADIENT & {specimen.label, specimen.label.split()[0]}:
-        request.applymarker(pytest.mark.xfail(raises=AssertionError, reason="gradient notes what the step takes"))
-    check_gradient_leaves_the_state(specimen.make(tmp_path), **specimen.told)
 
 
 def copy_by_pickle(value: T) -> T:

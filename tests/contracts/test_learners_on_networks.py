@@ -238,7 +238,7 @@ def test_functions_without_a_dictionary_are_drawn_without_one(name: str, loss: s
     learner: Learner = build("learner", {"name": name, "loss": loss})
     state = learner.init(inputs, 1)
     own = learner.evaluate(state, np.ones((1, inputs)))
-    learner.step(state, [own], [np.ones((1, 1))], None)
+    learner.step(state, [own], [np.ones((1, 1))], None, np.ones((1, 1)))
     figure = Figure()
     axes = figure.subplots()
     classes = None if loss == "squared" else np.array(["no", "yes"])

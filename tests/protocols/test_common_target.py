@@ -68,7 +68,7 @@ def test_the_own_sample_moves_the_node_by_at_least_half_of_what_it_would_alone(e
         if coupled:  # to neighbours that agree, which shows how much own data counts
             pull, stiffness = rule.couple(links, own.values, np.zeros((4, 1, 1)))
             gradient, curvature = gradient + pull, curvature + stiffness
-        learner.step(state, [own], [gradient], [curvature])
+        learner.step(state, [own], [gradient], [curvature], np.ones((1, 1)))
         moved.append(float(learner.function(state).values(np.zeros((1, 1)))[0, 0]))
     assert 0.5 * moved[0] <= moved[1] < moved[0]
 

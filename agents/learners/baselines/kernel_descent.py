@@ -58,7 +58,8 @@ class KernelDescent(DescentInSpace):
         state: SumState,
         evaluations: Sequence[Evaluation],
         gradients: Sequence[Array],
-        curvatures: Sequence[float] | None = None,
+        curvatures: Sequence[float] | None,
+        targets: Array,
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``, then keep to the rule.
 

@@ -62,7 +62,9 @@ def step(
     rates: Array,
     stiffness: Array,
     implicit: bool,
-    eta: float,
+    sizes: Array,
+    values: Array,
+    targets: Array,
 ) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.baselines.kernel_descent.KernelDescent.step` does."""
     size, capacity = len(gradients), counts[CAPACITY]
@@ -71,7 +73,7 @@ def step(
     if implicit or own[GRAM] > 0.0:
         kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
     weigh(gram, gradients, rates, stiffness, implicit)
-    shrink = 1.0 - eta * own[REGULARIZATION]
+    shrink = 1.0 - sizes[0] * own[REGULARIZATION]
     error: float = move_at(tools[MOVES])(own, storage, counts, scratch, points, rows, gram, gradients, shrink)
     counts[ROOM] = capacity - counts[ORDER]
     return error

@@ -85,9 +85,12 @@ def mistakes(
     numbers: Array,
     storage: Array,
     counts: Integers,
+    scratch: Array,
     points: Array,
+    rows: Array,
     values: Array,
     targets: Array,
+    sizes: Array,
     coefficients: Array,
 ) -> None:
     """Compute the same for compiled rounds."""

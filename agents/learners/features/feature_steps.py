@@ -52,13 +52,15 @@ def step(
     rates: Array,
     stiffness: Array,
     implicit: bool,
-    eta: float,
+    sizes: Array,
+    values: Array,
+    targets: Array,
 ) -> float:
     """Take a step, in which nothing is compressed."""
     size, outputs = gradients.shape
     coefficients = table(storage, 0, int(numbers[COUNT]), outputs)
     gram = table(scratch, 0, size, size)
-    shrink = 1.0 - eta * numbers[REGULARIZATION]
+    shrink = 1.0 - sizes[0] * numbers[REGULARIZATION]
     descend(coefficients, gram, rows, gradients, rates, stiffness, implicit, shrink, int(numbers[SHRUNK]))
     return 0.0
 
@@ -149,7 +151,7 @@ class CompiledFeatures:
 
     def step_sizes(self, first: int, steps: int) -> Array:
         """Return the step sizes of the schedule."""
-        return step_sizes(self._learner.step_size, first, steps)
+        return step_sizes(self._learner.step_size, first, steps)[:, np.newaxis]
 
     def order(self, state: Any) -> int:
         """Return 0: features do not grow."""

@@ -78,7 +78,8 @@ class LinearInFeatures(Descent):
         state: FeatureState,
         evaluations: Sequence[Evaluation],
         gradients: Sequence[Array],
-        curvatures: Sequence[float] | None = None,
+        curvatures: Sequence[float] | None,
+        targets: Array,
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] phi(points_k[n])``."""
         eta = self.step_size.at(state.steps)

@@ -77,7 +77,8 @@ class Nystroem(DescentInSpace):
         state: NystroemState,
         evaluations: Sequence[Evaluation],
         gradients: Sequence[Array],
-        curvatures: Sequence[float] | None = None,
+        curvatures: Sequence[float] | None,
+        targets: Array,
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] P kappa(points_k[n], .)``.
 

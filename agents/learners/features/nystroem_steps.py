@@ -167,7 +167,9 @@ def step(
     rates: Array,
     stiffness: Array,
     implicit: bool,
-    eta: float,
+    sizes: Array,
+    values: Array,
+    targets: Array,
 ) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.features.nystroem.Nystroem.step` does."""
     size, outputs = gradients.shape
@@ -191,7 +193,7 @@ def step(
         rates,
         stiffness,
         implicit,
-        1.0 - eta * own[REGULARIZATION],
+        1.0 - sizes[0] * own[REGULARIZATION],
     )
     counts[ORDER] = order
     counts[ROOM] = ALWAYS if landmarks <= capacity else capacity - order

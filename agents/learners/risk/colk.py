@@ -1,5 +1,6 @@
 """Compositional online learning with kernels: compressed functional descent on a mean loss and its dispersion."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +12,7 @@ from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.contract import Evaluation, Info
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.learners.polk import Polk, PolkState
-from kernelswarm.agents.learners.risk.compositional import Center, Composition, TrackedMean, check_pairs
+from kernelswarm.agents.learners.risk.compositional import Composition, TrackedMean, check_pairs
 from kernelswarm.agents.parts.budgets import Budget, Parsimony
 from kernelswarm.agents.parts.dispersions import CentralMoments, Dispersion
 from kernelswarm.agents.parts.schedules import Constant, Schedule
@@ -26,7 +27,7 @@ class ColkState(PolkState):
 
     def __init__(self, function: Expansion, budget: float) -> None:
         super().__init__(function, budget)
-        self.center = Center()
+        self.center = math.nan
         self.previous = Expansion(function.kernel, function.inputs, function.outputs)
 
 
@@ -106,42 +107,47 @@ class Colk(Polk):
         return ColkState(Expansion(self.kernel, inputs, outputs), self.budget.start())
 
     def gradient(self, state: ColkState, own: Evaluation, targets: Array) -> Array:
-        """Return the objective's coefficients at the samples, (n, C); the state notes what g becomes with the step."""
+        """Return the objective's coefficients at the samples, (n, C)."""
+        return self.composition.gradient(self._center(state, own, targets), own.values, targets)
+
+    def _center(self, state: ColkState, own: Evaluation, targets: Array) -> float:
+        """Return g in the step to come."""
 
         def before() -> Array:
             return state.previous.values(np.ascontiguousarray(own.points[1::2]))
 
-        return self.composition.gradient(state.center, own.values, targets, before, state.steps)
+        return self.composition.center(state.center, own.values, targets, before, state.steps)
 
     def step(
         self,
         state: PolkState,
         evaluations: Sequence[Evaluation],
         gradients: Sequence[Array],
-        curvatures: Sequence[float] | None = None,
+        curvatures: Sequence[float] | None,
+        targets: Array,
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)`` and compress.
 
-        As :meth:`Polk.step`; where :meth:`gradient` was asked for since the last step, the first evaluation is of the
-        node's own pairs, and g advances.
+        As :meth:`Polk.step`; with own samples, g advances.
         """
         assert isinstance(state, ColkState)
-        if state.center.settle():
+        if len(targets):
+            state.center = self._center(state, evaluations[0], targets)
             part = share(len(evaluations[0].points), self.batch_size)
             evaluations, gradients, curvatures = self.composition.sets(evaluations, gradients, curvatures, part)
             if self.composition.looks_back:
                 state.previous.assign(state.function.points, state.function.weights)
-        return super().step(state, evaluations, gradients, curvatures)
+        return super().step(state, evaluations, gradients, curvatures, targets)
 
     def snapshot(self, state: PolkState) -> dict[str, Array]:
         """Return what POLK does, the ``center`` g, NaN before the first pair, and the function before the last step."""
         assert isinstance(state, ColkState)
         before = {f"previous_{name}": array for name, array in state.previous.arrays().items()}
-        return {**super().snapshot(state), **before, "center": np.array(state.center.now)}
+        return {**super().snapshot(state), **before, "center": np.array(state.center)}
 
     def restore(self, state: PolkState, arrays: Mapping[str, Array]) -> None:
         """Put the state where :meth:`snapshot` was taken."""
         assert isinstance(state, ColkState)
         super().restore(state, arrays)
         state.previous.assign(arrays["previous_points"], arrays["previous_weights"])
-        state.center.now = float(arrays["center"])
+        state.center = float(arrays["center"])

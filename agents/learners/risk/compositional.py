@@ -26,23 +26,6 @@ Array = npt.NDArray[np.float64]
 TrackedMean = Literal["difference", "average"]
 
 
-class Center:
-    """The center g of the dispersion: NaN before the first pair, and what it becomes with the step to come."""
-
-    __slots__ = ("following", "now")
-
-    def __init__(self) -> None:
-        self.now = math.nan
-        self.following: float | None = None
-
-    def settle(self) -> bool:
-        """Take what follows; tells whether a gradient had been taken since the last step."""
-        if self.following is None:
-            return False
-        self.now, self.following = self.following, None
-        return True
-
-
 class Sets(NamedTuple):
     """The points of a step, as learners by gradient descent take them."""
 
@@ -93,15 +76,13 @@ class Composition:
         """Whether the gradient needs the values of the function before the last step."""
         return self.weight > 0.0 and self.dispersion.centered and self.tracking == "difference"
 
-    def gradient(self, center: Center, values: Array, targets: Array, before: Callable[[], Array], step: int) -> Array:
-        """Return the coefficients at the rows of a batch, whose mean over the rows is the mean over the pairs.
-
-        The first row of a pair has ``2 (1 + nu d') l'``, the second ``-2 nu d' l'``.
+    def center(self, center: float, values: Array, targets: Array, before: Callable[[], Array], step: int) -> float:
+        """Return what g is in the step to come, from the second rows of the pairs.
 
         Parameters
         ----------
-        center : Center
-            Told what it becomes with the step.
+        center : float
+            g as the last step had it; NaN before the first pair.
         values, targets : Array
             f at the rows, (n, C), and their targets, (n, q).
         before : callable
@@ -109,25 +90,30 @@ class Composition:
         step : int
             The steps taken before.
         """
+        if self.weight == 0.0 or len(values) < 2:
+            return center
+        losses = self.loss.values(values, targets)
+        if math.isnan(center):
+            return float(_mean(losses, 1))
+        if not self.dispersion.centered:
+            return self.dispersion.descend(losses[1::2].copy(), center, step)
+        rate = self.rate.at(step)
+        if self.tracking == "average":
+            return float((1.0 - rate) * center + rate * _mean(losses, 1))
+        past = self.loss.values(before(), np.ascontiguousarray(targets[1::2]))
+        return float((1.0 - rate) * (center - _mean(past, 0)) + _mean(losses, 1))
+
+    def gradient(self, center: float, values: Array, targets: Array) -> Array:
+        """Return the coefficients at the rows of a batch, whose mean over the rows is the mean over the pairs.
+
+        The first row of a pair has ``2 (1 + nu d') l'``, the second ``-2 nu d' l'``; ``center`` is g in this step.
+        """
         slopes = self.loss.derivatives(values, targets)
-        center.following = center.now
         if self.weight == 0.0 or len(slopes) < 2:
             _spread(slopes, np.zeros(len(slopes)), 0.0, False)
-            return slopes
-        losses = self.loss.values(values, targets)
-        now = center.now
-        if math.isnan(now):
-            now = _mean(losses, 1)
-        elif not self.dispersion.centered:
-            now = self.dispersion.descend(losses[1::2].copy(), now, step)
-        elif self.tracking == "average":
-            rate = self.rate.at(step)
-            now = (1.0 - rate) * now + rate * _mean(losses, 1)
         else:
-            past = self.loss.values(before(), np.ascontiguousarray(targets[1::2]))
-            now = (1.0 - self.rate.at(step)) * (now - _mean(past, 0)) + _mean(losses, 1)
-        center.following = now
-        _spread(slopes, self.dispersion.slopes(losses, now), self.weight, self.dispersion.centered)
+            factors = self.dispersion.slopes(self.loss.values(values, targets), center)
+            _spread(slopes, factors, self.weight, self.dispersion.centered)
         return slopes
 
     def sets(

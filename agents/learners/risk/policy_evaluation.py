@@ -23,12 +23,11 @@ Array = npt.NDArray[np.float64]
 class PolicyState(PolkState):
     """A POLK learner's state for the value function, and another for the tracked residual."""
 
-    __slots__ = ("residual", "seen")
+    __slots__ = ("residual",)
 
     def __init__(self, function: Expansion, budget: float, residual: PolkState) -> None:
         super().__init__(function, budget)
         self.residual = residual
-        self.seen: tuple[Evaluation, Array] | None = None  # what the residual learns from in the step to come
 
 
 @dataclass(frozen=True)
@@ -104,38 +103,43 @@ class PolicyEvaluation(Polk):
     def gradient(self, state: PolicyState, own: Evaluation, targets: Array) -> Array:
         """Return the coefficients at the states, (n, C), whose mean over the rows is the mean over the transitions.
 
-        They are ``-2 g(x)`` at x and ``2 gamma g(x)`` at y; a state left over at the end has 0. What g learns from with
-        the step is kept.
+        They are ``-2 g(x)`` at x and ``2 gamma g(x)`` at y; a state left over at the end has 0.
         """
-        pairs = len(targets) // 2
-        tracked = self.tracker.evaluate(state.residual, np.ascontiguousarray(own.points[0 : 2 * pairs : 2]))
+        tracked = self._tracked(state, own)
         coefficients = np.zeros(own.values.shape)
-        errors = np.empty(tracked.values.shape)
-        _residuals(own.values, targets, tracked.values, self.discount, errors, coefficients)
-        state.seen = (tracked, errors) if pairs else None
+        _coefficients(tracked.values, self.discount, coefficients)
         return coefficients
+
+    def _tracked(self, state: PolicyState, own: Evaluation) -> Evaluation:
+        """Evaluate g at the first states of the transitions."""
+        pairs = len(own.points) // 2
+        return self.tracker.evaluate(state.residual, np.ascontiguousarray(own.points[0 : 2 * pairs : 2]))
 
     def step(
         self,
         state: PolkState,
         evaluations: Sequence[Evaluation],
         gradients: Sequence[Array],
-        curvatures: Sequence[float] | None = None,
+        curvatures: Sequence[float] | None,
+        targets: Array,
     ) -> Info:
         """Take one step of g and one of V along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``, and compress.
 
-        As :meth:`Polk.step`; where :meth:`gradient` was asked for since the last step, the first evaluation is of the
-        node's own transitions, and g learns from them.
+        As :meth:`Polk.step`; with own transitions, g learns from them.
         """
         assert isinstance(state, PolicyState)
-        if state.seen is not None:
-            tracked, errors = state.seen
-            state.seen = None
-            self.tracker.step(state.residual, [tracked], [errors * share(len(errors), self.tracker.batch_size)])
+        if len(targets):
+            pairs = len(targets) // 2
+            if pairs:
+                tracked = self._tracked(state, evaluations[0])
+                errors = np.empty(tracked.values.shape)
+                _errors(evaluations[0].values, targets, tracked.values, self.discount, errors)
+                errors *= share(pairs, self.tracker.batch_size)
+                self.tracker.step(state.residual, [tracked], [errors], None, targets[0 : 2 * pairs : 2])
             if curvatures is not None:  # the residual's part is explicit
                 part = share(len(evaluations[0].points), self.batch_size)
                 curvatures = [curvatures[0] - self.loss.curvature * part, *curvatures[1:]]
-        return super().step(state, evaluations, gradients, curvatures)
+        return super().step(state, evaluations, gradients, curvatures, targets)
 
     def snapshot(self, state: PolkState) -> dict[str, Array]:
         """Return what POLK does of V, and of g as ``residual_<name>``."""
@@ -153,19 +157,18 @@ class PolicyEvaluation(Polk):
 
 
 @njit(cache=True)
-def _residuals(
-    values: Array,  # (n, C)
-    targets: Array,  # (n, C)
-    tracked: Array,  # (n // 2, C)
-    discount: float,
-    errors: Array,  # (n // 2, C)
-    coefficients: Array,  # (n, C)
-) -> None:
-    """Fill in ``g(x) - delta`` of each transition, and the coefficients at its two states."""
-    pairs = len(tracked)
-    for k in range(pairs):
-        for c in range(values.shape[1]):
-            mean = tracked[k, c]
-            errors[k, c] = mean - (targets[2 * k, c] + discount * values[2 * k + 1, c] - values[2 * k, c])
-            coefficients[2 * k, c] = -2.0 * mean
-            coefficients[2 * k + 1, c] = 2.0 * discount * mean
+def _coefficients(tracked: Array, discount: float, coefficients: Array) -> None:
+    """Fill in the coefficients (n, C) at the two states of each transition, from g at the first ones, (n // 2, C)."""
+    for k in range(len(tracked)):
+        for c in range(tracked.shape[1]):
+            coefficients[2 * k, c] = -2.0 * tracked[k, c]
+            coefficients[2 * k + 1, c] = 2.0 * discount * tracked[k, c]
+
+
+@njit(cache=True)
+def _errors(values: Array, targets: Array, tracked: Array, discount: float, errors: Array) -> None:
+    """Fill in ``g(x) - delta`` of each transition, (n // 2, C), from V (n, C) and the rewards (n, C)."""
+    for k in range(len(tracked)):
+        for c in range(tracked.shape[1]):
+            delta = targets[2 * k, c] + discount * values[2 * k + 1, c] - values[2 * k, c]
+            errors[k, c] = tracked[k, c] - delta

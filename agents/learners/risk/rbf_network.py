@@ -1,5 +1,6 @@
 """A radial basis function network: fixed centers on a grid, and stochastic compositional gradients of their weights."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +14,7 @@ from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Evaluation, Info
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
-from kernelswarm.agents.learners.risk.compositional import Center, Composition, TrackedMean, check_pairs
+from kernelswarm.agents.learners.risk.compositional import Composition, TrackedMean, check_pairs
 from kernelswarm.agents.parts.dispersions import CentralMoments, Dispersion
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.schedules import Constant, Schedule
@@ -70,7 +71,7 @@ class NetworkState(FeatureState):
 
     def __init__(self, function: NetworkFunction) -> None:
         super().__init__(function)
-        self.center = Center()
+        self.center = math.nan
         self.previous = np.zeros_like(function.coefficients)
 
 
@@ -153,33 +154,37 @@ class RbfNetwork(LinearInFeatures):
         return NetworkState(NetworkFunction(self.kernel, grid, np.zeros((len(grid), outputs))))
 
     def gradient(self, state: NetworkState, own: Evaluation, targets: Array) -> Array:
-        """Return the objective's coefficients at the samples, (n, C); the state notes what g becomes with the step."""
+        """Return the objective's coefficients at the samples, (n, C)."""
+        return self.composition.gradient(self._center(state, own, targets), own.values, targets)
+
+    def _center(self, state: NetworkState, own: Evaluation, targets: Array) -> float:
+        """Return g in the step to come."""
 
         def before() -> Array:
-            values: Array = combine(own.rows[1::2], state.previous)
-            return values
+            return combine(own.rows[1::2], state.previous)
 
-        return self.composition.gradient(state.center, own.values, targets, before, state.steps)
+        return self.composition.center(state.center, own.values, targets, before, state.steps)
 
     def step(
         self,
         state: FeatureState,
         evaluations: Sequence[Evaluation],
         gradients: Sequence[Array],
-        curvatures: Sequence[float] | None = None,
+        curvatures: Sequence[float] | None,
+        targets: Array,
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] phi(points_k[n])``.
 
-        As :meth:`LinearInFeatures.step`; where :meth:`gradient` was asked for since the last step, the first evaluation
-        is of the node's own pairs, and g advances.
+        As :meth:`LinearInFeatures.step`; with own samples, g advances.
         """
         assert isinstance(state, NetworkState)
-        if state.center.settle():
+        if len(targets):
+            state.center = self._center(state, evaluations[0], targets)
             part = share(len(evaluations[0].points), self.batch_size)
             evaluations, gradients, curvatures = self.composition.sets(evaluations, gradients, curvatures, part)
             if self.composition.looks_back:
                 state.previous[:] = state.function.coefficients
-        return super().step(state, evaluations, gradients, curvatures)
+        return super().step(state, evaluations, gradients, curvatures, targets)
 
     def function_from(self, arrays: Mapping[str, Array]) -> NetworkFunction:
         """Rebuild a function from its saved arrays."""
@@ -188,11 +193,11 @@ class RbfNetwork(LinearInFeatures):
     def snapshot(self, state: FeatureState) -> dict[str, Array]:
         """Return the weights with the steps, the ``center`` g and the weights before the last step, ``previous``."""
         assert isinstance(state, NetworkState)
-        return {**super().snapshot(state), "center": np.array(state.center.now), "previous": state.previous.copy()}
+        return {**super().snapshot(state), "center": np.array(state.center), "previous": state.previous.copy()}
 
     def restore(self, state: FeatureState, arrays: Mapping[str, Array]) -> None:
         """Put the state where :meth:`snapshot` was taken."""
         assert isinstance(state, NetworkState)
         super().restore(state, arrays)
         state.previous[:] = arrays["previous"]
-        state.center.now = float(arrays["center"])
+        state.center = float(arrays["center"])

@@ -80,32 +80,34 @@ class SubspaceDescent(LinearInFeatures, ABC):
         state: Any,
         evaluations: Sequence[Evaluation],
         gradients: Sequence[Array],
-        curvatures: Sequence[float] | None = None,
+        curvatures: Sequence[float] | None,
+        targets: Array,
     ) -> Info:
-        """Take one step on the weights with all points, then let the subspace follow the first set of them.
+        """Take one step on the weights with all points, then let the subspace follow the node's own.
 
         Parameters
         ----------
         state : SubspaceState
             Advanced in place; the evaluations must be of its present function.
         evaluations : sequence of Evaluation
-            The node's own samples and, in the symmetric form, each neighbour's. Where a node has none of its own this
-            round, the subspace follows the first neighbour's.
+            The node's own samples, where there are any, and, in the symmetric form, each neighbour's.
         gradients : sequence of Array
             The derivatives at the points of each evaluation, (n_k, C).
         curvatures : sequence of float, optional
             The second derivative of the terms at each evaluation's points; given, the step is implicit.
+        targets : Array
+            Those of the own samples, (n, q); without rows the subspace stays as it is.
 
         Returns
         -------
         Info
             Its compression error is the Hilbert norm by which the function moved with the subspace.
         """
-        info = super().step(state, evaluations, gradients, curvatures)
+        info = super().step(state, evaluations, gradients, curvatures, targets)
         subspace, function = state.subspace, state.function
-        points = evaluations[0].points
         moved = 0.0
-        for n in range(len(points)):
+        for n in range(len(targets)):  # the own samples come first
+            points = evaluations[0].points
             visit = subspace.visit(points[n : n + 1], function.coefficients, self.follow)
             if visit.weights is not None:
                 moved += visit.moved

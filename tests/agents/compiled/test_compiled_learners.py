@@ -167,7 +167,8 @@ def test_a_pass_has_the_bits_of_single_steps(learner, batch):
     for start in range(0, 203, batch):
         own = part.evaluate(states[1], points[start : start + batch])
         share = len(own.points) / batch
-        part.step(states[1], [own], [part.gradient(states[1], own, targets[start : start + batch]) * share], None)
+        wanted = targets[start : start + batch]
+        part.step(states[1], [own], [part.gradient(states[1], own, wanted) * share], None, wanted)
     mine, yours = (part.snapshot(state) for state in states)
     for name, array in mine.items():
         np.testing.assert_array_equal(array, yours[name], err_msg=name)
@@ -209,7 +210,7 @@ def test_a_copy_of_a_state_goes_on_by_itself(learner, copied):
     held = part.snapshot(state)
     other = copied(state)
     own = part.evaluate(other, points[40:41])
-    part.step(other, [own], [part.gradient(other, own, targets[40:41])], None)
+    part.step(other, [own], [part.gradient(other, own, targets[40:41])], None, targets[40:41])
     passes.learn(part, other, points[41:], targets[41:])
     for name, array in part.snapshot(state).items():
         np.testing.assert_array_equal(array, held[name], err_msg=name)

@@ -366,7 +366,7 @@ def test_own_parts_learn_in_compiled_passes():
     assert "PseudoHuber.derivatives" not in CALLS
     for n in range(300):
         own = learner.evaluate(states[1], points[n : n + 1])
-        learner.step(states[1], [own], [learner.gradient(states[1], own, targets[n : n + 1])])
+        learner.step(states[1], [own], [learner.gradient(states[1], own, targets[n : n + 1])], None, targets[n : n + 1])
     assert states[0].function.order > 3
     np.testing.assert_array_equal(states[0].function.weights, states[1].function.weights)
     np.testing.assert_array_equal(states[0].function.factor, states[1].function.factor)

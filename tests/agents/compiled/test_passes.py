@@ -50,7 +50,7 @@ def single_steps(learner, points, targets, outputs):
         batch = slice(start, start + learner.batch_size)
         own = learner.evaluate(state, points[batch])
         part = len(own.points) / learner.batch_size
-        learner.step(state, [own], [learner.gradient(state, own, targets[batch]) * part])
+        learner.step(state, [own], [learner.gradient(state, own, targets[batch]) * part], None, targets[batch])
     return state
 
 
@@ -150,7 +150,7 @@ def test_a_copy_of_a_state_goes_on_by_itself(copied):
     held = state.function.weights.copy()
     for n in (100, 101):  # single steps, then a compiled pass
         own = learner.evaluate(other, points[n : n + 1])
-        learner.step(other, [own], [learner.gradient(other, own, targets[n : n + 1])])
+        learner.step(other, [own], [learner.gradient(other, own, targets[n : n + 1])], None, targets[n : n + 1])
     passes.learn(learner, other, points[102:], targets[102:])
     np.testing.assert_array_equal(state.function.weights, held)
     assert_equal(other, single_steps(learner, points, targets, outputs))

@@ -60,7 +60,7 @@ def learn(learner, points, targets, state=None):
     for start in range(0, len(points), learner.batch_size):
         own = learner.evaluate(state, points[start : start + learner.batch_size])
         gradient = learner.gradient(state, own, targets[start : start + learner.batch_size])
-        learner.step(state, [own], [gradient], None)
+        learner.step(state, [own], [gradient], None, targets[start : start + learner.batch_size])
         largest = max(largest, learner.function(state).order)
     return state, largest
 
@@ -132,8 +132,8 @@ def test_the_compression_error_is_the_distance_that_maintenance_moves(rule):
     before = altered(learner, budget_size=100)
     uncompressed = before.init(2, 1)
     before.restore(uncompressed, learner.snapshot(state))
-    before.step(uncompressed, [own], [gradient], None)
-    info = learner.step(state, [own], [gradient], None)
+    before.step(uncompressed, [own], [gradient], None, targets[-1:])
+    info = learner.step(state, [own], [gradient], None, targets[-1:])
     assert info.compression_error == pytest.approx(state.function.distance(uncompressed.function), abs=1e-7)
     assert info.compression_error > 0.0
 
@@ -146,7 +146,9 @@ def test_projection_and_merging_lose_less_than_removal_in_a_step(rule):
     for learner in learners:
         state, _ = learn(learner, points[:8], targets[:8])
         own = learner.evaluate(state, points[8:])
-        errors.append(learner.step(state, [own], [learner.gradient(state, own, targets[8:])]).compression_error)
+        errors.append(
+            learner.step(state, [own], [learner.gradient(state, own, targets[8:])], None, targets[8:]).compression_error
+        )
     assert errors[1] < errors[0]
 
 
@@ -235,7 +237,7 @@ def test_merging_stands_between_two_equal_weights():
     state = learner.init(1, 1)
     state.function.assign(np.array([[0.0], [5.0]]), np.array([[1.0], [9.0]]))
     own = learner.evaluate(state, np.array([[0.4]]))
-    learner.step(state, [own], [np.array([[-10.0]])])
+    learner.step(state, [own], [np.array([[-10.0]])], None, np.zeros((1, 1)))
     places = sorted(state.function.points[:, 0])
     assert places == pytest.approx([0.2, 5.0], abs=1e-3)
     weights = state.function.weights[:, 0] / (1.0 - 1e-7)

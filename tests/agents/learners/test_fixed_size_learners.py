@@ -60,7 +60,13 @@ def learn(learner, points, targets, size=1, state=None):
     state = state or learner.init(points.shape[1], outputs(learner.loss))
     for start in range(0, len(points), size):
         own = learner.evaluate(state, points[start : start + size])
-        learner.step(state, [own], [learner.gradient(state, own, targets[start : start + size])])
+        learner.step(
+            state,
+            [own],
+            [learner.gradient(state, own, targets[start : start + size])],
+            None,
+            targets[start : start + size],
+        )
     return state
 
 
@@ -84,7 +90,7 @@ def test_step_follows_the_gradient_of_the_risk(learner, loss):
     own = learner.evaluate(state, batch)
     probes = generator.normal(size=(5, 2))
     before, values = learner.function(state).values(probes), own.values.copy()
-    learner.step(state, [own], [learner.gradient(state, own, wanted)])
+    learner.step(state, [own], [learner.gradient(state, own, wanted)], None, wanted)
     moved = (learner.function(state).values(probes) - before) / -0.05
     directions = inner_products(learner, state, batch, probes)
     for z, rate in enumerate(moved):
@@ -126,7 +132,7 @@ def test_implicit_step_solves_for_the_new_values(learner, size):
         start = np.concatenate([entry.values for entry in sets])
         gradients = [strength * (entry.values - aim) for entry in sets]
         gradients[0] = gradients[0] + learner.gradient(state, sets[0], wanted)
-        learner.step(state, sets, gradients, [2.0 + strength, strength][: len(sets)])
+        learner.step(state, sets, gradients, [2.0 + strength, strength][: len(sets)], wanted)
         new = learner.function(state).values(both)
         at_new = strength * (new - aim)
         at_new[:size] += 2.0 * (new[:size] - wanted)
@@ -144,7 +150,7 @@ def test_implicit_step_of_no_curvature_is_explicit(learner):
         for state, curvatures in ((explicit, None), (implicit, [0.0, 0.0])):
             own, theirs = (learner.evaluate(state, points) for points, _ in sets)
             gradients = [learner.gradient(state, own, sets[0][1]), 0.3 * theirs.values - 0.1]
-            learner.step(state, [own, theirs], gradients, curvatures)
+            learner.step(state, [own, theirs], gradients, curvatures, sets[0][1])
     probes = generator.normal(size=(20, 2))
     values = [learner.function(state).values(probes) for state in (explicit, implicit)]
     np.testing.assert_allclose(values[0], values[1], atol=1e-11)
@@ -157,7 +163,7 @@ def test_regularization_shrinks_what_was_learned_before(learner):
     state = learn(learner, *data(generator, learner.loss, 12))
     before = learner.function(state).arrays()
     own = learner.evaluate(state, generator.normal(size=(1, 2)))
-    learner.step(state, [own], [np.zeros((1, 1))])
+    learner.step(state, [own], [np.zeros((1, 1))], None, np.zeros((1, 1)))
     after = learner.function(state).arrays()
     np.testing.assert_array_equal(after.pop("weights"), before.pop("weights") * (1.0 - 0.1 * 0.5))
     for name, array in after.items():  # landmarks, frequencies, phases and the intercept stay
@@ -269,7 +275,7 @@ def test_nystroem_is_linear_descent_on_scikit_learns_features(loss, size):
         own = learner.evaluate(state, batch)
         features = reference.transform(batch)
         np.testing.assert_allclose(own.values, features @ weights, atol=1e-9)
-        learner.step(state, [own], [learner.gradient(state, own, wanted)])
+        learner.step(state, [own], [learner.gradient(state, own, wanted)], None, wanted)
         eta = 0.3 / (1.0 + t / 20.0)
         gradient = loss.derivatives(features @ weights, wanted)
         weights = (1.0 - eta * 0.05) * weights - eta / size * features.T @ gradient
@@ -287,7 +293,13 @@ def test_with_room_for_all_samples_nystroem_is_polk_without_compression(kernel, 
     for start in range(0, 40, 2):
         for learner, state in zip((nystroem, polk), states, strict=True):
             own = learner.evaluate(state, points[start : start + 2])
-            learner.step(state, [own], [learner.gradient(state, own, targets[start : start + 2])], curvatures)
+            learner.step(
+                state,
+                [own],
+                [learner.gradient(state, own, targets[start : start + 2])],
+                curvatures,
+                targets[start : start + 2],
+            )
     np.testing.assert_array_equal(states[0].function.points, states[1].function.points)
     np.testing.assert_allclose(states[0].function.values(points), states[1].function.values(points), atol=1e-9)
     assert states[0].function.order == (6 if isinstance(kernel, Polynomial) else 40)  # 6 monomials of two inputs
@@ -311,7 +323,7 @@ def test_the_error_of_nystroem_is_what_the_projection_takes():
         own = learner.evaluate(state, points[batch])
         gradient = learner.gradient(state, own, targets[batch])
         old = state.function.arrays()
-        info = learner.step(state, [own], [gradient])
+        info = learner.step(state, [own], [gradient], None, targets[batch])
         new = state.function.arrays()
         union = np.concatenate([old["points"], points[batch], new["points"]])
         weights = np.concatenate([old["weights"], -0.3 / 5 * gradient, -new["weights"]])

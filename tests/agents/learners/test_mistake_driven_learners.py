@@ -110,7 +110,7 @@ def test_passive_aggressive_steps_end_the_hinge_loss(loss):
     for k in range(40):
         one = slice(k, k + 1)
         own = learner.evaluate(state, points[one])
-        learner.step(state, [own], [learner.gradient(state, own, targets[one])], None)
+        learner.step(state, [own], [learner.gradient(state, own, targets[one])], None, targets[one])
         value = state.function.values(points[one])
         if loss.task == "multiclass":  # the loss that the best wrong class of before makes
             right = int(targets[k, 0])
@@ -130,9 +130,9 @@ def test_a_step_without_mistake_moves_nothing_and_with_coupling_only_as_it_says(
     gradient = learner.gradient(state, own, targets[right])
     assert not gradient.any()
     before = state.function.values(points)
-    learner.step(state, [own], [gradient], None)
+    learner.step(state, [own], [gradient], None, targets[right])
     np.testing.assert_array_equal(state.function.values(points), before)
-    learner.step(state, [own], [gradient + 0.3], None)
+    learner.step(state, [own], [gradient + 0.3], None, targets[right])
     moved = -0.5 * 0.3 * learner.kernel.cross(points, points[right])
     np.testing.assert_allclose(state.function.values(points) - before, moved, atol=1e-14)
 

@@ -34,7 +34,7 @@ def test_the_weights_take_the_step_of_linear_descent_on_the_features(learner, lo
         z = state.subspace.features(batch)
         np.testing.assert_array_equal(own.rows, z)
         np.testing.assert_allclose(own.values, z @ weights, atol=1e-12)
-        learner.step(state, [own], [learner.gradient(state, own, wanted)])
+        learner.step(state, [own], [learner.gradient(state, own, wanted)], None, wanted)
         weights = (1.0 - 0.1 * 0.2) * weights - 0.1 / 2 * z.T @ loss.derivatives(z @ weights, wanted)
     np.testing.assert_allclose(state.function.coefficients, weights, atol=1e-12)
 
@@ -51,7 +51,7 @@ def test_implicit_step_solves_for_the_new_values(learner, size):
     sets = [learner.evaluate(state, points) for points in (mine, theirs)]
     old, strength = state.function.coefficients.copy(), 0.7
     gradients = [learner.gradient(state, sets[0], wanted), strength * (sets[1].values - aims)]
-    learner.step(state, sets, gradients, [2.0, strength])
+    learner.step(state, sets, gradients, [2.0, strength], wanted)
     new = z @ state.function.coefficients
     at_new = np.concatenate([2.0 * (new[:size] - wanted), strength * (new[size:] - aims)])
     np.testing.assert_allclose(state.function.coefficients, old - 0.4 / size * z.T @ at_new, atol=1e-10)
@@ -65,7 +65,7 @@ def test_following_weights_are_those_of_the_nearest_function(learner):
     for point in generator.normal(size=(20, 1, 2)):
         own = learner.evaluate(state, point)
         old = learner.function_from(state.function.arrays())
-        info = learner.step(state, [own], [np.zeros((1, 1))])
+        info = learner.step(state, [own], [np.zeros((1, 1))], None, np.zeros((1, 1)))
         shrunk = 1.0 - 0.1 * learner.regularization
         fresh = generator.normal(size=(300, 2))
         # By least squares in the Hilbert space: f_old and the functions that are the new features.

@@ -100,7 +100,7 @@ def test_a_step_is_the_one_stated() -> None:
         directions = 0.7 * cross(probes, y) - cross(probes, x)
         new_value = value(probes) - 0.1 * directions @ tracked(x) / 2
         own = learner.evaluate(state, points)
-        learner.step(state, [own], [learner.gradient(state, own, rewards) * count / 4])
+        learner.step(state, [own], [learner.gradient(state, own, rewards) * count / 4], None, rewards)
         np.testing.assert_allclose(state.residual.function.values(probes), new_tracked, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(state.function.values(probes), new_value, rtol=1e-9, atol=1e-12)
 

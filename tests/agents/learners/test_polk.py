@@ -50,7 +50,13 @@ def learn(learner, points, targets, size=1):
     errors = []
     for start in range(0, len(points), size):
         own = learner.evaluate(state, points[start : start + size])
-        info = learner.step(state, [own], [learner.gradient(state, own, targets[start : start + size])])
+        info = learner.step(
+            state,
+            [own],
+            [learner.gradient(state, own, targets[start : start + size])],
+            None,
+            targets[start : start + size],
+        )
         errors.append(info.compression_error)
     return state, errors
 
@@ -68,7 +74,7 @@ def test_step_follows_the_functional_gradient(loss, kernel):
     probes = generator.normal(size=(5, 2))
     before = state.function.values(probes)
     values = own.values.copy()
-    learner.step(state, [own], [learner.gradient(state, own, wanted)])
+    learner.step(state, [own], [learner.gradient(state, own, wanted)], None, wanted)
     moved = (state.function.values(probes) - before) / -0.05
     for z, rate in zip(probes, moved, strict=True):
         direction = kernel.cross(batch, z[None, :])
@@ -100,7 +106,7 @@ def test_regularization_shrinks_what_was_learned_before():
     state, _ = learn(learner, *data(generator, learner.loss, 6))
     before = state.function.weights.copy()
     own = learner.evaluate(state, generator.normal(size=(1, 2)))
-    learner.step(state, [own], [np.zeros((1, 1))])
+    learner.step(state, [own], [np.zeros((1, 1))], None, np.zeros((1, 1)))
     np.testing.assert_array_equal(state.function.weights, before * (1.0 - 0.1 * 0.5))
 
 
@@ -133,7 +139,7 @@ def test_adaptive_budget_reaches_the_wanted_model_order():
     orders = []
     for k in range(len(points)):
         own = learner.evaluate(state, points[k : k + 1])
-        learner.step(state, [own], [learner.gradient(state, own, targets[k : k + 1])])
+        learner.step(state, [own], [learner.gradient(state, own, targets[k : k + 1])], None, targets[k : k + 1])
         orders.append(state.function.order)
     assert np.mean(orders[-1000:]) == pytest.approx(30, rel=0.1)
 
@@ -175,7 +181,7 @@ def test_a_damaged_factor_is_noticed_and_rebuilt():
     assert state.function.defect() > DEFECT_LIMIT
     state.changes = 10**6
     own = learner.evaluate(state, points[:1])
-    learner.step(state, [own], [learner.gradient(state, own, targets[:1])])
+    learner.step(state, [own], [learner.gradient(state, own, targets[:1])], None, targets[:1])
     assert state.rebuilds == 1
     assert state.function.defect() < 1e-8
 
@@ -192,7 +198,7 @@ def test_implicit_step_solves_for_the_new_values():
         own = learner.evaluate(state, batch)
         start = own.values.copy()
         gradient = learner.gradient(state, own, wanted) + strength * (own.values - aim)
-        learner.step(state, [own], [gradient], [2.0 + strength])
+        learner.step(state, [own], [gradient], [2.0 + strength], wanted)
         new = state.function.values(batch)
         at_new = 2.0 * (new - wanted) + strength * (new - aim)
         expected = start - 0.4 / len(batch) * learner.kernel.cross(batch, batch) @ at_new

@@ -30,7 +30,7 @@ def poisson(**keys):
 
 def learn(learner, state, points, targets):
     own = learner.evaluate(state, points)
-    return learner.step(state, [own], [learner.gradient(state, own, targets)])
+    return learner.step(state, [own], [learner.gradient(state, own, targets)], None, targets)
 
 
 def started(learner, seed=0, steps=5, batch=4):
@@ -60,7 +60,7 @@ def test_squared_norm_without_a_grid_is_polk(loss, implicit, budget):
         for learner, state in zip((polk, spppot), states, strict=True):
             evaluations = [learner.evaluate(state, own), learner.evaluate(state, theirs)]
             gradients = [learner.gradient(state, evaluations[0], targets), pull]
-            learner.step(state, evaluations, gradients, [2.0, 0.5] if implicit else None)
+            learner.step(state, evaluations, gradients, [2.0, 0.5] if implicit else None, targets)
     for name, array in polk.snapshot(states[0]).items():
         np.testing.assert_array_equal(spppot.snapshot(states[1])[name], array)
     np.testing.assert_array_equal(spppot.function(states[1]).values(own), polk.function(states[0]).values(own))
@@ -128,7 +128,7 @@ def test_the_multiclass_gradient_is_the_printed_one():
         slopes = (losses(own.values + step) - losses(own.values - step)) / 2e-6
         np.testing.assert_allclose(gradient[:, c], slopes, atol=1e-8)
     before = losses(own.values).mean()
-    learner.step(state, [own], [gradient])
+    learner.step(state, [own], [gradient], None, targets)
     assert losses(learner.function(state).values(points)).mean() < before
 
 
@@ -253,7 +253,7 @@ def test_only_steps_with_samples_of_ones_own_integrate():
     state = started(learner)
     before = learner.function(state).weights.copy()
     theirs = learner.evaluate(state, np.array([[0.5]]))
-    learner.step(state, [theirs], [np.zeros((1, 1))])
+    learner.step(state, [theirs], [np.zeros((1, 1))], None, np.zeros((0, 1)))
     np.testing.assert_array_equal(learner.function(state).weights, before)
 
 
@@ -295,7 +295,7 @@ def test_at_agreement_an_implicit_step_on_a_density_is_the_explicit_one(mirror_m
     points = np.array([[0.2], [0.6]])
     for state, curvatures in zip(states, (None, [50.0]), strict=True):
         own = learner.evaluate(state, points)
-        learner.step(state, [own], [learner.gradient(state, own, np.ones((2, 1)))], curvatures)
+        learner.step(state, [own], [learner.gradient(state, own, np.ones((2, 1)))], curvatures, np.ones((2, 1)))
     x = np.linspace(0.0, 1.0, 30)[:, None]
     np.testing.assert_allclose(states[0].function.values(x), states[1].function.values(x), rtol=1e-12)
 

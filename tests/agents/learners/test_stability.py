@@ -110,7 +110,7 @@ def test_compression_error_is_within_the_budget_in_extended_precision(bandwidth,
         gradient = learner.gradient(state, own, targets[batched])
         before = np.concatenate([state.function.points, points[batched]])
         difference = np.concatenate([shrink * state.function.weights, gradient * (-0.5 / batch)])
-        info = learner.step(state, [own], [gradient])
+        info = learner.step(state, [own], [gradient], None, targets[batched])
         place = {point.tobytes(): k for k, point in enumerate(before)}
         for point, weight in zip(state.function.points, state.function.weights, strict=True):
             difference[place[point.tobytes()]] -= weight

@@ -24,7 +24,7 @@ def orders(budget, loss, batch_size, seed=0, step_size=None):
     for _ in range(STEPS[batch_size]):
         points, targets = source.draw(batch_size)
         own = learner.evaluate(state, points)
-        learner.step(state, [own], [learner.gradient(state, own, targets)])
+        learner.step(state, [own], [learner.gradient(state, own, targets)], None, targets)
         found.append(state.function.order)
     return np.array(found)
 

@@ -70,7 +70,7 @@ def test_one_pass_in_order_is_the_learner_fed_by_hand() -> None:
     for start in range(0, len(x), 7):
         own = learner.evaluate(state, x[start : start + 7])
         gradient = learner.gradient(state, own, y[start : start + 7, np.newaxis])
-        learner.step(state, [own], [gradient * (len(own.points) / 7)])
+        learner.step(state, [own], [gradient * (len(own.points) / 7)], None, y[start : start + 7, np.newaxis])
     np.testing.assert_array_equal(estimator.dictionary_, state.function.points)
     np.testing.assert_array_equal(estimator.dual_coef_, state.function.weights)
     assert estimator.model_order_ == state.function.order == len(estimator.dictionary_)

@@ -52,7 +52,7 @@ def test_the_transformer_follows_as_the_learner_does() -> None:
     state = learner.init(2, 1)
     for point in x:
         own = learner.evaluate(state, point[None])
-        learner.step(state, [own], [np.zeros((1, 1))])
+        learner.step(state, [own], [np.zeros((1, 1))], None, np.zeros((1, 1)))
     np.testing.assert_array_equal(features.points_, state.function.points)
     np.testing.assert_array_equal(features.transform(x), state.function.features(x))
 

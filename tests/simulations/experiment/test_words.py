@@ -118,7 +118,7 @@ def test_a_compiled_pass_with_lengths_is_single_steps() -> None:
     passes.learn(learner, fast, points, targets)
     for n in range(len(points)):
         own = learner.evaluate(slow, points[n : n + 1])
-        learner.step(slow, [own], [learner.gradient(slow, own, targets[n : n + 1])])
+        learner.step(slow, [own], [learner.gradient(slow, own, targets[n : n + 1])], None, targets[n : n + 1])
     np.testing.assert_array_equal(fast.function.points, slow.function.points)
     np.testing.assert_array_equal(fast.function.weights, slow.function.weights)
 

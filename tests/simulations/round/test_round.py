@@ -216,5 +216,7 @@ def test_diminishing_step_sizes_reach_the_learner():
     points, targets = plan.source.draw(3)
     for k in range(3):
         evaluation = learner.evaluate(state, points[k : k + 1])
-        info = learner.step(state, [evaluation], [learner.gradient(state, evaluation, targets[k : k + 1])])
+        info = learner.step(
+            state, [evaluation], [learner.gradient(state, evaluation, targets[k : k + 1])], None, targets[k : k + 1]
+        )
         assert info.step_size == pytest.approx(0.4 / (1 + k / 10))
