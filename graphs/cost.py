@@ -41,12 +41,14 @@ def round_cost(
     batch_size: int | Sequence[int],
     form: Literal["one_sided", "symmetric"] = "one_sided",
     duals: bool = False,
+    loads: bool = False,
 ) -> RoundCost:
     """Count what one round sends when neighbors talk, as under consensus and proximity.
 
     For the directed edge (i, j) and b samples of i, node i sends its points (b, p) and j answers with its predictions
     (b, C): ``b (p + C)`` scalars. In the symmetric form i sends its own predictions along, ``b (p + 2 C)`` in all, and
-    under proximity the dual variable of the edge, one more.
+    under proximity the dual variable of the edge, one more. Where both ends limit what a pair moves, as symmetric
+    implicit steps do, each says its load at every point: ``2 b`` more.
 
     Parameters
     ----------
@@ -60,13 +62,16 @@ def round_cost(
         Whose samples enter a node's gradient: its own, or its neighbors' too.
     duals : bool
         Whether edges have dual variables, as under proximity; only the symmetric form sends them.
+    loads : bool
+        Whether the ends of an edge tell one another the loads of its pairs; only the symmetric form sends them.
     """
     degrees = np.array([graph.degree[node] for node in sorted(graph.nodes)])
     directed_edges = int(degrees.sum())
     samples = int((degrees * np.asarray(batch_size)).sum())  # those of a node count once for each of its neighbors
     if form == "one_sided":
         return RoundCost(directed_edges, samples * (inputs + outputs))
-    return RoundCost(directed_edges, samples * (inputs + 2 * outputs) + (directed_edges if duals else 0))
+    each = inputs + 2 * outputs + (2 if loads else 0)
+    return RoundCost(directed_edges, samples * each + (directed_edges if duals else 0))
 
 
 def pooled_cost(graph: Graph, inputs: int, targets: int, batch_size: int | Sequence[int]) -> RoundCost:

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.contract import BatchLimits, Form, LinkRecord, Neighborhood, Step
+from kernelswarm.protocols.contract import BatchLimits, Form, LinkRecord, Neighborhood, Pull, Step
 
 Array = npt.NDArray[np.float64]
 
@@ -52,13 +52,13 @@ class Batch:
     def init(self, neighborhood: Neighborhood) -> None:
         """Return no state."""
 
-    def couple(self, links: None, own: Array, answers: Array) -> tuple[Array, float]:
+    def couple(self, links: None, own: Array, answers: Array) -> Pull:
         """Return no coupling."""
-        return np.zeros_like(own), 0.0
+        return Pull(np.zeros_like(answers), np.zeros(answers.shape[:2]))
 
-    def couple_back(self, links: None, neighbor: int, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
+    def couple_back(self, links: None, neighbor: int, mine: Array, theirs: Array, dual: float) -> Pull:
         """Return no coupling."""
-        return np.zeros_like(mine), 0.0
+        return Pull(np.zeros_like(mine), np.zeros(len(mine)))
 
     def advance(self, links: None, gaps: Array, excess: Array | None, eta: float, round: int) -> None:
         """Return no state."""

@@ -12,6 +12,7 @@ from numba import types
 
 from kernelswarm.protocols.first_class import (
     CUBE,
+    CUBE_OUT,
     MATRIX,
     MATRIX_OUT,
     NUMBERS,
@@ -23,12 +24,13 @@ from kernelswarm.protocols.first_class import (
 
 Array = npt.NDArray[np.float64]
 
-COUPLE = types.float64(NUMBERS, MATRIX, MATRIX, CUBE, MATRIX_OUT)
-"""``couple(numbers, links (k, deg), own (b, C), answers (deg, b, C), gradient (b, C)) -> curvature``; the gradient is
-filled."""
+COUPLE = types.void(NUMBERS, MATRIX, MATRIX, CUBE, CUBE_OUT, MATRIX_OUT)
+"""``couple(numbers, links (k, deg), own (b, C), answers (deg, b, C), gradients (deg, b, C), curvatures (deg, b))``
+fills the last two."""
 
-COUPLE_BACK = types.float64(NUMBERS, MATRIX, types.int64, types.float64, MATRIX, MATRIX, MATRIX_OUT)
-"""``couple_back(numbers, links, neighbor, dual, mine (b, C), theirs (b, C), gradient (b, C)) -> curvature``."""
+COUPLE_BACK = types.void(NUMBERS, MATRIX, types.int64, types.float64, MATRIX, MATRIX, MATRIX_OUT, VECTOR_OUT)
+"""``couple_back(numbers, links, neighbor, dual, mine (b, C), theirs (b, C), gradients (b, C), curvatures (b,))`` fills
+the last two."""
 
 ADVANCE = types.void(
     TOOLS, NUMBERS, MATRIX_OUT, NUMBERS, NUMBERS, types.float64, types.float64, types.int64, types.int64

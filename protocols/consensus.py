@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import CompiledRule
-from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Step
-from kernelswarm.protocols.coupling import pull, pull_in, push_back
+from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
+from kernelswarm.protocols.coupling import pull, pull_back, pull_back_in, pull_in
 
 Array = npt.NDArray[np.float64]
 
@@ -64,13 +64,13 @@ class Consensus:
         """Return the strength of every directed edge, c, (deg,)."""
         return np.full(len(neighborhood.neighbors), self.penalty)
 
-    def couple(self, links: Array, own: Array, answers: Array) -> tuple[Array, float]:
-        """Return ``c sum_j (f_i - f_j)`` at the node's samples and its curvature ``c deg``."""
-        return pull(own, answers, links, 1.0), self.penalty * len(links)
+    def couple(self, links: Array, own: Array, answers: Array) -> Pull:
+        """Return ``c (f_i - f_j)`` of each neighbour at the node's samples, and the curvatures c."""
+        return pull(own, answers, links, 1.0)
 
-    def couple_back(self, links: Array, neighbor: int, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
-        """Return ``c (f_i - f_j)`` at a neighbour's samples and its curvature c."""
-        return self.penalty * (mine - theirs), self.penalty
+    def couple_back(self, links: Array, neighbor: int, mine: Array, theirs: Array, dual: float) -> Pull:
+        """Return ``c (f_i - f_j)`` at a neighbour's samples, and the curvatures c."""
+        return pull_back(self.penalty, mine, theirs)
 
     def advance(self, links: Array, gaps: Array, excess: Array | None, eta: float, round: int) -> Array:
         """Return the strengths unchanged."""
@@ -98,14 +98,19 @@ class Consensus:
 
 
 @numba.njit(cache=True)
-def _couple(numbers: Array, links: Array, own: Array, answers: Array, gradient: Array) -> float:
-    pull_in(own, answers, links[0], 1.0, gradient)
-    return float(numbers[0] * links.shape[1])
+def _couple(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
+    pull_in(own, answers, links[0], 1.0, gradients, curvatures)
 
 
 @numba.njit(cache=True)
 def _couple_back(
-    numbers: Array, links: Array, neighbor: int, dual: float, mine: Array, theirs: Array, gradient: Array
-) -> float:
-    push_back(numbers[0], mine, theirs, gradient)
-    return float(numbers[0])
+    numbers: Array,
+    links: Array,
+    neighbor: int,
+    dual: float,
+    mine: Array,
+    theirs: Array,
+    gradients: Array,
+    curvatures: Array,
+) -> None:
+    pull_back_in(numbers[0], mine, theirs, gradients, curvatures)

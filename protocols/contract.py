@@ -58,6 +58,22 @@ class Neighborhood:
         return np.array([edge.get("weight", 1.0) for edge in self.edges], dtype=np.float64)
 
 
+class Pull(NamedTuple):
+    """How neighbours' values pull at a node's, by pairs of an edge and a point.
+
+    Attributes
+    ----------
+    gradients : Array
+        The derivatives of the coupling by the node's values, (..., C).
+    curvatures : Array
+        Bounds on their second derivatives in the direction of the neighbour's values, (...), finite. Both ends of an
+        edge must have the same at a point, or the limit on what implicit steps move does not hold for the network.
+    """
+
+    gradients: Array
+    curvatures: Array
+
+
 class LinkRecord(NamedTuple):
     """What a rule shows of the directed edges that its node owns, each (deg,); NaN where it has no such thing."""
 
@@ -131,15 +147,15 @@ class Rule(Protocol):
         """Return the link state before the first round; raises ValueError where the rule cannot work."""
         ...
 
-    def couple(self, links: Any, own: Array, answers: Array) -> tuple[Array, float]:
-        """Return the coupling's gradient at the node's own samples, (b, C), and its curvature there.
+    def couple(self, links: Any, own: Array, answers: Array) -> Pull:
+        """Return the pull of each neighbour at the node's own samples: gradients (deg, b, C), curvatures (deg, b).
 
         ``own`` (b, C) are the node's values, ``answers`` (deg, b, C) the neighbours'.
         """
         ...
 
-    def couple_back(self, links: Any, neighbor: int, mine: Array, theirs: Array, dual: float) -> tuple[Array, float]:
-        """Return the gradient at one neighbour's samples, (b_j, C), and its curvature; only the symmetric form asks.
+    def couple_back(self, links: Any, neighbor: int, mine: Array, theirs: Array, dual: float) -> Pull:
+        """Return the pull at one neighbour's samples: gradients (b_j, C), curvatures (b_j,); the symmetric form asks.
 
         ``neighbor`` is the neighbour's place among this node's, 0 to deg - 1; ``mine`` (b_j, C) are this node's values
         there, ``theirs`` the neighbour's own, ``dual`` its dual variable mu_ji.

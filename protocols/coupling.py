@@ -4,29 +4,42 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.contract import Pull
+
 Array = npt.NDArray[np.float64]
 
 
-@numba.njit(cache=True)
-def pull(own: Array, answers: Array, strengths: Array, scale: float) -> Array:
-    """Compute ``scale sum_j strengths[j] (own - answers[j])`` at each sample, (b, C), from (deg, b, C) and (deg,)."""
-    gradient = np.empty(own.shape)
-    pull_in(own, answers, strengths, scale, gradient)
-    return gradient
+def pull(own: Array, answers: Array, strengths: Array, scale: float) -> Pull:
+    """Compute ``scale strengths[j] (own - answers[j])`` for each neighbour, from (b, C), (deg, b, C) and (deg,)."""
+    found = Pull(np.empty(answers.shape), np.empty(answers.shape[:2]))
+    pull_in(own, answers, strengths, scale, found.gradients, found.curvatures)
+    return found
 
 
 @numba.njit(cache=True)
-def pull_in(own: Array, answers: Array, strengths: Array, scale: float, gradient: Array) -> None:
-    """Fill ``gradient`` (b, C) with what :func:`pull` computes."""
+def pull_in(own: Array, answers: Array, strengths: Array, scale: float, gradients: Array, curvatures: Array) -> None:
+    """Fill ``gradients`` (deg, b, C) and ``curvatures`` (deg, b) with what :func:`pull` computes."""
     degree, size, outputs = answers.shape
-    for k in range(size):
-        for c in range(outputs):
-            gradient[k, c] = 0.0
     for j in range(degree):
         strength = scale * strengths[j]
         for k in range(size):
+            curvatures[j, k] = strength
             for c in range(outputs):
-                gradient[k, c] += strength * (own[k, c] - answers[j, k, c])
+                gradients[j, k, c] = strength * (own[k, c] - answers[j, k, c])
+
+
+def pull_back(strength: float, mine: Array, theirs: Array) -> Pull:
+    """Compute ``strength (mine - theirs)``, the coupling at a neighbour's samples, from (b, C)."""
+    return Pull(strength * (mine - theirs), np.full(len(mine), strength))
+
+
+@numba.njit(cache=True)
+def pull_back_in(strength: float, mine: Array, theirs: Array, gradients: Array, curvatures: Array) -> None:
+    """Fill ``gradients`` (b, C) and ``curvatures`` (b,) with what :func:`pull_back` computes."""
+    for k in range(mine.shape[0]):
+        curvatures[k] = strength
+        for c in range(mine.shape[1]):
+            gradients[k, c] = strength * (mine[k, c] - theirs[k, c])
 
 
 @numba.njit(cache=True)
@@ -48,14 +61,6 @@ def mean_square_gaps_in(own: Array, answers: Array, gaps: Array) -> None:
                 difference = own[k, c] - answers[j, k, c]
                 total += difference * difference
         gaps[j] = total / size
-
-
-@numba.njit(cache=True)
-def push_back(strength: float, mine: Array, theirs: Array, gradient: Array) -> None:
-    """Fill ``gradient`` (b, C) with ``strength (mine - theirs)``, the coupling at a neighbour's samples."""
-    for k in range(mine.shape[0]):
-        for c in range(mine.shape[1]):
-            gradient[k, c] = strength * (mine[k, c] - theirs[k, c])
 
 
 @numba.njit(cache=True)

@@ -27,6 +27,7 @@ CUBE = types.Array(types.float64, 3, "C", readonly=True)
 TOOLS = types.Array(types.int64, 1, "C", readonly=True)
 VECTOR_OUT = types.Array(types.float64, 1, "C")
 MATRIX_OUT = types.Array(types.float64, 2, "C")
+CUBE_OUT = types.Array(types.float64, 3, "C")
 COUNTS_OUT = types.Array(types.int64, 1, "C")
 
 NONE = -1

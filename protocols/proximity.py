@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import NEXT_TOLERANCES, CompiledRule, handed_over, next_tolerances_at
-from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Step
-from kernelswarm.protocols.coupling import pull, pull_in, push_back, total
+from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
+from kernelswarm.protocols.coupling import pull, pull_back, pull_back_in, pull_in
 from kernelswarm.protocols.first_class import Integers, address
 from kernelswarm.protocols.tolerances import Adaptive, Constant, Tolerance, ToleranceState
 
@@ -104,15 +104,13 @@ class Proximity:
         duals = np.zeros(len(neighborhood.neighbors))
         return ProximityState(duals, self.gamma.init(neighborhood), neighborhood.curvature, neighborhood.batch_size)
 
-    def couple(self, links: ProximityState, own: Array, answers: Array) -> tuple[Array, float]:
-        """Return ``sum_j 2 mu_ij (f_i - f_j)`` at the node's samples and its curvature ``2 sum_j mu_ij``."""
-        return pull(own, answers, links.duals, 2.0), 2.0 * total(links.duals)
+    def couple(self, links: ProximityState, own: Array, answers: Array) -> Pull:
+        """Return ``2 mu_ij (f_i - f_j)`` of each neighbour at the node's samples, and the curvatures ``2 mu_ij``."""
+        return pull(own, answers, links.duals, 2.0)
 
-    def couple_back(
-        self, links: ProximityState, neighbor: int, mine: Array, theirs: Array, dual: float
-    ) -> tuple[Array, float]:
-        """Return ``2 mu_ji (f_i - f_j)`` at a neighbour's samples and its curvature ``2 mu_ji``."""
-        return 2.0 * dual * (mine - theirs), 2.0 * dual
+    def couple_back(self, links: ProximityState, neighbor: int, mine: Array, theirs: Array, dual: float) -> Pull:
+        """Return ``2 mu_ji (f_i - f_j)`` at a neighbour's samples, and the curvatures ``2 mu_ji``."""
+        return pull_back(2.0 * dual, mine, theirs)
 
     def advance(
         self, links: ProximityState, gaps: Array, excess: Array | None, eta: float, round: int
@@ -170,17 +168,22 @@ def _unpack(links: ProximityState, matrix: Array) -> ProximityState:
 
 
 @numba.njit(cache=True)
-def _couple(numbers: Array, links: Array, own: Array, answers: Array, gradient: Array) -> float:
-    pull_in(own, answers, links[0], 2.0, gradient)
-    return float(2.0 * total(links[0]))
+def _couple(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
+    pull_in(own, answers, links[0], 2.0, gradients, curvatures)
 
 
 @numba.njit(cache=True)
 def _couple_back(
-    numbers: Array, links: Array, neighbor: int, dual: float, mine: Array, theirs: Array, gradient: Array
-) -> float:
-    push_back(2.0 * dual, mine, theirs, gradient)
-    return 2.0 * dual
+    numbers: Array,
+    links: Array,
+    neighbor: int,
+    dual: float,
+    mine: Array,
+    theirs: Array,
+    gradients: Array,
+    curvatures: Array,
+) -> None:
+    pull_back_in(2.0 * dual, mine, theirs, gradients, curvatures)
 
 
 @numba.njit(cache=True)

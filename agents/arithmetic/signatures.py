@@ -2,8 +2,8 @@
 numbers.
 
 A learner's state lies in a vector of numbers and one of integers, ``storage`` and ``counts``, that it lays out itself.
-The first two integers are read by whoever runs the steps: the points for which there is room, and what the learner asks
-for before its next step.
+The first three integers are read by whoever runs the steps: the points for which there is room, what the learner asks
+for before its next step, and the order of its function.
 """
 
 from collections.abc import Sequence
@@ -45,6 +45,9 @@ NEXT_BUDGET = types.float64(NUMBERS, types.float64, types.int64)
 EVALUATE = types.void(TOOLS, NUMBERS, VECTOR_OUT, COUNTS_OUT, MATRIX, MATRIX_OUT, MATRIX_OUT)
 """``evaluate(tools, numbers, storage, counts, points (n, p), rows (n, R), values (n, C))`` fills the last two."""
 
+INNER = types.void(TOOLS, NUMBERS, NUMBERS, TOOLS, MATRIX, MATRIX, MATRIX, MATRIX_OUT)
+"""``inner(tools, numbers, storage, counts, points (n, p), rows (n, R), values (n, C), gram (n, n))`` fills the last."""
+
 GRADIENT = types.void(TOOLS, NUMBERS, NUMBERS, TOOLS, VECTOR_OUT, MATRIX, MATRIX, MATRIX, MATRIX, NUMBERS, MATRIX_OUT)
 """``gradient(tools, numbers, storage, counts, scratch, points (n, p), rows (n, R), values (n, C), targets (n, q), sizes
 (k,), gradient (n, C))`` fills the last and leaves the state as it is."""
@@ -73,10 +76,11 @@ other schedules the learner has, at this step."""
 
 kernel_at, loss_values_at, loss_derivatives_at = at(KERNEL), at(LOSS_VALUES), at(LOSS_DERIVATIVES)
 bound_at, next_budget_at = at(BOUND), at(NEXT_BUDGET)
-evaluate_at, gradient_at, step_at = at(EVALUATE), at(GRADIENT), at(STEP)
+evaluate_at, inner_at, gradient_at, step_at = at(EVALUATE), at(INNER), at(GRADIENT), at(STEP)
 
-ROOM, WANTS = 0, 1
-"""Among a state's integers: the points that it has room for, and what it wants before the next step."""
+ROOM, WANTS, ORDER = 0, 1, 2
+"""Among a state's integers: the points that it has room for, what it wants before the next step, and the order of its
+function."""
 
 NOTHING, LOOK, SINGLE_STEPS = range(3)
 """What it may want: nothing, its ``attend``, or steps that are not compiled."""
@@ -120,6 +124,10 @@ class CompiledLearner(Protocol):
     @property
     def evaluate(self) -> Compiled:
         """The function with the signature EVALUATE."""
+
+    @property
+    def inner(self) -> Compiled:
+        """The function with the signature INNER."""
 
     @property
     def gradient(self) -> Compiled | None:

@@ -101,6 +101,7 @@ def kinds_of(agents: Sequence[Agent], forms: Sequence[CompiledLearner]) -> Kinds
         quadratic_curvature=np.array([loss.curvature if loss.quadratic else 0.0 for loss in losses], dtype=np.float64),
         curvature=np.array([loss.curvature for loss in losses], dtype=np.float64),
         gain=np.array([agents[i].learner.gain or 0.0 for i in first], dtype=np.float64),
+        linear=np.array([agents[i].learner.linear for i in first], dtype=np.int64),
     )
 
 
@@ -109,6 +110,7 @@ def addresses_of(form: CompiledLearner, loss: CompiledLoss) -> list[int]:
     gradient = NONE if form.gradient is None else address(form.gradient, compiled.GRADIENT)
     return [
         address(form.evaluate, compiled.EVALUATE),
+        address(form.inner, compiled.INNER),
         gradient,
         address(form.step, compiled.STEP),
         address(loss.values, compiled.LOSS_VALUES),
@@ -171,15 +173,23 @@ def messages_of(
         values=np.zeros((len(places), size, outputs)),
         answers=np.zeros((len(links.sent), size, outputs)),
         rows=np.zeros((sets * size, columns)),
+        loads=np.zeros((len(places), size)),
+        answer_loads=np.zeros((len(links.sent), size)),
+        gains=np.array([agent.gain for agent in agents], dtype=np.float64),
     )
     for i, agent in enumerate(agents):
         assert agent.own is not None
         messages.values[i] = agent.own.values
+        if len(agent.loads):
+            messages.loads[i] = agent.loads[:size]
         place = first_row(i, int(links.start[i]), size, symmetric)
         messages.rows[place : place + size, : agent.own.rows.shape[1]] = agent.own.rows
         for e, evaluation in enumerate(agent.theirs, int(links.start[i])):
             messages.answers[links.reverse[e]] = evaluation.values
             if symmetric:
+                after = size * (1 + e - int(links.start[i]))
+                if len(agent.loads):
+                    messages.answer_loads[links.reverse[e]] = agent.loads[after : after + size]
                 place += size
                 messages.rows[place : place + size, : evaluation.rows.shape[1]] = evaluation.rows
     return messages
@@ -194,18 +204,22 @@ def sums_of(agents: Sequence[Agent], edges: int) -> Sums:
         np.array([agent.largest_target for agent in agents], dtype=np.float64),
         np.concatenate([np.zeros(0), *[tally.gaps for tally in tallies]])[:edges],
         np.concatenate([np.zeros(0), *[tally.violation for tally in tallies]])[:edges],
+        np.array([agent.samples for agent in agents], dtype=np.float64),
     )
 
 
 def hear(messages: Messages, links: Links, e: int, message: Outgoing, slot: int) -> bool:
     """Take in what the outside neighbour at the end of edge e sent; False where its batch is not whole."""
-    size = messages.values.shape[1]
+    _, size, outputs = messages.values.shape
     answer = message.answers[slot] if message.answers else None
     if answer is None or len(answer) != size or len(message.points) != size:
         return False
-    messages.answers[e] = answer
+    messages.answers[e] = answer[:, :outputs]
     if message.own is not None:
-        messages.values[links.other[e]] = message.own
+        messages.values[links.other[e]] = message.own[:, :outputs]
+        if message.own.shape[1] > outputs:
+            messages.loads[links.other[e]] = message.own[:, outputs]
+            messages.answer_loads[e] = answer[:, outputs]
     if message.duals is not None:
         links.sent[links.reverse[e]] = message.duals[slot]
     return True

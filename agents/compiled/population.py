@@ -66,6 +66,8 @@ class Flight(NamedTuple):
     points: Array  # (V + outside, b, p)
     values: Array  # (V + outside, b, C)
     answers: Array  # (E + outside, b, C), those that node i gives at links.reverse of its edges
+    loads: Array  # (V + outside, b) with the values
+    answer_loads: Array  # (E + outside, b) with the answers
     duals: Array  # (E,) as the agents send them
     sent: Array  # (E + outside,) as they are heard
 
@@ -105,7 +107,7 @@ class Population:
         self._lived = agents[0].round
         self._settled = 0  # rounds since the agents were brought up to date
         self._stepped = 0  # and since their states were
-        self._step_sizes = np.zeros((len(agents), 0, 1))
+        self._step_sizes = np.zeros((len(agents), 1, 1))
         width, columns = agents[0].state.function.inputs, _in_flight(agents[0])[1].shape[1]
         self._points = np.zeros((len(places), 2, self._size, width))
         self._targets = np.zeros((len(agents), 2, self._size, columns))
@@ -122,7 +124,15 @@ class Population:
         """Return what was sent last, with room for what is heard next."""
         messages, links = self._messages, self.links
         duals = links.sent[: len(links.other)]
-        return Flight(self._points[:, self._at + 1], messages.values, messages.answers, duals, links.sent)
+        return Flight(
+            self._points[:, self._at + 1],
+            messages.values,
+            messages.answers,
+            messages.loads,
+            messages.answer_loads,
+            duals,
+            links.sent,
+        )
 
     def run(self, rounds: int) -> int:
         """Live through ``rounds`` rounds; returns how many could be lived, fewer where single agents must go on.
@@ -134,9 +144,9 @@ class Population:
         """
         left = rounds
         while left:
-            if self._at >= self._step_sizes.shape[1] and not self._draw(left):
+            if self._at >= self._step_sizes.shape[1] - 1 and not self._draw(left):
                 break
-            count = min(left, self._step_sizes.shape[1] - self._at)
+            count = min(left, self._step_sizes.shape[1] - 1 - self._at)
             reason, lived, node, curvature = live(
                 self._states,
                 self._kinds,
@@ -201,32 +211,19 @@ class Population:
     def dissolve(self) -> dict[int, Outgoing]:
         """Hand everything back to the agents; returns what they sent last, by label."""
         self.settle()
-        flight = self.flight()
-        sent = {}
-        for i, agent in enumerate(self.agents):
-            edges = slice(self.links.start[i], self.links.start[i + 1])
-            sent[agent.node] = Outgoing(
-                flight.points[i].copy(),
-                flight.values[i].copy() if self.symmetric else None,
-                [flight.answers[back].copy() for back in self.links.reverse[edges]],
-                flight.duals[edges].copy() if self.sends_duals else None,
-            )
         for agent, (points, targets) in zip(self.agents, self.hand_out(), strict=True):
             if len(points):
                 agent.source = Ahead(points, targets, agent.source)
-        return sent
+        return {agent.node: agent.outgoing() for agent in self.agents}
 
     def hand_out(self) -> list[tuple[Array, Array]]:
         """Give the agents, which are settled, what they learn from next; returns what was drawn ahead for each."""
         at = self._at
         width, columns = self._points.shape[3], self._targets.shape[3]
         for i, agent in enumerate(self.agents):
-            agent.own = agent.learner.evaluate(agent.state, self._points[i, at].copy())
+            heard = [self._points[self.places[other], at].copy() for other in agent.neighbors]
+            agent.evaluate(self._points[i, at].copy(), heard)
             agent.targets = self._targets[i, at].copy()
-            agent.theirs = [
-                agent.learner.evaluate(agent.state, self._points[self.places[other], at].copy())
-                for other in agent.neighbors
-            ]
             agent.following = self._points[i, at + 1].copy(), self._targets[i, at + 1].copy()
         return [
             (points[at + 2 :].reshape(-1, width), targets[at + 2 :].reshape(-1, columns))
@@ -259,9 +256,9 @@ class Population:
             form = self._forms[i]
             steps = form.steps(agent.state) + self._stepped
             if (id(form), steps) not in known:
-                known[id(form), steps] = form.step_sizes(steps, whole)
+                known[id(form), steps] = form.step_sizes(steps, whole + 1)
             each.append(known[id(form), steps])
-        self._step_sizes = np.zeros((nodes, whole, max(sizes.shape[1] for sizes in each)))
+        self._step_sizes = np.zeros((nodes, whole + 1, max(sizes.shape[1] for sizes in each)))
         for own, sizes in zip(self._step_sizes, each, strict=True):
             own[:, : sizes.shape[1]] = sizes
         return True
@@ -293,7 +290,8 @@ class Population:
         """Move the agents' states, which are up to date, into arrays of the present capacity."""
         self._states = states_of(self.agents, self._forms, self._capacity, self._taken)
         each = zip(self._forms, self.agents, self._taken, strict=True)
-        self._scratch = np.zeros(max(form.scratch(agent.state, self._capacity, taken) for form, agent, taken in each))
+        most = max(form.scratch(agent.state, self._capacity, taken) for form, agent, taken in each)
+        self._scratch = np.zeros(max(most, *[taken * taken for taken in self._taken]))
 
     def _settle_states(self) -> None:
         """Bring the agents' states up to date, and do what they want."""
@@ -324,6 +322,7 @@ class Population:
         each: int = self._size * (width + outputs)
         if self._coupling.symmetric:
             each += self._size * outputs + self.sends_duals
+            each += 2 * self._size * self._coupling.implicit
         return degree * each
 
     def _heard(self, messages: Mapping[int, Outgoing]) -> list[tuple[int, Outgoing, int]]:

@@ -17,10 +17,12 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.signatures import (
     NOTHING,
+    ORDER,
     ROOM,
     WANTS,
     evaluate_at,
     gradient_at,
+    inner_at,
     loss_derivatives_at,
     loss_values_at,
     step_at,
@@ -29,6 +31,7 @@ from kernelswarm.agents.arithmetic.tables import cube, line, table
 from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at
 from kernelswarm.protocols.coupling import mean_square_gaps_in, total
 from kernelswarm.protocols.first_class import NONE
+from kernelswarm.protocols.limits import gather_in, mean_gain, own_share, pair_loads_in, restrain
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -36,7 +39,7 @@ Integers = npt.NDArray[np.int64]
 DONE, PAUSED, LARGE_VALUES, UNSTABLE = range(4)
 """Why rounds end; paused, some node wants room, its factor looked at, or steps that are not compiled."""
 
-EVALUATE, GRADIENT, STEP, LOSS_VALUES, LOSS_DERIVATIVES = range(5)
+EVALUATE, INNER, GRADIENT, STEP, LOSS_VALUES, LOSS_DERIVATIVES = range(6)
 """The functions of a learner, by their addresses."""
 
 COUPLE, COUPLE_BACK, ADVANCE = range(3)
@@ -54,7 +57,7 @@ class Kinds(NamedTuple):
     """The different learners."""
 
     of: Integers  # (V,) the kind of each node
-    functions: Integers  # (K, 5) addresses
+    functions: Integers  # (K, 6) addresses
     tools: Integers  # (K, most) addresses that those call
     numbers: Array  # (K, most)
     number_counts: Integers  # (K,)
@@ -63,6 +66,7 @@ class Kinds(NamedTuple):
     quadratic_curvature: Array  # (K,) l'' where it is exact, else 0
     curvature: Array  # (K,) the bound on l''
     gain: Array  # (K,) sup kappa(x, x); 0 where unbounded
+    linear: Integers  # (K,) whether weights move the function as the inner products say
 
 
 class Links(NamedTuple):
@@ -81,6 +85,9 @@ class Messages(NamedTuple):
     values: Array  # (V + outside, b, C)
     answers: Array  # (E + outside, b, C)
     rows: Array  # (N, R) of all points that the nodes step on next, node by node: its own, then its neighbours'
+    loads: Array  # (V + outside, b) of the pairs at each node's own points; where steps are limited
+    answer_loads: Array  # (E + outside, b) the same with the answers
+    gains: Array  # (V,) the mean of kappa(x, x) at the points
 
 
 class Sums(NamedTuple):
@@ -91,6 +98,7 @@ class Sums(NamedTuple):
     largest_target: Array  # (V,) of the whole run
     gaps: Array  # (E,)
     violation: Array  # (E,) of the whole run
+    samples: Array  # (V,) of the whole run
 
 
 class Coupling(NamedTuple):
@@ -119,7 +127,7 @@ def live(
     scratch: Array,  # what the steps work with
     points: Array,  # (V + outside, rounds + 2, b, p) of the samples learned from in each round
     targets: Array,  # (V, rounds + 2, b, q)
-    step_sizes: Array,  # (V, rounds, k)
+    step_sizes: Array,  # (V, rounds + 1, k)
     first: int,  # among these rounds
     count: int,
     lived: int,  # rounds of the whole run before
@@ -136,6 +144,7 @@ def live(
     )
     starts, others, reverse, link_state, sent = links.start, links.other, links.reverse, links.state, links.sent
     all_values, all_answers, all_rows = messages.values, messages.answers, messages.rows
+    all_loads, answer_loads, gains = messages.loads, messages.answer_loads, messages.gains
     rule, rule_tools, rule_numbers, kept = coupling.functions, coupling.tools, coupling.numbers, coupling.rows
     symmetric, implicit, compares = coupling.symmetric, coupling.implicit, coupling.compares_losses
     nodes, length, integers = len(kind_of), storage.shape[1], all_counts.shape[1]
@@ -149,6 +158,8 @@ def live(
     joined_points, joined = np.empty((most, inputs)), np.empty((most, outputs))
     unused, pulling = np.empty((size, columns)), np.empty((size, outputs))
     rates, stiffness, losses = np.empty(most), np.empty(most), np.empty(size)
+    pulls, curvatures = np.empty(widest * answer), np.empty(widest * size)
+    pair_loads, step_loads, sizes = np.zeros(widest * size), np.empty(most), np.empty(step_sizes.shape[2])
     gaps, excess = np.empty(widest), np.empty(widest)
     for t in range(first, first + count):
         for i in range(nodes):
@@ -167,7 +178,8 @@ def live(
             wanted = table(targets, (i * rounds + t) * size * width, size, width)
             stepped = table(points, (i * rounds + t) * sample, size, inputs)
             gradient = table(joined, 0, size, outputs)
-            sizes = line(step_sizes, (i * step_sizes.shape[1] + t) * step_sizes.shape[2], step_sizes.shape[2])
+            for n in range(len(sizes)):
+                sizes[n] = step_sizes[i, t, n]
             place = first_row(i, begin, size, symmetric)
             # The checks of Agent._update, in its order.
             largest = sums.largest_target[i]
@@ -175,6 +187,7 @@ def live(
                 for c in range(width):
                     largest = max(largest, abs(wanted[k, c]))
             sums.largest_target[i] = largest
+            sums.samples[i] += size
             for k in range(size):
                 for c in range(outputs):
                     if not abs(own[k, c]) <= diverged * (1.0 + largest):
@@ -200,42 +213,64 @@ def live(
                 )
             eta = sizes[0]
             rate = eta / size
-            curvature = 0.0
+            curvature, strength, taken_strength, part = kinds.curvature[kind], 0.0, 0.0, 1.0
             edges = table(link_state, kept * begin, kept, degree)
             answers = cube(all_answers, begin * answer, degree, size, outputs)
             if degree:
-                curvature = couple_at(rule[COUPLE])(rule_numbers, edges, own, answers, pulling)
+                pull, stiff = cube(pulls, 0, degree, size, outputs), table(curvatures, 0, degree, size)
+                couple_at(rule[COUPLE])(rule_numbers, edges, own, answers, pull, stiff)
+                loads = table(pair_loads, 0, degree, size)
+                if implicit:
+                    for e in range(degree):
+                        for k in range(size):
+                            at_other_end = answer_loads[begin + e, k] if symmetric else all_loads[i, k]
+                            loads[e, k] = all_loads[i, k] + at_other_end
+                strength, taken_strength = gather_in(pull, stiff, loads, size, pulling)
+                if implicit:
+                    part = own_share(rate, gains[i], curvature, strength, counts[ORDER], sums.samples[i])
+                    if kinds.linear[kind] == 0:
+                        curvature += taken_strength
+                elif rate * kinds.gain[kind] * (kinds.quadratic_curvature[kind] + strength) >= 2.0:
+                    return UNSTABLE, t - first, i, kinds.quadratic_curvature[kind] + strength
                 for k in range(size):
                     for c in range(outputs):
-                        gradient[k, c] += pulling[k, c]
-                explicit = kinds.quadratic_curvature[kind] + curvature
-                if not implicit and rate * kinds.gain[kind] * explicit >= 2.0:
-                    return UNSTABLE, t - first, i, explicit
+                        gradient[k, c] += pulling[k, c] / part
             sums.loss[i] += loss
+            sizes[0] = eta * part
             for k in range(taken):
-                rates[k] = rate
+                rates[k] = sizes[0] / size
             for k in range(size):
-                stiffness[k] = kinds.curvature[kind] + curvature
+                stiffness[k] = curvature
             if taken > size:
                 copy_matrix(stepped, joined_points)
                 for e in range(begin, begin + degree):
                     j, back = others[e], reverse[e]
                     after = size * (1 + e - begin)
-                    strength = couple_back_at(rule[COUPLE_BACK])(
+                    pushed = table(joined, after * outputs, size, outputs)
+                    bounds = line(curvatures, 0, size)
+                    couple_back_at(rule[COUPLE_BACK])(
                         rule_numbers,
                         edges,
                         e - begin,
                         sent[back],
                         table(all_answers, back * answer, size, outputs),
                         table(all_values, j * answer, size, outputs),
-                        table(joined, after * outputs, size, outputs),
+                        pushed,
+                        bounds,
                     )
+                    both = line(pair_loads, 0, size)
+                    for k in range(size):
+                        both[k] = answer_loads[back, k] + all_loads[j, k] if implicit else 0.0
+                    strength, taken_strength = restrain(pushed, bounds, both, size)
                     if not implicit and rate * kinds.gain[kind] * strength >= 2.0:
                         return UNSTABLE, t - first, i, strength
+                    for k in range(size):
+                        for c in range(outputs):
+                            pushed[k, c] /= part
                     heard = table(points, (j * rounds + t) * sample, size, inputs)
                     copy_matrix(heard, table(joined_points, after * inputs, size, inputs))
                     for k in range(after, after + size):
-                        stiffness[k] = strength
+                        stiffness[k] = 0.0 if kinds.linear[kind] else taken_strength
                 stepped = table(joined_points, 0, taken, inputs)
             sums.compression_error[i] += step_at(functions_of[kind, STEP])(
                 tools,
@@ -292,6 +327,33 @@ def live(
                 fresh = table(points, (others[e] * rounds + t + 1) * sample, size, inputs)
                 said = table(all_answers, reverse[e] * answer, size, outputs)
                 evaluate(tools, numbers, state, counts, fresh, rows, said)
+            degree = starts[i + 1] - begin
+            if not implicit or not degree:
+                continue
+            taken = size * (1 + degree) if symmetric else size
+            stepped, found = table(joined_points, 0, taken, inputs), table(joined, 0, taken, outputs)
+            copy_matrix(
+                table(points, (i * rounds + t + 1) * sample, size, inputs), table(joined_points, 0, size, inputs)
+            )
+            copy_matrix(table(all_values, i * answer, size, outputs), table(joined, 0, size, outputs))
+            if symmetric:
+                for e in range(begin, begin + degree):
+                    after = size * (1 + e - begin)
+                    fresh = table(points, (others[e] * rounds + t + 1) * sample, size, inputs)
+                    copy_matrix(fresh, table(joined_points, after * inputs, size, inputs))
+                    said = table(all_answers, reverse[e] * answer, size, outputs)
+                    copy_matrix(said, table(joined, after * outputs, size, outputs))
+            rows = table(all_rows, first_row(i, begin, size, symmetric) * columns, taken, columns)
+            gram = table(scratch, 0, taken, taken)
+            inner_at(functions_of[kind, INNER])(tools, numbers, state, counts, stepped, rows, found, gram)
+            gains[i] = mean_gain(gram, size)
+            pair_loads_in(gram, size, degree, step_sizes[i, t + 1, 0], line(step_loads, 0, taken))
+            for k in range(size):
+                all_loads[i, k] = step_loads[k]
+            if symmetric:
+                for e in range(degree):
+                    for k in range(size):
+                        answer_loads[reverse[begin + e], k] = step_loads[size * (1 + e) + k]
         if coupling.sends_duals:
             send_duals(links, coupling)
     return DONE, count, 0, 0.0

@@ -34,6 +34,7 @@ class BatchExpansion:
     batch_size: int
 
     gain: ClassVar[float | None] = None
+    linear: ClassVar[bool] = True
 
     def init(self, inputs: int, outputs: int) -> KernelSum:
         """Return f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
@@ -47,6 +48,10 @@ class BatchExpansion:
         """Evaluate the function at ``points`` (n, p)."""
         return Evaluation(points, *state.rows_and_values(points))
 
+    def inner(self, state: KernelSum, at: Evaluation) -> Array:
+        """Return the kernel between all points, (n, n)."""
+        return self.kernel.cross(at.points, at.points)
+
     def gradient(self, state: KernelSum, own: Evaluation, targets: Array) -> Array:
         """Return the loss's derivatives at the samples, (n, C)."""
         return self.loss.derivatives(own.values, targets)
@@ -58,6 +63,7 @@ class BatchExpansion:
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,
+        eta: float | None = None,
     ) -> Info:
         """Leave the function as it is."""
         return Info(0.0, 0.0)

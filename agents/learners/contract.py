@@ -21,6 +21,13 @@ class Evaluation(NamedTuple):
     values: Array  # (n, C)
 
 
+def together(evaluations: Sequence[Evaluation]) -> Evaluation:
+    """Put evaluations of one function one behind the other."""
+    if len(evaluations) == 1:
+        return evaluations[0]
+    return Evaluation(*(np.concatenate(part) for part in zip(*evaluations, strict=True)))
+
+
 class Info(NamedTuple):
     """What a step reports beside the state."""
 
@@ -54,6 +61,15 @@ class Learner(Protocol):
         """
         ...
 
+    @property
+    def linear(self) -> bool:
+        """Whether a weight moves the function as :meth:`inner` says wherever the function is.
+
+        Where not, implicit steps are implicit in the coupling too: that of a neighbour far away could else throw it far
+        beyond.
+        """
+        ...
+
     def init(self, inputs: int, outputs: int) -> Any:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         ...
@@ -64,6 +80,14 @@ class Learner(Protocol):
 
     def evaluate(self, state: Any, points: Array) -> Evaluation:
         """Evaluate the current function at ``points`` (n, p)."""
+        ...
+
+    def inner(self, state: Any, at: Evaluation) -> Array:
+        """Return how far a weight of 1 at each point moves the present function at each other, (n, n), symmetric.
+
+        That is ``kappa(x_m, x_n)``, or the inner products of the features. What a learner leaves of it when it
+        compresses may be less, never more.
+        """
         ...
 
     def gradient(self, state: Any, own: Evaluation, targets: Array) -> Array:
@@ -83,6 +107,7 @@ class Learner(Protocol):
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,
+        eta: float | None = None,
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``.
 
@@ -102,6 +127,9 @@ class Learner(Protocol):
         targets : Array
             Those of the node's own samples, (n, q). Without rows, where its data is used up, all evaluations are
             neighbours': the step is along the coupling alone, and what else is learned from own samples stays.
+        eta : float, optional
+            The size of this step, to which regularization and compression are held too; that of the schedule by
+            default. A node that listens to its neighbours may take a smaller one.
         """
         ...
 

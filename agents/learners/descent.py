@@ -40,6 +40,11 @@ class Descent:
     loss: Loss
     step_size: Schedule
 
+    @property
+    def linear(self) -> bool:
+        """True: a weight on a sample moves the function by itself times the kernel, or the features."""
+        return True
+
     def eta(self, state: Any) -> float:
         """Return the step size of the step to come."""
         return self.step_size.at(state.steps)
@@ -63,6 +68,10 @@ class DescentInSpace(Descent):
         """Evaluate the current function at ``points`` (n, p), and keep the kernel rows for the step."""
         rows, values = state.function.rows_and_values(points)
         return Evaluation(points, rows, values)
+
+    def inner(self, state: Any, at: Evaluation) -> Array:
+        """Return the kernel between all points, (n, n)."""
+        return self.kernel.cross(at.points, at.points)
 
     def function_from(self, arrays: Mapping[str, Array]) -> KernelSum:
         """Rebuild a function from its saved arrays, for evaluation."""

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from numba import njit
 
 from kernelswarm.agents.arithmetic import komp
-from kernelswarm.agents.arithmetic.signatures import KERNEL, NOTHING, kernel_at
+from kernelswarm.agents.arithmetic.signatures import KERNEL, NOTHING, ORDER, kernel_at
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN
 from kernelswarm.agents.parts.schedules import step_sizes
@@ -17,8 +17,8 @@ from kernelswarm.protocols.first_class import Compiled, Integers, address
 
 Array = npt.NDArray[np.float64]
 
-ORDER, CAPACITY = 2, 3
-"""A state's integers after those that all have."""
+CAPACITY = 3
+"""Among a state's integers, after those that all have, the dictionary points for which there is room in all."""
 
 CROSS = 0
 """Among the addresses that a step calls, that of the kernel."""
@@ -50,6 +50,21 @@ def evaluate(
     komp.combine(rows, weights, order, values)
 
 
+@njit(cache=True)
+def inner(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    points: Array,
+    rows: Array,
+    values: Array,
+    gram: Array,
+) -> None:
+    """Fill ``gram`` (N, N) with the kernel between all points."""
+    kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
+
+
 class CompiledExpansion:
     """What such a learner hands over to compiled rounds, and how its states lie in vectors.
 
@@ -64,6 +79,7 @@ class CompiledExpansion:
     """
 
     evaluate = staticmethod(evaluate)
+    inner = staticmethod(inner)
 
     def __init__(self, learner: Any, numbers: Sequence[float] | Array, tools: Sequence[int] = ()) -> None:
         kernel = handed_over(learner.kernel, "kernel")

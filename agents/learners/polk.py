@@ -84,9 +84,10 @@ class Polk(DescentInSpace):
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,
+        eta: float | None = None,
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)`` and compress."""
-        eta = self.step_size.at(state.steps)
+        eta = self.eta(state) if eta is None else eta
         points, rows, weights = explicit_or_implicit(self.kernel, eta, evaluations, gradients, curvatures)
         return self.move(state, eta, points, weights, rows)
 

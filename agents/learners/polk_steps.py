@@ -12,6 +12,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     LOOK,
     NEXT_BUDGET,
     NOTHING,
+    ORDER,
     ROOM,
     SINGLE_STEPS,
     WANTS,
@@ -25,7 +26,6 @@ from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.kernel_steps import (
     CAPACITY,
     CROSS,
-    ORDER,
     CompiledExpansion,
     kernel_numbers,
     own_numbers,

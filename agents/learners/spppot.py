@@ -158,6 +158,24 @@ class Spppot(DescentInSpace):
         rows, duals = state.dual.function.rows_and_values(points)
         return Evaluation(points, rows, self.mirror_map.values(duals))
 
+    @property
+    def linear(self) -> bool:
+        """Whether f = z."""
+        return self.mirror_map.slope is not None
+
+    def inner(self, state: SpppotState, at: Evaluation) -> Array:
+        """Return the kernel between all points, for f = exp(z) times the root of both values of f, (n, n).
+
+        A weight at x' moves f(x) by ``f(x) kappa(x, x')``. That has the eigenvalues of
+        ``sqrt(f(x) f(x')) kappa(x, x')``, a column for each point and the largest output.
+        """
+        gram = self.kernel.cross(at.points, at.points)
+        if self.linear:
+            return gram
+        roots = np.sqrt(at.values.max(axis=1))
+        scaled: Array = gram * roots * roots[:, np.newaxis]
+        return scaled
+
     def step(
         self,
         state: SpppotState,
@@ -165,12 +183,13 @@ class Spppot(DescentInSpace):
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,
+        eta: float | None = None,
     ) -> Info:
         """Take one step of z along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``, g being derivatives by f.
 
         With own samples, a loss's integral takes part; its gradient is no combination of the samples.
         """
-        eta = self.step_size.at(state.steps)
+        eta = self.eta(state) if eta is None else eta
         integral = state.integral if len(targets) else None
         part = share(len(targets), self.batch_size)
         apart: Array | None = None

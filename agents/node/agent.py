@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
-from kernelswarm.agents.learners.contract import Evaluation, Learner
+from kernelswarm.agents.learners.contract import Evaluation, Learner, together
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.protocols.contract import Neighborhood, Rule, strengths_of
 from kernelswarm.protocols.coupling import mean_square_gaps, total
+from kernelswarm.protocols.limits import gather_in, mean_gain, own_share, pair_loads_in, restrain
 
 Array = npt.NDArray[np.float64]
 
@@ -54,14 +55,15 @@ class Outgoing:
     own : Array or None
         The node's values at the points it sent before, (b, C); symmetric form only.
     answers : list of Array
-        The node's values at each neighbour's points, (b_j, C).
+        The node's values at each neighbour's points, (b_j, C). Where steps are symmetric and implicit, a last column
+        of these and of ``own`` says the node's load at the point.
     duals : Array or None
         The dual variables of the node's edges, (deg,); symmetric proximity only.
     """
 
     points: Array
     own: Array | None
-    answers: list[Array | None]
+    answers: Sequence[Array | None]
     duals: Array | None
 
 
@@ -77,6 +79,11 @@ class Tally:
     gap_rounds: int = 0
     violation: Array = field(default_factory=lambda: np.zeros(0))
     scalars_sent: int = 0
+
+
+def loads_sent(rule: Rule) -> int:
+    """Return the columns that messages have behind the values: 1 for the loads of pairs, where both ends limit them."""
+    return int(rule.communicates and rule.form == "symmetric" and rule.step == "implicit")
 
 
 class Agent:
@@ -134,6 +141,7 @@ class Agent:
         self.tally = Tally(gaps=np.zeros(degree), violation=np.zeros(degree))
         self._symmetric = rule.form == "symmetric"
         self._implicit = rule.step == "implicit"
+        self._limited = self._implicit and bool(self.neighbors)
         self._constrained = rule.duals(self.links) is not None
         # Only these terms of the local loss are exact in an implicit step, and only these can make an explicit one
         # unstable.
@@ -144,6 +152,8 @@ class Agent:
         self.targets: Array | None = None  # of the points that the neighbours are answering
         self.own: Evaluation | None = None
         self.theirs: list[Evaluation] = []
+        self.gain = 0.0  # kappa(x, x), the mean over the samples evaluated
+        self.loads = np.zeros(0)  # of the pairs at its samples, then at its neighbours'; where steps are limited
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
         """Live through one round with what the neighbours sent, in sorted order, and return what this node sends.
@@ -155,22 +165,43 @@ class Agent:
         """
         if self.targets is not None:
             self._update(incoming)
-        own: Array | None = None
-        answers: list[Array | None] = []
         if self.following is not None:
             points, self.targets = self.following
-            self.own = self.learner.evaluate(self.state, points)
-            self.theirs = [self.learner.evaluate(self.state, message.points) for message in incoming]
-            for evaluation in self.theirs:
-                evaluation.values.flags.writeable = False
-                answers.append(evaluation.values)
-            if self._symmetric:
-                own = self.own.values
+            self.evaluate(points, [message.points for message in incoming])
         points, targets = self.source.draw(self.learner.batch_size)
         points.flags.writeable = False  # shared with every neighbour in this process
         self.following = (points, targets)
+        return self.outgoing()
+
+    def evaluate(self, points: Array, theirs: Sequence[Array]) -> None:
+        """Evaluate the function at the node's own points (b, p) and at each neighbour's, for the step to come."""
+        learner = self.learner
+        self.own = learner.evaluate(self.state, points)
+        self.theirs = [learner.evaluate(self.state, heard) for heard in theirs]
+        for evaluation in self.theirs:
+            evaluation.values.flags.writeable = False
+        if not self._limited:
+            return
+        stepped = together([self.own, *self.theirs]) if self._symmetric else self.own
+        gram = learner.inner(self.state, stepped)
+        self.loads = np.empty(len(gram))
+        self.gain = mean_gain(gram, len(points))
+        pair_loads_in(gram, len(points), len(self.neighbors), learner.eta(self.state), self.loads)
+        self.loads.flags.writeable = False
+
+    def outgoing(self) -> Outgoing:
+        """Return what the node sends: what it has evaluated, and the points that follow."""
+        assert self.following is not None
         duals = self.rule.duals(self.links) if self.rule.sends_duals else None
-        return Outgoing(points, own, answers, duals)
+        answers: Sequence[Array | None] = [evaluation.values for evaluation in self.theirs]
+        if self.own is None or not self._symmetric:
+            return Outgoing(self.following[0], None, answers, duals)
+        if not self._limited:
+            return Outgoing(self.following[0], self.own.values, answers, duals)
+        sets = [self.own, *self.theirs]
+        loads = np.split(self.loads, np.cumsum([len(entry.points) for entry in sets])[:-1])
+        own, *answers = [np.column_stack([entry.values, load]) for entry, load in zip(sets, loads, strict=True)]
+        return Outgoing(self.following[0], own, answers, duals)
 
     def _update(self, incoming: Sequence[Outgoing]) -> None:
         own, targets = self.own, self.targets
@@ -184,6 +215,8 @@ class Agent:
         curvatures: list[float] = []
         gaps: Array | None = None
         excess: Array | None = None
+        degree = len(self.neighbors)
+        taken = 1.0
         if size:
             largest = _largest(targets)
             if largest > self.largest_target:
@@ -196,41 +229,63 @@ class Agent:
             self.samples += size
             gradient = learner.gradient(self.state, own, targets)
             curvature = self._bounded_curvature
-            if self.neighbors:
-                answers = np.empty((len(self.neighbors), size, self.outputs))
+            if degree:
+                answers = np.empty((degree, size, self.outputs))
+                loads = np.zeros((degree, size))
                 for j, (message, slot) in enumerate(zip(incoming, self.slots, strict=True)):
-                    answers[j] = message.answers[slot]
-                pull, stiffness = rule.couple(self.links, own.values, answers)
-                gradient = gradient + pull
-                curvature += stiffness
-                if not self._implicit:
-                    self.check_stability(eta / learner.batch_size, self._loss_curvature + stiffness)
+                    answer = message.answers[slot]
+                    assert answer is not None
+                    answers[j] = answer[:, : self.outputs]
+                    if self._limited:
+                        loads[j] = self.loads[:size] + (answer[:, -1] if self._symmetric else self.loads[:size])
+                pulls = rule.couple(self.links, own.values, answers)
+                pulling = np.empty_like(own.values)
+                stiffness, limited = gather_in(*pulls, loads, learner.batch_size, pulling)
+                rate = eta / learner.batch_size
+                if self._implicit:
+                    order = learner.function(self.state).order
+                    taken = own_share(rate, self.gain, self._bounded_curvature, stiffness, order, self.samples)
+                    if not learner.linear:
+                        curvature += limited
+                else:
+                    self.check_stability(rate, self._loss_curvature + stiffness)
+                gradient = gradient + pulling / taken
                 gaps = mean_square_gaps(own.values, answers)
                 if rule.compares_losses:
-                    degree = len(self.neighbors)
-                    theirs = learner.loss.values(answers.reshape(-1, self.outputs), np.concatenate([targets] * degree))
-                    excess = np.array([(total(row) - loss) / size for row in theirs.reshape(degree, size)])
+                    losses = learner.loss.values(answers.reshape(-1, self.outputs), np.concatenate([targets] * degree))
+                    excess = np.array([(total(row) - loss) / size for row in losses.reshape(degree, size)])
             evaluations.append(own)
             gradients.append(gradient if part == 1.0 else gradient * part)
             curvatures.append(curvature if part == 1.0 else curvature * part)
+        before = size
         for j, (message, slot, evaluation) in enumerate(zip(incoming, self.slots, self.theirs, strict=True)):
             # What this round cost: its points to each neighbour and its answer to each; symmetric, its own values too.
             tally.scalars_sent += own.points.size + evaluation.values.size
             if self._symmetric:
                 tally.scalars_sent += own.values.size + (message.duals is not None)
+                if self._limited:
+                    tally.scalars_sent += size + len(evaluation.points)
             if self._symmetric and len(evaluation.points):
                 assert message.own is not None
                 dual = 0.0 if message.duals is None else float(message.duals[slot])
-                gradient, stiffness = rule.couple_back(self.links, j, evaluation.values, message.own, dual)
+                count = len(evaluation.points)
+                theirs = np.ascontiguousarray(message.own[:, : self.outputs])
+                pull, stiff = rule.couple_back(self.links, j, evaluation.values, theirs, dual)
+                pull = np.array(pull)
+                both = np.zeros(count)
+                if self._limited:
+                    both = self.loads[before : before + count] + message.own[:, -1]
+                stiffness, limited = restrain(pull, stiff, both, self._batch_sizes[j])
                 if not self._implicit:
                     self.check_stability(eta / self._batch_sizes[j], stiffness)
-                there = share(len(evaluation.points), self._batch_sizes[j])
+                there = share(count, self._batch_sizes[j])
                 evaluations.append(evaluation)
-                gradients.append(gradient if there == 1.0 else gradient * there)
-                curvatures.append(stiffness if there == 1.0 else stiffness * there)
+                gradients.append((pull if there == 1.0 else pull * there) / taken)
+                curvatures.append(0.0 if learner.linear else limited * there)
+                before += count
         if evaluations:
-            stiff = curvatures if self._implicit else None
-            info = learner.step(self.state, evaluations, gradients, stiff, targets)
+            implicit = curvatures if self._implicit else None
+            info = learner.step(self.state, evaluations, gradients, implicit, targets, eta * taken)
             tally.compression_error += info.compression_error
         tally.rounds += 1
         self.round += 1

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import Evaluation
-from kernelswarm.agents.node.agent import Agent, Draws, Outgoing, Tally
+from kernelswarm.agents.node.agent import Agent, Draws, Tally
 from kernelswarm.agents.node.ahead import Ahead
 
 Array = npt.NDArray[np.float64]
@@ -109,13 +108,13 @@ def restore(agent: Agent, snapshot: Snapshot) -> None:
         violation=arrays["violation"].copy(),
         scalars_sent=counts[5],
     )
-    agent.own = _evaluated(agent, arrays["points"])
     agent.targets = _sealed(arrays["targets"])
     agent.following = _sealed(arrays["following_points"]), _sealed(arrays["following_targets"])
-    agent.theirs = []
+    heard: list[Array] = []
     if "heard_sizes" in arrays:
         cuts = np.cumsum(arrays["heard_sizes"])[:-1]
-        agent.theirs = [_evaluated(agent, points) for points in np.split(arrays["heard_points"], cuts)]
+        heard = [_sealed(points) for points in np.split(arrays["heard_points"], cuts)]
+    agent.evaluate(_sealed(arrays["points"]), heard)
     source: Any = agent.source
     while isinstance(source, Ahead):
         source = source.source
@@ -123,17 +122,6 @@ def restore(agent: Agent, snapshot: Snapshot) -> None:
     agent.source = source
     if "ahead_points" in arrays:
         agent.source = Ahead(_sealed(arrays["ahead_points"]), _sealed(arrays["ahead_targets"]), source)
-
-
-def outgoing(agent: Agent) -> Outgoing:
-    """Return what a restored agent sent last."""
-    assert agent.own is not None and agent.following is not None
-    return Outgoing(
-        agent.following[0],
-        agent.own.values if agent.rule.form == "symmetric" else None,
-        [evaluation.values for evaluation in agent.theirs],
-        agent.rule.duals(agent.links) if agent.rule.sends_duals else None,
-    )
 
 
 def leaves(links: Any) -> Iterator[Any]:
@@ -162,12 +150,6 @@ def _refilled(links: Any, found: Iterator[npt.NDArray[Any]]) -> Any:
         return None
     array = next(found)
     return array.copy() if isinstance(links, np.ndarray) else type(links)(array)
-
-
-def _evaluated(agent: Agent, points: Array) -> Evaluation:
-    evaluation = agent.learner.evaluate(agent.state, _sealed(points))
-    evaluation.values.flags.writeable = False
-    return evaluation
 
 
 def _sealed(array: Array) -> Array:

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from kernelswarm.agents.compiled.population import Population, fits, obstacle
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.node.agent import Agent, Outgoing
-from kernelswarm.agents.node.snapshot import Snapshot, outgoing, restore, take
+from kernelswarm.agents.node.agent import Agent, Outgoing, loads_sent
+from kernelswarm.agents.node.snapshot import Snapshot, restore, take
 from kernelswarm.protocols.contract import Neighborhood, Rule
 from kernelswarm.simulations.round.crossing import Crossing
 from kernelswarm.simulations.round.measure import Report, report
@@ -72,7 +72,8 @@ class Block:
         for edge, (other, slot) in enumerate(heard):
             if other not in inside:
                 self._wanted.setdefault(other, {})[slot] = edge
-        self._reader = Reader(plans[0].inputs, plans[0].outputs, self._wanted)
+        columns = plans[0].outputs + loads_sent(plans[0].rule)
+        self._reader = Reader(plans[0].inputs, columns, self._wanted)
         # Which slots of a node's message leave the block, for each node that has such slots.
         self._boundary = [
             (place, tuple(k for k, other in enumerate(agent.neighbors) if other not in inside))
@@ -182,7 +183,7 @@ class Block:
         """Put new agents, which have not learned yet, where the snapshots were taken."""
         for agent in self._agents:
             restore(agent, snapshots[agent.node])
-        self._messages = {agent.node: outgoing(agent) for agent in self._agents}
+        self._messages = {agent.node: agent.outgoing() for agent in self._agents}
 
     def functions(self) -> LearnedFunctions:
         """Return the arrays of each learner's function, and its dual variables (deg,)."""

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled.population import Population
-from kernelswarm.agents.node.agent import Outgoing
+from kernelswarm.agents.node.agent import Outgoing, loads_sent
 from kernelswarm.simulations.round.wire import Reader, pack, split
 
 Array = npt.NDArray[np.float64]
@@ -69,7 +69,9 @@ class Crossing:
         self._reverse = links.reverse[self._edges]
         # A specimen whose numbers say what they stand for shows where each kind goes; the order within is that of
         # the boundary.
-        points, values = np.full(flight.points.shape[1:], POINTS), flight.values.shape[1:]
+        size, outputs = flight.values.shape[1:]
+        self._columns = outputs + loads_sent(population.agents[0].rule)
+        points, values = np.full(flight.points.shape[1:], POINTS), (size, self._columns)
         own = np.full(values, OWN) if population.symmetric else None
         messages = []
         for place, slots in boundary:
@@ -100,9 +102,12 @@ class Crossing:
             self._own,
             self._duals,
             self._edges,
+            self._columns,
             flight.points,
             flight.values,
             flight.answers,
+            flight.loads,
+            flight.answer_loads,
             flight.duals,
         )
         return packed.tobytes()
@@ -119,7 +124,17 @@ class Crossing:
 
     def _scatter(self, numbers: Array, places: _Places) -> bool:
         flight = self._population.flight()
-        whole: bool = _scatter(numbers, *places, flight.points, flight.values, flight.answers, flight.sent)
+        whole: bool = _scatter(
+            numbers,
+            *places,
+            self._columns,
+            flight.points,
+            flight.values,
+            flight.answers,
+            flight.loads,
+            flight.answer_loads,
+            flight.sent,
+        )
         return whole
 
     def _find(self, messages: Sequence[bytes]) -> _Places | None:
@@ -173,9 +188,12 @@ def _gather(
     own_at: Integers,
     duals_at: Integers,
     edges: Integers,
+    columns: int,  # C, and one more where loads are sent
     points: Array,
     values: Array,
     answers: Array,
+    loads: Array,
+    answer_loads: Array,
     duals: Array,
 ) -> None:
     _, size, width = points.shape
@@ -184,12 +202,17 @@ def _gather(
         for k in range(size):
             for d in range(width):
                 packed[points_at[(i * size + k) * width + d]] = points[nodes[i], k, d]
-            for c in range(outputs if len(own_at) else 0):
-                packed[own_at[(i * size + k) * outputs + c]] = values[nodes[i], k, c]
+            if len(own_at):
+                for c in range(outputs):
+                    packed[own_at[(i * size + k) * columns + c]] = values[nodes[i], k, c]
+                if columns > outputs:
+                    packed[own_at[(i * size + k) * columns + outputs]] = loads[nodes[i], k]
     for e in range(len(reverse)):
         for k in range(size):
             for c in range(outputs):
-                packed[answers_at[(e * size + k) * outputs + c]] = answers[reverse[e], k, c]
+                packed[answers_at[(e * size + k) * columns + c]] = answers[reverse[e], k, c]
+            if columns > outputs:
+                packed[answers_at[(e * size + k) * columns + outputs]] = answer_loads[reverse[e], k]
     for e in range(len(duals_at)):
         packed[duals_at[e]] = duals[edges[e]]
 
@@ -206,9 +229,12 @@ def _scatter(
     own_at: Integers,
     duals_at: Integers,
     reverse: Integers,
+    columns: int,
     points: Array,
     values: Array,
     answers: Array,
+    loads: Array,
+    answer_loads: Array,
     sent: Array,
 ) -> bool:
     for k in range(len(heads)):
@@ -220,12 +246,17 @@ def _scatter(
         for k in range(size):
             for d in range(width):
                 points[nodes[i], k, d] = numbers[points_at[(i * size + k) * width + d]]
-            for c in range(outputs if len(own_at) else 0):
-                values[nodes[i], k, c] = numbers[own_at[(i * size + k) * outputs + c]]
+            if len(own_at):
+                for c in range(outputs):
+                    values[nodes[i], k, c] = numbers[own_at[(i * size + k) * columns + c]]
+                if columns > outputs:
+                    loads[nodes[i], k] = numbers[own_at[(i * size + k) * columns + outputs]]
     for e in range(len(edges)):
         for k in range(size):
             for c in range(outputs):
-                answers[edges[e], k, c] = numbers[answers_at[(e * size + k) * outputs + c]]
+                answers[edges[e], k, c] = numbers[answers_at[(e * size + k) * columns + c]]
+            if columns > outputs:
+                answer_loads[edges[e], k] = numbers[answers_at[(e * size + k) * columns + outputs]]
     for e in range(len(duals_at)):
         sent[reverse[e]] = numbers[duals_at[e]]
     return True

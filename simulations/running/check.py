@@ -172,7 +172,9 @@ def _cost(experiment: Experiment, network: Network) -> Section:
     if rule.pooled:
         cost = pooled_cost(graph, network.source.inputs, network.source.targets, sizes)
     elif rule.communicates:
-        cost = round_cost(graph, network.source.inputs, network.outputs, sizes, rule.form, rule.sends_duals)
+        cost = round_cost(
+            graph, network.source.inputs, network.outputs, sizes, rule.form, rule.sends_duals, rule.step == "implicit"
+        )
     else:
         cost = RoundCost(0, 0)
     total = network.rounds * cost.bytes

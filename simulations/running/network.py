@@ -284,4 +284,4 @@ def coupling_curvature(rule: Rule, links: object, degree: int, outputs: int) -> 
     """Return the curvature of a rule's coupling at a node's own samples before the first round."""
     if not degree:
         return 0.0
-    return rule.couple(links, np.zeros((1, outputs)), np.zeros((degree, 1, outputs)))[1]
+    return float(rule.couple(links, np.zeros((1, outputs)), np.zeros((degree, 1, outputs))).curvatures.sum())

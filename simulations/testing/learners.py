@@ -22,6 +22,9 @@ from kernelswarm.simulations.testing.properties import (
 )
 
 STEPS = 12
+REGULARIZED = 0.05
+"""The part of f, at most, that regularization may take in a step."""
+
 COUPLED = {"name": "consensus", "form": "symmetric", "step": "implicit", "penalty": 0.3}
 
 
@@ -108,10 +111,24 @@ def _steps_as_declared(learner: Learner, state: Any, points: Array, targets: Arr
     gradient = learner.gradient(state, own, targets)
     require_shape(gradient, (len(points), outputs), learner, "gradient")
     eta = learner.eta(state)
+    other = learner.init(points.shape[1], outputs)
+    learner.restore(other, learner.snapshot(state))
+    half = learner.step(other, [learner.evaluate(other, points)], [gradient], None, targets, 0.5 * eta)
+    require_equal(half.step_size, 0.5 * eta, learner, "a step has the size that it is given")
+    inner = learner.inner(state, own)
+    require_shape(inner, (len(points), len(points)), learner, "inner")
+    require_close(inner, inner.T, learner, "inner is symmetric", relative=1e-12, absolute=1e-300)
     info = learner.step(state, [own], [gradient], None, targets)
     require_equal(info.step_size, eta, learner, "eta is the step size of the step to come")
     error = info.compression_error
     require(0.0 <= error < math.inf, learner, f"compression_error is a norm, finite and not negative, not {error}")
+    if learner.linear:
+        moved = learner.function(state).values(points) - own.values
+        beside = np.abs(moved + eta / len(points) * inner @ gradient)
+        lost = error * np.sqrt(np.diag(inner))[:, np.newaxis]
+        shrunk = REGULARIZED * np.abs(own.values)
+        sentence = "a step moves the function as inner says, but for what compression and regularization take"
+        require(bool((beside <= lost + shrunk + 1e-9).all()), learner, sentence)
 
 
 def _is_restored(

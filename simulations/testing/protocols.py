@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelswarm.agents.node.snapshot import leaves
-from kernelswarm.protocols.contract import FLAGS, Rule
+from kernelswarm.protocols.contract import FLAGS, Pull, Rule
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.testing.networks import require_the_same_bits, small_network
 from kernelswarm.simulations.testing.properties import (
@@ -91,9 +91,14 @@ def _ran(rule: Rule) -> list[Any]:
 def _couples(rule: Rule, links: Any, generator: np.random.Generator) -> None:
     own = sealed(generator.normal(size=(BATCH, OUTPUTS)))
     agreed = sealed(np.tile(own, (DEGREE, 1, 1)))
-    gradient, _ = rule.couple(links, own, agreed)
+    gradients, _ = rule.couple(links, own, agreed)
     require_close(
-        gradient, np.zeros(own.shape), rule, "there is no coupling where neighbours agree", relative=0.0, absolute=1e-12
+        gradients,
+        np.zeros(agreed.shape),
+        rule,
+        "there is no coupling where neighbours agree",
+        relative=0.0,
+        absolute=1e-12,
     )
     answers = sealed(generator.normal(size=(DEGREE, BATCH, OUTPUTS)))
     _is_a_pull(rule, own, lambda values: rule.couple(links, values, answers), "couple", generator)
@@ -101,31 +106,35 @@ def _couples(rule: Rule, links: Any, generator: np.random.Generator) -> None:
         theirs = sealed(generator.normal(size=(BATCH, OUTPUTS)))
         for place in range(DEGREE):
             dual = float(generator.exponential())
-            gradient, _ = rule.couple_back(links, place, theirs, theirs, dual)
+            gradients, _ = rule.couple_back(links, place, theirs, theirs, dual)
             sentence = "there is no coupling where a neighbour's own values are met"
-            require_close(gradient, np.zeros(theirs.shape), rule, sentence, relative=0.0, absolute=1e-12)
+            require_close(gradients, np.zeros(theirs.shape), rule, sentence, relative=0.0, absolute=1e-12)
 
-            def back(values: Array, place: int = place, dual: float = dual) -> tuple[Array, float]:
+            def back(values: Array, place: int = place, dual: float = dual) -> Pull:
                 return rule.couple_back(links, place, values, theirs, dual)
 
             _is_a_pull(rule, own, back, "couple_back", generator)
 
 
 def _is_a_pull(rule: Rule, own: Array, couple: Any, name: str, generator: np.random.Generator) -> None:
-    gradient, curvature = couple(own)
-    require_shape(gradient, own.shape, rule, name)
-    require(0.0 <= curvature < np.inf, rule, f"the curvature of {name} is finite and not negative, not {curvature}")
+    gradients, curvatures = couple(own)
+    pairs = (DEGREE, BATCH) if name == "couple" else (BATCH,)
+    require_shape(gradients, (*pairs, OUTPUTS), rule, f"{name}'s gradients")
+    require_shape(curvatures, pairs, rule, f"{name}'s curvatures")
+    fine = (curvatures >= 0.0) & np.isfinite(curvatures)
+    require(bool(fine.all()), rule, f"the curvatures of {name} are finite and not negative, not {curvatures.tolist()}")
     shift = generator.normal(size=own.shape)
     moved, same = couple(sealed(own + shift))
+    stiffness = curvatures[..., np.newaxis]
     require_close(
-        moved - gradient,
-        curvature * shift,
+        moved - gradients,
+        stiffness * shift,
         rule,
-        f"{name} is the gradient of a quadratic in the node's own values whose second derivative is its curvature",
+        f"{name} is the gradient of a quadratic in the node's own values whose second derivatives are its curvatures",
         relative=1e-9,
-        absolute=1e-9 * (1.0 + curvature),
+        absolute=1e-9 * (1.0 + float(curvatures.max())),
     )
-    require_close(np.array(same), np.array(curvature), rule, "the curvature is the same at all values", relative=1e-12)
+    require_close(same, curvatures, rule, "the curvatures are the same at all values", relative=1e-12)
 
 
 def _shows_its_links(rule: Rule, links: Any) -> None:

@@ -45,6 +45,15 @@ def restore_half(self: Any, state: Any, arrays: Any) -> None:
     state.steps = 0
 
 
+def step_of_its_own_size(self, *told):
+    info = Polk.step(self, *told)
+    return info if len(told) > 5 else info._replace(step_size=0.2)
+
+
+def step_of_the_schedule(self, *told):
+    return Polk.step(self, *told[:5])
+
+
 def gradient_that_learns(self: Any, state: Any, own: Any, targets: Any) -> Any:
     state.steps += 1
     return Polk.gradient(self, state, own, targets)
@@ -223,11 +232,16 @@ BROKEN = {
     ],
     "protocol": [
         (
-            broken(Consensus, couple=lambda self, links, own, answers: (0.1 + 0.0 * own, 0.0))(0.3),
+            broken(
+                Consensus, couple=lambda self, links, own, answers: (0.1 + 0.0 * answers, np.zeros(answers.shape[:2]))
+            )(0.3),
             "there is no coupling where neighbours agree",
         ),
         (
-            broken(Consensus, couple=lambda self, *told: (Consensus.couple(self, *told)[0], 0.3))(0.3),
+            broken(
+                Consensus,
+                couple=lambda self, *told: (Consensus.couple(self, *told)[0], np.full(told[2].shape[:2], 0.2)),
+            )(0.3),
             "the gradient of a quadratic",
         ),
         (broken(Consensus, advance=advance_in_place)(0.3), "advance leaves the links it is given as they are"),
@@ -250,7 +264,9 @@ BROKEN = {
     "learner": [
         (polk(broken(Polk, restore=restore_half)), "a restored state goes on with the same bits"),
         (polk(broken(Polk, gradient=gradient_that_learns)), "gradient leaves the state as it is"),
-        (polk(broken(Polk, eta=lambda self, state: 0.2)), "eta is the step size of the step to come"),
+        (polk(broken(Polk, step=step_of_its_own_size)), "eta is the step size of the step to come"),
+        (polk(broken(Polk, step=step_of_the_schedule)), "a step has the size that it is given"),
+        (polk(broken(Polk, inner=lambda self, state, at: 2.0 * Polk.inner(self, state, at))), "moves the function as"),
     ],
     "backend": [(Skips(), "models have the bits of the serial backend's")],
 }

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.contract import Neighborhood, Pull
 
 Array = npt.NDArray[np.float64]
 
@@ -73,7 +73,7 @@ class Brittle(Consensus):
             WAYS[self.way]()
         return _Strengths(super().init(neighborhood), neighborhood.node)
 
-    def couple(self, links: Any, own: Array, answers: Array) -> tuple[Array, float]:
+    def couple(self, links: Any, own: Array, answers: Array) -> Pull:
         """Pull as consensus does."""
         return super().couple(links.values, own, answers)
 

@@ -16,6 +16,7 @@ class NaiveNode:
         self.points: Array = np.zeros((0, inputs))
         self.weights: Array = np.zeros((0, outputs))
         self.duals = dict.fromkeys(neighbors, 0.0)
+        self.seen = 0
 
     def values(self, points: Array) -> Array:
         return self.kernel.cross(points, self.points) @ self.weights
@@ -28,36 +29,75 @@ class NaiveNode:
 def squared_loss_round(nodes, batches, strength, eta, regularization, symmetric, implicit, size):
     """Take every node through SURVEY eq. 17 or 19 with the squared loss and edge strengths ``strength(i, j)``.
 
-    Every sample has the rate eta / size, however many are left. The implicit step is solved for the new function's
-    values, the library solves for the coefficients. Without any samples there is no step.
+    Every sample has the rate eta / size, however many are left. The implicit step first moves a node by its coupling,
+    every pair of an edge and a point as far as its limit, and then solves for the values of its own loss's proximal
+    step there; the library solves for the coefficients. Without any samples there is no step.
     """
     steps = {}
     for i, node in nodes.items():
         points, targets = batches[i]
-        sets = [(points, eta / size, 2.0, 2.0 * targets)]
+        values = node.values(points)
+        moves = [(points, np.zeros_like(values))]
+        together = 0.0
         for j in node.duals:
-            x, rate, curvature, pull = sets[0]
             s = strength(i, j)
-            sets[0] = (x, rate, curvature + s, pull + s * nodes[j].values(points))
+            together += s
+            if implicit:
+                s = limited(s, loads(nodes, batches, i, j, points, eta, symmetric), size)
+            moves[0] = points, moves[0][1] - eta / size * np.reshape(s, (-1, 1)) * (values - nodes[j].values(points))
         if symmetric:
             for j in node.duals:
-                theirs = batches[j][0]
-                s = strength(j, i)
-                sets.append((theirs, eta / size, s, s * nodes[j].values(theirs)))
-        x = np.concatenate([entry[0] for entry in sets])
-        rate = np.concatenate([np.full(len(entry[0]), entry[1]) for entry in sets])
-        curvature = np.concatenate([np.full(len(entry[0]), entry[2]) for entry in sets])
-        pull = np.concatenate([entry[3] for entry in sets])
-        values = node.values(x)
+                theirs, s = batches[j][0], strength(j, i)
+                if implicit:
+                    s = limited(s, loads(nodes, batches, i, j, theirs, eta, symmetric), size)
+                apart = node.values(theirs) - nodes[j].values(theirs)
+                moves.append((theirs, -eta / size * np.reshape(s, (-1, 1)) * apart))
+        x = np.concatenate([entry[0] for entry in moves])
+        weights = np.concatenate([entry[1] for entry in moves])
+        share = 1.0
+        if implicit and len(points) and node.duals:
+            gain = float(np.mean(np.diag(node.kernel.cross(points, points))))
+            node.seen += len(points)
+            share = own_part(eta / size, gain, 2.0, together, len(node.points), node.seen)
+        rate = share * eta / size
         if implicit:
-            gram = node.kernel.cross(x, x)
-            values = np.linalg.solve(np.eye(len(x)) + gram * (rate * curvature), values + gram @ (rate[:, None] * pull))
-        steps[i] = (x, -rate[:, None] * (curvature[:, None] * values - pull))
+            gram = node.kernel.cross(points, points)
+            reached = values + node.kernel.cross(points, x) @ weights
+            values = np.linalg.solve(np.eye(len(points)) + 2.0 * rate * gram, reached + 2.0 * rate * gram @ targets)
+        weights[: len(points)] -= rate * 2.0 * (values - targets)
+        steps[i] = (x, weights, share)
     gaps = {
         (i, j): float(np.mean(np.sum((node.values(batches[i][0]) - nodes[j].values(batches[i][0])) ** 2, axis=1)))
         for i, node in nodes.items()
         for j in node.duals
     }
-    for i, (x, weights) in steps.items():
-        nodes[i].add(x, weights, 1.0 - eta * regularization if len(x) else 1.0)
+    for i, (x, weights, share) in steps.items():
+        nodes[i].add(x, weights, 1.0 - eta * share * regularization if len(x) else 1.0)
     return gaps
+
+
+def loads(nodes, batches, i, j, points, eta, symmetric):
+    """Compute eta times the row sums of all pairs' inner products at the points of edge (i, j), for both its ends.
+
+    A one-sided node only knows its own pairs, and counts them twice.
+    """
+
+    def row_sum(node):
+        heard = [batches[node][0]] * len(nodes[node].duals)
+        if symmetric:
+            heard += [batches[other][0] for other in nodes[node].duals]
+        return sum(np.abs(nodes[node].kernel.cross(points, x)).sum(axis=1) for x in heard)
+
+    return eta * (row_sum(i) + (row_sum(j) if symmetric else row_sum(i)))
+
+
+def limited(strength, loads, size):
+    """Compute ``min(c, b / E)`` for each point."""
+    return np.minimum(strength, size / np.maximum(loads, 1e-300))
+
+
+def own_part(rate, gain, curvature, coupling, order, samples):
+    """Compute which part of its step a node that listens takes on its own samples."""
+    whole = rate * gain * (curvature or 1.0)
+    least = max(0.04, 2.0 * order / samples)
+    return max(1.0 / (1.0 + rate * gain * coupling), min(1.0, least / whole))

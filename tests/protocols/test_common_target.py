@@ -10,6 +10,7 @@ from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant as ConstantStep
+from kernelswarm.protocols.limits import own_share
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import Adaptive, Constant
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -60,15 +61,16 @@ def test_the_own_sample_moves_the_node_by_at_least_half_of_what_it_would_alone(e
     rule = Proximity(gamma=Adaptive(), form="one_sided", step="implicit")
     links = driven_apart(rule, eta, 4)
     learner = Polk(kernel=Gaussian(1.0), step_size=ConstantStep(eta), budget=Epsilon(0.0))
-    moved = []
+    moved, share = [], 1.0
     for coupled in (False, True):
         state = learner.init(1, 1)
         own = learner.evaluate(state, np.zeros((1, 1)))
         gradient, curvature = learner.gradient(state, own, np.ones((1, 1))), learner.loss.curvature
         if coupled:  # to neighbours that agree, which shows how much own data counts
-            pull, stiffness = rule.couple(links, own.values, np.zeros((4, 1, 1)))
-            gradient, curvature = gradient + pull, curvature + stiffness
-        learner.step(state, [own], [gradient], [curvature], np.ones((1, 1)))
+            pulls = rule.couple(links, own.values, np.zeros((4, 1, 1)))
+            share = own_share(eta, 1.0, curvature, float(pulls.curvatures.sum()), 0, 10**9)
+            gradient = gradient + pulls.gradients.sum(axis=0) / share
+        learner.step(state, [own], [gradient], [curvature], np.ones((1, 1)), eta * share)
         moved.append(float(learner.function(state).values(np.zeros((1, 1)))[0, 0]))
     assert 0.5 * moved[0] <= moved[1] < moved[0]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.contract import Pull
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError
@@ -30,10 +31,10 @@ class Metropolis(Consensus):
         return self.penalty / (1.0 + np.maximum(own, neighborhood.degrees))
 
     def couple(self, links, own, answers):
-        return np.einsum("j,jbc->bc", links, own[None] - answers), float(links.sum())
+        return Pull(np.einsum("j,jbc->jbc", links, own[None] - answers), np.tile(links[:, None], len(own)))
 
     def couple_back(self, links, neighbor, mine, theirs, dual):
-        return links[neighbor] * (mine - theirs), float(links[neighbor])
+        return Pull(links[neighbor] * (mine - theirs), np.full(len(mine), links[neighbor]))
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ class KernelDescent(DescentInSpace):
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,
+        eta: float | None = None,
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``, then keep to the rule.
 
@@ -68,7 +69,7 @@ class KernelDescent(DescentInSpace):
         Info
             Its compression error is the Hilbert norm of what the rule changed, or a bound on it.
         """
-        eta = self.step_size.at(state.steps)
+        eta = self.eta(state) if eta is None else eta
         points, rows, weights = explicit_or_implicit(self.kernel, eta, evaluations, gradients, curvatures)
         error = self.move(state, eta, points, rows, weights)
         state.steps += 1

@@ -10,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 
-from kernelswarm.agents.arithmetic.signatures import ROOM, kernel_at
+from kernelswarm.agents.arithmetic.signatures import ORDER, ROOM, kernel_at
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN, add_points, drop_points, squared_norms_in
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.kernel_steps import (
     CAPACITY,
     CROSS,
-    ORDER,
     CompiledExpansion,
     kernel_numbers,
     own_numbers,

@@ -9,13 +9,13 @@ from numba import njit
 
 from kernelswarm.agents.arithmetic.inverse_factor import append, split
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
-from kernelswarm.agents.arithmetic.signatures import LOOK, NOTHING, WANTS
+from kernelswarm.agents.arithmetic.signatures import LOOK, NOTHING, ORDER, WANTS
 from kernelswarm.agents.functions.expansion import Expansion, tables
 from kernelswarm.agents.learners.baselines.kernel_descent import SumState, check_budget_size
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent
 from kernelswarm.agents.learners.baselines.mistakes import TASKS, MistakeDriven, mistakes
 from kernelswarm.agents.learners.baselines.projected_sum import CHANGES, keep_accurate, look
-from kernelswarm.agents.learners.kernel_steps import CAPACITY, ORDER
+from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.learners.polk_steps import inspection_due
 from kernelswarm.protocols.first_class import Integers
 

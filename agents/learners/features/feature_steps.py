@@ -83,11 +83,9 @@ def descend(
     ``-rates inv(I + diag(stiffness) K diag(rates)) g``.
     """
     count, outputs = coefficients.shape
-    size, width = features.shape
+    size = len(features)
     if implicit:
-        for i in range(size):
-            for j in range(i + 1):
-                gram[i, j] = gram[j, i] = dot(features, i * width, features[j], count)
+        gram_of(features, count, gram)
     weigh(gram, gradients, rates, stiffness, implicit)
     for m in range(shrunk):
         for c in range(outputs):
@@ -105,6 +103,30 @@ def descend(
                 coefficients[m, c] += feature * gradients[n, c]
 
 
+@njit(cache=True)
+def gram_of(features: Array, count: int, gram: Array) -> None:
+    """Fill ``gram`` (N, N) with the inner products of the first ``count`` features of each point, (N, L or more)."""
+    size, width = features.shape
+    for i in range(size):
+        for j in range(i + 1):
+            gram[i, j] = gram[j, i] = dot(features, i * width, features[j], count)
+
+
+@njit(cache=True)
+def inner(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    points: Array,
+    rows: Array,
+    values: Array,
+    gram: Array,
+) -> None:
+    """Fill ``gram`` (N, N) with the inner products of the points' features."""
+    gram_of(rows, int(numbers[COUNT]), gram)
+
+
 class CompiledFeatures:
     """What such a learner hands over to compiled rounds, and how the coefficients lie in vectors.
 
@@ -120,6 +142,7 @@ class CompiledFeatures:
 
     evaluate = staticmethod(evaluate)
     gradient = None
+    inner = staticmethod(inner)
     step = staticmethod(step)
 
     def __init__(self, learner: Any, features: Compiled, numbers: Callable[[Any], Array]) -> None:
@@ -174,8 +197,8 @@ class CompiledFeatures:
         function.coefficients = coefficients
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return that there is always room, and nothing to want."""
-        return np.array([ALWAYS, NOTHING], dtype=np.int64)
+        """Return that there is always room, and nothing to want; the order stays."""
+        return np.array([ALWAYS, NOTHING, state.function.order], dtype=np.int64)
 
     def settle(self, state: Any, counts: Integers, steps: int) -> None:
         """Count the steps."""

@@ -15,7 +15,7 @@ from kernelswarm.agents.arithmetic.features import combine
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.learners.contract import Evaluation, Info
 from kernelswarm.agents.learners.descent import Descent, check_step, joined
-from kernelswarm.agents.learners.features.feature_steps import descend
+from kernelswarm.agents.learners.features.feature_steps import descend, gram_of
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Constant, Schedule
 
@@ -73,6 +73,12 @@ class LinearInFeatures(Descent):
         features = state.function.features(points)
         return Evaluation(points, features, combine(features, state.function.coefficients))
 
+    def inner(self, state: FeatureState, at: Evaluation) -> Array:
+        """Return the inner products of the points' features, (n, n)."""
+        gram = np.empty((len(at.rows), len(at.rows)))
+        gram_of(np.ascontiguousarray(at.rows), at.rows.shape[1], gram)
+        return gram
+
     def step(
         self,
         state: FeatureState,
@@ -80,9 +86,10 @@ class LinearInFeatures(Descent):
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,
+        eta: float | None = None,
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] phi(points_k[n])``."""
-        eta = self.step_size.at(state.steps)
+        eta = self.eta(state) if eta is None else eta
         function = state.function
         features = evaluations[0].rows if len(evaluations) == 1 else np.concatenate([each.rows for each in evaluations])
         weights, rates, stiffness = joined(eta, gradients, curvatures)

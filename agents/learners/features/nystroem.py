@@ -79,6 +79,7 @@ class Nystroem(DescentInSpace):
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,
+        eta: float | None = None,
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] P kappa(points_k[n], .)``.
 
@@ -87,7 +88,7 @@ class Nystroem(DescentInSpace):
         Info
             Its compression error is the Hilbert norm of what the projection took from the step.
         """
-        eta = self.step_size.at(state.steps)
+        eta = self.eta(state) if eta is None else eta
         state.steps += 1
         function = state.function
         points, rows = evaluations[0].points, evaluations[0].rows

@@ -9,14 +9,13 @@ from numba import njit
 
 from kernelswarm.agents.arithmetic.inverse_factor import append, split
 from kernelswarm.agents.arithmetic.lanes import dot
-from kernelswarm.agents.arithmetic.signatures import ALWAYS, ROOM, kernel_at
+from kernelswarm.agents.arithmetic.signatures import ALWAYS, ORDER, ROOM, kernel_at
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.expansion import tables
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.kernel_steps import (
     CAPACITY,
     CROSS,
-    ORDER,
     CompiledExpansion,
     kernel_numbers,
     own_numbers,

@@ -125,6 +125,7 @@ class Colk(Polk):
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,
+        eta: float | None = None,
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)`` and compress.
 
@@ -137,7 +138,7 @@ class Colk(Polk):
             evaluations, gradients, curvatures = self.composition.sets(evaluations, gradients, curvatures, part)
             if self.composition.looks_back:
                 state.previous.assign(state.function.points, state.function.weights)
-        return super().step(state, evaluations, gradients, curvatures, targets)
+        return super().step(state, evaluations, gradients, curvatures, targets, eta)
 
     def snapshot(self, state: PolkState) -> dict[str, Array]:
         """Return what POLK does, the ``center`` g, NaN before the first pair, and the function before the last step."""

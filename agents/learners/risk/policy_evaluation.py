@@ -122,6 +122,7 @@ class PolicyEvaluation(Polk):
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,
+        eta: float | None = None,
     ) -> Info:
         """Take one step of g and one of V along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``, and compress.
 
@@ -139,7 +140,7 @@ class PolicyEvaluation(Polk):
             if curvatures is not None:  # the residual's part is explicit
                 part = share(len(evaluations[0].points), self.batch_size)
                 curvatures = [curvatures[0] - self.loss.curvature * part, *curvatures[1:]]
-        return super().step(state, evaluations, gradients, curvatures, targets)
+        return super().step(state, evaluations, gradients, curvatures, targets, eta)
 
     def snapshot(self, state: PolkState) -> dict[str, Array]:
         """Return what POLK does of V, and of g as ``residual_<name>``."""

@@ -172,6 +172,7 @@ class RbfNetwork(LinearInFeatures):
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,
+        eta: float | None = None,
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] phi(points_k[n])``.
 
@@ -184,7 +185,7 @@ class RbfNetwork(LinearInFeatures):
             evaluations, gradients, curvatures = self.composition.sets(evaluations, gradients, curvatures, part)
             if self.composition.looks_back:
                 state.previous[:] = state.function.coefficients
-        return super().step(state, evaluations, gradients, curvatures, targets)
+        return super().step(state, evaluations, gradients, curvatures, targets, eta)
 
     def function_from(self, arrays: Mapping[str, Array]) -> NetworkFunction:
         """Rebuild a function from its saved arrays."""

@@ -82,6 +82,7 @@ class SubspaceDescent(LinearInFeatures, ABC):
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,
+        eta: float | None = None,
     ) -> Info:
         """Take one step on the weights with all points, then let the subspace follow the node's own.
 
@@ -103,7 +104,7 @@ class SubspaceDescent(LinearInFeatures, ABC):
         Info
             Its compression error is the Hilbert norm by which the function moved with the subspace.
         """
-        info = super().step(state, evaluations, gradients, curvatures, targets)
+        info = super().step(state, evaluations, gradients, curvatures, targets, eta)
         subspace, function = state.subspace, state.function
         moved = 0.0
         for n in range(len(targets)):  # the own samples come first

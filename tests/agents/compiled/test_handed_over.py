@@ -20,7 +20,7 @@ from kernelswarm.agents.parts.losses import Absolute, Squared
 from kernelswarm.agents.parts.schedules import Constant, step_sizes
 from kernelswarm.protocols.compiled import CompiledRule, CompiledTolerance
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.protocols.contract import LinkRecord
+from kernelswarm.protocols.contract import LinkRecord, Pull
 from kernelswarm.protocols.first_class import address
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import ToleranceState
@@ -194,23 +194,20 @@ class Widening:
 
 
 @njit
-def metropolis_couple(numbers, links, own, answers, gradient):
-    gradient[:] = 0.0
-    curvature = 0.0
+def metropolis_couple(numbers, links, own, answers, gradients, curvatures):
     for j in range(links.shape[1]):
-        curvature += links[0, j]
         for k in range(own.shape[0]):
+            curvatures[j, k] = links[0, j]
             for c in range(own.shape[1]):
-                gradient[k, c] += links[0, j] * (own[k, c] - answers[j, k, c])
-    return curvature
+                gradients[j, k, c] = links[0, j] * (own[k, c] - answers[j, k, c])
 
 
 @njit
-def metropolis_couple_back(numbers, links, neighbor, dual, mine, theirs, gradient):
+def metropolis_couple_back(numbers, links, neighbor, dual, mine, theirs, gradients, curvatures):
     for k in range(mine.shape[0]):
+        curvatures[k] = links[0, neighbor]
         for c in range(mine.shape[1]):
-            gradient[k, c] = links[0, neighbor] * (mine[k, c] - theirs[k, c])
-    return links[0, neighbor]
+            gradients[k, c] = links[0, neighbor] * (mine[k, c] - theirs[k, c])
 
 
 @njit
@@ -238,12 +235,14 @@ class Metropolis:
 
     def couple(self, links, own, answers):
         called(self, "couple")
-        gradient = np.empty_like(own)
-        return gradient, metropolis_couple(np.zeros(0), links[np.newaxis], own, answers, gradient)
+        found = Pull(np.empty_like(answers), np.empty(answers.shape[:2]))
+        metropolis_couple(np.zeros(0), links[np.newaxis], own, answers, *found)
+        return found
 
     def couple_back(self, links, neighbor, mine, theirs, dual):
-        gradient = np.empty_like(mine)
-        return gradient, metropolis_couple_back(np.zeros(0), links[np.newaxis], neighbor, dual, mine, theirs, gradient)
+        found = Pull(np.empty_like(mine), np.empty(len(mine)))
+        metropolis_couple_back(np.zeros(0), links[np.newaxis], neighbor, dual, mine, theirs, *found)
+        return found
 
     def advance(self, links, gaps, excess, eta, round):
         return links * (1.0 + self.growth * gaps)

@@ -112,12 +112,12 @@ def test_coupling_vanishes_at_agreement():
     own = np.random.default_rng(0).normal(size=(3, 2))
     answers = np.stack([own, own])
     for rule, links in [(Consensus(7.0), np.full(2, 7.0)), (Isolated(), None)]:
-        np.testing.assert_array_equal(rule.couple(links, own, answers)[0], np.zeros((3, 2)))
+        np.testing.assert_array_equal(rule.couple(links, own, answers).gradients, np.zeros((2, 3, 2)))
 
 
 @pytest.mark.parametrize(
     ("form", "duals", "expected"),
-    [("one_sided", False, 1 + 1), ("symmetric", False, 1 + 2), ("symmetric", True, 1 + 2)],
+    [("one_sided", False, 1 + 1), ("symmetric", False, 1 + 2 + 2), ("symmetric", True, 1 + 2 + 2)],
 )
 def test_scalars_sent_are_those_of_the_protocol(form, duals, expected):
     batch, rounds = 3, 7

@@ -1,0 +1,135 @@
+"""How far implicit steps let neighbours pull, and how far a node that listens follows its own samples."""
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+OWN_STEP = 0.04
+"""The least ``rate kappa(x, x) l''`` to which listening to neighbours shortens the step on a node's own samples: what
+makes it an average of about 25 of them. A shorter one would only follow a change more slowly."""
+
+
+@numba.njit(cache=True)
+def pair_loads_in(gram: Array, size: int, degree: int, eta: float, loads: Array) -> None:
+    """Fill ``loads`` (N,) with eta times the row sums of the inner products of a node's pairs, at each of its points.
+
+    A pair is an edge and a point at which its ends are coupled. A node takes part in ``degree`` of them at each of its
+    own samples, the first ``size`` of the points, and in one at each neighbour's. With K the points' inner products
+    ``gram`` (N, N) the load of a pair at point m is
+
+        E[m] = eta (degree sum_{n own} |K[m, n]| + sum_{n others'} |K[m, n]|)
+    """
+    points = len(loads)
+    for m in range(points):
+        own = 0.0
+        for n in range(size):
+            own += abs(gram[m, n])
+        others = 0.0
+        for n in range(size, points):
+            others += abs(gram[m, n])
+        loads[m] = eta * (degree * own + others)
+
+
+@numba.njit(cache=True)
+def mean_gain(gram: Array, size: int) -> float:
+    """Compute the mean of kappa(x, x) over the first ``size`` points; 0 for none."""
+    added = 0.0
+    for k in range(size):
+        added += gram[k, k]
+    return added / size if size else 0.0
+
+
+@numba.njit(cache=True)
+def limit(curvature: float, load: float, batch_size: int) -> float:
+    """Compute the share of a pair's pull that implicit steps take, ``min(1, b / (r E))``.
+
+    With r the pair's curvature and E the sum of its loads at both ends, the weight eta/b r share of every pair times
+    the row sum of all pairs' inner products is at most 1. By Gershgorin's theorem the network's coupling step is then
+    ``F - Q F`` with ``0 <= Q <= I``: it moves no two networks further apart, whatever the penalties.
+    """
+    bound = curvature * load
+    return 1.0 if bound <= batch_size else batch_size / bound
+
+
+@numba.njit(cache=True)
+def gather_in(
+    gradients: Array, curvatures: Array, loads: Array, batch_size: int, pulling: Array
+) -> tuple[float, float]:
+    """Add up the pulls of all neighbours, each as far as its limit, in ``pulling`` (b, C).
+
+    Parameters
+    ----------
+    gradients, curvatures : Array
+        Those of each neighbour at each sample, (deg, b, C) and (deg, b).
+    loads : Array
+        The sum of both ends' loads, (deg, b); 0 where nothing is limited.
+    batch_size : int
+        b.
+    pulling : Array
+        Filled, (b, C).
+
+    Returns
+    -------
+    tuple of float
+        The largest curvature of a sample, summed over its neighbours, and the largest of what is taken of it.
+    """
+    degree, size, outputs = gradients.shape
+    largest, taken = 0.0, 0.0
+    for k in range(size):
+        whole, limited = 0.0, 0.0
+        for c in range(outputs):
+            pulling[k, c] = 0.0
+        for j in range(degree):
+            share = limit(curvatures[j, k], loads[j, k], batch_size)
+            whole += curvatures[j, k]
+            limited += share * curvatures[j, k]
+            for c in range(outputs):
+                pulling[k, c] += share * gradients[j, k, c]
+        largest, taken = max(largest, whole), max(taken, limited)
+    return largest, taken
+
+
+@numba.njit(cache=True)
+def restrain(gradients: Array, curvatures: Array, loads: Array, batch_size: int) -> tuple[float, float]:
+    """Shorten the pulls at a neighbour's samples, (b, C), to their limits; returns as :func:`gather_in`."""
+    size, outputs = gradients.shape
+    largest, taken = 0.0, 0.0
+    for k in range(size):
+        share = limit(curvatures[k], loads[k], batch_size)
+        largest, taken = max(largest, curvatures[k]), max(taken, share * curvatures[k])
+        for c in range(outputs):
+            gradients[k, c] *= share
+    return largest, taken
+
+
+@numba.njit(cache=True)
+def own_share(rate: float, gain: float, curvature: float, coupling: float, order: int, samples: float) -> float:
+    """Compute the part of its step that a node takes on its own samples while it listens to neighbours.
+
+        share = 1 / (1 + rate kappa r),    but    rate kappa l'' share >= min(rate kappa l'', max(OWN_STEP, 2 M / n))
+
+    The first is what a step that is implicit in the coupling too would take: the more a node listens, the more of its
+    own noise is averaged away before it is passed on. There is nothing to average over before n samples are more than
+    the function's M terms, so until then the step stays long.
+
+    Parameters
+    ----------
+    rate : float
+        eta / b.
+    gain : float
+        kappa(x, x), the mean over the samples.
+    curvature : float
+        l'', a bound; 1 in the place of 0.
+    coupling : float
+        r, the coupling's curvature, summed over the neighbours.
+    order : int
+        M, the order of the function.
+    samples : float
+        n, the samples that the node has seen, these included.
+    """
+    step = rate * gain
+    whole = step * (curvature if curvature > 0.0 else 1.0)
+    least = max(OWN_STEP, 2.0 * order / samples)
+    return max(1.0 / (1.0 + step * coupling), least / whole if least < whole else 1.0)
