@@ -16,6 +16,7 @@ from kernelswarm.simulations.testing.properties import (
     Array,
     checked,
     require,
+    require_close,
     require_equal,
     require_shape,
     sealed,
