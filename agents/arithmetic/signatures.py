@@ -30,6 +30,9 @@ Array = npt.NDArray[np.float64]
 KERNEL = types.void(NUMBERS, MATRIX, MATRIX, MATRIX_OUT)
 """``cross(numbers, points (n, p), centers (m, p), values (n, m or more))`` fills the first m columns."""
 
+DIAGONAL = types.void(NUMBERS, MATRIX, VECTOR_OUT)
+"""``diagonal(numbers, points (n, p), values (n,))`` fills kappa(x, x)."""
+
 LOSS_VALUES = types.void(NUMBERS, MATRIX, MATRIX, VECTOR_OUT)
 """``values(numbers, predictions (n, C), targets (n, q), values (n,))``."""
 
@@ -65,7 +68,8 @@ STEP = types.float64(
 """``step(tools, numbers, storage, counts, scratch, points (N, p), rows (N, R), gradients (N, C), rates (N,), stiffness
 (N,), implicit, eta) -> compression error``; rows and gradients may be written to."""
 
-kernel_at, loss_values_at, loss_derivatives_at = at(KERNEL), at(LOSS_VALUES), at(LOSS_DERIVATIVES)
+kernel_at, diagonal_at = at(KERNEL), at(DIAGONAL)
+loss_values_at, loss_derivatives_at = at(LOSS_VALUES), at(LOSS_DERIVATIVES)
 bound_at, next_budget_at = at(BOUND), at(NEXT_BUDGET)
 evaluate_at, gradient_at, step_at = at(EVALUATE), at(GRADIENT), at(STEP)
 
@@ -86,6 +90,8 @@ class CompiledKernel(NamedTuple):
     numbers: Array
     unit: bool = False
     """Whether kappa(x, x) = 1 for all x."""
+    diagonal: Compiled | None = None  # DIAGONAL
+    """kappa(x, x) where it is not 1; without it learners that ask for norms of elements live agent by agent."""
 
 
 class CompiledLoss(NamedTuple):
