@@ -1,23 +1,32 @@
-"""The accuracy of a sum of kernels that learners project many times, each of which costs a little of it."""
+"""The kernel rows of a step's points, one after the other, while the dictionary changes under them."""
 
-from kernelswarm.agents.functions.expansion import Expansion
-from kernelswarm.agents.learners.baselines.kernel_descent import SumState
-from kernelswarm.agents.learners.polk import DEFECT_LIMIT
-from kernelswarm.agents.learners.polk_steps import inspection_due
+import numpy as np
+import numpy.typing as npt
+from numba import njit
 
-CHANGES = 0
-"""Of a state's numbers: changes of the dictionary since its factor was last inspected."""
+from kernelswarm.agents.learners.baselines.kernel_descent_steps import DONE, HEADER, MOVED, PHASE, POINT
 
+Array = npt.NDArray[np.float64]
 
-def keep_accurate(state: SumState, function: Expansion, changes: int) -> None:
-    """Compute the factor afresh where many changes have cost it its accuracy."""
-    state.numbers[CHANGES] += changes
-    if state.numbers[CHANGES] >= inspection_due(function.order):
-        look(state, function)
+NEXT, WAITS, KNOWN, MEASURED = range(1, 5)
+"""Phases of a rule that takes the points one by one: before the next, waiting for its row, with it, with norms too."""
 
 
-def look(state: SumState, function: Expansion) -> None:
-    """Look at the accuracy of the factor, and compute it afresh where it is lost."""
-    state.numbers[CHANGES] = 0.0
-    if not function.defect() <= DEFECT_LIMIT:
-        function.improve()
+@njit(cache=True)
+def row_wanted(work: Array, capacity: int, rows: Array, order: int, n: int) -> int:
+    """Have the kernel between point n and the dictionary in the second row of the work; returns DONE once it is there.
+
+    The rows that a step begins with serve until the dictionary has changed, which work[MOVED] says.
+    """
+    if work[PHASE] == NEXT:
+        if work[MOVED] > 0.0:
+            work[POINT], work[PHASE] = n, WAITS
+            return order + n
+        for m in range(order):
+            work[HEADER + capacity + m] = rows[n, m]
+        work[PHASE] = KNOWN
+    elif work[PHASE] == WAITS:
+        for m in range(order):
+            work[HEADER + capacity + m] = work[HEADER + m]
+        work[PHASE] = KNOWN
+    return DONE
