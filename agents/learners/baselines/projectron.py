@@ -9,6 +9,7 @@ from numba import njit
 
 from kernelswarm.agents.arithmetic.inverse_factor import append, split
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
+from kernelswarm.agents.arithmetic.tables import table
 from kernelswarm.agents.functions.expansion import Expansion, tables
 from kernelswarm.agents.functions.kernel_sum import scale
 from kernelswarm.agents.learners.baselines.kernel_descent import CHANGES, SumState, check_budget_size
@@ -17,6 +18,7 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     DONE,
     ERROR,
     FIRST,
+    HEADER,
     CompiledDescent,
     DictionaryRule,
 )
@@ -29,6 +31,9 @@ Array = npt.NDArray[np.float64]
 
 TOLERANCE = FIRST
 """Among the rule's numbers."""
+
+ROWS = 4
+"""Of what the rule works with."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,18 @@ def let_in(
     scale(old, before, shrink)
     most = int(min(own[BUDGET_SIZE], float(capacity)))
     counts[ORDER], work[ERROR] = _enter(
-        dictionary, old, factor, precision, before, points, weights, rows, gram, own[TOLERANCE], most
+        table(work, HEADER, ROWS, capacity),
+        dictionary,
+        old,
+        factor,
+        precision,
+        before,
+        points,
+        weights,
+        rows,
+        gram,
+        own[TOLERANCE],
+        most,
     )
     storage[CHANGES] += counts[ORDER] - before
     inspect_in_time(storage, counts)
@@ -117,6 +133,7 @@ def let_in(
 
 @njit(cache=True)
 def _enter(
+    scratch: Array,  # (4, capacity), to work with
     points: Array,  # (capacity, p)
     weights: Array,  # (capacity, C)
     factor: Array,  # (capacity, capacity)
@@ -131,8 +148,7 @@ def _enter(
 ) -> tuple[int, float]:
     """Append the points, or add their projections; returns the new order and the sum of what projections took."""
     before, outputs = order, weights.shape[1]
-    row, image, projection = np.empty(len(points)), np.empty(len(points)), np.empty(len(points))
-    entered = np.empty(len(new_points), dtype=np.int64)
+    row, image, projection, entered = scratch[0], scratch[1], scratch[2], scratch[3]
     error = 0.0
     for n in range(len(new_points)):
         squared = 0.0
@@ -141,7 +157,7 @@ def _enter(
         if squared == 0.0:
             continue
         for j in range(order):
-            row[j] = cross[n, j] if j < before else gram[n, entered[j - before]]
+            row[j] = cross[n, j] if j < before else gram[n, int(entered[j - before])]
         schur = split(factor, order, row, gram[n, n], image, projection)
         outside = math.sqrt(max(schur, 0.0))
         if outside <= tolerance or order >= most or schur <= SPAN_THRESHOLD * gram[n, n]:
@@ -156,4 +172,4 @@ def _enter(
     return order, error
 
 
-LET_IN = DictionaryRule(let_in, gram=True)
+LET_IN = DictionaryRule(let_in, rows=ROWS, gram=True)
