@@ -23,12 +23,12 @@ from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, 
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     ASKED,
     BUDGET_SIZE,
-    DIAGONAL,
     DONE,
     ENTERED,
     ERROR,
     FIRST,
     HEADER,
+    NORMS,
     PHASE,
     POINT,
     START,
@@ -150,7 +150,7 @@ def draw(
         if place == order == int(own[BUDGET_SIZE]):
             if work[PHASE] != ASKED and not knows_norms(own, work, order):
                 work[POINT], work[PHASE] = n, ASKED
-                return DIAGONAL
+                return NORMS
             norms = line(work, HEADER, order)
             for m in range(order):
                 norms[m] = math.sqrt(squared_length(old, m) * norms[m])

@@ -16,7 +16,6 @@ from kernelswarm.agents.functions.nearest_sum import NearestSum, come, leave, pr
 from kernelswarm.agents.learners.baselines.kernel_descent import SumState, check_budget_size
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     BUDGET_SIZE,
-    DIAGONAL,
     DIAGONALS,
     DONE,
     ERROR,
@@ -24,6 +23,7 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     HEADER,
     INSENSITIVITY,
     MOVED,
+    NORMS,
     PHASE,
     POINT,
     START,
@@ -184,7 +184,7 @@ def project_on_the_new(
                 return wanted
             if work[PHASE] != MEASURED and not knows_norms(own, work, order):
                 work[POINT], work[PHASE] = n, MEASURED
-                return DIAGONAL
+                return NORMS
             row = line(work, HEADER + capacity, order)
             leaves, share, squared = _on_the_new(old, line(work, HEADER, order), row, gram[n, n])
             work[ERROR] += math.sqrt(squared)

@@ -12,11 +12,11 @@ from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     BLOCKED,
-    DIAGONAL,
     DONE,
     ERROR,
     HEADER,
     MOVE,
+    NORMS,
     REGULARIZATION,
     UNIT,
     DictionaryRule,
@@ -146,7 +146,7 @@ class KernelDescent(DescentInSpace):
         while wanted != DONE:
             function.order = int(counts[ORDER])
             answer = work[HEADER : HEADER + function.order]
-            if wanted == DIAGONAL:
+            if wanted == NORMS:
                 answer[:] = self.kernel.diagonal(function.points)
             elif wanted == BLOCKED:
                 assert isinstance(function, Expansion)

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 
-from kernelswarm.agents.arithmetic.signatures import DIAGONAL as DIAGONAL_OF_KERNEL
-from kernelswarm.agents.arithmetic.signatures import ROOM, SINGLE_STEPS, WANTS, diagonal_at, kernel_at
+from kernelswarm.agents.arithmetic.signatures import DIAGONAL, ROOM, SINGLE_STEPS, WANTS, diagonal_at, kernel_at
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.functions.kernel_sum import OWN
@@ -47,11 +46,11 @@ MOVE = types.int64(
 adds the points to the shrunk function and keeps to the rule; it sets the order among the counts.
 
 Wanted is DONE, or what the rule goes on with: a place of the dictionary, or one of the points, counted from the model
-order on, for its kernel with the dictionary; DIAGONAL for kappa(x, x) of the elements. The answer begins at
+order on, for its kernel with the dictionary; NORMS for kappa(x, x) of the elements. The answer begins at
 work[HEADER].
 """
 
-DONE, DIAGONAL, BLOCKED = -1, -2, -3
+DONE, NORMS, BLOCKED = -1, -2, -3
 """What a rule returns beside places; BLOCKED wants the points in the dictionary, by matrix-matrix products."""
 
 HEADER = 4
@@ -141,7 +140,7 @@ def _answer(
     """Put what a rule wants to know where it looks for it."""
     order, inputs = counts[ORDER], points.shape[1]
     dictionary = table(storage, OWN, order, inputs)
-    if wanted == DIAGONAL:
+    if wanted == NORMS:
         diagonal_at(tools[DIAGONALS])(kernel_numbers(numbers), dictionary, line(work, HEADER, order))
         return
     if wanted < order:
@@ -198,7 +197,7 @@ class CompiledDescent(CompiledExpansion):
         self._rule: DictionaryRule = learner.rule
         if self._rule.norms and not kernel.unit and kernel.diagonal is None:
             raise NotCompiledError(f"the kernel {type(learner.kernel).__name__}, which hands over no diagonal")
-        diagonal = NONE if kernel.diagonal is None else address(kernel.diagonal, DIAGONAL_OF_KERNEL)
+        diagonal = NONE if kernel.diagonal is None else address(kernel.diagonal, DIAGONAL)
         super().__init__(learner, learner.own_numbers(), (address(self._rule.move, MOVE), diagonal))
         self._gradient = gradient
 

@@ -12,9 +12,9 @@ from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, 
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     ASKED,
     BUDGET_SIZE,
-    DIAGONAL,
     DONE,
     FIRST,
+    NORMS,
     PHASE,
     POINT,
     START,
@@ -119,7 +119,7 @@ def toss(
         work[EXCESS] = counts[ORDER] - before
         if work[EXCESS] > 0 and not knows_norms(own, work, counts[ORDER]):
             work[PHASE] = ASKED
-            return DIAGONAL
+            return NORMS
     while work[EXCESS] > 0:
         stays = uniform(int(own[KEY]), int(own[KEY + 1]), int(storage[TOSSES])) < own[GROWTH]
         storage[TOSSES] += 1.0

@@ -19,13 +19,13 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     ASKED,
     BLOCKED,
     BUDGET_SIZE,
-    DIAGONAL,
     DONE,
     ENTERED,
     ERROR,
     FIRST,
     HEADER,
     MOVED,
+    NORMS,
     PHASE,
     POINT,
     START,
@@ -89,7 +89,7 @@ def project_smallest(
     if counts[ORDER] > most:
         if work[PHASE] != ASKED and not knows_norms(own, work, counts[ORDER]):
             work[PHASE] = ASKED
-            return DIAGONAL
+            return NORMS
         diagonal, carried = line(work, HEADER, capacity), line(work, HEADER + capacity, capacity)
         while counts[ORDER] > most:
             place = smallest(old, diagonal, counts[ORDER])

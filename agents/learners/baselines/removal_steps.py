@@ -14,10 +14,10 @@ from kernelswarm.agents.functions.kernel_sum import (
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     ASKED,
     BUDGET_SIZE,
-    DIAGONAL,
     DONE,
     ERROR,
     HEADER,
+    NORMS,
     PHASE,
     START,
     DictionaryRule,
@@ -71,7 +71,7 @@ def keep_newest(
         return DONE
     if work[PHASE] == START and not knows_norms(own, work, excess):
         work[PHASE] = ASKED
-        return DIAGONAL
+        return NORMS
     work[ERROR] += drop_points(dictionary, old, counts[ORDER], 0, excess, line(work, HEADER, excess))
     counts[ORDER] -= excess
     return DONE
@@ -96,7 +96,7 @@ def keep_largest(
         counts[ORDER] = add_points(dictionary, old, counts[ORDER], points, weights, shrink)
         if counts[ORDER] > int(own[BUDGET_SIZE]) and not knows_norms(own, work, counts[ORDER]):
             work[PHASE] = ASKED
-            return DIAGONAL
+            return NORMS
     while counts[ORDER] > int(own[BUDGET_SIZE]):
         drop_smallest(dictionary, old, counts, work)
     return DONE
