@@ -4,10 +4,11 @@ Beside the rate of compiled rounds stand that of single agents and that of the l
 nobody is answered: a node of a ring evaluates three points a round, a pass one. All of a learner's turns alternate in
 one process, in processor time.
 
-    python benchmarks/learner_rounds.py
+    python benchmarks/learner_rounds.py [LEARNER ...]
 """
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
 
@@ -27,7 +28,29 @@ LEARNERS: dict[str, dict[str, object]] = {
     "random_features, L = 100": {"name": "random_features", "kernel": KERNEL, "features": 100},
     "nystroem, 50 landmarks": {"name": "nystroem", "kernel": KERNEL, "landmarks": 50},
     "norma, 50 points": {"name": "norma", "kernel": KERNEL, "budget_size": 50, "regularization": 0.01},
-    "bsgd, 50 points": {"name": "bsgd", "kernel": KERNEL, "budget_size": 50},
+    **{
+        f"{name}, {way}" if way else name: {
+            "name": name,
+            "kernel": KERNEL,
+            "budget_size": 50,
+            **({"maintenance": way} if name in ("bsgd", "bpa") else {}),
+            **({"loss": "hinge"} if name in ("forgetron", "projectron", "bpa") else {}),
+            **more,
+        }
+        for name, way, more in (
+            ("bsgd", "removal", {}),
+            ("bsgd", "projection", {}),
+            ("bsgd", "merging", {}),
+            ("npbsgd", "", {"growth": 0.0}),
+            ("bogd", "", {}),
+            ("forgetron", "", {}),
+            ("projectron", "", {}),
+            ("bpa", "simple", {}),
+            ("bpa", "nearest", {}),
+            ("bpa", "projecting", {}),
+        )
+    },
+    "bsgd, removal, polynomial": {"name": "bsgd", "kernel": {"name": "polynomial", "scale": 0.1}, "budget_size": 50},
 }
 PROTOCOLS: dict[str, dict[str, object]] = {
     "consensus, one-sided, explicit": {"name": "consensus", "as_published": True},
@@ -48,6 +71,8 @@ def main() -> None:
     print(f"{'learner':<26}{'protocol':<33}{'compiled':>11}{'agents':>9}{'pass':>11}{'to agents':>11}{'to pass':>9}")
     with threadpool_limits(1):
         for name, table in LEARNERS.items():
+            if sys.argv[1:] and not name.startswith(tuple(sys.argv[1:])):
+                continue
             for label, protocol in PROTOCOLS.items():
                 experiment = Experiment.from_dict(
                     {

@@ -6,7 +6,7 @@ whichever other rows are in the call; a node may therefore be evaluated alone or
 Each kernel is a function with the signature `KERNEL` of `compiled`: (n, p) points and (m, p) centers fill the first m
 columns of the values, all C-contiguous. Its numbers come as one array: its own parameters (bandwidth; bandwidth;
 bandwidth, smoothness; scale, offset, degree), then a factor for each input where the inputs have length scales of their
-own.
+own. `polynomial_diagonal` is one with the signature `DIAGONAL`.
 """
 
 import math
@@ -173,8 +173,9 @@ def polynomial(numbers: Array, points: Array, centers: Array, values: Array) -> 
 
 
 @njit(cache=True)
-def polynomial_diagonal(points: Array, scale: float, offset: float, degree: int) -> Array:
-    norms: Array = _squared_norms(points)
-    for i in range(norms.shape[0]):
-        norms[i] = _power(scale * norms[i] + offset, degree)
-    return norms
+def polynomial_diagonal(numbers: Array, points: Array, values: Array) -> None:
+    """Evaluate (scale ||x||^2 + offset)^degree."""
+    scale, offset, degree = numbers[0], numbers[1], int(numbers[2])
+    width = points.shape[1]
+    for i in range(points.shape[0]):
+        values[i] = _power(scale * dot(points, i * width, points[i], width) + offset, degree)

@@ -30,6 +30,9 @@ Array = npt.NDArray[np.float64]
 KERNEL = types.void(NUMBERS, MATRIX, MATRIX, MATRIX_OUT)
 """``cross(numbers, points (n, p), centers (m, p), values (n, m or more))`` fills the first m columns."""
 
+DIAGONAL = types.void(NUMBERS, MATRIX, VECTOR_OUT)
+"""``diagonal(numbers, points (n, p), values (n,))`` fills kappa(x, x)."""
+
 LOSS_VALUES = types.void(NUMBERS, MATRIX, MATRIX, VECTOR_OUT)
 """``values(numbers, predictions (n, C), targets (n, q), values (n,))``."""
 
@@ -74,7 +77,8 @@ STEP = types.float64(
 The first n of the points are the node's own samples, with f's values and the targets there; ``sizes`` are eta and what
 other schedules the learner has, at this step."""
 
-kernel_at, loss_values_at, loss_derivatives_at = at(KERNEL), at(LOSS_VALUES), at(LOSS_DERIVATIVES)
+kernel_at, diagonal_at = at(KERNEL), at(DIAGONAL)
+loss_values_at, loss_derivatives_at = at(LOSS_VALUES), at(LOSS_DERIVATIVES)
 bound_at, next_budget_at = at(BOUND), at(NEXT_BUDGET)
 evaluate_at, inner_at, gradient_at, step_at = at(EVALUATE), at(INNER), at(GRADIENT), at(STEP)
 
@@ -96,6 +100,8 @@ class CompiledKernel(NamedTuple):
     numbers: Array
     unit: bool = False
     """Whether kappa(x, x) = 1 for all x."""
+    diagonal: Compiled | None = None  # DIAGONAL
+    """kappa(x, x) where it is not 1; without it learners that ask for norms of elements live agent by agent."""
 
 
 class CompiledLoss(NamedTuple):

@@ -13,8 +13,8 @@ from kernelswarm.agents.parts.kernels import Kernel
 
 Array = npt.NDArray[np.float64]
 
-OWN = 1
-"""Numbers of the learner's own before those of its function, for compiled steps."""
+OWN = 2
+"""Room for the learner's own numbers before those of its function, for compiled steps."""
 
 
 class KernelSum:
@@ -49,7 +49,7 @@ class KernelSum:
         self.points_buffer: Array
         self.weights_buffer: Array
         self.storage: Array
-        self._lay_out(np.zeros(OWN), 0)
+        self._lay_out(np.zeros(self.length(0)), 0)
 
     def __getstate__(self) -> tuple[object, ...]:
         """Return what a copy is made of: its buffers must lie in its own storage."""
@@ -171,87 +171,44 @@ class KernelSum:
         self.points_buffer, self.weights_buffer = buffers
 
 
-def add(function: KernelSum, points: Array, weights: Array, shrink: float) -> None:
-    """Make of f ``shrink f + sum_n weights[n] kappa(points[n], .)``.
-
-    A point that is in the dictionary adds to its weight; one without a weight stays out.
-
-    Parameters
-    ----------
-    function : KernelSum
-        f, changed in place.
-    points, weights : Array
-        The new points (n, p) with their weights (n, C).
-    shrink : float
-        The factor on the old weights.
-    """
-    function.reserve(len(points))
-    function.order = add_points(
-        function.points_buffer, function.weights_buffer, function.order, points, weights, shrink
-    )
-
-
-def drop(function: KernelSum, place: int, count: int = 1) -> float:
-    """Take ``count`` elements from ``place`` on out of the sum; the others keep their weights.
-
-    Returns
-    -------
-    float
-        The sum of the elements' Hilbert norms, which bounds that of the change.
-    """
-    diagonal = function.kernel.diagonal(function.points[place : place + count])
-    lost = drop_points(function.points_buffer, function.weights_buffer, function.order, place, count, diagonal)
-    function.order -= count
-    return float(lost)
-
-
-def squared_norms(function: KernelSum) -> Array:
-    """Return ``||W_m||^2 kappa(d_m, d_m)``, the squared Hilbert norms of the elements, (M,)."""
-    squares = np.empty(function.order)
-    squared_norms_in(function.weights_buffer, function.kernel.diagonal(function.points), squares)
-    return squares
-
-
-def smallest(function: KernelSum) -> int:
-    """Return the place of the element of least Hilbert norm, the oldest of equal ones."""
-    return int(squared_norms(function).argmin())
-
-
-def place_of(function: KernelSum, point: Array) -> int:
-    """Return where a point (p,) is in the dictionary, the model order where it is not."""
-    return int(_find(function.points_buffer, function.order, point))
-
-
 @njit(cache=True)
 def add_points(points: Array, weights: Array, order: int, new_points: Array, new_weights: Array, shrink: float) -> int:
-    """Do the same as :func:`add`; returns the new order."""
-    outputs = weights.shape[1]
-    for m in range(order):
-        for c in range(outputs):
-            weights[m, c] *= shrink
+    """Make of f ``shrink f + sum_n new_weights[n] kappa(new_points[n], .)``; returns the new order.
+
+    A point that is in the dictionary adds to its weight; one without a weight stays out.
+    """
+    scale(weights, order, shrink)
     for n in range(new_points.shape[0]):
-        empty = True
-        for c in range(outputs):
-            empty = empty and new_weights[n, c] == 0.0
-        if empty:
-            continue
-        place = _find(points, order, new_points[n])
-        if place == order:
-            points[order] = new_points[n]
-            weights[order] = 0.0
-            order += 1
-        for c in range(outputs):
-            weights[place, c] += new_weights[n, c]
+        if not is_zero(new_weights, n):
+            place = find(points, order, new_points, n)
+            order = enter(points, weights, order, place, new_points, new_weights, n)
     return order
 
 
 @njit(cache=True)
-def _find(points: Array, order: int, point: Array) -> int:
-    """Find a point among the first ``order``; ``order`` where it is not there."""
+def scale(weights: Array, order: int, factor: float) -> None:
+    """Multiply the weights by a factor."""
+    for m in range(order):
+        for c in range(weights.shape[1]):
+            weights[m, c] *= factor
+
+
+@njit(cache=True)
+def is_zero(weights: Array, n: int) -> bool:
+    """Tell whether row n has no weight."""
+    zero = True
+    for c in range(weights.shape[1]):
+        zero = zero and weights[n, c] == 0.0
+    return zero
+
+
+@njit(cache=True)
+def find(points: Array, order: int, new_points: Array, n: int) -> int:
+    """Find new point n among the first ``order``; ``order`` where it is not there."""
     for m in range(order):
         same = True
-        for i in range(len(point)):
-            if points[m, i] != point[i]:
+        for i in range(points.shape[1]):
+            if points[m, i] != new_points[n, i]:
                 same = False
                 break
         if same:
@@ -260,31 +217,64 @@ def _find(points: Array, order: int, point: Array) -> int:
 
 
 @njit(cache=True)
+def enter(points: Array, weights: Array, order: int, place: int, new_points: Array, new_weights: Array, n: int) -> int:
+    """Add new point n at its place, which :func:`find` has found; returns the new order."""
+    if place == order:
+        for i in range(points.shape[1]):
+            points[order, i] = new_points[n, i]
+        for c in range(weights.shape[1]):
+            weights[order, c] = new_weights[n, c]
+        return order + 1
+    for c in range(weights.shape[1]):
+        weights[place, c] += new_weights[n, c]
+    return order
+
+
+@njit(cache=True)
 def close_up(rows: Array, order: int, place: int, count: int) -> None:
     """Move rows up over ``count`` of them that leave, so that the oldest stays first."""
     for m in range(place, order - count):
-        rows[m] = rows[m + count]
+        for i in range(rows.shape[1]):
+            rows[m, i] = rows[m + count, i]
+
+
+@njit(cache=True)
+def close_up_numbers(values: Array, order: int, place: int) -> None:
+    """Move numbers up over one that leaves."""
+    for m in range(place, order - 1):
+        values[m] = values[m + 1]
 
 
 @njit(cache=True)
 def drop_points(points: Array, weights: Array, order: int, place: int, count: int, diagonal: Array) -> float:
-    """Do the same as :func:`drop`, with kappa(x, x) of the elements that leave, (count,)."""
+    """Take ``count`` elements from ``place`` on out of the sum; the others keep their weights.
+
+    Returns the sum of the elements' Hilbert norms, which bounds that of the change; ``diagonal`` (count,) is their
+    kappa(x, x).
+    """
     lost = 0.0
     for m in range(count):
-        squared = 0.0
-        for c in range(weights.shape[1]):
-            squared += weights[place + m, c] * weights[place + m, c]
-        lost += math.sqrt(squared * diagonal[m])
+        lost += math.sqrt(squared_length(weights, place + m) * diagonal[m])
     close_up(points, order, place, count)
     close_up(weights, order, place, count)
     return lost
 
 
 @njit(cache=True)
-def squared_norms_in(weights: Array, diagonal: Array, squares: Array) -> None:
-    """Fill ``squares`` (M,) with ``||W_m||^2 diagonal[m]``."""
-    for m in range(len(squares)):
-        total = 0.0
-        for c in range(weights.shape[1]):
-            total += weights[m, c] * weights[m, c]
-        squares[m] = total * diagonal[m]
+def squared_length(weights: Array, m: int) -> float:
+    """Compute ``||W_m||^2``."""
+    total = 0.0
+    for c in range(weights.shape[1]):
+        total += weights[m, c] * weights[m, c]
+    return total
+
+
+@njit(cache=True)
+def smallest(weights: Array, diagonal: Array, order: int) -> int:
+    """Find the element of least Hilbert norm, ``||W_m||^2 kappa(d_m, d_m)``, the oldest of equal ones."""
+    place, least = 0, math.inf
+    for m in range(order):
+        squared = squared_length(weights, m) * diagonal[m]
+        if squared < least:
+            place, least = m, squared
+    return place

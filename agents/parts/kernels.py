@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import kernel_formulas
-from kernelswarm.agents.arithmetic.signatures import KERNEL, CompiledKernel
+from kernelswarm.agents.arithmetic.signatures import DIAGONAL, KERNEL, CompiledKernel
 from kernelswarm.agents.parts import bandwidths
 from kernelswarm.agents.parts.bandwidths import Bandwidth
 from kernelswarm.agents.parts.sample import Sample
-from kernelswarm.protocols.first_class import Compiled, fill
+from kernelswarm.protocols.first_class import Compiled, fill, sole
 
 Array = npt.NDArray[np.float64]
 
@@ -249,12 +249,11 @@ class Polynomial(_Compiled):
     @property
     def compiled(self) -> CompiledKernel:
         """What the kernel hands over to compiled steps."""
-        return CompiledKernel(self._formula, self._numbers)
+        return CompiledKernel(self._formula, self._numbers, diagonal=kernel_formulas.polynomial_diagonal)
 
     def diagonal(self, points: Array) -> Array:
         """Evaluate (scale ||x||^2 + offset)^degree: (n, p) gives (n,)."""
-        values: Array = kernel_formulas.polynomial_diagonal(points, self.scale, self.offset, self.degree)
-        return values
+        return _polynomial_diagonal(self._numbers, points)
 
 
 @dataclass(frozen=True)
@@ -283,12 +282,17 @@ class Linear(_Compiled):
     @property
     def compiled(self) -> CompiledKernel:
         """What the kernel hands over to compiled steps."""
-        return CompiledKernel(self._formula, self._numbers)
+        return CompiledKernel(self._formula, self._numbers, diagonal=kernel_formulas.polynomial_diagonal)
 
     def diagonal(self, points: Array) -> Array:
         """Evaluate ||x||^2 + offset: (n, p) gives (n,)."""
-        values: Array = kernel_formulas.polynomial_diagonal(points, 1.0, self.offset, 1)
-        return values
+        return _polynomial_diagonal(self._numbers, points)
+
+
+def _polynomial_diagonal(numbers: Array, points: Array) -> Array:
+    values = np.empty(len(points))
+    sole(kernel_formulas.polynomial_diagonal, DIAGONAL)(numbers, np.ascontiguousarray(points), values)
+    return values
 
 
 def _factor(name: str, value: object) -> float:

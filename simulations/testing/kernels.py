@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
-from kernelswarm.agents.arithmetic.signatures import KERNEL
+from kernelswarm.agents.arithmetic.signatures import DIAGONAL, KERNEL
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.protocols.first_class import ready
 from kernelswarm.simulations.testing.properties import (
@@ -129,3 +129,7 @@ def _compiled_form_has_the_same_bits(kernel: Kernel, points: Array, centers: Arr
         values[:, : len(centers)], kernel.cross(points, centers), kernel, "compiled values have the bits of cross"
     )
     require_equal(values[:, len(centers) :], np.full((len(points), 2), -7.0), kernel, "only m columns are filled")
+    if form.diagonal is not None:
+        diagonal = np.full(len(points), -7.0)
+        ready(form.diagonal, DIAGONAL)(form.numbers, points, diagonal)
+        require_equal(diagonal, kernel.diagonal(points), kernel, "compiled values have the bits of diagonal")

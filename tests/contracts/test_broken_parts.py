@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import networkx as nx
+import numba
 import numpy as np
 import pytest
 
 from kernelswarm import InputError, testing
+from kernelswarm.agents.arithmetic.signatures import CompiledKernel
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.dispersions import ConditionalValueAtRisk, Variance
-from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.losses import Huber, Logistic, Squared
 from kernelswarm.agents.parts.mirror_maps import SquaredNorm
 from kernelswarm.agents.parts.schedules import Auto, Constant
@@ -98,6 +100,16 @@ class Hasty(SerialEngine):
 
     def run(self, rounds: int) -> None:
         super().run(rounds - (rounds > 5))
+
+
+@numba.njit
+def other_diagonal(numbers: Any, points: Any, values: Any) -> None:
+    for n in range(len(values)):
+        values[n] = 1.0
+
+
+def with_other_diagonal(self: Any) -> CompiledKernel:
+    return Polynomial.compiled.fget(self)._replace(diagonal=other_diagonal)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
@@ -191,6 +203,7 @@ BROKEN = {
         (broken(Gaussian, diagonal=lambda self, x: np.full(len(x), 2.0))(0.8), "diagonal is the kernel of a point"),
         (broken(Gaussian, supremum=0.5)(0.8), "supremum = 0.5 bounds every value"),
         (broken(Gaussian, cross=rows_matter)(0.8), "the same bits whichever other rows"),
+        (broken(Polynomial, compiled=property(with_other_diagonal))(), "compiled values have the bits of diagonal"),
     ],
     "schedule": [
         (broken(Constant, largest=0.1)(0.3), "largest = 0.1 is no less than any step size"),

@@ -8,15 +8,46 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from kernelswarm.agents.arithmetic.chance import uniform
-from kernelswarm.agents.functions.kernel_sum import add, drop, place_of, squared_norms
+from kernelswarm.agents.arithmetic.chance import key_of, uniform
+from kernelswarm.agents.arithmetic.signatures import ORDER
+from kernelswarm.agents.arithmetic.tables import line
+from kernelswarm.agents.functions.kernel_sum import (
+    KernelSum,
+    close_up,
+    enter,
+    find,
+    is_zero,
+    scale,
+    squared_length,
+)
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, check_budget_size
+from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
+    ASKED,
+    BUDGET_SIZE,
+    DONE,
+    ENTERED,
+    ERROR,
+    FIRST,
+    HEADER,
+    NORMS,
+    PHASE,
+    POINT,
+    START,
+    CompiledDescent,
+    DictionaryRule,
+    knows_norms,
+    sum_of,
+)
+from kernelswarm.agents.learners.kernel_steps import CAPACITY
+from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
 
-
 DRAWN = 0
 """Of a state's numbers: how many random numbers were drawn."""
+
+UNIFORM, WEIGHT_BOUND, KEY = FIRST, FIRST + 1, FIRST + 2
+"""Of the rule's numbers; the key is two of them."""
 
 
 @dataclass(frozen=True)
@@ -69,61 +100,113 @@ class Bogd(KernelDescent):
 
     def init(self, inputs: int, outputs: int) -> SumState:
         """Return the state of f = 0; its number counts what was drawn."""
-        state = super().init(inputs, outputs)
-        state.numbers = np.zeros(1)
-        return state
+        return SumState(KernelSum(self.kernel, inputs, outputs), self.own_numbers(), 1)
 
-    def move(self, state: SumState, eta: float, points: Array, rows: Array, weights: Array) -> float:
-        """Add the points one by one, and make room for each."""
-        function = state.function
-        function.weights[:] *= 1.0 - eta * self.regularization
-        error = 0.0
-        for n in range(len(points)):
-            if not weights[n].any():
-                continue
-            if function.order == self.budget_size and place_of(function, points[n]) == function.order:
-                error += self._make_room(state)
-            add(function, points[n : n + 1], weights[n : n + 1], 1.0)
-        if self.weight_bound < math.inf:
-            _bound(function.weights, self.weight_bound * eta)
-        return error
+    @property
+    def rule(self) -> DictionaryRule:
+        """Draw the points that go."""
+        return DRAW
 
-    def _make_room(self, state: SumState) -> float:
-        """Draw a point and drop it, the others' weights divided by the probability that they stay."""
-        function = state.function
-        norms = np.sqrt(squared_norms(function))
-        go = self.probabilities(norms)
-        place = _drawn(go, uniform(self.seed, int(state.numbers[DRAWN])))
-        state.numbers[DRAWN] += 1.0
-        error = _scale_up(function.weights, go, norms, place)
-        return error + drop(function, place)
+    def rule_numbers(self) -> list[float]:
+        """Return the budget, whether all are as likely to go, the bound of weights, and the key of what is drawn."""
+        uniformly = float(self.sampling == "uniform")
+        return [float(self.budget_size), 0.0, 0.0, uniformly, self.weight_bound, *key_of(self.seed)]
 
     def probabilities(self, norms: Array) -> Array:
         """Return the probability of each element to go, from their Hilbert norms: (B,) and (B,)."""
-        size = len(norms)
-        if self.sampling == "uniform" or not norms.any():
-            return np.full(size, 1.0 / size)
-        shares: Array = np.maximum(1.0 - (size - 1) * norms / norms.sum(), 0.0)
-        shares /= shares.sum()
+        shares = np.empty(len(norms))
+        _probabilities(norms, self.sampling == "uniform", shares)
         return shares
+
+    @property
+    def compiled(self) -> CompiledDescent:
+        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        return CompiledDescent(self)
+
+
+@njit(cache=True)
+def draw(
+    own: Array,
+    storage: Array,
+    counts: Integers,
+    work: Array,
+    points: Array,
+    rows: Array,
+    gram: Array,
+    weights: Array,
+    shrink: float,
+    eta: float,
+) -> int:
+    """Add the points one by one, and make room for each."""
+    capacity = counts[CAPACITY]
+    dictionary, old = sum_of(storage, capacity, points.shape[1], weights.shape[1])
+    if work[PHASE] == START:
+        scale(old, counts[ORDER], shrink)
+        work[PHASE] = ENTERED
+    for n in range(int(work[POINT]), len(points)):
+        if is_zero(weights, n):
+            continue
+        order = counts[ORDER]
+        place = find(dictionary, order, points, n)
+        if place == order == int(own[BUDGET_SIZE]):
+            if work[PHASE] != ASKED and not knows_norms(own, work, order):
+                work[POINT], work[PHASE] = n, ASKED
+                return NORMS
+            norms = line(work, HEADER, order)
+            for m in range(order):
+                norms[m] = math.sqrt(squared_length(old, m) * norms[m])
+            go = line(work, HEADER + capacity, order)
+            _probabilities(norms, own[UNIFORM] > 0.0, go)
+            leaves = _drawn(go, uniform(int(own[KEY]), int(own[KEY + 1]), int(storage[DRAWN])))
+            storage[DRAWN] += 1.0
+            work[ERROR] += _scale_up(old, go, norms, leaves) + norms[leaves]
+            close_up(dictionary, order, leaves, 1)
+            close_up(old, order, leaves, 1)
+            order -= 1
+            place = order
+            work[PHASE] = ENTERED
+        counts[ORDER] = enter(dictionary, old, order, place, points, weights, n)
+    if own[WEIGHT_BOUND] < math.inf:
+        _bound(old, counts[ORDER], own[WEIGHT_BOUND] * eta)
+    return DONE
+
+
+@njit(cache=True)
+def _probabilities(norms: Array, uniformly: bool, shares: Array) -> None:
+    """Fill in the probability of each element to go."""
+    size, total = len(norms), 0.0
+    for m in range(size):
+        total += norms[m]
+    if uniformly or total == 0.0:
+        for m in range(size):
+            shares[m] = 1.0 / size
+        return
+    sum_of_shares = 0.0
+    for m in range(size):
+        shares[m] = max(1.0 - (size - 1) * norms[m] / total, 0.0)
+        sum_of_shares += shares[m]
+    for m in range(size):
+        shares[m] /= sum_of_shares
 
 
 @njit(cache=True)
 def _drawn(probabilities: Array, uniform: float) -> int:
     """Return the place that a number in [0, 1) draws."""
-    rest = uniform * probabilities.sum()
+    likeliest = 0
     for m in range(len(probabilities)):
-        rest -= probabilities[m]
-        if rest < 0.0:
+        uniform -= probabilities[m]
+        if uniform < 0.0:
             return m
-    return int(probabilities.argmax())
+        if probabilities[m] > probabilities[likeliest]:
+            likeliest = m
+    return likeliest  # where the probabilities add up to less than 1 by a rounding error
 
 
 @njit(cache=True)
 def _scale_up(weights: Array, go: Array, norms: Array, place: int) -> float:
     """Divide all weights but one by 1 - p; returns the sum of the Hilbert norms of what that adds."""
     added = 0.0
-    for m in range(len(weights)):
+    for m in range(len(go)):
         if m != place:
             added += norms[m] * go[m] / (1.0 - go[m])
             for c in range(weights.shape[1]):
@@ -131,6 +214,14 @@ def _scale_up(weights: Array, go: Array, norms: Array, place: int) -> float:
     return added
 
 
-def _bound(weights: Array, most: float) -> None:
-    lengths = np.sqrt(np.sum(weights**2, axis=1))
-    weights *= (most / np.maximum(lengths, most))[:, None]
+@njit(cache=True)
+def _bound(weights: Array, order: int, most: float) -> None:
+    """Shorten the weights that are longer than the bound."""
+    for m in range(order):
+        length = math.sqrt(squared_length(weights, m))
+        if length > most:
+            for c in range(weights.shape[1]):
+                weights[m, c] *= most / length
+
+
+DRAW = DictionaryRule(draw, rows=2, norms=True)

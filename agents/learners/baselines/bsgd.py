@@ -6,17 +6,37 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from kernelswarm.agents.arithmetic.merging import best_partner, merge
+from kernelswarm.agents.arithmetic.signatures import ORDER
+from kernelswarm.agents.arithmetic.tables import line
 from kernelswarm.agents.functions.expansion import Expansion
-from kernelswarm.agents.functions.kernel_sum import KernelSum, add, close_up, drop, smallest
+from kernelswarm.agents.functions.kernel_sum import add_points, close_up, smallest
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, check_budget_size
-from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent, keep_largest
-from kernelswarm.agents.learners.baselines.projected_sum import keep_accurate
+from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
+    ASKED,
+    BUDGET_SIZE,
+    DONE,
+    ERROR,
+    HEADER,
+    PHASE,
+    POINT,
+    START,
+    CompiledDescent,
+    DictionaryRule,
+    sum_of,
+)
+from kernelswarm.agents.learners.baselines.projection_steps import PROJECT_SMALLEST, span_limit
+from kernelswarm.agents.learners.baselines.removal_steps import KEEP_LARGEST
+from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.protocols.compiled import NotCompiledError
+from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
+
+PLACE = POINT
+"""Of what the rule works with: the element that is merged next."""
 
 
 @dataclass(frozen=True)
@@ -64,60 +84,62 @@ class Bsgd(KernelDescent):
     def init(self, inputs: int, outputs: int) -> SumState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         if self.maintenance == "projection":
-            return SumState(Expansion(self.kernel, inputs, outputs), 1)
+            return SumState(Expansion(self.kernel, inputs, outputs), self.own_numbers(), 1)
         return super().init(inputs, outputs)
 
-    def move(self, state: SumState, eta: float, points: Array, rows: Array, weights: Array) -> float:
-        """Add the points, then let points go while there are too many."""
-        function = state.function
-        shrink = 1.0 - eta * self.regularization
-        if isinstance(function, Expansion):
-            return project(state, function, points, rows, weights, shrink, self.budget_size)
-        add(function, points, weights, shrink)
-        error = 0.0
-        while function.order > self.budget_size:
-            place = smallest(function)
-            error += drop(function, place) if self.maintenance == "removal" else _merge(function, place)
-        return error
+    @property
+    def rule(self) -> DictionaryRule:
+        """Remove, project or merge the smallest element."""
+        return RULES[self.maintenance]
+
+    def rule_numbers(self) -> list[float]:
+        """Return the budget, and the limit of projections."""
+        return [float(self.budget_size), 0.0, 0.0, span_limit(self.kernel)]
 
     @property
     def compiled(self) -> CompiledDescent:
-        """What the learner hands over to compiled rounds.
-
-        Raises
-        ------
-        NotCompiledError
-            When the maintenance is not removal, or the kernel does not fit.
-        """
-        if self.maintenance != "removal":
-            raise NotCompiledError(f"the maintenance {self.maintenance} of bsgd")
-        return CompiledDescent(self, keep_largest, [float(self.budget_size)])
+        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        return CompiledDescent(self)
 
 
-def project(
-    state: SumState, function: Expansion, points: Array, rows: Array, weights: Array, shrink: float, budget_size: int
-) -> float:
-    """Add points, and while there are too many project on all but the smallest; the state counts the changes.
+@njit(cache=True)
+def merge_smallest(
+    own: Array,
+    storage: Array,
+    counts: Integers,
+    work: Array,
+    points: Array,
+    rows: Array,
+    gram: Array,
+    weights: Array,
+    shrink: float,
+    eta: float,
+) -> int:
+    """Add the points, and while there are too many merge the smallest with its best partner."""
+    dictionary, old = sum_of(storage, counts[CAPACITY], points.shape[1], weights.shape[1])
+    if work[PHASE] == START:
+        counts[ORDER] = add_points(dictionary, old, counts[ORDER], points, weights, shrink)
+    else:
+        order, place = counts[ORDER], int(work[PLACE])
+        row = line(work, HEADER, order)
+        partner, share, squared = best_partner(old, order, place, row)
+        merge(dictionary, old, place, partner, share, row[partner])
+        close_up(dictionary, order, partner, 1)
+        close_up(old, order, partner, 1)
+        counts[ORDER] = order - 1
+        work[ERROR] += math.sqrt(squared)
+    order = counts[ORDER]
+    if order <= int(own[BUDGET_SIZE]):
+        return DONE
+    for m in range(order):
+        work[HEADER + m] = 1.0  # kappa(x, x) of the gaussian kernel
+    place = smallest(old, line(work, HEADER, order), order)
+    work[PHASE], work[PLACE] = ASKED, place
+    return place
 
-    Returns
-    -------
-    float
-        The sum of the Hilbert norms of what the projections took.
-    """
-    error, changes = function.step(points, weights, rows, shrink, 0.0)
-    while function.order > budget_size:
-        error += function.remove(smallest(function))
-        changes += 1
-    keep_accurate(state, function, changes)
-    return error
 
-
-def _merge(function: KernelSum, place: int) -> float:
-    """Merge the element at ``place`` with the best partner; returns the Hilbert norm of what is lost."""
-    row = function.rows(function.points[place : place + 1])[0]
-    partner, share, squared = best_partner(function.weights_buffer, function.order, place, row)
-    merge(function.points_buffer, function.weights_buffer, place, partner, share, row[partner])
-    close_up(function.points_buffer, function.order, partner, 1)
-    close_up(function.weights_buffer, function.order, partner, 1)
-    function.order -= 1
-    return math.sqrt(squared)
+RULES = {
+    "removal": KEEP_LARGEST,
+    "projection": PROJECT_SMALLEST,
+    "merging": DictionaryRule(merge_smallest, rows=1),
+}

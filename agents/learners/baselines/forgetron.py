@@ -7,15 +7,40 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from kernelswarm.agents.functions.kernel_sum import add, drop, place_of
+from kernelswarm.agents.arithmetic.signatures import ORDER
+from kernelswarm.agents.arithmetic.tables import line
+from kernelswarm.agents.functions.kernel_sum import (
+    KernelSum,
+    drop_points,
+    enter,
+    find,
+    is_zero,
+    scale,
+    squared_length,
+)
 from kernelswarm.agents.learners.baselines.kernel_descent import SumState, check_budget_size
-from kernelswarm.agents.learners.baselines.mistakes import MistakeDriven
+from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
+    ASKED,
+    BUDGET_SIZE,
+    DONE,
+    ENTERED,
+    ERROR,
+    HEADER,
+    PHASE,
+    POINT,
+    START,
+    CompiledDescent,
+    DictionaryRule,
+    sum_of,
+)
+from kernelswarm.agents.learners.baselines.mistakes import MistakeDriven, mistakes
+from kernelswarm.agents.learners.kernel_steps import CAPACITY
+from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
 
 ALLOWED = 15.0 / 32.0
 """The share of the mistakes that the damage of all removals may come to."""
-
 
 DAMAGE, MISTAKES = 0, 1
 """Of a state's numbers: Q, what removals have cost so far, and M, how many points came in."""
@@ -59,33 +84,65 @@ class Forgetron(MistakeDriven):
 
     def init(self, inputs: int, outputs: int) -> SumState:
         """Return the state of f = 0; its numbers are the damage Q and the mistakes M."""
-        state = super().init(inputs, outputs)
-        state.numbers = np.zeros(2)
-        return state
+        return SumState(KernelSum(self.kernel, inputs, outputs), self.own_numbers(), 2)
 
-    def move(self, state: SumState, eta: float, points: Array, rows: Array, weights: Array) -> float:
-        """Add the points one by one, and make room for each."""
-        function = state.function
-        shrink = 1.0 - eta * self.regularization
-        error = 0.0
-        for n in range(len(points)):
-            enters = bool(weights[n].any()) and place_of(function, points[n]) == function.order
-            add(function, points[n : n + 1], weights[n : n + 1], shrink)
-            shrink = 1.0
-            state.numbers[MISTAKES] += enters
-            if function.order > self.budget_size:
-                error += self._forget(state, eta)
-        return error
+    @property
+    def rule(self) -> DictionaryRule:
+        """Forget the oldest point."""
+        return FORGET
 
-    def _forget(self, state: SumState, eta: float) -> float:
-        function, numbers = state.function, state.numbers
-        oldest = function.weights[0]
-        length = math.sqrt(float(np.dot(oldest, oldest)))
-        value = function.values(function.points[:1])[0]
-        along = float(np.dot(oldest, value)) / length if length > 0.0 else 0.0
-        phi, numbers[DAMAGE] = _shrinkage(length / eta, along / eta, numbers[DAMAGE], ALLOWED * numbers[MISTAKES])
-        function.weights[:] *= phi
-        return drop(function, 0)
+    def rule_numbers(self) -> list[float]:
+        """Return the budget, and what a mistake is."""
+        return [float(self.budget_size), *self.mistake_numbers()]
+
+    @property
+    def compiled(self) -> CompiledDescent:
+        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        return CompiledDescent(self, mistakes)
+
+
+@njit(cache=True)
+def forget(
+    own: Array,
+    storage: Array,
+    counts: Integers,
+    work: Array,
+    points: Array,
+    rows: Array,
+    gram: Array,
+    weights: Array,
+    shrink: float,
+    eta: float,
+) -> int:
+    """Add the points one by one, and make room after each."""
+    dictionary, old = sum_of(storage, counts[CAPACITY], points.shape[1], weights.shape[1])
+    if work[PHASE] == START:
+        scale(old, counts[ORDER], shrink)
+    for n in range(int(work[POINT]), len(points)):
+        if work[PHASE] != ASKED:
+            if is_zero(weights, n):
+                continue
+            place = find(dictionary, counts[ORDER], points, n)
+            storage[MISTAKES] += place == counts[ORDER]
+            counts[ORDER] = enter(dictionary, old, counts[ORDER], place, points, weights, n)
+            if counts[ORDER] <= int(own[BUDGET_SIZE]):
+                continue
+            work[POINT], work[PHASE] = n, ASKED
+            return 0  # the oldest point, for f's value there
+        row = line(work, HEADER, counts[ORDER])
+        length, along = math.sqrt(squared_length(old, 0)), 0.0
+        if length > 0.0:
+            for m in range(counts[ORDER]):
+                for c in range(old.shape[1]):
+                    along += row[m] * old[m, c] * old[0, c]
+            along /= length
+        allowed = ALLOWED * storage[MISTAKES]
+        phi, storage[DAMAGE] = _shrinkage(length / eta, along / eta, storage[DAMAGE], allowed)
+        scale(old, counts[ORDER], phi)
+        work[ERROR] += drop_points(dictionary, old, counts[ORDER], 0, 1, row)
+        counts[ORDER] -= 1
+        work[PHASE] = ENTERED
+    return DONE
 
 
 @njit(cache=True)
@@ -96,3 +153,6 @@ def _shrinkage(delta: float, mu: float, damage: float, allowed: float) -> tuple[
     if square + line + rest > 0.0:
         phi = max(-2.0 * rest / (line + math.sqrt(line * line - 4.0 * square * rest)), 0.0)
     return phi, damage + square * phi * phi + line * phi
+
+
+FORGET = DictionaryRule(forget, rows=1)

@@ -7,25 +7,64 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.signatures import LOOK, NOTHING, ORDER, WANTS
+from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import KernelSum
+from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
+    BLOCKED,
+    DONE,
+    ERROR,
+    HEADER,
+    MOVE,
+    NORMS,
+    REGULARIZATION,
+    UNIT,
+    DictionaryRule,
+    is_unit,
+)
 from kernelswarm.agents.learners.contract import Evaluation, Info
 from kernelswarm.agents.learners.descent import DescentInSpace, check_step, explicit_or_implicit
+from kernelswarm.agents.learners.kernel_steps import CAPACITY
+from kernelswarm.agents.learners.polk import DEFECT_LIMIT
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Constant, Schedule
+from kernelswarm.protocols.first_class import Integers, sole
 
 Array = npt.NDArray[np.float64]
 
+CHANGES = 0
+"""Among the numbers of a state with a factor: its changes since it was last inspected."""
+
+_NO_GRAM, _ONE = np.zeros((0, 0)), np.ones((1, 1))
+
 
 class SumState:
-    """Everything such a learner changes: the function, the number of steps, and the numbers of its own rule."""
+    """Everything such a learner changes: the function, the number of steps, and the numbers of its own rule.
 
-    __slots__ = ("function", "numbers", "steps")
+    Parameters
+    ----------
+    function : KernelSum
+        The function.
+    own : Array
+        What the rule is given of the learner.
+    numbers : int
+        How many numbers of its own the rule has; they lie in front of the function's.
+    """
 
-    def __init__(self, function: KernelSum, numbers: int = 0) -> None:
+    __slots__ = ("_count", "counts", "function", "own", "steps")
+
+    def __init__(self, function: KernelSum, own: Array, numbers: int = 0) -> None:
         self.function = function
+        self.own = own
+        self.counts: Integers = np.zeros(4, dtype=np.int64)
         self.steps = 0
-        self.numbers: Array = np.zeros(numbers)
+        self._count = numbers
+
+    @property
+    def numbers(self) -> Array:
+        """The rule's own numbers."""
+        return self.function.storage[: self._count]
 
 
 @dataclass(frozen=True)
@@ -49,9 +88,23 @@ class KernelDescent(DescentInSpace):
     def __post_init__(self) -> None:
         check_step(self.step_size, self.regularization, self.batch_size)
 
+    @property
+    @abstractmethod
+    def rule(self) -> DictionaryRule:
+        """The rule for the dictionary, in compiled code."""
+
+    def rule_numbers(self) -> Sequence[float]:
+        """Return the numbers that the rule is given, from `BUDGET_SIZE` on."""
+        return ()
+
+    def own_numbers(self) -> Array:
+        """Return all the numbers that steps are given of the learner."""
+        own = [self.regularization, float(self.rule.gram), float(is_unit(self.kernel)), *self.rule_numbers()]
+        return np.array(own, dtype=np.float64)
+
     def init(self, inputs: int, outputs: int) -> SumState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
-        return SumState(KernelSum(self.kernel, inputs, outputs))
+        return SumState(KernelSum(self.kernel, inputs, outputs), self.own_numbers())
 
     def step(
         self,
@@ -71,16 +124,52 @@ class KernelDescent(DescentInSpace):
         """
         eta = self.eta(state) if eta is None else eta
         points, rows, weights = explicit_or_implicit(self.kernel, eta, evaluations, gradients, curvatures)
-        error = self.move(state, eta, points, rows, weights)
+        error = self._move(state, eta, points, rows, weights)
         state.steps += 1
         return Info(error, eta)
 
-    @abstractmethod
-    def move(self, state: SumState, eta: float, points: Array, rows: Array, weights: Array) -> float:
-        """Add the weighted points (N, p), (N, C) to the shrunk function, keep to the rule; returns its error.
+    def _move(self, state: SumState, eta: float, points: Array, rows: Array, weights: Array) -> float:
+        """Add the weighted points (N, p), (N, C) to the shrunk function, keep to the rule; returns its error."""
+        rule, function, own, counts = self.rule, state.function, state.own, state.counts
+        function.reserve(len(points))
+        capacity = len(function.points_buffer)
+        counts[WANTS], counts[ORDER], counts[CAPACITY] = NOTHING, function.order, capacity
+        work = np.zeros(HEADER + rule.rows * capacity)
+        gram = _NO_GRAM
+        if rule.gram:
+            gram = _ONE if len(points) == 1 and own[UNIT] > 0.0 else self.kernel.cross(points, points)
+        shrink = 1.0 - eta * float(own[REGULARIZATION])
+        move = sole(rule.move, MOVE)
+        try:
+            wanted = move(own, function.storage, counts, work, points, rows, gram, weights, shrink, eta)
+        except TypeError:  # rows of other strides are rare: asking each time would cost more
+            points, rows, weights = map(np.ascontiguousarray, (points, rows, weights))
+            wanted = move(own, function.storage, counts, work, points, rows, gram, weights, shrink, eta)
+        while wanted != DONE:
+            function.order = int(counts[ORDER])
+            answer = work[HEADER : HEADER + function.order]
+            if wanted == NORMS:
+                answer[:] = self.kernel.diagonal(function.points)
+            elif wanted == BLOCKED:
+                assert isinstance(function, Expansion)
+                work[ERROR], changes = function.step(points, weights, rows, shrink, 0.0)
+                state.numbers[CHANGES] += changes
+                counts[ORDER] = function.order
+            else:
+                among, place = (function.points, wanted) if wanted < len(answer) else (points, wanted - len(answer))
+                answer[:] = self.kernel.cross(among[place : place + 1], function.points)[0]
+            wanted = move(own, function.storage, counts, work, points, rows, gram, weights, shrink, eta)
+        function.order = int(counts[ORDER])
+        if counts[WANTS] == LOOK:
+            self.inspect(state)
+        return float(work[ERROR])
 
-        ``rows`` (N, M) is the kernel between the points and the dictionary.
-        """
+    def inspect(self, state: SumState) -> None:
+        """Look at the accuracy of the factor, and compute it afresh where that is lost."""
+        assert isinstance(state.function, Expansion)
+        state.numbers[CHANGES] = 0.0
+        if not state.function.defect() <= DEFECT_LIMIT:
+            state.function.improve()
 
     def function(self, state: SumState) -> KernelSum:
         """Return the current function."""

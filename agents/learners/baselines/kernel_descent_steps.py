@@ -1,30 +1,27 @@
 """The step of functional gradient descent with a rule for the dictionary, in compiled code.
 
-A learner hands over its rule, with the signature MOVE; what comes before is the same for all of them.
+A learner hands over its rule, with the signature MOVE; what comes before is the same for all of them. A rule that needs
+kernel values returns what it wants to know, and is called again, to go on where it was, once that lies in the scratch.
+So one text serves compiled steps, which find the kernel by its address, and those of single agents with any kernel.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 
-from kernelswarm.agents.arithmetic.signatures import ORDER, ROOM, kernel_at
+from kernelswarm.agents.arithmetic.signatures import DIAGONAL, ORDER, ROOM, SINGLE_STEPS, WANTS, diagonal_at, kernel_at
 from kernelswarm.agents.arithmetic.tables import line, table
-from kernelswarm.agents.functions.kernel_sum import OWN, add_points, drop_points, squared_norms_in
+from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES
+from kernelswarm.agents.functions.kernel_sum import OWN
 from kernelswarm.agents.learners.descent import weigh
-from kernelswarm.agents.learners.kernel_steps import (
-    CAPACITY,
-    CROSS,
-    CompiledExpansion,
-    kernel_numbers,
-    own_numbers,
-)
+from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.first_class import (
     COUNTS_OUT,
     MATRIX,
+    NONE,
     NUMBERS,
     VECTOR_OUT,
     Compiled,
@@ -35,17 +32,59 @@ from kernelswarm.protocols.first_class import (
 
 Array = npt.NDArray[np.float64]
 
-MOVE = types.float64(NUMBERS, VECTOR_OUT, COUNTS_OUT, VECTOR_OUT, MATRIX, MATRIX, MATRIX, MATRIX, types.float64)
-"""``move(own, storage, counts, scratch (capacity,), points (N, p), rows (N, R), gram (N, N), weights (N, C), shrink) ->
-error`` adds the points to the shrunk function and keeps to the rule; it sets the order among the counts."""
+MOVE = types.int64(
+    NUMBERS, VECTOR_OUT, COUNTS_OUT, VECTOR_OUT, MATRIX, MATRIX, MATRIX, MATRIX, types.float64, types.float64
+)
+"""``move(own, storage, counts, work, points (N, p), rows (N, R), gram (N, N), weights (N, C), shrink, eta) -> wanted``
+adds the points to the shrunk function and keeps to the rule; it sets the order among the counts.
+
+Wanted is DONE, or what the rule goes on with: a place of the dictionary, or one of the points, counted from the model
+order on, for its kernel with the dictionary; NORMS for kappa(x, x) of the elements. The answer begins at
+work[HEADER].
+"""
+
+DONE, NORMS, BLOCKED = -1, -2, -3
+"""What a rule returns beside places; BLOCKED wants the points in the dictionary, by matrix-matrix products."""
+
+HEADER = 4
+ERROR, PHASE, POINT, MOVED = range(HEADER)
+"""What a rule works with begins with the step's compression error, and where the rule is; all are 0 at first."""
+
+START, ENTERED, ASKED = range(3)
+"""Phases that most rules have: nothing is done, the points are in the dictionary, the norms were asked for."""
+
+MOVES, DIAGONALS = 1, 2
+"""Among the addresses that a step calls, those of the rule and of kappa(x, x)."""
+
+REGULARIZATION, GRAM, UNIT, BUDGET_SIZE, TASK, INSENSITIVITY, FIRST = range(7)
+"""The learner's own numbers: lambda, whether an explicit step wants the Gram matrix, whether kappa(x, x) = 1, then
+those of its rule, as many as it has."""
 
 move_at = at(MOVE)
 
-MOVES = 1
-"""Among the addresses that a step calls, that of the rule."""
 
-REGULARIZATION, GRAM, BUDGET_SIZE, TASK, INSENSITIVITY = range(5)
-"""The learner's own numbers: lambda, whether an explicit step wants the Gram matrix, and those of its rule."""
+class DictionaryRule(NamedTuple):
+    """What keeps the dictionary of a learner as small as the learner says.
+
+    Attributes
+    ----------
+    move : function
+        With the signature MOVE.
+    rows : int
+        Rows of as many numbers as there is room for points, that it works with; the first holds what it asked for.
+    gram : bool
+        Whether it reads the inner products of a step's points.
+    norms : bool
+        Whether it asks for kappa(x, x) of the elements.
+    blocks : bool
+        Whether it leaves large mini-batches on large dictionaries to matrix-matrix products.
+    """
+
+    move: Compiled
+    rows: int = 0
+    gram: bool = False
+    norms: bool = False
+    blocks: bool = False
 
 
 @njit(cache=True)
@@ -66,99 +105,68 @@ def step(
     targets: Array,
 ) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.baselines.kernel_descent.KernelDescent.step` does."""
-    size, capacity = len(gradients), counts[CAPACITY]
+    size, eta = len(gradients), sizes[0]
     own = own_numbers(numbers)
-    gram = table(scratch, capacity, size, size)
+    gram = table(scratch, 0, size, size)
+    work = line(scratch, size * size, len(scratch) - size * size)
     if implicit or own[GRAM] > 0.0:
-        kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
+        if size == 1 and own[UNIT] > 0.0:
+            gram[0, 0] = 1.0
+        else:
+            kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
     weigh(gram, gradients, rates, stiffness, implicit)
-    shrink = 1.0 - sizes[0] * own[REGULARIZATION]
-    error: float = move_at(tools[MOVES])(own, storage, counts, scratch, points, rows, gram, gradients, shrink)
-    counts[ROOM] = capacity - counts[ORDER]
+    shrink = 1.0 - eta * own[REGULARIZATION]
+    move = move_at(tools[MOVES])
+    for k in range(HEADER):
+        work[k] = 0.0
+    wanted = move(own, storage, counts, work, points, rows, gram, gradients, shrink, eta)
+    while wanted != DONE:
+        _answer(tools, numbers, storage, counts, work, points, wanted)
+        wanted = move(own, storage, counts, work, points, rows, gram, gradients, shrink, eta)
+    counts[ROOM] = counts[CAPACITY] - counts[ORDER]
+    error: float = work[ERROR]
     return error
 
 
 @njit(cache=True)
-def keep_all(
-    own: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gram: Array,
-    weights: Array,
-    shrink: float,
-) -> float:
-    """Add the points."""
-    inputs, outputs, capacity = points.shape[1], weights.shape[1], counts[CAPACITY]
-    dictionary = table(storage, OWN, capacity, inputs)
-    old = table(storage, OWN + capacity * inputs, capacity, outputs)
-    counts[ORDER] = add_points(dictionary, old, counts[ORDER], points, weights, shrink)
-    return 0.0
+def _answer(
+    tools: Integers, numbers: Array, storage: Array, counts: Integers, work: Array, points: Array, wanted: int
+) -> None:
+    """Put what a rule wants to know where it looks for it."""
+    order, inputs = counts[ORDER], points.shape[1]
+    dictionary = table(storage, OWN, order, inputs)
+    if wanted == NORMS:
+        diagonal_at(tools[DIAGONALS])(kernel_numbers(numbers), dictionary, line(work, HEADER, order))
+        return
+    if wanted < order:
+        asked = table(storage, OWN + wanted * inputs, 1, inputs)
+    else:
+        asked = table(points, (wanted - order) * inputs, 1, inputs)
+    kernel_at(tools[CROSS])(kernel_numbers(numbers), asked, dictionary, table(work, HEADER, 1, order))
 
 
 @njit(cache=True)
-def keep_newest(
-    own: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gram: Array,
-    weights: Array,
-    shrink: float,
-) -> float:
-    """Add the points, and let the oldest go."""
-    keep_all(own, storage, counts, scratch, points, rows, gram, weights, shrink)
-    excess = counts[ORDER] - int(own[BUDGET_SIZE])
-    return _let_go(storage, counts, scratch, points.shape[1], weights.shape[1], 0, excess) if excess > 0 else 0.0
+def sum_of(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Array, Array]:
+    """Return the points and the weights of a kernel sum in its storage, as its shapes lay them out."""
+    return table(storage, OWN, capacity, inputs), table(storage, OWN + capacity * inputs, capacity, outputs)
 
 
 @njit(cache=True)
-def keep_largest(
-    own: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gram: Array,
-    weights: Array,
-    shrink: float,
-) -> float:
-    """Add the points, and let the smallest go, one by one."""
-    keep_all(own, storage, counts, scratch, points, rows, gram, weights, shrink)
-    inputs, outputs, capacity = points.shape[1], weights.shape[1], counts[CAPACITY]
-    old = table(storage, OWN + capacity * inputs, capacity, outputs)
-    error = 0.0
-    while counts[ORDER] > int(own[BUDGET_SIZE]):
-        squares = line(scratch, 0, counts[ORDER])
-        _ones(squares)
-        squared_norms_in(old, squares, squares)
-        error += _let_go(storage, counts, scratch, inputs, outputs, int(squares.argmin()), 1)
-    return error
+def knows_norms(own: Array, work: Array, order: int) -> bool:
+    """Put kappa(x, x) of the elements where its answer would lie, if that is 1; tell whether it is."""
+    if own[UNIT] > 0.0:
+        for m in range(order):
+            work[HEADER + m] = 1.0
+        return True
+    return False
 
 
-@njit(cache=True)
-def _let_go(
-    storage: Array, counts: Integers, scratch: Array, inputs: int, outputs: int, place: int, count: int
-) -> float:
-    capacity = counts[CAPACITY]
-    dictionary = table(storage, OWN, capacity, inputs)
-    old = table(storage, OWN + capacity * inputs, capacity, outputs)
-    diagonal = line(scratch, 0, count)
-    _ones(diagonal)
-    error = drop_points(dictionary, old, counts[ORDER], place, count, diagonal)
-    counts[ORDER] -= count
-    return error
-
-
-@njit(cache=True)
-def _ones(values: Array) -> None:
-    for k in range(len(values)):
-        values[k] = 1.0
+def is_unit(kernel: object) -> bool:
+    """Tell whether a kernel says that kappa(x, x) = 1 for all x."""
+    try:
+        return bool(handed_over(kernel, "kernel").unit)
+    except NotCompiledError:
+        return False
 
 
 class CompiledDescent(CompiledExpansion):
@@ -168,35 +176,24 @@ class CompiledDescent(CompiledExpansion):
     ----------
     learner : KernelDescent
         The learner.
-    move : function
-        Its rule, with the signature MOVE.
-    numbers : sequence of float
-        The numbers of the rule, from `BUDGET_SIZE` on.
     gradient : function, optional
         The gradient, with the signature GRADIENT, where it is not the loss's derivatives.
-    wants_gram : bool
-        Whether the rule reads the Gram matrix of a step's points; it then works with any kernel.
 
     Raises
     ------
     NotCompiledError
-        When the kernel hands nothing over, or kappa(x, x) is not 1 where the rule takes it for 1.
+        When the kernel hands nothing over, or not kappa(x, x) where the rule asks for it.
     """
 
     step = staticmethod(step)
 
-    def __init__(
-        self,
-        learner: Any,
-        move: Compiled,
-        numbers: Sequence[float] = (),
-        gradient: Compiled | None = None,
-        wants_gram: bool = False,
-    ) -> None:
-        if not (wants_gram or handed_over(learner.kernel, "kernel").unit):
-            raise NotCompiledError(f"the kernel {type(learner.kernel).__name__}, whose kappa(x, x) is not 1")
-        own = [learner.regularization, float(wants_gram), *numbers]
-        super().__init__(learner, own, (address(move, MOVE),))
+    def __init__(self, learner: Any, gradient: Compiled | None = None) -> None:
+        kernel = handed_over(learner.kernel, "kernel")
+        self._rule: DictionaryRule = learner.rule
+        if self._rule.norms and not kernel.unit and kernel.diagonal is None:
+            raise NotCompiledError(f"the kernel {type(learner.kernel).__name__}, which hands over no diagonal")
+        diagonal = NONE if kernel.diagonal is None else address(kernel.diagonal, DIAGONAL)
+        super().__init__(learner, learner.own_numbers(), (address(self._rule.move, MOVE), diagonal))
         self._gradient = gradient
 
     @property
@@ -205,5 +202,16 @@ class CompiledDescent(CompiledExpansion):
         return self._gradient
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the numbers that the rule works with, and those of the Gram matrix of a step's points."""
-        return capacity + points * points
+        """Return the numbers of the Gram matrix of a step's points, and those that the rule works with."""
+        return points * points + HEADER + self._rule.rows * capacity
+
+    def counts(self, state: Any, capacity: int, points: int) -> Integers:
+        """Return the state's integers."""
+        counts = super().counts(state, capacity, points)
+        if self._rule.blocks and points >= BLOCKED_FROM_SAMPLES and state.function.order >= BLOCKED_FROM_ORDER:
+            counts[WANTS] = SINGLE_STEPS
+        return counts
+
+    def attend(self, state: Any) -> None:
+        """Look at the accuracy of the factor."""
+        self._learner.inspect(state)

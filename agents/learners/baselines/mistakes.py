@@ -47,6 +47,10 @@ class MistakeDriven(KernelDescent):
         coefficients: Array = mistaken(TASKS[self.loss.task], own.values, targets, self.insensitivity)
         return coefficients
 
+    def mistake_numbers(self) -> list[float]:
+        """Return what a mistake is, for compiled steps."""
+        return [float(TASKS[self.loss.task]), self.insensitivity]
+
 
 @njit(cache=True)
 def mistaken(task: int, values: Array, targets: Array, insensitivity: float) -> Array:
@@ -100,9 +104,9 @@ def mistakes(
 
 @njit(cache=True)
 def passive_aggressive(
-    task: int, values: Array, targets: Array, insensitivity: float, most: float, diagonal: Array
-) -> Array:
-    """Compute the coefficients by which one step of size 1 just ends the hinge loss, none beyond ``most``.
+    task: int, values: Array, targets: Array, insensitivity: float, most: float, diagonal: Array, coefficients: Array
+) -> None:
+    """Fill in the coefficients by which one step of size 1 just ends the hinge loss, none beyond ``most``.
 
     Parameters
     ----------
@@ -116,9 +120,12 @@ def passive_aggressive(
         The aggressiveness C of PA-I.
     diagonal : Array
         kappa(x, x) of the samples, (n,).
+    coefficients : Array
+        (n, C), filled.
     """
-    coefficients = np.zeros(values.shape)
     for n in range(len(values)):
+        for c in range(values.shape[1]):
+            coefficients[n, c] = 0.0
         if task == REGRESSION:
             for c in range(values.shape[1]):
                 rest = values[n, c] - targets[n, c]
@@ -133,7 +140,6 @@ def passive_aggressive(
             loss = max(0.0, 1.0 + values[n, wrong] - values[n, right])
             coefficients[n, wrong] = min(most, loss / (2.0 * diagonal[n]))
             coefficients[n, right] = -coefficients[n, wrong]
-    return coefficients
 
 
 @njit(cache=True)

@@ -2,14 +2,9 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-from kernelswarm.agents.functions.kernel_sum import add, drop
-from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, check_budget_size
-from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent, keep_newest
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, check_budget_size
+from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent, DictionaryRule
+from kernelswarm.agents.learners.baselines.removal_steps import KEEP_NEWEST
 
 
 @dataclass(frozen=True)
@@ -42,14 +37,16 @@ class Norma(KernelDescent):
         super().__post_init__()
         check_budget_size(self.budget_size)
 
-    def move(self, state: SumState, eta: float, points: Array, rows: Array, weights: Array) -> float:
-        """Add the points, and let the oldest go."""
-        function = state.function
-        add(function, points, weights, 1.0 - eta * self.regularization)
-        excess = function.order - self.budget_size
-        return drop(function, 0, excess) if excess > 0 else 0.0
+    @property
+    def rule(self) -> DictionaryRule:
+        """Keep the newest points."""
+        return KEEP_NEWEST
+
+    def rule_numbers(self) -> list[float]:
+        """Return the budget."""
+        return [float(self.budget_size)]
 
     @property
     def compiled(self) -> CompiledDescent:
-        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not fit."""
-        return CompiledDescent(self, keep_newest, [float(self.budget_size)])
+        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        return CompiledDescent(self)

@@ -4,16 +4,40 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
-from kernelswarm.agents.arithmetic.chance import uniform
-from kernelswarm.agents.functions.kernel_sum import add, drop, smallest
+from kernelswarm.agents.arithmetic.chance import key_of, uniform
+from kernelswarm.agents.arithmetic.signatures import ORDER
+from kernelswarm.agents.functions.kernel_sum import KernelSum, add_points
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, check_budget_size
+from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
+    ASKED,
+    BUDGET_SIZE,
+    DONE,
+    FIRST,
+    NORMS,
+    PHASE,
+    POINT,
+    START,
+    CompiledDescent,
+    DictionaryRule,
+    knows_norms,
+    sum_of,
+)
+from kernelswarm.agents.learners.baselines.removal_steps import drop_smallest
+from kernelswarm.agents.learners.kernel_steps import CAPACITY
+from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
 
-
 TOSSES = 0
 """Of a state's numbers: how often the coin was tossed."""
+
+GROWTH, KEY = FIRST, FIRST + 1
+"""Of the rule's numbers; the key is two of them."""
+
+EXCESS = POINT
+"""Of what the rule works with: the points for which no coin was tossed yet."""
 
 
 @dataclass(frozen=True)
@@ -58,19 +82,52 @@ class Npbsgd(KernelDescent):
 
     def init(self, inputs: int, outputs: int) -> SumState:
         """Return the state of f = 0; its number counts the coins tossed."""
-        state = super().init(inputs, outputs)
-        state.numbers = np.zeros(1)
-        return state
+        return SumState(KernelSum(self.kernel, inputs, outputs), self.own_numbers(), 1)
 
-    def move(self, state: SumState, eta: float, points: Array, rows: Array, weights: Array) -> float:
-        """Add the points, and toss a coin for each that is one too many."""
-        function = state.function
-        before = max(function.order, self.budget_size)
-        add(function, points, weights, 1.0 - eta * self.regularization)
-        error = 0.0
-        for _ in range(function.order - before):
-            stays = uniform(self.seed, int(state.numbers[TOSSES])) < self.growth
-            state.numbers[TOSSES] += 1.0
-            if not stays:
-                error += drop(function, smallest(function))
-        return error
+    @property
+    def rule(self) -> DictionaryRule:
+        """Toss a coin for each point that is one too many."""
+        return TOSS
+
+    def rule_numbers(self) -> list[float]:
+        """Return the budget, the probability of a point to stay, and the key of the coins."""
+        return [float(self.budget_size), 0.0, 0.0, self.growth, *key_of(self.seed)]
+
+    @property
+    def compiled(self) -> CompiledDescent:
+        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        return CompiledDescent(self)
+
+
+@njit(cache=True)
+def toss(
+    own: Array,
+    storage: Array,
+    counts: Integers,
+    work: Array,
+    points: Array,
+    rows: Array,
+    gram: Array,
+    weights: Array,
+    shrink: float,
+    eta: float,
+) -> int:
+    """Add the points, and toss a coin for each that is one too many."""
+    dictionary, old = sum_of(storage, counts[CAPACITY], points.shape[1], weights.shape[1])
+    if work[PHASE] == START:
+        before = max(counts[ORDER], int(own[BUDGET_SIZE]))
+        counts[ORDER] = add_points(dictionary, old, counts[ORDER], points, weights, shrink)
+        work[EXCESS] = counts[ORDER] - before
+        if work[EXCESS] > 0 and not knows_norms(own, work, counts[ORDER]):
+            work[PHASE] = ASKED
+            return NORMS
+    while work[EXCESS] > 0:
+        stays = uniform(int(own[KEY]), int(own[KEY + 1]), int(storage[TOSSES])) < own[GROWTH]
+        storage[TOSSES] += 1.0
+        work[EXCESS] -= 1.0
+        if not stays:
+            drop_smallest(dictionary, old, counts, work)
+    return DONE
+
+
+TOSS = DictionaryRule(toss, rows=1, norms=True)

@@ -2,14 +2,9 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-from kernelswarm.agents.functions.kernel_sum import add
-from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState
-from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent, keep_all
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent
+from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent, DictionaryRule
+from kernelswarm.agents.learners.baselines.removal_steps import KEEP_ALL
 
 
 @dataclass(frozen=True)
@@ -33,12 +28,12 @@ class Ogd(KernelDescent):
         b, the samples that a node draws in a round.
     """
 
-    def move(self, state: SumState, eta: float, points: Array, rows: Array, weights: Array) -> float:
-        """Add the points."""
-        add(state.function, points, weights, 1.0 - eta * self.regularization)
-        return 0.0
+    @property
+    def rule(self) -> DictionaryRule:
+        """Keep all points."""
+        return KEEP_ALL
 
     @property
     def compiled(self) -> CompiledDescent:
-        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not fit."""
-        return CompiledDescent(self, keep_all)
+        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        return CompiledDescent(self)

@@ -2,15 +2,9 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-from kernelswarm.agents.functions.kernel_sum import add
-from kernelswarm.agents.learners.baselines.kernel_descent import SumState
-from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent, keep_all
-from kernelswarm.agents.learners.baselines.mistakes import TASKS, MistakeDriven, mistakes
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent, DictionaryRule
+from kernelswarm.agents.learners.baselines.mistakes import MistakeDriven, mistakes
+from kernelswarm.agents.learners.baselines.removal_steps import KEEP_ALL
 
 
 @dataclass(frozen=True)
@@ -37,12 +31,16 @@ class Perceptron(MistakeDriven):
         The error of a number that is no mistake, not negative.
     """
 
-    def move(self, state: SumState, eta: float, points: Array, rows: Array, weights: Array) -> float:
-        """Add the points."""
-        add(state.function, points, weights, 1.0 - eta * self.regularization)
-        return 0.0
+    @property
+    def rule(self) -> DictionaryRule:
+        """Keep all points."""
+        return KEEP_ALL
+
+    def rule_numbers(self) -> list[float]:
+        """Return no budget, and what a mistake is."""
+        return [0.0, *self.mistake_numbers()]
 
     @property
     def compiled(self) -> CompiledDescent:
-        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not fit."""
-        return CompiledDescent(self, keep_all, [0.0, float(TASKS[self.loss.task]), self.insensitivity], mistakes)
+        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        return CompiledDescent(self, mistakes)

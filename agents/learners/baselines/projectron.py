@@ -9,17 +9,32 @@ from numba import njit
 
 from kernelswarm.agents.arithmetic.inverse_factor import append, split
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
-from kernelswarm.agents.arithmetic.signatures import LOOK, NOTHING, ORDER, WANTS
+from kernelswarm.agents.arithmetic.signatures import ORDER
+from kernelswarm.agents.arithmetic.tables import table
 from kernelswarm.agents.functions.expansion import Expansion, tables
-from kernelswarm.agents.learners.baselines.kernel_descent import SumState, check_budget_size
-from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent
-from kernelswarm.agents.learners.baselines.mistakes import TASKS, MistakeDriven, mistakes
-from kernelswarm.agents.learners.baselines.projected_sum import CHANGES, keep_accurate, look
+from kernelswarm.agents.functions.kernel_sum import scale
+from kernelswarm.agents.learners.baselines.kernel_descent import CHANGES, SumState, check_budget_size
+from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
+    BUDGET_SIZE,
+    DONE,
+    ERROR,
+    FIRST,
+    HEADER,
+    CompiledDescent,
+    DictionaryRule,
+)
+from kernelswarm.agents.learners.baselines.mistakes import MistakeDriven, mistakes
+from kernelswarm.agents.learners.baselines.projection_steps import inspect_in_time
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
-from kernelswarm.agents.learners.polk_steps import inspection_due
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
+
+TOLERANCE = FIRST
+"""Among the rule's numbers."""
+
+ROWS = 4
+"""Of what the rule works with."""
 
 
 @dataclass(frozen=True)
@@ -62,105 +77,64 @@ class Projectron(MistakeDriven):
 
     def init(self, inputs: int, outputs: int) -> SumState:
         """Return the state of f = 0; its number counts changes of the factor."""
-        return SumState(Expansion(self.kernel, inputs, outputs), 1)
-
-    def move(self, state: SumState, eta: float, points: Array, rows: Array, weights: Array) -> float:
-        """Let the points in, or project them, one by one."""
-        function = state.function
-        assert isinstance(function, Expansion)
-        function.weights[:] *= 1.0 - eta * self.regularization
-        function.reserve(len(points))
-        before = function.order
-        most = len(function.points_buffer) if self.budget_size is None else self.budget_size
-        gram = self.kernel.cross(points, points)
-        function.order, error = _enter(
-            function.points_buffer,
-            function.weights_buffer,
-            function.factor_buffer,
-            function.precision_buffer,
-            before,
-            points,
-            weights,
-            rows,
-            gram,
-            self.tolerance,
-            most,
-        )
-        keep_accurate(state, function, function.order - before)
-        return float(error)
+        return SumState(Expansion(self.kernel, inputs, outputs), self.own_numbers(), 1)
 
     @property
-    def compiled(self) -> "CompiledProjectron":
+    def rule(self) -> DictionaryRule:
+        """Let points in, or project them."""
+        return LET_IN
+
+    def rule_numbers(self) -> list[float]:
+        """Return the budget, what a mistake is, and the tolerance."""
+        most = math.inf if self.budget_size is None else float(self.budget_size)
+        return [most, *self.mistake_numbers(), self.tolerance]
+
+    @property
+    def compiled(self) -> CompiledDescent:
         """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
-        return CompiledProjectron(self)
-
-
-TOLERANCE = 2
-"""Among the learner's own numbers, in the place of the budget's, which comes last."""
+        return CompiledDescent(self, mistakes)
 
 
 @njit(cache=True)
-def _let_in(
+def let_in(
     own: Array,
     storage: Array,
     counts: Integers,
-    scratch: Array,
+    work: Array,
     points: Array,
     rows: Array,
     gram: Array,
     weights: Array,
     shrink: float,
-) -> float:
-    """Let the points in, or project them, in compiled rounds."""
+    eta: float,
+) -> int:
+    """Let the points in, or project them, one by one."""
     before, capacity, outputs = counts[ORDER], counts[CAPACITY], weights.shape[1]
     dictionary, old, factor, precision = tables(storage, capacity, points.shape[1], outputs)
-    for m in range(before):
-        for c in range(outputs):
-            old[m, c] *= shrink
-    most = min(own[len(own) - 1], float(capacity))
-    order, error = _enter(
-        dictionary, old, factor, precision, before, points, weights, rows, gram, own[TOLERANCE], int(most)
+    scale(old, before, shrink)
+    most = int(min(own[BUDGET_SIZE], float(capacity)))
+    counts[ORDER], work[ERROR] = _enter(
+        table(work, HEADER, ROWS, capacity),
+        dictionary,
+        old,
+        factor,
+        precision,
+        before,
+        points,
+        weights,
+        rows,
+        gram,
+        own[TOLERANCE],
+        most,
     )
-    counts[ORDER] = order
-    storage[0] += order - before
-    counts[WANTS] = LOOK if storage[0] >= inspection_due(order) else NOTHING
-    return error
-
-
-class CompiledProjectron(CompiledDescent):
-    """What the projectron hands over; changes of the factor are the learner's number in the storage."""
-
-    def __init__(self, learner: Projectron) -> None:
-        most = math.inf if learner.budget_size is None else float(learner.budget_size)
-        task = float(TASKS[learner.loss.task])
-        numbers = [learner.tolerance, task, learner.insensitivity, most]
-        super().__init__(learner, _let_in, numbers, mistakes, wants_gram=True)
-
-    def storage(self, state: SumState) -> Array:
-        """Return the vector of the state."""
-        vector = super().storage(state)
-        vector[0] = state.numbers[CHANGES]
-        return vector
-
-    def move(self, state: SumState, storage: Array, capacity: int) -> None:
-        """Have the state live in another vector."""
-        super().move(state, storage, capacity)
-        storage[0] = state.numbers[CHANGES]
-
-    def settle(self, state: SumState, counts: Integers, steps: int) -> None:
-        """Bring a state up to date."""
-        super().settle(state, counts, steps)
-        state.numbers[CHANGES] = state.function.storage[0]
-
-    def attend(self, state: SumState) -> None:
-        """Look at the accuracy of the factor."""
-        assert isinstance(state.function, Expansion)
-        look(state, state.function)
-        state.function.storage[0] = 0.0
+    storage[CHANGES] += counts[ORDER] - before
+    inspect_in_time(storage, counts)
+    return DONE
 
 
 @njit(cache=True)
 def _enter(
+    scratch: Array,  # (4, capacity), to work with
     points: Array,  # (capacity, p)
     weights: Array,  # (capacity, C)
     factor: Array,  # (capacity, capacity)
@@ -175,8 +149,7 @@ def _enter(
 ) -> tuple[int, float]:
     """Append the points, or add their projections; returns the new order and the sum of what projections took."""
     before, outputs = order, weights.shape[1]
-    row, image, projection = np.empty(len(points)), np.empty(len(points)), np.empty(len(points))
-    entered = np.empty(len(new_points), dtype=np.int64)
+    row, image, projection, entered = scratch[0], scratch[1], scratch[2], scratch[3]
     error = 0.0
     for n in range(len(new_points)):
         squared = 0.0
@@ -185,7 +158,7 @@ def _enter(
         if squared == 0.0:
             continue
         for j in range(order):
-            row[j] = cross[n, j] if j < before else gram[n, entered[j - before]]
+            row[j] = cross[n, j] if j < before else gram[n, int(entered[j - before])]
         schur = split(factor, order, row, gram[n, n], image, projection)
         outside = math.sqrt(max(schur, 0.0))
         if outside <= tolerance or order >= most or schur <= SPAN_THRESHOLD * gram[n, n]:
@@ -198,3 +171,6 @@ def _enter(
             entered[order - before] = n
             order += 1
     return order, error
+
+
+LET_IN = DictionaryRule(let_in, rows=ROWS, gram=True)

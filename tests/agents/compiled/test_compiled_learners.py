@@ -16,6 +16,7 @@ from kernelswarm.simulations.streams.pooled import pool
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 KERNEL = {"name": "gaussian", "bandwidth": 0.4}
+CUBIC = {"name": "polynomial", "degree": 3, "scale": 0.3}  # kappa(x, x) is not 1
 LEARNERS = {
     "polk": {"name": "polk", "kernel": KERNEL, "budget": {"epsilon": 0.02}},
     "linear": {"name": "linear"},
@@ -28,14 +29,34 @@ LEARNERS = {
     "perceptron": {"name": "perceptron", "kernel": KERNEL},
     "projectron": {"name": "projectron", "kernel": KERNEL, "budget_size": 15},
     "projectron, without a budget": {"name": "projectron", "kernel": {"name": "polynomial"}, "tolerance": 0.1},
+    "bsgd, projection": {"name": "bsgd", "kernel": KERNEL, "budget_size": 15, "maintenance": "projection"},
+    "bsgd, merging": {"name": "bsgd", "kernel": KERNEL, "budget_size": 15, "maintenance": "merging"},
+    "npbsgd": {"name": "npbsgd", "kernel": KERNEL, "budget_size": 10, "growth": 0.2},
+    "bogd": {"name": "bogd", "kernel": KERNEL, "budget_size": 15, "weight_bound": 2.0},
+    "forgetron": {"name": "forgetron", "kernel": KERNEL, "budget_size": 10},
+    "bpa": {"name": "bpa", "kernel": KERNEL, "budget_size": 12},
+    "bpa, nearest": {"name": "bpa", "kernel": KERNEL, "budget_size": 12, "maintenance": "nearest"},
+    "bpa, projecting": {"name": "bpa", "kernel": KERNEL, "budget_size": 12, "maintenance": "projecting"},
+    "ogd, polynomial": {"name": "ogd", "kernel": CUBIC},
+    "norma, polynomial": {"name": "norma", "kernel": CUBIC, "regularization": 0.01, "budget_size": 20},
+    "bsgd, polynomial": {"name": "bsgd", "kernel": CUBIC, "budget_size": 15},
+    "bsgd, projection, polynomial": {"name": "bsgd", "kernel": CUBIC, "budget_size": 6, "maintenance": "projection"},
+    "npbsgd, polynomial": {"name": "npbsgd", "kernel": CUBIC, "budget_size": 10, "growth": 0.2},
+    "bogd, polynomial": {
+        "name": "bogd",
+        "kernel": CUBIC,
+        "budget_size": 15,
+        "sampling": "uniform",
+        "weight_bound": 0.5,
+    },
+    "perceptron, polynomial": {"name": "perceptron", "kernel": CUBIC},
+    "forgetron, polynomial": {"name": "forgetron", "kernel": CUBIC, "budget_size": 10},
+    "bpa, polynomial": {"name": "bpa", "kernel": CUBIC, "budget_size": 12},
+    "bpa, nearest, polynomial": {"name": "bpa", "kernel": CUBIC, "budget_size": 12, "maintenance": "nearest"},
     "nystroem, polynomial": {"name": "nystroem", "kernel": {"name": "polynomial", "degree": 3}, "landmarks": 30},
 }
 AGENT_BY_AGENT = {
-    "bogd",
-    "bpa",
     "colk",
-    "forgetron",
-    "npbsgd",
     "okfe",
     "okfeb",
     "policy_evaluation",

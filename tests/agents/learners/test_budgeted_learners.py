@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents.arithmetic.chance import BLOCK, uniform
+from kernelswarm.agents.arithmetic.chance import key_of, threefry, uniform
 from kernelswarm.agents.arithmetic.merging import best_partner
 from kernelswarm.agents.learners.baselines.bogd import Bogd
 from kernelswarm.agents.learners.baselines.bsgd import Bsgd
@@ -201,10 +201,26 @@ def test_bogd_bounds_its_weights():
 
 
 def test_chance_is_uniform_and_depends_on_seed_and_place_only():
-    numbers = [uniform(3, place) for place in range(4 * BLOCK)]
-    assert numbers[BLOCK + 5] == uniform(3, BLOCK + 5)
-    assert len(set(numbers)) == len(numbers) and uniform(4, 0) != numbers[0]
-    assert np.histogram(numbers, bins=8, range=(0.0, 1.0))[0] == pytest.approx(4 * BLOCK / 8, rel=0.2)
+    first, second = map(int, key_of(3))
+    numbers = [uniform(first, second, place) for place in range(4096)]
+    assert numbers[1029] == uniform(first, second, 1029)
+    assert len(set(numbers)) == len(numbers) and uniform(*map(int, key_of(4)), 0) != numbers[0]
+    assert min(numbers) >= 0.0 and max(numbers) < 1.0
+    assert np.histogram(numbers, bins=8, range=(0.0, 1.0))[0] == pytest.approx(512, rel=0.2)
+    assert len({key_of(seed) for seed in (0, 1, 2**32, 2**64, 2**64 + 1)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("key", "counter", "answer"),
+    [
+        ((0x00000000, 0x00000000), (0x00000000, 0x00000000), (0x6B200159, 0x99BA4EFE)),
+        ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
+        ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
+    ],
+)
+def test_threefry_gives_the_known_answers_of_its_authors(key, counter, answer):
+    # Random123, tests/kat_vectors, threefry2x32 with 20 rounds
+    assert threefry(*key, *counter) == answer
 
 
 @EVERY

@@ -1,0 +1,194 @@
+"""Rules that project what leaves the dictionary on what stays, in compiled code.
+
+The function is an expansion with its factor; how often that has changed since it was inspected is the state's number.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.arithmetic import inverse_factor, komp
+from kernelswarm.agents.arithmetic.signatures import LOOK, NOTHING, ORDER, SINGLE_STEPS, WANTS
+from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES, tables
+from kernelswarm.agents.functions.kernel_sum import close_up_numbers, is_zero, scale, smallest, squared_length
+from kernelswarm.agents.learners.baselines.kernel_descent import CHANGES
+from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
+    ASKED,
+    BLOCKED,
+    BUDGET_SIZE,
+    DONE,
+    ENTERED,
+    ERROR,
+    FIRST,
+    HEADER,
+    MOVED,
+    NORMS,
+    PHASE,
+    POINT,
+    START,
+    DictionaryRule,
+    knows_norms,
+)
+from kernelswarm.agents.learners.baselines.rows_of_points import NEXT, row_wanted
+from kernelswarm.agents.learners.kernel_steps import CAPACITY
+from kernelswarm.agents.learners.polk_steps import inspection_due
+from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.protocols.first_class import Integers
+
+Array = npt.NDArray[np.float64]
+
+LIMIT = FIRST
+"""Among the rule's numbers, the entry of diag(inv K) beyond which an element lies in the span of the others."""
+
+
+def span_limit(kernel: Kernel) -> float:
+    """Return the limit for a kernel."""
+    return math.inf if kernel.supremum is None else komp.DEPENDENT / kernel.supremum
+
+
+@njit(cache=True)
+def project_smallest(
+    own: Array,
+    storage: Array,
+    counts: Integers,
+    work: Array,
+    points: Array,
+    rows: Array,
+    gram: Array,
+    weights: Array,
+    shrink: float,
+    eta: float,
+) -> int:
+    """Add the points, and while there are too many project on all but the smallest."""
+    (size, inputs), outputs, capacity = points.shape, weights.shape[1], counts[CAPACITY]
+    dictionary, old, factor, precision = tables(storage, capacity, inputs, outputs)
+    most = int(own[BUDGET_SIZE])
+    if work[PHASE] == START:
+        if size >= BLOCKED_FROM_SAMPLES and counts[ORDER] >= BLOCKED_FROM_ORDER:
+            work[PHASE] = ENTERED
+            return BLOCKED
+        counts[ORDER], work[ERROR], changes = komp.project_in(
+            table(work, HEADER + capacity, 5, capacity),
+            dictionary,
+            old,
+            factor,
+            precision,
+            counts[ORDER],
+            points,
+            table(weights, 0, size, outputs),
+            table(rows, 0, size, rows.shape[1]),
+            table(gram, 0, size, size),
+            shrink,
+            0.0,
+            own[LIMIT],
+        )
+        storage[CHANGES] += changes
+    if counts[ORDER] > most:
+        if work[PHASE] != ASKED and not knows_norms(own, work, counts[ORDER]):
+            work[PHASE] = ASKED
+            return NORMS
+        diagonal, carried = line(work, HEADER, capacity), line(work, HEADER + capacity, capacity)
+        while counts[ORDER] > most:
+            place = smallest(old, diagonal, counts[ORDER])
+            close_up_numbers(diagonal, counts[ORDER], place)
+            _take_out(dictionary, old, factor, precision, storage, counts, work, place, carried)
+    inspect_in_time(storage, counts)
+    if size >= BLOCKED_FROM_SAMPLES and counts[ORDER] >= BLOCKED_FROM_ORDER and counts[WANTS] == NOTHING:
+        counts[WANTS] = SINGLE_STEPS
+    return DONE
+
+
+@njit(cache=True)
+def project_least(
+    own: Array,
+    storage: Array,
+    counts: Integers,
+    work: Array,
+    points: Array,
+    rows: Array,
+    gram: Array,
+    weights: Array,
+    shrink: float,
+    eta: float,
+) -> int:
+    """Let the points in one by one, and project the older element that loses least where there are too many."""
+    (size, inputs), outputs, capacity = points.shape, weights.shape[1], counts[CAPACITY]
+    dictionary, old, factor, precision = tables(storage, capacity, inputs, outputs)
+    if work[PHASE] == START:
+        scale(old, counts[ORDER], shrink)
+        work[PHASE] = NEXT
+    for n in range(int(work[POINT]), size):
+        if is_zero(weights, n):
+            continue
+        wanted = row_wanted(work, capacity, rows, counts[ORDER], n)
+        if wanted != DONE:
+            return wanted
+        left, error, changes = komp.project_in(
+            table(work, HEADER + 2 * capacity, 5, capacity),
+            dictionary,
+            old,
+            factor,
+            precision,
+            counts[ORDER],
+            points[n : n + 1],
+            table(weights, n * outputs, 1, outputs),
+            table(work, HEADER + capacity, 1, counts[ORDER]),
+            table(gram, n * (size + 1), 1, 1),
+            1.0,
+            0.0,
+            own[LIMIT],
+        )
+        counts[ORDER] = left
+        work[ERROR] += error
+        storage[CHANGES] += changes
+        if left > int(own[BUDGET_SIZE]):
+            place = _least_lost(old, precision, max(left - 1, 1))
+            carried = line(work, HEADER, capacity)
+            _take_out(dictionary, old, factor, precision, storage, counts, work, place, carried)
+        work[PHASE] = NEXT
+        work[MOVED] = 1.0
+    inspect_in_time(storage, counts)
+    return DONE
+
+
+@njit(cache=True)
+def _least_lost(weights: Array, precision: Array, order: int) -> int:
+    """Find the element whose projection on the others loses least, the oldest of equal ones."""
+    place, least = 0, math.inf
+    for m in range(order):
+        squared = squared_length(weights, m) / precision[m]
+        if squared < least:
+            place, least = m, squared
+    return place
+
+
+@njit(cache=True)
+def _take_out(
+    points: Array,
+    weights: Array,
+    factor: Array,
+    precision: Array,
+    storage: Array,
+    counts: Integers,
+    work: Array,
+    place: int,
+    carried: Array,
+) -> None:
+    """Project an element on the others."""
+    work[ERROR] += math.sqrt(squared_length(weights, place) / precision[place])
+    inverse_factor.remove(points, weights, factor, precision, counts[ORDER], place, carried)
+    counts[ORDER] -= 1
+    storage[CHANGES] += 1.0
+
+
+@njit(cache=True)
+def inspect_in_time(storage: Array, counts: Integers) -> None:
+    """Have the factor inspected where many changes may have cost it its accuracy."""
+    counts[WANTS] = LOOK if storage[CHANGES] >= inspection_due(counts[ORDER]) else NOTHING
+
+
+PROJECT_SMALLEST = DictionaryRule(project_smallest, rows=6, gram=True, norms=True, blocks=True)
+PROJECT_LEAST = DictionaryRule(project_least, rows=7, gram=True)

@@ -1,0 +1,126 @@
+"""The rules for the dictionary are written once: they serve every kernel, and keep what they carry along right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from kernelswarm.agents.arithmetic.signatures import CompiledKernel
+from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES
+from kernelswarm.agents.learners.baselines.bpa import Bpa
+from kernelswarm.agents.learners.baselines.bsgd import Bsgd
+from kernelswarm.agents.learners.baselines.ogd import Ogd
+from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
+from kernelswarm.agents.parts.losses import Hinge, Squared
+from kernelswarm.agents.parts.schedules import Constant
+from tests.agents.learners.test_budgeted_learners import BUDGETED, altered, data, learn
+from tests.agents.learners.test_mistake_driven_learners import DRIVEN
+
+EVERY = {name: learner for name, learner in {**BUDGETED, **DRIVEN}.items() if name != "merging"}
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A kernel that hands nothing over."""
+
+    same: ClassVar[Polynomial] = Polynomial(3, 1.0, 0.3)
+    supremum: ClassVar[float | None] = None
+
+    def cross(self, points, centers):
+        return self.same.cross(points, centers)
+
+    def diagonal(self, points):
+        return self.same.diagonal(points)
+
+
+@dataclass(frozen=True)
+class WithoutDiagonal(Plain):
+    """One that hands over all but its diagonal."""
+
+    @property
+    def compiled(self):
+        return CompiledKernel(self.same.compiled.cross, self.same.compiled.numbers)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("name", EVERY)
+def test_a_kernel_that_hands_nothing_over_gives_the_same_bits(name, size):
+    learner = altered(EVERY[name], step_size=Constant(0.01), batch_size=size)
+    points, targets = data(np.random.default_rng(1), learner.loss, 90)
+    found, _ = learn(altered(learner, kernel=Plain()), points, targets)
+    compiled = altered(learner, kernel=Plain().same)
+    wanted = compiled.init(2, 1)
+    passes.learn(compiled, wanted, points, targets)
+    assert found.function.order == wanted.function.order > 3
+    np.testing.assert_array_equal(found.function.points, wanted.function.points)
+    np.testing.assert_array_equal(found.function.weights, wanted.function.weights)
+
+
+def test_learners_that_ask_for_norms_say_that_the_kernel_lacks_its_diagonal():
+    for learner in EVERY.values():
+        obstacle = passes.obstacle(altered(learner, kernel=WithoutDiagonal()))
+        assert obstacle == ("the kernel WithoutDiagonal, which hands over no diagonal" if learner.rule.norms else None)
+    assert passes.obstacle(Ogd(kernel=WithoutDiagonal())) is None
+    assert passes.obstacle(Bsgd(kernel=WithoutDiagonal())) is not None
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(0.7), Polynomial(3, 1.0, 0.3)], ids=lambda kernel: type(kernel).__name__)
+@pytest.mark.parametrize("size", [1, 4])
+def test_gram_matrix_and_nearest_neighbours_are_those_of_the_dictionary(size, kernel):
+    learner = Bpa(Hinge(), kernel, Constant(0.5), budget_size=9, maintenance="nearest", batch_size=size)
+    points, targets = data(np.random.default_rng(2), learner.loss, 200)
+    points[50:60] = points[40:50]  # points that come again
+    state, _ = learn(learner, points, targets)
+    function = state.function
+    assert function.order == 9
+    gram = kernel.cross(function.points, function.points)
+    np.testing.assert_allclose(function.gram_buffer, gram, rtol=1e-14)
+    distances = np.diag(gram)[None, :] - 2.0 * gram
+    np.fill_diagonal(distances, np.inf)
+    chosen = distances[np.arange(9), function.near_buffer.astype(int)]
+    np.testing.assert_allclose(chosen, distances.min(axis=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda arrays: arrays["near"].fill(9.0), "near names points beyond the 9"),
+        (lambda arrays: arrays["near"].fill(np.nan), "near names points beyond the 9"),
+        (lambda arrays: arrays.update(points=np.zeros((10, 2)), weights=np.zeros((10, 1))), "there are 10 points"),
+    ],
+)
+def test_neighbours_that_cannot_be_are_not_restored(change, words):
+    learner = Bpa(Hinge(), budget_size=9, maintenance="nearest")
+    arrays = learner.snapshot(learn(learner, *data(np.random.default_rng(3), Hinge(), 50))[0])
+    learner.restore(learner.init(2, 1), arrays)
+    change(arrays)
+    with pytest.raises(ValueError, match=words):
+        learner.restore(learner.init(2, 1), arrays)
+
+
+def test_a_large_mini_batch_on_a_large_dictionary_is_projected_on_what_stays():
+    size, most = BLOCKED_FROM_SAMPLES, BLOCKED_FROM_ORDER + 4
+    learner = Bsgd(Squared(), Gaussian(0.1), Constant(0.3), 1e-3, size, most, "projection")
+    generator = np.random.default_rng(4)
+    points, targets = generator.normal(size=(most + 4 * size, 3)), generator.normal(size=(most + 4 * size, 1))
+    state = learner.init(3, 1)
+    passes.learn(learner, state, points[:-size], targets[:-size])
+    single = learner.init(3, 1)
+    learn(learner, points[:-size], targets[:-size], single)
+    np.testing.assert_array_equal(single.function.weights, state.function.weights)
+    before, own = state.function.arrays(), learner.evaluate(state, points[-size:])
+    gradient = learner.gradient(state, own, targets[-size:])
+    assert before["points"].shape == (most, 3)
+    learner.step(state, [own], [gradient], None, np.zeros((len(gradient), 1)))
+    everything = np.concatenate([before["points"], points[-size:]])
+    weights = np.concatenate([(1.0 - 3e-4) * before["weights"], -0.3 / size * gradient])
+    kept = [int(np.flatnonzero((everything == point).all(axis=1))[0]) for point in state.function.points]
+    assert len(set(kept)) == most
+    assert int(np.argmin(np.abs(weights))) not in kept  # all have norm 1, and the least goes first
+    gram = learner.kernel.cross(everything, everything)
+    wanted = np.linalg.solve(gram[np.ix_(kept, kept)], gram[kept] @ weights)
+    np.testing.assert_allclose(state.function.weights, wanted, atol=1e-9)
