@@ -6,7 +6,7 @@ The first two integers are read by whoever runs the steps: the points for which 
 for before its next step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -42,6 +42,12 @@ BOUND = types.float64(NUMBERS, types.float64, types.float64, types.int64)
 NEXT_BUDGET = types.float64(NUMBERS, types.float64, types.int64)
 """``next(numbers, state, order) -> state``."""
 
+SLOPES = types.void(NUMBERS, NUMBERS, types.float64, VECTOR_OUT)
+"""``slopes(numbers, losses (n,), center, slopes (n,))`` of a dispersion."""
+
+DESCEND = types.float64(NUMBERS, NUMBERS, types.float64, types.float64)
+"""``descend(numbers, losses (n,), center, step_size) -> center`` of a dispersion."""
+
 EVALUATE = types.void(TOOLS, NUMBERS, VECTOR_OUT, COUNTS_OUT, MATRIX, MATRIX_OUT, MATRIX_OUT)
 """``evaluate(tools, numbers, storage, counts, points (n, p), rows (n, R), values (n, C))`` fills the last two."""
 
@@ -73,6 +79,7 @@ other schedules the learner has, at this step."""
 
 kernel_at, loss_values_at, loss_derivatives_at = at(KERNEL), at(LOSS_VALUES), at(LOSS_DERIVATIVES)
 bound_at, next_budget_at = at(BOUND), at(NEXT_BUDGET)
+slopes_at, descend_at = at(SLOPES), at(DESCEND)
 evaluate_at, gradient_at, step_at = at(EVALUATE), at(GRADIENT), at(STEP)
 
 ROOM, WANTS = 0, 1
@@ -108,6 +115,16 @@ class CompiledBudget(NamedTuple):
     bound: Compiled  # BOUND
     next: Compiled  # NEXT_BUDGET
     numbers: Array
+
+
+class CompiledDispersion(NamedTuple):
+    """A dispersion for compiled steps."""
+
+    slopes: Compiled  # SLOPES
+    numbers: Array
+    descend: Compiled | None = None  # DESCEND; None where the center is the mean
+    step_sizes: Callable[[int, int], Array] | None = None
+    """Returns the step sizes of ``descend`` from a step on, for so many."""
 
 
 class CompiledLearner(Protocol):
