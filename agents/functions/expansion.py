@@ -213,6 +213,12 @@ def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Ar
     )
 
 
+@njit(cache=True)
+def length_of(capacity: int, inputs: int, outputs: int) -> int:
+    """Return the numbers of the storage of an expansion with room for so many points."""
+    return OWN + capacity * (inputs + outputs + capacity + 1)
+
+
 def _inverse_cholesky(gram: Array) -> Array | None:
     """Return ``inv(L)`` for ``K = L L'``, lower triangular, or None where K is singular to working precision."""
     lower, failed = lapack.dpotrf(gram, lower=1, clean=1)

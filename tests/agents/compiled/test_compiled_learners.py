@@ -29,20 +29,37 @@ LEARNERS = {
     "projectron": {"name": "projectron", "kernel": KERNEL, "budget_size": 15},
     "projectron, without a budget": {"name": "projectron", "kernel": {"name": "polynomial"}, "tolerance": 0.1},
     "nystroem, polynomial": {"name": "nystroem", "kernel": {"name": "polynomial", "degree": 3}, "landmarks": 30},
+    "colk": {"name": "colk", "kernel": KERNEL, "budget": {"epsilon": 0.02}, "dispersion": "variance"},
+    "colk, average": {"name": "colk", "kernel": KERNEL, "dispersion": "semivariance", "tracking": "average"},
+    "colk, threshold": {
+        "name": "colk",
+        "kernel": KERNEL,
+        "dispersion": {"name": "cvar", "level": 0.6, "threshold_step": {"name": "diminishing", "initial": 0.1}},
+        "tracking_rate": {"name": "diminishing", "initial": 0.5},
+    },
+    "rbf_network": {"name": "rbf_network", "kernel": KERNEL, "centers": 6, "dispersion": "variance"},
+    "rbf_network, difference": {
+        "name": "rbf_network",
+        "kernel": KERNEL,
+        "centers": 6,
+        "dispersion": "semivariance",
+        "tracking": "difference",
+    },
+    "colk, mean alone": {"name": "colk", "kernel": KERNEL, "dispersion_weight": 0.0},
 }
 AGENT_BY_AGENT = {
     "bogd",
     "bpa",
-    "colk",
     "forgetron",
     "npbsgd",
     "okfe",
     "okfeb",
     "policy_evaluation",
-    "rbf_network",
     "spppot",
 }
 """The learners that hand nothing over yet."""
+PAIRED = {"colk", "policy_evaluation", "rbf_network"}
+"""Those that learn from samples in pairs."""
 
 PROTOCOLS = {
     "isolated": {"name": "isolated", "as_published": True},
@@ -60,8 +77,13 @@ PROTOCOLS = {
 EVERY = pytest.mark.parametrize("learner", LEARNERS)
 
 
+def batch_size(learner, batch):
+    return max(batch, 2) if LEARNERS[learner]["name"] in PAIRED else batch
+
+
 def experiment(learner, protocol, batch=1, stream="sine_regression", **keys):
-    table = {"step_size": 0.1, "regularization": 1e-3, "batch_size": batch, **LEARNERS[learner], **keys}
+    table = {"step_size": 0.1, "regularization": 1e-3, **LEARNERS[learner], **keys}
+    table["batch_size"] = batch_size(learner, batch)
     return Experiment.from_dict(
         {"topology": GRAPH, "stream": stream, "learner": table, "protocol": PROTOCOLS[protocol]}
     )
@@ -161,7 +183,7 @@ def test_a_pass_has_the_bits_of_single_steps(learner, batch):
     generator = np.random.default_rng(0)
     points = generator.normal(size=(203, 2))
     targets = np.sin(points[:, :1]) + 0.1 * generator.normal(size=(203, 1))
-    states = [part.init(2, 1) for _ in range(2)]
+    states, batch = [part.init(2, 1) for _ in range(2)], part.batch_size
     for where in (slice(0, 96), slice(96, 203)):  # the last batch is smaller
         passes.learn(part, states[0], points[where], targets[where])
     for start in range(0, 203, batch):
@@ -209,9 +231,10 @@ def test_a_copy_of_a_state_goes_on_by_itself(learner, copied):
     passes.learn(part, state, points[:40], targets[:40])
     held = part.snapshot(state)
     other = copied(state)
-    own = part.evaluate(other, points[40:41])
-    part.step(other, [own], [part.gradient(other, own, targets[40:41])], None, targets[40:41])
-    passes.learn(part, other, points[41:], targets[41:])
+    stop = 40 + part.batch_size
+    own = part.evaluate(other, points[40:stop])
+    part.step(other, [own], [part.gradient(other, own, targets[40:stop])], None, targets[40:stop])
+    passes.learn(part, other, points[stop:], targets[stop:])
     for name, array in part.snapshot(state).items():
         np.testing.assert_array_equal(array, held[name], err_msg=name)
     passes.learn(part, state, points[40:], targets[40:])
