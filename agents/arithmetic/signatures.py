@@ -48,6 +48,9 @@ SLOPES = types.void(NUMBERS, NUMBERS, types.float64, VECTOR_OUT)
 DESCEND = types.float64(NUMBERS, NUMBERS, types.float64, types.float64)
 """``descend(numbers, losses (n,), center, step_size) -> center`` of a dispersion."""
 
+MIRROR = types.void(NUMBERS, MATRIX, MATRIX_OUT)
+"""``values(numbers, duals (n, C), values (n, C))`` of a mirror map; both arrays may be the same one."""
+
 EVALUATE = types.void(TOOLS, NUMBERS, VECTOR_OUT, COUNTS_OUT, MATRIX, MATRIX_OUT, MATRIX_OUT)
 """``evaluate(tools, numbers, storage, counts, points (n, p), rows (n, R), values (n, C))`` fills the last two."""
 
@@ -79,7 +82,7 @@ other schedules the learner has, at this step."""
 
 kernel_at, loss_values_at, loss_derivatives_at = at(KERNEL), at(LOSS_VALUES), at(LOSS_DERIVATIVES)
 bound_at, next_budget_at = at(BOUND), at(NEXT_BUDGET)
-slopes_at, descend_at = at(SLOPES), at(DESCEND)
+slopes_at, descend_at, mirror_at = at(SLOPES), at(DESCEND), at(MIRROR)
 evaluate_at, gradient_at, step_at = at(EVALUATE), at(GRADIENT), at(STEP)
 
 ROOM, WANTS = 0, 1
@@ -125,6 +128,13 @@ class CompiledDispersion(NamedTuple):
     descend: Compiled | None = None  # DESCEND; None where the center is the mean
     step_sizes: Callable[[int, int], Array] | None = None
     """Returns the step sizes of ``descend`` from a step on, for so many."""
+
+
+class CompiledMirrorMap(NamedTuple):
+    """A mirror map for compiled steps."""
+
+    values: Compiled  # MIRROR
+    numbers: Array
 
 
 class CompiledLearner(Protocol):
