@@ -79,7 +79,8 @@ def solve_mirrored(gram: Array, gradients: Array, rates: Array, stiffness: Array
             if size <= SMALL:
                 eliminate(system, direction)
             else:
-                copy_matrix(np.linalg.solve(system, direction), direction)
+                found: Array = np.linalg.solve(system, direction).astype(np.float64)
+                copy_matrix(found, direction)
             longest = 0.0
             for i in range(size):
                 shift[i] = 0.0

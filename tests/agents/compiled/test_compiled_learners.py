@@ -11,6 +11,7 @@ from kernelswarm.agents.compiled import passes
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.naming import PARTS
+from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.streams.pooled import pool
 
@@ -37,6 +38,15 @@ LEARNERS = {
         "dispersion": {"name": "cvar", "level": 0.6, "threshold_step": {"name": "diminishing", "initial": 0.1}},
         "tracking_rate": {"name": "diminishing", "initial": 0.5},
     },
+    "spppot": {"name": "spppot", "kernel": KERNEL, "budget": {"epsilon": 0.02}},
+    "spppot, f = z": {"name": "spppot", "kernel": KERNEL, "mirror_map": "squared_norm"},
+    "policy_evaluation": {
+        "name": "policy_evaluation",
+        "kernel": KERNEL,
+        "discount": 0.7,
+        "budget": {"epsilon": 0.02},
+        "tracking_rate": {"name": "diminishing", "initial": 0.5},
+    },
     "rbf_network": {"name": "rbf_network", "kernel": KERNEL, "centers": 6, "dispersion": "variance"},
     "rbf_network, difference": {
         "name": "rbf_network",
@@ -54,8 +64,6 @@ AGENT_BY_AGENT = {
     "npbsgd",
     "okfe",
     "okfeb",
-    "policy_evaluation",
-    "spppot",
 }
 """The learners that hand nothing over yet."""
 PAIRED = {"colk", "policy_evaluation", "rbf_network"}
@@ -83,6 +91,8 @@ def batch_size(learner, batch):
 
 def experiment(learner, protocol, batch=1, stream="sine_regression", **keys):
     table = {"step_size": 0.1, "regularization": 1e-3, **LEARNERS[learner], **keys}
+    if LEARNERS[learner]["name"] == "policy_evaluation":
+        stream = {"name": "markov_reward", "discount": 0.7}
     table["batch_size"] = batch_size(learner, batch)
     return Experiment.from_dict(
         {"topology": GRAPH, "stream": stream, "learner": table, "protocol": PROTOCOLS[protocol]}
@@ -137,7 +147,7 @@ def test_same_bits_as_single_agents(learner, protocol, batch):
     assert in_arrays(arrays)
 
 
-@EVERY
+@pytest.mark.parametrize("learner", [name for name in LEARNERS if name != "policy_evaluation"])  # has no loss
 def test_same_bits_with_several_outputs(learner):
     stream = {"name": "gaussian_mixture", "classes": 3}
     description = experiment(learner, "consensus, symmetric, implicit", 2, stream, loss="multiclass_logistic")
@@ -176,14 +186,14 @@ def test_same_bits_after_going_on_from_a_snapshot(learner):
         np.testing.assert_array_equal(duals, yours[node].duals)
 
 
-@pytest.mark.parametrize("batch", [1, 8])
+@pytest.mark.parametrize(("batch", "outputs"), [(1, 1), (8, 1), (8, 2)])
 @EVERY
-def test_a_pass_has_the_bits_of_single_steps(learner, batch):
+def test_a_pass_has_the_bits_of_single_steps(learner, batch, outputs):
     part = experiment(learner, "isolated", batch).learner
     generator = np.random.default_rng(0)
     points = generator.normal(size=(203, 2))
-    targets = np.sin(points[:, :1]) + 0.1 * generator.normal(size=(203, 1))
-    states, batch = [part.init(2, 1) for _ in range(2)], part.batch_size
+    targets = np.sin(points[:, :outputs]) + 0.1 * generator.normal(size=(203, outputs))
+    states, batch = [part.init(2, outputs) for _ in range(2)], part.batch_size
     for where in (slice(0, 96), slice(96, 203)):  # the last batch is smaller
         passes.learn(part, states[0], points[where], targets[where])
     for start in range(0, 203, batch):
@@ -191,6 +201,45 @@ def test_a_pass_has_the_bits_of_single_steps(learner, batch):
         share = len(own.points) / batch
         wanted = targets[start : start + batch]
         part.step(states[1], [own], [part.gradient(states[1], own, wanted) * share], None, wanted)
+    mine, yours = (part.snapshot(state) for state in states)
+    for name, array in mine.items():
+        np.testing.assert_array_equal(array, yours[name], err_msg=name)
+
+
+EVENTS = {
+    "name": "spppot",
+    "loss": {"name": "poisson_process", "cells": [30]},
+    "kernel": {"name": "gaussian", "bandwidth": 0.0806},
+    "step_size": 0.03,
+    "budget": {"proportional": 0.01},
+}
+
+
+@pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if name != "centralized"])
+@pytest.mark.parametrize(
+    "keys", [{}, {"grid_only": True}, {"mirror_map": "squared_norm"}], ids=["points", "grid", "f = z"]
+)
+def test_same_bits_of_densities(keys, protocol):
+    table = {"topology": GRAPH, "stream": "gaussian_density", "protocol": PROTOCOLS[protocol]}
+    for batch in (1, 4):
+        description = Experiment.from_dict({**table, "learner": {**EVENTS, **keys, "batch_size": batch}})
+        arrays, single = engine(description, True), engine(description, False)
+        for rounds in (2, 30):
+            arrays.run(rounds)
+            single.run(rounds)
+            assert_equal(arrays, single, description)
+        assert in_arrays(arrays)
+
+
+@pytest.mark.parametrize("grid_only", [False, True])
+def test_a_pass_over_events_has_the_bits_of_single_steps(grid_only):
+    part = build("learner", {**EVENTS, "grid_only": grid_only, "batch_size": 4})
+    points, targets = np.random.default_rng(0).beta(3.0, 5.0, (61, 1)), np.ones((61, 1))
+    states = [part.init(1, 1) for _ in range(2)]
+    passes.learn(part, states[0], points, targets)
+    for start in range(0, 61, 4):
+        own, wanted = part.evaluate(states[1], points[start : start + 4]), targets[start : start + 4]
+        part.step(states[1], [own], [part.gradient(states[1], own, wanted) * (len(wanted) / 4)], None, wanted)
     mine, yours = (part.snapshot(state) for state in states)
     for name, array in mine.items():
         np.testing.assert_array_equal(array, yours[name], err_msg=name)
