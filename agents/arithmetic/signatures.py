@@ -51,6 +51,12 @@ DESCEND = types.float64(NUMBERS, NUMBERS, types.float64, types.float64)
 MIRROR = types.void(NUMBERS, MATRIX, MATRIX_OUT)
 """``values(numbers, duals (n, C), values (n, C))`` of a mirror map; both arrays may be the same one."""
 
+SUBSPACE_STEP = types.float64(NUMBERS, types.int64, types.float64)
+"""``at(numbers, sample, length) -> mu``."""
+
+CENSOR = types.float64(NUMBERS, NUMBERS)
+"""``bound(numbers, fits (at most the window,)) -> threshold``."""
+
 EVALUATE = types.void(TOOLS, NUMBERS, VECTOR_OUT, COUNTS_OUT, MATRIX, MATRIX_OUT, MATRIX_OUT)
 """``evaluate(tools, numbers, storage, counts, points (n, p), rows (n, R), values (n, C))`` fills the last two."""
 
@@ -83,6 +89,7 @@ other schedules the learner has, at this step."""
 kernel_at, loss_values_at, loss_derivatives_at = at(KERNEL), at(LOSS_VALUES), at(LOSS_DERIVATIVES)
 bound_at, next_budget_at = at(BOUND), at(NEXT_BUDGET)
 slopes_at, descend_at, mirror_at = at(SLOPES), at(DESCEND), at(MIRROR)
+subspace_step_at, censor_at = at(SUBSPACE_STEP), at(CENSOR)
 evaluate_at, gradient_at, step_at = at(EVALUATE), at(GRADIENT), at(STEP)
 
 ROOM, WANTS = 0, 1
@@ -134,6 +141,20 @@ class CompiledMirrorMap(NamedTuple):
     """A mirror map for compiled steps."""
 
     values: Compiled  # MIRROR
+    numbers: Array
+
+
+class CompiledSubspaceStep(NamedTuple):
+    """The step of a subspace's update for compiled steps."""
+
+    at: Compiled  # SUBSPACE_STEP
+    numbers: Array
+
+
+class CompiledCensoring(NamedTuple):
+    """A threshold on the fits of samples for compiled steps."""
+
+    bound: Compiled  # CENSOR
     numbers: Array
 
 

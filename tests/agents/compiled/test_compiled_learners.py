@@ -38,6 +38,24 @@ LEARNERS = {
         "dispersion": {"name": "cvar", "level": 0.6, "threshold_step": {"name": "diminishing", "initial": 0.1}},
         "tracking_rate": {"name": "diminishing", "initial": 0.5},
     },
+    "okfe": {"name": "okfe", "kernel": KERNEL, "rank": 5, "censoring": {"name": "moving_average", "window": 9}},
+    "okfe, polynomial, parametric": {
+        "name": "okfe",
+        "kernel": {"name": "polynomial"},
+        "rank": 3,
+        "subspace_step": {"name": "power", "initial": 0.3, "exponent": 0.7},
+        "subspace_update": "parametric",
+        "follow": False,
+    },
+    "okfeb": {"name": "okfeb", "kernel": KERNEL, "rank": 5, "budget_size": 9, "recency": 0.9},
+    "okfeb, parametric": {
+        "name": "okfeb",
+        "kernel": KERNEL,
+        "rank": 4,
+        "budget_size": 7,
+        "censoring": {"threshold": 0.05},
+        "subspace_update": "parametric",
+    },
     "spppot": {"name": "spppot", "kernel": KERNEL, "budget": {"epsilon": 0.02}},
     "spppot, f = z": {"name": "spppot", "kernel": KERNEL, "mirror_map": "squared_norm"},
     "policy_evaluation": {
@@ -62,8 +80,6 @@ AGENT_BY_AGENT = {
     "bpa",
     "forgetron",
     "npbsgd",
-    "okfe",
-    "okfeb",
 }
 """The learners that hand nothing over yet."""
 PAIRED = {"colk", "policy_evaluation", "rbf_network"}
@@ -245,10 +261,14 @@ def test_a_pass_over_events_has_the_bits_of_single_steps(grid_only):
         np.testing.assert_array_equal(array, yours[name], err_msg=name)
 
 
-def test_nodes_with_learners_of_their_own_live_in_the_same_arrays():
+TOGETHER = [name for name in LEARNERS if name != "policy_evaluation"]  # which learns from transitions
+
+
+@pytest.mark.parametrize("first", range(0, len(TOGETHER), len(GRAPH)))
+def test_nodes_with_learners_of_their_own_live_in_the_same_arrays(first):
     own = [
-        {"nodes": [node], "learner": {"step_size": 0.1, "batch_size": 2, **table}}
-        for node, table in zip(sorted(GRAPH), LEARNERS.values(), strict=False)
+        {"nodes": [node], "learner": {"step_size": 0.1, "batch_size": 2, **LEARNERS[name]}}
+        for node, name in zip(sorted(GRAPH), TOGETHER[first:], strict=False)
     ]
     description = Experiment.from_dict(
         {
