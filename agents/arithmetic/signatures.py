@@ -6,7 +6,7 @@ The first three integers are read by whoever runs the steps: the points for whic
 for before its next step, and the order of its function.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -45,6 +45,21 @@ BOUND = types.float64(NUMBERS, types.float64, types.float64, types.int64)
 NEXT_BUDGET = types.float64(NUMBERS, types.float64, types.int64)
 """``next(numbers, state, order) -> state``."""
 
+SLOPES = types.void(NUMBERS, NUMBERS, types.float64, VECTOR_OUT)
+"""``slopes(numbers, losses (n,), center, slopes (n,))`` of a dispersion."""
+
+DESCEND = types.float64(NUMBERS, NUMBERS, types.float64, types.float64)
+"""``descend(numbers, losses (n,), center, step_size) -> center`` of a dispersion."""
+
+MIRROR = types.void(NUMBERS, MATRIX, MATRIX_OUT)
+"""``values(numbers, duals (n, C), values (n, C))`` of a mirror map; both arrays may be the same one."""
+
+SUBSPACE_STEP = types.float64(NUMBERS, types.int64, types.float64)
+"""``at(numbers, sample, length) -> mu``."""
+
+CENSOR = types.float64(NUMBERS, NUMBERS)
+"""``bound(numbers, fits (at most the window,)) -> threshold``."""
+
 EVALUATE = types.void(TOOLS, NUMBERS, VECTOR_OUT, COUNTS_OUT, MATRIX, MATRIX_OUT, MATRIX_OUT)
 """``evaluate(tools, numbers, storage, counts, points (n, p), rows (n, R), values (n, C))`` fills the last two."""
 
@@ -80,6 +95,8 @@ other schedules the learner has, at this step."""
 kernel_at, diagonal_at = at(KERNEL), at(DIAGONAL)
 loss_values_at, loss_derivatives_at = at(LOSS_VALUES), at(LOSS_DERIVATIVES)
 bound_at, next_budget_at = at(BOUND), at(NEXT_BUDGET)
+slopes_at, descend_at, mirror_at = at(SLOPES), at(DESCEND), at(MIRROR)
+subspace_step_at, censor_at = at(SUBSPACE_STEP), at(CENSOR)
 evaluate_at, inner_at, gradient_at, step_at = at(EVALUATE), at(INNER), at(GRADIENT), at(STEP)
 
 ROOM, WANTS, ORDER = 0, 1, 2
@@ -117,6 +134,37 @@ class CompiledBudget(NamedTuple):
 
     bound: Compiled  # BOUND
     next: Compiled  # NEXT_BUDGET
+    numbers: Array
+
+
+class CompiledDispersion(NamedTuple):
+    """A dispersion for compiled steps."""
+
+    slopes: Compiled  # SLOPES
+    numbers: Array
+    descend: Compiled | None = None  # DESCEND; None where the center is the mean
+    step_sizes: Callable[[int, int], Array] | None = None
+    """Returns the step sizes of ``descend`` from a step on, for so many."""
+
+
+class CompiledMirrorMap(NamedTuple):
+    """A mirror map for compiled steps."""
+
+    values: Compiled  # MIRROR
+    numbers: Array
+
+
+class CompiledSubspaceStep(NamedTuple):
+    """The step of a subspace's update for compiled steps."""
+
+    at: Compiled  # SUBSPACE_STEP
+    numbers: Array
+
+
+class CompiledCensoring(NamedTuple):
+    """A threshold on the fits of samples for compiled steps."""
+
+    bound: Compiled  # CENSOR
     numbers: Array
 
 

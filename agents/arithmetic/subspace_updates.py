@@ -10,6 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.lanes import dot
+
 Array = npt.NDArray[np.float64]
 
 RANK_ZERO = 1e-13
@@ -21,28 +24,76 @@ matters in directions of which the features hold less than its root."""
 
 
 @njit(cache=True)
-def coordinates(rows: Array, factor: Array, found: Array) -> None:
-    """Fill the inner products ``b = A' k`` of points with the basis, (n, r), from their kernel rows (n, m)."""
-    for n in range(rows.shape[0]):
-        line = found[n]
-        line[:] = 0.0
-        whole = rows.shape[1] - rows.shape[1] % 4
-        for i in range(0, whole, 4):  # four rows at a time, so that the sums are loaded and stored less often
-            k0, k1, k2, k3 = rows[n, i], rows[n, i + 1], rows[n, i + 2], rows[n, i + 3]
-            a0, a1, a2, a3 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
-            for c in range(line.shape[0]):
-                line[c] += (k0 * a0[c] + k1 * a1[c]) + (k2 * a2[c] + k3 * a3[c])
-        for i in range(whole, rows.shape[1]):
-            entry, weights = rows[n, i], factor[i]
-            for c in range(line.shape[0]):
-                line[c] += entry * weights[c]
+def coordinates(rows: Array, factor: Array, count: int, found: Array) -> None:
+    """Fill the inner products ``b = A' k`` of points with the basis, (n, r), from the first ``count`` entries of their
+    kernel rows (n, m) and rows of A (m, r)."""
+    even, size = len(rows) - len(rows) % 2, factor.shape[1]
+    for n in range(0, even, 2):  # two at a time, so that A is loaded less often; an entry's sum is the same
+        _two(rows[n], rows[n + 1], factor, count, found[n], found[n + 1], size)
+    for n in range(even, len(rows)):
+        _one(rows[n], factor, count, found[n], size)
+
+
+@njit(cache=True)
+def _two(row: Array, other: Array, factor: Array, count: int, found: Array, second: Array, size: int) -> None:
+    for c in range(size):
+        found[c] = second[c] = 0.0
+    whole = count - count % 4
+    for i in range(0, whole, 4):  # four rows at a time, so that the sums are loaded and stored less often
+        k0, k1, k2, k3 = row[i], row[i + 1], row[i + 2], row[i + 3]
+        l0, l1, l2, l3 = other[i], other[i + 1], other[i + 2], other[i + 3]
+        a0, a1, a2, a3 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
+        for c in range(size):
+            b0, b1, b2, b3 = a0[c], a1[c], a2[c], a3[c]
+            found[c] += (k0 * b0 + k1 * b1) + (k2 * b2 + k3 * b3)
+            second[c] += (l0 * b0 + l1 * b1) + (l2 * b2 + l3 * b3)
+    for i in range(whole, count):
+        entry, more, weights = row[i], other[i], factor[i]
+        for c in range(size):
+            found[c] += entry * weights[c]
+            second[c] += more * weights[c]
+
+
+@njit(cache=True)
+def _one(row: Array, factor: Array, count: int, found: Array, size: int) -> None:
+    for c in range(size):
+        found[c] = 0.0
+    whole = count - count % 4
+    for i in range(0, whole, 4):
+        k0, k1, k2, k3 = row[i], row[i + 1], row[i + 2], row[i + 3]
+        a0, a1, a2, a3 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
+        for c in range(size):
+            found[c] += (k0 * a0[c] + k1 * a1[c]) + (k2 * a2[c] + k3 * a3[c])
+    for i in range(whole, count):
+        entry, weights = row[i], factor[i]
+        for c in range(size):
+            found[c] += entry * weights[c]
+
+
+@njit(cache=True)
+def transposed_product(left: Array, right: Array, count: int) -> Array:
+    """Return ``L' R`` of the first ``count`` rows of (m, r) and (m, c): (r, c)."""
+    product = np.zeros((left.shape[1], right.shape[1]))
+    whole = count - count % 4
+    for i in range(0, whole, 4):
+        for a in range(left.shape[1]):
+            k0, k1, k2, k3 = left[i, a], left[i + 1, a], left[i + 2, a], left[i + 3, a]
+            line = product[a]
+            for c in range(right.shape[1]):
+                line[c] += (k0 * right[i, c] + k1 * right[i + 1, c]) + (k2 * right[i + 2, c] + k3 * right[i + 3, c])
+    for i in range(whole, count):
+        for a in range(left.shape[1]):
+            entry, line = left[i, a], product[a]
+            for c in range(right.shape[1]):
+                line[c] += entry * right[i, c]
+    return product
 
 
 @njit(cache=True)
 def mix(products: Array, mixing: Array) -> Array:
     """Compute the features ``z = G' b`` of points, (n, r), from the inner products b with the basis, (n, r)."""
     features = np.empty(products.shape)
-    coordinates(products, mixing, features)
+    coordinates(products, mixing, len(mixing), features)
     return features
 
 
@@ -93,35 +144,36 @@ def solve(triangle: Array, right: Array) -> None:
 
 
 @njit(cache=True)
-def prepare(factor: Array, image: Array, regularization: float) -> tuple[Array, Array, Array]:
-    """Return ``M = A' K A``, the Cholesky factor of ``M + lambda I``, and ``G = inv(M + lambda I) C`` with C C' = M.
+def prepare(
+    factor: Array, image: Array, order: int, regularization: float, inner: Array, triangle: Array, mixing: Array
+) -> None:
+    """Fill in ``M = A' K A``, the Cholesky factor of ``M + lambda I``, and ``G = inv(M + lambda I) C`` with C C' = M.
 
-    ``image`` is K A, (m, r).
+    ``image`` is K A; of both the first ``order`` rows are in use.
     """
     rank = factor.shape[1]
-    inner = np.dot(factor.T, image)
+    found = transposed_product(factor, image, order)
     for a in range(rank):
         for b in range(a):
-            inner[a, b] = inner[b, a] = 0.5 * (inner[a, b] + inner[b, a])
-    regular = inner.copy()
+            found[a, b] = found[b, a] = 0.5 * (found[a, b] + found[b, a])
+    copy_matrix(found, inner)
+    copy_matrix(root(found), mixing)
     for a in range(rank):
-        regular[a, a] += regularization
-    triangle = root(regular)
-    mixing = root(inner)
+        found[a, a] += regularization
+    copy_matrix(root(found), triangle)
     solve(triangle, mixing)
-    return inner, triangle, mixing
 
 
 @njit(cache=True)
 def project(
-    row: Array, factor: Array, triangle: Array, diagonal: float, regularization: float
+    row: Array, order: int, factor: Array, triangle: Array, diagonal: float, regularization: float
 ) -> tuple[Array, Array, float, float]:
     """Return ``b = A' k``, ``q = inv(M + lambda I) b``, the fit ``||phi(x) - L q||^2`` of a point, and ``||q||``.
 
     As M q = b - lambda q, the fit kappa - 2 b.q + q'M q is kappa - b.q - lambda ||q||^2.
     """
     found = np.empty((1, factor.shape[1]))
-    coordinates(row, factor, found)
+    coordinates(row, factor, order, found)
     solution = found.copy().reshape((-1, 1))
     solve(triangle, solution)
     length = lost = 0.0
@@ -140,9 +192,9 @@ def update_nonparametric(
 
     k is the last column of K, ``image`` is K A, and ``decay`` is lambda / n.
     """
-    residuals = np.dot(image[:order], projection)
+    rank = factor.shape[1]
     for i in range(order):
-        residual = residuals[i] - gram[order - 1, i]
+        residual = dot(image, i * rank, projection, rank) - gram[order - 1, i]
         line, images = factor[i], image[i]
         for c in range(line.shape[0]):
             line[c] -= step * (residual * projection[c] + decay * images[c])
@@ -154,9 +206,9 @@ def update_parametric(
 ) -> None:
     """Overwrite A with ``[A - mu A (q q' + decay I); mu q']`` and K A with its image (OKFEB eq. 16)."""
     rank = factor.shape[1]
-    fitted, products = np.dot(factor[:order], projection), np.dot(image[:order], projection)
     for i in range(order):
-        inner, outer = fitted[i], products[i] - gram[order - 1, i]
+        inner = dot(factor, i * rank, projection, rank)
+        outer = dot(image, i * rank, projection, rank) - gram[order - 1, i]
         line, images = factor[i], image[i]
         for c in range(rank):
             line[c] -= step * (inner * projection[c] + decay * line[c])
@@ -208,10 +260,6 @@ def discard(
         part, values = target[head:last], moving[head:]
         for k in range(len(part)):
             part[k] = values[k]
-    gram[last, :order] = 0.0
-    gram[:order, last] = 0.0
-    factor[last] = 0.0
-    image[last] = 0.0
 
 
 @njit(cache=True)
@@ -223,9 +271,13 @@ def carried(
     The function ``w'z`` is ``L G w``. With ``follow`` the new weights are those of the nearest function of the new
     features; ``cross`` is the inner products ``L_new' L_old``.
     """
-    old = np.dot(old_mixing, weights)
-    right = np.dot(mixing.T, np.dot(cross, old))
-    square = np.dot(mixing.T, np.dot(inner, mixing))
+    rank = len(mixing)
+    old, moving, image = np.empty(weights.shape), np.empty(weights.shape), np.empty(mixing.shape)
+    coordinates(old_mixing, weights, rank, old)
+    coordinates(cross, old, rank, moving)
+    right = transposed_product(mixing, moving, rank)
+    coordinates(inner, mixing, rank, image)
+    square = transposed_product(mixing, image, rank)
     new = weights.copy()
     if follow:
         regular = square.copy()
@@ -233,8 +285,37 @@ def carried(
             regular[c, c] += RIDGE
         new[:] = right
         solve(root(regular), new)
-    moved = np.sum(old * np.dot(old_inner, old)) - 2.0 * np.sum(new * right) + np.sum(new * np.dot(square, new))
+    moved = _quadratic(old_inner, old) - 2.0 * _sum_of_products(new, right) + _quadratic(square, new)
     return new, math.sqrt(max(moved, 0.0))
+
+
+@njit(cache=True)
+def _quadratic(matrix: Array, vectors: Array) -> float:
+    """Compute ``sum_c v_c' S v_c`` over the columns of (r, C)."""
+    image = np.empty(vectors.shape)
+    coordinates(matrix, vectors, len(vectors), image)
+    return _sum_of_products(vectors, image)
+
+
+@njit(cache=True)
+def _sum_of_products(left: Array, right: Array) -> float:
+    added = 0.0
+    for i in range(left.shape[0]):
+        for c in range(left.shape[1]):
+            added += left[i, c] * right[i, c]
+    return added
+
+
+@njit(cache=True)
+def holds(points: Array, order: int, place: int) -> bool:
+    """Tell whether one of the first ``order`` points is the one at ``place``."""
+    for i in range(order):
+        same = True
+        for k in range(points.shape[1]):
+            same = same and points[i, k] == points[place, k]
+        if same:
+            return True
+    return False
 
 
 @njit(cache=True)
@@ -245,10 +326,8 @@ def advance(
     image: Array,
     recency: Array,
     order: int,
-    point: Array,
     row: Array,
     product: Array,
-    diagonal: float,
     projection: Array,
     step: float,
     regularization: float,
@@ -257,29 +336,32 @@ def advance(
     parametric: bool,
     capacity: int,
     beta: float,
-    old_inner: Array,
-    old_mixing: Array,
+    inner: Array,
+    triangle: Array,
+    mixing: Array,
     weights: Array,
     follow: bool,
-) -> tuple[int, Array, Array, Array, Array, Array, float]:
-    """Store a point, update A, and drop a point where there are more than ``capacity``.
+) -> tuple[int, Array, float]:
+    """Store the point that lies behind the others, update A, and drop a point where there are more than ``capacity``.
 
     The step is cut to where the shrinkage ``I - mu decay K`` could overshoot, ``mu = 1 / (decay tr K)``, or without K
     where the update is parametric: a point nearly at right angles to the subspace would have a step without bound.
 
-    All buffers are zero beyond the ``order`` rows in use, so that products with whole buffers need no copies. Returns
-    the new number of points, the inner products ``L_new' L_old`` of the new basis with the old one, (r, r), what
-    `prepare` gives, and what `carried` makes of ``weights`` (r, C), which may have no column.
+    ``row`` (order + 1,) are the point's kernel values, that with itself last. What `prepare` fills in, and ``weights``
+    (r, C), which may have no column, become those of the new basis. Returns the new number of points, the inner
+    products ``L_new' L_old`` of the new basis with the old one, (r, r), and how far the function moved.
     """
     decay = regularization / sample
     for i in range(order):
-        gram[order, i] = gram[i, order] = row[0, i]
-    gram[order, order] = diagonal
-    points[order] = point[0]
-    image[order] = product
+        gram[order, i] = gram[i, order] = row[i]
+    gram[order, order] = row[order]
     recency[order] = 1.0
+    for c in range(factor.shape[1]):
+        factor[order, c] = 0.0
+        image[order, c] = product[c]
     order += 1
     before = image[:order].copy()
+    old_inner, old_mixing = inner.copy(), mixing.copy()
     spread = 1.0
     if not parametric:
         spread = 0.0
@@ -302,10 +384,11 @@ def advance(
         for i in range(j, order):
             before[i] = before[i + 1]
     if filling or not parametric:
-        np.dot(gram[:order], factor, image[:order])
-    inner, triangle, mixing = prepare(factor[:order], image[:order], regularization)
-    cross = np.dot(factor[:order].T, before[:order])
+        coordinates(gram[:order], factor, order, image)
+    prepare(factor, image, order, regularization, inner, triangle, mixing)
+    cross = transposed_product(factor, before, order)
     moved = 0.0
     if weights.shape[1]:
-        weights, moved = carried(weights, old_inner, old_mixing, cross, inner, mixing, follow)
-    return order, cross, inner, triangle, mixing, weights, moved
+        new, moved = carried(weights, old_inner, old_mixing, cross, inner, mixing, follow)
+        copy_matrix(new, weights)
+    return order, cross, moved

@@ -10,6 +10,7 @@ from numba import njit
 from scipy.linalg import lapack
 
 from kernelswarm.agents.arithmetic import blocked_komp, inverse_factor, komp
+from kernelswarm.agents.arithmetic.lanes import dot
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
 from kernelswarm.agents.parts.kernels import Kernel
@@ -135,11 +136,12 @@ class Expansion(KernelSum):
 
         Parameters and result are those of :meth:`step`; the dictionary stays as it is.
         """
-        images = rows @ self.factor.T
-        lost = self.kernel.cross(points, points) - images @ images.T
-        self.weights_buffer[: self.order] *= shrink
-        self.weights_buffer[: self.order] += self.factor.T @ (images.T @ weights)
-        return math.sqrt(max(float(np.sum(weights * (lost @ weights))), 0.0))
+        memory = np.empty((len(points) + 1, len(self.points_buffer)))
+        gram = self.kernel.cross(points, points)
+        lost: float = absorb_points(
+            self.weights_buffer, self.factor_buffer, self.order, rows, gram, weights, shrink, memory
+        )
+        return lost
 
     def defect(self) -> float:
         """Estimate ``max |U K_DD U' - I|`` from two fixed probe vectors, in O(M^2) beyond the Gram matrix."""
@@ -211,6 +213,45 @@ def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Ar
         table(storage, factor, capacity, capacity),
         line(storage, precision, capacity),
     )
+
+
+@njit(cache=True)
+def length_of(capacity: int, inputs: int, outputs: int) -> int:
+    """Return the numbers of the storage of an expansion with room for so many points."""
+    return OWN + capacity * (inputs + outputs + capacity + 1)
+
+
+@njit(cache=True)
+def absorb_points(
+    weights: Array,  # (capacity, C)
+    factor: Array,  # (capacity, capacity)
+    order: int,
+    rows: Array,  # (n, M or more)
+    gram: Array,  # (n, n)
+    new_weights: Array,  # (n, C)
+    shrink: float,
+    memory: Array,  # (n + 1, capacity), to work with
+) -> float:
+    """Do the same as :meth:`Expansion.absorb`; returns the norm of what the projection takes."""
+    size, outputs = new_weights.shape
+    capacity, columns = memory.shape[1], rows.shape[1]
+    projection = line(memory, size * capacity, capacity)
+    for m in range(order):
+        for c in range(outputs):
+            weights[m, c] *= shrink
+    for n in range(size):
+        row, image = line(rows, n * columns, order), line(memory, n * capacity, capacity)
+        inverse_factor.split(factor, order, row, gram[n, n], image, projection)
+        for m in range(order):
+            for c in range(outputs):
+                weights[m, c] += projection[m] * new_weights[n, c]
+    squared = 0.0
+    for i in range(size):
+        for j in range(size):
+            lost = gram[i, j] - dot(memory, i * capacity, line(memory, j * capacity, order), order)
+            for c in range(outputs):
+                squared += new_weights[i, c] * lost * new_weights[j, c]
+    return math.sqrt(max(squared, 0.0))
 
 
 def _inverse_cholesky(gram: Array) -> Array | None:

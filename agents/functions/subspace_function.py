@@ -59,7 +59,7 @@ class SubspaceFunction:
     def features(self, points: Array) -> Array:
         """Compute z at ``points`` (n, p): (n, r)."""
         products = np.empty((len(points), self.basis.shape[1]))
-        coordinates(self.kernel.cross(points, self.points), self.basis, products)
+        coordinates(self.kernel.cross(points, self.points), self.basis, len(self.basis), products)
         features: Array = mix(products, self.mixing)
         return features
 

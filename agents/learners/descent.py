@@ -8,6 +8,7 @@ import numpy.typing as npt
 from numba import njit
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.implicit_systems import SMALL, eliminate
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Evaluation
 from kernelswarm.agents.parts.kernels import Kernel
@@ -15,9 +16,6 @@ from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.schedules import Schedule
 
 Array = npt.NDArray[np.float64]
-
-SMALL = 24
-"""Points of an implicit step up to which its system is solved by plain loops: LAPACK's call costs more than those."""
 
 
 def share(count: int, batch_size: int) -> float:
@@ -193,26 +191,3 @@ def solved(gram: Array, gradient: Array, rates: Array, stiffness: Array) -> Arra
         for c in range(outputs):
             weights[i, c] = -rates[i] * solution[i, c]
     return weights
-
-
-@njit(cache=True)
-def eliminate(system: Array, right: Array) -> None:
-    """Solve a system (N, N) for its right-hand sides (N, C) in their place, by elimination without pivoting.
-
-    ``I + diag(r) K diag(q)`` needs no pivoting: with rows divided by r and columns by q it is positive definite, and
-    such factors do not change what elimination does. A row with r = 0 is one of the identity.
-    """
-    size, outputs = right.shape
-    for k in range(size):
-        for i in range(k + 1, size):
-            ratio = system[i, k] / system[k, k]
-            for j in range(k + 1, size):
-                system[i, j] -= ratio * system[k, j]
-            for c in range(outputs):
-                right[i, c] -= ratio * right[k, c]
-    for k in range(size - 1, -1, -1):
-        for c in range(outputs):
-            entry = right[k, c]
-            for j in range(k + 1, size):
-                entry -= system[k, j] * right[j, c]
-            right[k, c] = entry / system[k, k]

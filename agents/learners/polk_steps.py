@@ -75,17 +75,44 @@ def step(
     targets: Array,
 ) -> float:
     """Take a step and compress, as :meth:`~kernelswarm.agents.learners.polk.Polk.step` does."""
-    taken, outputs = gradients.shape
-    order, capacity = counts[ORDER], counts[CAPACITY]
-    dictionary, weights, factor, precision = tables(storage, capacity, points.shape[1], outputs)
-    own, eta = own_numbers(numbers), sizes[0]
-    budget = line(own, FIRST, len(own) - FIRST)
-    gram = table(scratch, 5 * capacity, taken, taken)
-    if taken == 1 and own[UNIT] > 0.0:
+    gram = inner_products(tools, numbers, counts, scratch, points)
+    weigh(gram, gradients, rates, stiffness, implicit)
+    return compress(tools, numbers, storage, counts, scratch, points, rows, gradients, gram, sizes[0], 0)
+
+
+@njit(cache=True)
+def inner_products(tools: Integers, numbers: Array, counts: Integers, scratch: Array, points: Array) -> Array:
+    """Return the inner products of a step's points, (N, N), in the scratch behind what KOMP works with."""
+    taken = len(points)
+    gram = table(scratch, 5 * counts[CAPACITY], taken, taken)
+    if taken == 1 and own_numbers(numbers)[UNIT] > 0.0:
         gram[0, 0] = 1.0
     else:
         kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
-    weigh(gram, gradients, rates, stiffness, implicit)
+    return gram
+
+
+@njit(cache=True)
+def compress(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    new_weights: Array,
+    gram: Array,
+    eta: float,
+    fixed: int,
+) -> float:
+    """Add weighted points to the shrunk function and compress, as :meth:`~kernelswarm.agents.learners.polk.Polk.move`
+    does; the first ``fixed`` points stay."""
+    taken, outputs = new_weights.shape
+    order, capacity = counts[ORDER], counts[CAPACITY]
+    dictionary, weights, factor, precision = tables(storage, capacity, points.shape[1], outputs)
+    own = own_numbers(numbers)
+    budget = line(own, FIRST, len(own) - FIRST)
     order, error, changes = komp.project_in(
         table(scratch, 0, 5, capacity),
         dictionary,
@@ -94,12 +121,13 @@ def step(
         precision,
         order,
         points,
-        gradients,
+        new_weights,
         rows,
         gram,
         1.0 - eta * own[REGULARIZATION],
         bound_at(tools[BUDGET_BOUND])(budget, eta, storage[0], int(own[BATCH_SIZE])),
         own[LIMIT],
+        fixed,
     )
     storage[0] = next_budget_at(tools[BUDGET_NEXT])(budget, storage[0], order)
     counts[ORDER], counts[ROOM] = order, capacity - order
@@ -119,11 +147,19 @@ def wanted(own: Array, order: int, changes: int, points: int) -> int:
 
 
 class CompiledPolk(CompiledExpansion):
-    """What POLK hands over to compiled rounds; the budget's state is the learner's number in the storage."""
+    """What POLK hands over to compiled rounds; the budget's state is the learner's number in the storage.
+
+    Parameters
+    ----------
+    learner : Polk
+        The learner, or one with its kernel, budget, step size, regularization and batch size.
+    large_batch : float
+        The points of a step from which on large dictionaries are stepped on with matrix products, by single steps.
+    """
 
     step = staticmethod(step)
 
-    def __init__(self, learner: Any) -> None:
+    def __init__(self, learner: Any, large_batch: float = BLOCKED_FROM_SAMPLES) -> None:
         kernel, budget = handed_over(learner.kernel, "kernel"), handed_over(learner.budget, "budget")
         supremum = learner.kernel.supremum
         limit = np.inf if supremum is None else komp.DEPENDENT / supremum
@@ -132,7 +168,7 @@ class CompiledPolk(CompiledExpansion):
             LIMIT: limit,
             UNIT: kernel.unit,
             BATCH_SIZE: learner.batch_size,
-            LARGE_BATCH: BLOCKED_FROM_SAMPLES,
+            LARGE_BATCH: large_batch,
             LARGE_ORDER: BLOCKED_FROM_ORDER,
         }
         self._own = np.array([own[place] for place in range(FIRST)], dtype=np.float64)

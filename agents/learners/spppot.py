@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import komp
-from kernelswarm.agents.arithmetic.implicit_mirror import implicit_mirror_weights
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.mirrored import Mirrored
 from kernelswarm.agents.functions.spanning import spanning
 from kernelswarm.agents.learners.contract import Evaluation, Info
-from kernelswarm.agents.learners.descent import DescentInSpace, check_step, explicit_or_implicit, share
+from kernelswarm.agents.learners.descent import DescentInSpace, check_step, joined, share
 from kernelswarm.agents.learners.polk import Polk, PolkState
+from kernelswarm.agents.learners.spppot_steps import CompiledSpppot, scale_by_roots, weigh_duals
 from kernelswarm.agents.parts.budgets import Budget, Proportional
 from kernelswarm.agents.parts.grids import Grid
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
@@ -172,9 +172,8 @@ class Spppot(DescentInSpace):
         gram = self.kernel.cross(at.points, at.points)
         if self.linear:
             return gram
-        roots = np.sqrt(at.values.max(axis=1))
-        scaled: Array = gram * roots * roots[:, np.newaxis]
-        return scaled
+        scale_by_roots(at.values, gram)
+        return gram
 
     def step(
         self,
@@ -191,21 +190,18 @@ class Spppot(DescentInSpace):
         """
         eta = self.eta(state) if eta is None else eta
         integral = state.integral if len(targets) else None
+        implicit = curvatures is not None
+        points = np.concatenate([evaluation.points for evaluation in evaluations])
+        rows = np.concatenate([evaluation.rows for evaluation in evaluations])
+        weights, rates, stiffness = joined(eta, gradients, curvatures)
         part = share(len(targets), self.batch_size)
-        apart: Array | None = None
-        if integral is not None and curvatures is not None:
+        apart = duals = np.zeros((0, weights.shape[1]))
+        if integral is not None and implicit:
             apart = self.loss.derivatives(evaluations[0].values, targets) * part
-            # An implicit step shortens what it is given. Shortening the samples' part of the loss and not its integral
-            # would move the minimum, so both stay explicit, and the coupling is what is solved for.
-            gradients = [gradients[0] - apart, *gradients[1:]]
-        if self.mirror_map.slope is not None or curvatures is None:
-            points, rows, weights = explicit_or_implicit(self.kernel, eta, evaluations, gradients, curvatures)
-        else:
-            points, rows, _ = explicit_or_implicit(self.kernel, eta, evaluations, gradients, None)
-            gram = self.kernel.cross(points, points)
-            weights = implicit_mirror_weights(eta, gradients, curvatures, gram, state.dual.function.combined(rows))
-        if apart is not None:
-            weights[: len(apart)] -= eta / len(apart) * apart
+        if implicit and self.mirror_map.slope is None:
+            duals = state.dual.function.combined(rows)
+        gram = self.kernel.cross(points, points) if implicit else np.zeros((0, 0))
+        weigh_duals(gram, weights, rates, stiffness, implicit, duals, apart)
         info = (self._absorb if self.grid_only else self.descent.move)(state.dual, eta, points, weights, rows)
         if integral is not None:
             # What lies in the span of points that stay changes nothing about which others go, so it may follow.
@@ -236,6 +232,17 @@ class Spppot(DescentInSpace):
     def restore(self, state: SpppotState, arrays: Mapping[str, Array]) -> None:
         """Put the state where :meth:`snapshot` was taken."""
         self.descent.restore(state.dual, arrays)
+
+    @property
+    def compiled(self) -> CompiledSpppot:
+        """What the learner hands over to compiled rounds.
+
+        Raises
+        ------
+        NotCompiledError
+            When the kernel, the budget, the loss or the mirror map hands nothing over.
+        """
+        return CompiledSpppot(self)
 
 
 def _settle(dual: Expansion, grid: Grid) -> Array:

@@ -6,21 +6,30 @@ learned along with the function.
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from kernelswarm.agents.parts.schedules import Constant, Schedule
-from kernelswarm.protocols.coupling import total
+from kernelswarm.agents.arithmetic.signatures import DESCEND, SLOPES, CompiledDispersion
+from kernelswarm.agents.parts.schedules import Constant, Schedule, step_sizes
+from kernelswarm.protocols.first_class import Compiled, sole
 
 Array = npt.NDArray[np.float64]
 
 
+_NO_NUMBERS: Array = np.zeros(0)
+
+
 class Dispersion(Protocol):
-    """A dispersion ``E[d(u, g)]`` of the loss u about a center g."""
+    """A dispersion ``E[d(u, g)]`` of the loss u about a center g.
+
+    One that has ``compiled -> CompiledDispersion`` besides takes part in compiled rounds.
+    """
 
     @property
     def centered(self) -> bool:
@@ -40,7 +49,87 @@ class Dispersion(Protocol):
         ...
 
 
-class _Centered:
+@njit(cache=True)
+def _variance_slopes(numbers: Array, losses: Array, center: float, slopes: Array) -> None:
+    """Evaluate 2 (u - g)."""
+    for n in range(len(losses)):
+        slopes[n] = 2.0 * (losses[n] - center)
+
+
+@njit(cache=True)
+def _moments(losses: Array, center: float, shares: Array) -> Array:
+    values = np.empty(len(losses))
+    for n in range(len(losses)):
+        d = losses[n] - center
+        values[n] = d * d * (shares[0] + d * (shares[1] + d * shares[2]))
+    return values
+
+
+@njit(cache=True)
+def _moment_slopes(shares: Array, losses: Array, center: float, slopes: Array) -> None:
+    """Evaluate sum_q q (u - g)^(q - 1) over q = 2, 3, 4, each with its share, 0 or 1."""
+    for n in range(len(losses)):
+        d = losses[n] - center
+        slopes[n] = d * (2.0 * shares[0] + d * (3.0 * shares[1] + d * 4.0 * shares[2]))
+
+
+@njit(cache=True)
+def _softplus(d: float, smoothing: float) -> float:
+    return max(d, 0.0) + smoothing * math.log1p(math.exp(-abs(d) / smoothing))
+
+
+@njit(cache=True)
+def _softplus_squares(losses: Array, center: float, smoothing: float) -> Array:
+    values = np.empty(len(losses))
+    for n in range(len(losses)):
+        values[n] = _softplus(losses[n] - center, smoothing) ** 2
+    return values
+
+
+@njit(cache=True)
+def _softplus_slopes(numbers: Array, losses: Array, center: float, slopes: Array) -> None:
+    """Evaluate twice the softplus times its derivative 1 / (1 + exp(-(u - g) / s))."""
+    smoothing = numbers[0]
+    for n in range(len(losses)):
+        d = losses[n] - center
+        small = math.exp(-abs(d) / smoothing)
+        slopes[n] = 2.0 * _softplus(d, smoothing) * (1.0 if d >= 0.0 else small) / (1.0 + small)
+
+
+@njit(cache=True)
+def _shortfall_slopes(numbers: Array, losses: Array, center: float, slopes: Array) -> None:
+    """Evaluate 1 / (1 - level) where u > g, else 0."""
+    for n in range(len(losses)):
+        slopes[n] = 1.0 / (1.0 - numbers[0]) if losses[n] > center else 0.0
+
+
+@njit(cache=True)
+def _lower_threshold(numbers: Array, losses: Array, center: float, step_size: float) -> float:
+    """Take a step down the threshold's own gradient."""
+    above = 0
+    for n in range(len(losses)):
+        above += losses[n] > center
+    return float(center - step_size * (1.0 - above / len(losses) / (1.0 - numbers[0])))
+
+
+class _Compiled(ABC):
+    """A dispersion whose slopes are compiled."""
+
+    _slopes: ClassVar[Compiled]
+
+    @property
+    @abstractmethod
+    def _numbers(self) -> Array:
+        """The dispersion's own numbers."""
+
+    def slopes(self, losses: Array, center: float) -> Array:
+        """Differentiate d with respect to the loss u, (n,): (n,)."""
+        slopes = np.empty(len(losses))
+        sole(self._slopes, SLOPES)(self._numbers, np.ascontiguousarray(losses), center, slopes)
+        return slopes
+
+
+class _Centered(_Compiled):
     """What dispersions about the mean loss share."""
 
     centered: ClassVar[bool] = True
@@ -54,14 +143,21 @@ class _Centered:
 class Variance(_Centered):
     """The variance of the loss, E[(u - E u)^2] (COLK eq. 9)."""
 
+    _slopes = staticmethod(_variance_slopes)
+
+    @property
+    def _numbers(self) -> Array:
+        """None."""
+        return _NO_NUMBERS
+
     def values(self, losses: Array, center: float) -> Array:
         """Evaluate (u - g)^2: (n,)."""
         return (losses - center) ** 2
 
-    def slopes(self, losses: Array, center: float) -> Array:
-        """Evaluate 2 (u - g): (n,)."""
-        slopes: Array = 2.0 * (losses - center)
-        return slopes
+    @property
+    def compiled(self) -> CompiledDispersion:
+        """What the dispersion hands over to compiled steps."""
+        return CompiledDispersion(self._slopes, self._numbers)
 
 
 @dataclass(frozen=True)
@@ -83,20 +179,22 @@ class CentralMoments(_Centered):
         if not self.orders or len(set(self.orders)) < len(self.orders) or not set(self.orders) <= {2, 3, 4}:
             raise ValueError(f"orders = {list(self.orders)!r} must be different numbers from 2 to 4, at least one")
 
-    @property
-    def _shares(self) -> tuple[float, float, float]:
-        second, third, fourth = (float(order in self.orders) for order in (2, 3, 4))
-        return second, third, fourth
+    _slopes = staticmethod(_moment_slopes)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """Which orders there are: 1 or 0 for each of 2, 3 and 4."""
+        return np.array([float(order in self.orders) for order in (2, 3, 4)])
 
     def values(self, losses: Array, center: float) -> Array:
         """Evaluate sum_q (u - g)^q: (n,)."""
-        values: Array = _moments(losses, center, *self._shares)
+        values: Array = _moments(losses, center, self._numbers)
         return values
 
-    def slopes(self, losses: Array, center: float) -> Array:
-        """Evaluate sum_q q (u - g)^(q - 1): (n,)."""
-        slopes: Array = _moment_slopes(losses, center, *self._shares)
-        return slopes
+    @property
+    def compiled(self) -> CompiledDispersion:
+        """What the dispersion hands over to compiled steps."""
+        return CompiledDispersion(self._slopes, self._numbers)
 
 
 @dataclass(frozen=True)
@@ -117,19 +215,26 @@ class Semivariance(_Centered):
         if not self.smoothing > 0.0:
             raise ValueError(f"smoothing = {self.smoothing!r} must be positive: use a tenth of an ordinary loss")
 
+    _slopes = staticmethod(_softplus_slopes)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """The smoothing."""
+        return np.array([self.smoothing])
+
     def values(self, losses: Array, center: float) -> Array:
         """Evaluate (s log(1 + exp((u - g) / s)))^2: (n,)."""
         values: Array = _softplus_squares(losses, center, self.smoothing)
         return values
 
-    def slopes(self, losses: Array, center: float) -> Array:
-        """Evaluate twice the softplus times its derivative 1 / (1 + exp(-(u - g) / s)): (n,)."""
-        slopes: Array = _softplus_slopes(losses, center, self.smoothing)
-        return slopes
+    @property
+    def compiled(self) -> CompiledDispersion:
+        """What the dispersion hands over to compiled steps."""
+        return CompiledDispersion(self._slopes, self._numbers)
 
 
 @dataclass(frozen=True)
-class ConditionalValueAtRisk:
+class ConditionalValueAtRisk(_Compiled):
     """The conditional value at risk, the mean of the loss where it is above its quantile at ``level``.
 
     By Rockafellar and Uryasev (J. Risk 2, 2000) it is ``min_g g + E[(u - g)_+] / (1 - level)``, and the best threshold
@@ -155,56 +260,25 @@ class ConditionalValueAtRisk:
                 f"level = {self.level!r} must be between 0 and 1: 0.9 averages the largest tenth of losses"
             )
 
+    _slopes = staticmethod(_shortfall_slopes)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """The level."""
+        return np.array([self.level])
+
     def values(self, losses: Array, center: float) -> Array:
         """Evaluate g + (u - g)_+ / (1 - level): (n,)."""
         return center + np.maximum(losses - center, 0.0) / (1.0 - self.level)
 
-    def slopes(self, losses: Array, center: float) -> Array:
-        """Evaluate 1 / (1 - level) where u > g, else 0: (n,)."""
-        return np.where(losses > center, 1.0 / (1.0 - self.level), 0.0)
-
     def descend(self, losses: Array, center: float, step: int) -> float:
         """Return the threshold after one step on these losses."""
-        share = total((losses > center).astype(np.float64)) / len(losses)
-        return center - self.threshold_step.at(step) * (1.0 - share / (1.0 - self.level))
+        step_size = self.threshold_step.at(step)
+        lowered: float = sole(_lower_threshold, DESCEND)(self._numbers, np.ascontiguousarray(losses), center, step_size)
+        return lowered
 
-
-@njit(cache=True)
-def _moments(losses: Array, center: float, second: float, third: float, fourth: float) -> Array:
-    values = np.empty(len(losses))
-    for n in range(len(losses)):
-        d = losses[n] - center
-        values[n] = d * d * (second + d * (third + d * fourth))
-    return values
-
-
-@njit(cache=True)
-def _moment_slopes(losses: Array, center: float, second: float, third: float, fourth: float) -> Array:
-    slopes = np.empty(len(losses))
-    for n in range(len(losses)):
-        d = losses[n] - center
-        slopes[n] = d * (2.0 * second + d * (3.0 * third + d * 4.0 * fourth))
-    return slopes
-
-
-@njit(cache=True)
-def _softplus(d: float, smoothing: float) -> float:
-    return max(d, 0.0) + smoothing * math.log1p(math.exp(-abs(d) / smoothing))
-
-
-@njit(cache=True)
-def _softplus_squares(losses: Array, center: float, smoothing: float) -> Array:
-    values = np.empty(len(losses))
-    for n in range(len(losses)):
-        values[n] = _softplus(losses[n] - center, smoothing) ** 2
-    return values
-
-
-@njit(cache=True)
-def _softplus_slopes(losses: Array, center: float, smoothing: float) -> Array:
-    slopes = np.empty(len(losses))
-    for n in range(len(losses)):
-        d = losses[n] - center
-        small = math.exp(-abs(d) / smoothing)
-        slopes[n] = 2.0 * _softplus(d, smoothing) * (1.0 if d >= 0.0 else small) / (1.0 + small)
-    return slopes
+    @property
+    def compiled(self) -> CompiledDispersion:
+        """What the dispersion hands over to compiled steps."""
+        sizes = partial(step_sizes, self.threshold_step)
+        return CompiledDispersion(self._slopes, self._numbers, _lower_threshold, sizes)

@@ -11,11 +11,17 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.signatures import MIRROR, CompiledMirrorMap
+from kernelswarm.protocols.first_class import sole
+
 Array = npt.NDArray[np.float64]
 
 
 class MirrorMap(Protocol):
-    """A strictly increasing function of one number, from dual values to values."""
+    """A strictly increasing function of one number, from dual values to values.
+
+    A map that has ``compiled -> CompiledMirrorMap`` besides takes part in compiled rounds.
+    """
 
     @property
     def positive(self) -> bool:
@@ -29,6 +35,25 @@ class MirrorMap(Protocol):
         """Compute f from z, (n, C) each."""
 
 
+@numba.njit(cache=True)
+def _identity(numbers: Array, duals: Array, values: Array) -> None:
+    """Copy z."""
+    for n in range(duals.shape[0]):
+        for c in range(duals.shape[1]):
+            values[n, c] = duals[n, c]
+
+
+@numba.njit(cache=True)
+def _exponential(numbers: Array, duals: Array, values: Array) -> None:
+    """Compute exp(z) for each entry of (n, C)."""
+    for n in range(duals.shape[0]):
+        for c in range(duals.shape[1]):
+            values[n, c] = np.exp(duals[n, c])
+
+
+_NO_NUMBERS: Array = np.zeros(0)
+
+
 @dataclass(frozen=True)
 class SquaredNorm:
     """The map f = z of psi(f) = ||f||^2 / 2: functional gradient descent (SPPPOT eq. 23-24)."""
@@ -40,6 +65,11 @@ class SquaredNorm:
         """Return z itself."""
         return duals
 
+    @property
+    def compiled(self) -> CompiledMirrorMap:
+        """What the map hands over to compiled steps."""
+        return CompiledMirrorMap(_identity, _NO_NUMBERS)
+
 
 @dataclass(frozen=True)
 class KullbackLeibler:
@@ -50,15 +80,11 @@ class KullbackLeibler:
 
     def values(self, duals: Array) -> Array:
         """Compute exp(z); infinite where that overflows, which the node that evaluates takes for divergence."""
-        values: Array = exponential(duals)
+        values = np.empty(duals.shape)
+        sole(_exponential, MIRROR)(_NO_NUMBERS, np.ascontiguousarray(duals), values)
         return values
 
-
-@numba.njit(cache=True)
-def exponential(duals: Array) -> Array:
-    """Compute exp(z) for each entry of (n, C)."""
-    values = np.empty(duals.shape)
-    for n in range(duals.shape[0]):
-        for c in range(duals.shape[1]):
-            values[n, c] = np.exp(duals[n, c])
-    return values
+    @property
+    def compiled(self) -> CompiledMirrorMap:
+        """What the map hands over to compiled steps."""
+        return CompiledMirrorMap(_exponential, _NO_NUMBERS)

@@ -9,10 +9,29 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.signatures import LOSS_DERIVATIVES, LOSS_VALUES, CompiledLoss
 from kernelswarm.agents.parts.grids import Grid
 from kernelswarm.agents.parts.losses import Task
+from kernelswarm.protocols.first_class import fill
 
 Array = npt.NDArray[np.float64]
+
+
+@numba.njit(cache=True)
+def _values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
+    floor = numbers[0]
+    for n in range(predictions.shape[0]):
+        value, events = predictions[n, 0], targets[n, 0]
+        if value >= floor:
+            values[n] = -events * math.log(value)
+        else:
+            values[n] = events * ((floor - value) / floor - math.log(floor))
+
+
+@numba.njit(cache=True)
+def _derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
+    for n in range(predictions.shape[0]):
+        slopes[n, 0] = -targets[n, 0] / max(predictions[n, 0], numbers[0])
 
 
 @dataclass(frozen=True)
@@ -62,6 +81,11 @@ class PoissonProcess:
         """The grid that the integral over the box is estimated on."""
         return Grid(self.low, self.high, self.cells)
 
+    @cached_property
+    def _numbers(self) -> Array:
+        """The floor."""
+        return np.array([float(self.floor)])
+
     def outputs(self, targets: int, classes: int | None) -> int:
         """Return 1; ValueError unless the targets are one column of numbers of events."""
         if classes is not None or targets != 1:
@@ -74,13 +98,20 @@ class PoissonProcess:
 
     def values(self, predictions: Array, targets: Array) -> Array:
         """Evaluate the samples' part -e log f: (n, 1) and (n, 1) give (n,)."""
-        values: Array = _values(predictions, targets, self.floor)
+        values = np.empty(len(predictions))
+        fill(_values, LOSS_VALUES, self._numbers, predictions, targets, values)
         return values
 
     def derivatives(self, predictions: Array, targets: Array) -> Array:
         """Differentiate the samples' part, -e / f: (n, 1) and (n, 1) give (n, 1)."""
-        slopes: Array = _derivatives(predictions, targets, self.floor)
+        slopes = np.empty(predictions.shape)
+        fill(_derivatives, LOSS_DERIVATIVES, self._numbers, predictions, targets, slopes)
         return slopes
+
+    @property
+    def compiled(self) -> CompiledLoss:
+        """What the loss hands over to compiled rounds."""
+        return CompiledLoss(_values, _derivatives, self._numbers)
 
     def decide(self, predictions: Array) -> Array:
         """Return the intensities themselves, (n, 1)."""
@@ -89,23 +120,3 @@ class PoissonProcess:
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return the mean number of events over the volume of the box, (1,)."""
         return np.array([targets.mean() / (self.grid.volume * len(self.grid.points))])
-
-
-@numba.njit(cache=True)
-def _values(predictions: Array, targets: Array, floor: float) -> Array:
-    values = np.empty(predictions.shape[0])
-    for n in range(predictions.shape[0]):
-        value, events = predictions[n, 0], targets[n, 0]
-        if value >= floor:
-            values[n] = -events * math.log(value)
-        else:
-            values[n] = events * ((floor - value) / floor - math.log(floor))
-    return values
-
-
-@numba.njit(cache=True)
-def _derivatives(predictions: Array, targets: Array, floor: float) -> Array:
-    slopes = np.empty(predictions.shape)
-    for n in range(predictions.shape[0]):
-        slopes[n, 0] = -targets[n, 0] / max(predictions[n, 0], floor)
-    return slopes

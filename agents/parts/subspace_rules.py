@@ -1,20 +1,53 @@
 """Rules of an online kernel subspace: how far an update goes, and which samples are left out of it."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.arithmetic.signatures import CENSOR, SUBSPACE_STEP, CompiledCensoring, CompiledSubspaceStep
+from kernelswarm.protocols.first_class import sole
 
 Array = npt.NDArray[np.float64]
 
 
 class SubspaceStep(Protocol):
-    """The step size mu_n of a subspace's update."""
+    """The step size mu_n of a subspace's update.
+
+    A step that has ``compiled -> CompiledSubspaceStep`` besides takes part in compiled rounds.
+    """
 
     def at(self, sample: int, length: float) -> float:
         """Return mu of the sample of number n = 1, 2, ..., whose projection has the length ``||q||``."""
         ...
+
+
+@njit(cache=True)
+def _normalized(numbers: Array, sample: int, length: float) -> float:
+    return float(numbers[0] / length) if length > 0.0 else 0.0
+
+
+@njit(cache=True)
+def _power(numbers: Array, sample: int, length: float) -> float:
+    return float(numbers[0] / (1.0 + sample / numbers[1]) ** numbers[2])
+
+
+@njit(cache=True)
+def _fixed(numbers: Array, fits: Array) -> float:
+    return float(numbers[0])
+
+
+@njit(cache=True)
+def _average(numbers: Array, fits: Array) -> float:
+    if len(fits) == 0:
+        return 0.0
+    added = 0.0
+    for fit in fits:
+        added += fit
+    return float(numbers[0] * added / len(fits))
 
 
 @dataclass(frozen=True)
@@ -36,6 +69,11 @@ class Normalized:
     def at(self, sample: int, length: float) -> float:
         """Return ``scale / ||q||``, and 0 for a sample at right angles to the subspace."""
         return self.scale / length if length > 0.0 else 0.0
+
+    @property
+    def compiled(self) -> CompiledSubspaceStep:
+        """What the rule hands over to compiled steps."""
+        return CompiledSubspaceStep(_normalized, np.array([float(self.scale)]))
 
 
 @dataclass(frozen=True)
@@ -69,11 +107,26 @@ class Power:
 
     def at(self, sample: int, length: float) -> float:
         """Return ``initial / (1 + sample / offset)^exponent``, whatever the length."""
-        return float(self.initial / (1.0 + sample / self.offset) ** self.exponent)
+        # A power has other last bits in Python than compiled.
+        found: float = sole(_power, SUBSPACE_STEP)(self._numbers, sample, length)
+        return found
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """The rule's own numbers."""
+        return np.array([self.initial, self.offset, self.exponent], dtype=np.float64)
+
+    @property
+    def compiled(self) -> CompiledSubspaceStep:
+        """What the rule hands over to compiled steps."""
+        return CompiledSubspaceStep(_power, self._numbers)
 
 
 class Censoring(Protocol):
-    """A threshold on the fit of a sample, below which it is not used to update the subspace."""
+    """A threshold on the fit of a sample, below which it is not used to update the subspace.
+
+    One that has ``compiled -> CompiledCensoring`` besides takes part in compiled rounds.
+    """
 
     @property
     def window(self) -> int:
@@ -110,6 +163,11 @@ class Threshold:
         """Return the threshold, whatever the fits."""
         return self.threshold
 
+    @property
+    def compiled(self) -> CompiledCensoring:
+        """What the rule hands over to compiled steps."""
+        return CompiledCensoring(_fixed, np.array([float(self.threshold)]))
+
 
 @dataclass(frozen=True)
 class MovingAverage:
@@ -134,4 +192,15 @@ class MovingAverage:
 
     def bound(self, fits: Array) -> float:
         """Return ``factor`` times the mean of the fits, 0 before the first."""
-        return self.factor * float(fits.sum()) / len(fits) if len(fits) else 0.0
+        found: float = sole(_average, CENSOR)(self._numbers, np.ascontiguousarray(fits))
+        return found
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """The factor."""
+        return np.array([float(self.factor)])
+
+    @property
+    def compiled(self) -> CompiledCensoring:
+        """What the rule hands over to compiled steps."""
+        return CompiledCensoring(_average, self._numbers)

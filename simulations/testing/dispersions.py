@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernelswarm.agents.arithmetic.signatures import DESCEND, SLOPES
 from kernelswarm.agents.parts.dispersions import Dispersion
+from kernelswarm.protocols.first_class import ready
 from kernelswarm.simulations.testing.properties import (
     checked,
+    compiled_form,
     require,
     require_close,
     require_equal,
@@ -20,7 +23,7 @@ def check_dispersion(dispersion: Dispersion) -> None:
 
     Shapes; ``slopes`` against finite differences, finite at huge losses. Where ``centered`` it is a function of the
     loss minus the center, which ``descend`` returns as it is; otherwise ``descend`` moves the threshold against the
-    slope of the mean.
+    slope of the mean. The same bits compiled, where it hands that over.
 
     Parameters
     ----------
@@ -65,6 +68,18 @@ def check_dispersion(dispersion: Dispersion) -> None:
             )
         else:
             _descends(dispersion)
+        form = compiled_form(dispersion, "dispersion")
+        if form is not None:
+            slopes = np.empty(len(losses))
+            ready(form.slopes, SLOPES)(form.numbers, losses, center, slopes)
+            require_equal(
+                slopes, dispersion.slopes(losses, center), dispersion, "compiled slopes have the bits of slopes"
+            )
+            if form.descend is not None:
+                (size,) = form.step_sizes(3, 1)
+                found = ready(form.descend, DESCEND)(form.numbers, losses, center, size)
+                wanted = dispersion.descend(losses, center, 3)
+                require_equal(found, wanted, dispersion, "the compiled descend has the bits of descend")
 
 
 def _descends(dispersion: Dispersion) -> None:

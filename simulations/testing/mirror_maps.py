@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernelswarm.agents.arithmetic.signatures import MIRROR
 from kernelswarm.agents.parts.mirror_maps import MirrorMap
-from kernelswarm.simulations.testing.properties import checked, require, require_close, require_shape, sealed
+from kernelswarm.protocols.first_class import ready
+from kernelswarm.simulations.testing.properties import (
+    checked,
+    compiled_form,
+    require,
+    require_close,
+    require_equal,
+    require_shape,
+    sealed,
+)
 
 
 def check_mirror_map(mirror_map: MirrorMap) -> None:
     """Check that a mirror map keeps its contract, ``agents/parts/mirror_maps.py``.
 
     Values of the shape of the duals, each a strictly increasing function of its own dual; positive ones where
-    ``positive``; and the slope ``slope`` everywhere, where that is a number.
+    ``positive``; the slope ``slope`` everywhere, where that is a number; and the same bits compiled, where it hands
+    that over.
 
     Parameters
     ----------
@@ -46,3 +57,8 @@ def check_mirror_map(mirror_map: MirrorMap) -> None:
                 f"the slope is {mirror_map.slope} everywhere",
                 relative=1e-9,
             )
+        form = compiled_form(mirror_map, "mirror_map")
+        if form is not None:
+            found = sealed(np.column_stack([duals, duals[::-1]])).copy()
+            ready(form.values, MIRROR)(form.numbers, found, found)
+            require_equal(found, pair, mirror_map, "compiled values have the bits of values, also in place")

@@ -6,12 +6,23 @@ import math
 
 import numpy as np
 
+from kernelswarm.agents.arithmetic.signatures import CENSOR, SUBSPACE_STEP
 from kernelswarm.agents.parts.subspace_rules import Censoring, SubspaceStep
-from kernelswarm.simulations.testing.properties import checked, require, require_close, sealed
+from kernelswarm.protocols.first_class import ready
+from kernelswarm.simulations.testing.properties import (
+    checked,
+    compiled_form,
+    require,
+    require_close,
+    require_equal,
+    sealed,
+)
 
 
 def check_subspace_step(step: SubspaceStep) -> None:
     """Check that the step of a subspace's update keeps its contract: positive numbers, that depend on nothing else.
+
+    The same bits compiled, where it hands that over.
 
     Parameters
     ----------
@@ -26,15 +37,21 @@ def check_subspace_step(step: SubspaceStep) -> None:
         It is no step of a subspace.
     """
     with checked("subspace_step", step):
+        form = compiled_form(step, "subspace step")
         for sample in (1, 2, 50, 10**6):
             for length in (1e-6, 0.3, 1.0, 1e3):
                 found = step.at(sample, length)
                 require(0.0 < found < math.inf, step, f"steps are positive numbers; at({sample}, {length}) is {found}")
                 require(step.at(sample, length) == found, step, "a step does not depend on what was asked before")
+                if form is not None:
+                    compiled = ready(form.at, SUBSPACE_STEP)(form.numbers, sample, length)
+                    require_equal(compiled, found, step, "the compiled step has the bits of at")
 
 
 def check_censoring(censoring: Censoring) -> None:
     """Check that a censoring rule keeps its contract: a threshold from the last fits, whatever their order.
+
+    The same bits compiled, where it hands that over.
 
     Parameters
     ----------
@@ -49,6 +66,7 @@ def check_censoring(censoring: Censoring) -> None:
         It is no censoring rule.
     """
     with checked("censoring", censoring):
+        form = compiled_form(censoring, "censoring")
         require(censoring.window >= 0, censoring, f"window = {censoring.window} counts fits: it is not negative")
         fits = np.random.default_rng(0).random(max(censoring.window, 1))
         for count in (len(fits), 1, 0):
@@ -57,3 +75,6 @@ def check_censoring(censoring: Censoring) -> None:
             turned = censoring.bound(sealed(fits[:count][::-1]))
             sentence = "bound does not depend on the order of the fits"
             require_close(np.array(turned), np.array(found), censoring, sentence, relative=1e-12)
+            if form is not None:
+                compiled = ready(form.bound, CENSOR)(form.numbers, sealed(fits[:count]))
+                require_equal(compiled, found, censoring, "the compiled bound has the bits of bound")

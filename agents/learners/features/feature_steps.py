@@ -127,34 +127,19 @@ def inner(
     gram_of(rows, int(numbers[COUNT]), gram)
 
 
-class CompiledFeatures:
-    """What such a learner hands over to compiled rounds, and how the coefficients lie in vectors.
+class CompiledLinear:
+    """What learners that are linear in features have in common, whatever the features: the layout of their states.
 
     Parameters
     ----------
     learner : LinearInFeatures
         The learner.
-    features : function
-        Computes the features, with the signature FEATURES.
-    numbers : callable
-        Returns the numbers of the features from a state, (n,).
     """
 
-    evaluate = staticmethod(evaluate)
-    gradient = None
     inner = staticmethod(inner)
-    step = staticmethod(step)
 
-    def __init__(self, learner: Any, features: Compiled, numbers: Callable[[Any], Array]) -> None:
+    def __init__(self, learner: Any) -> None:
         self._learner = learner
-        self.tools = (address(features, FEATURES),)
-        self._features = numbers
-
-    def numbers(self, state: Any) -> Array:
-        """Return the numbers of the learner and its features."""
-        function = state.function
-        own = [self._learner.regularization, float(function.shrunk), float(len(function.coefficients))]
-        return np.concatenate([own, self._features(state)])
 
     def columns(self, state: Any, capacity: int) -> int:
         """Return the number of features."""
@@ -206,3 +191,32 @@ class CompiledFeatures:
 
     def attend(self, state: Any) -> None:
         """Do nothing."""
+
+
+class CompiledFeatures(CompiledLinear):
+    """What a learner hands over to compiled rounds whose features do not change.
+
+    Parameters
+    ----------
+    learner : LinearInFeatures
+        The learner.
+    features : function
+        Computes the features, with the signature FEATURES.
+    numbers : callable
+        Returns the numbers of the features from a state, (n,).
+    """
+
+    evaluate = staticmethod(evaluate)
+    gradient = None
+    step = staticmethod(step)
+
+    def __init__(self, learner: Any, features: Compiled, numbers: Callable[[Any], Array]) -> None:
+        super().__init__(learner)
+        self.tools = (address(features, FEATURES),)
+        self._features = numbers
+
+    def numbers(self, state: Any) -> Array:
+        """Return the numbers of the learner and its features."""
+        function = state.function
+        own = [self._learner.regularization, float(function.shrunk), float(len(function.coefficients))]
+        return np.concatenate([own, self._features(state)])

@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Evaluation, Info
-from kernelswarm.agents.learners.descent import share
+from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.polk import Polk, PolkState
+from kernelswarm.agents.learners.risk.colk_steps import CompiledColk
 from kernelswarm.agents.learners.risk.compositional import Composition, TrackedMean, check_pairs
 from kernelswarm.agents.parts.budgets import Budget, Parsimony
 from kernelswarm.agents.parts.dispersions import CentralMoments, Dispersion
@@ -23,12 +25,23 @@ Array = npt.NDArray[np.float64]
 class ColkState(PolkState):
     """A POLK learner's state, the center of the dispersion, and the function before the last step."""
 
-    __slots__ = ("center", "previous")
+    __slots__ = ("previous", "vector")
 
     def __init__(self, function: Expansion, budget: float) -> None:
         super().__init__(function, budget)
+        self.previous = KernelSum(function.kernel, function.inputs, function.outputs)
+        self.vector: Array | None = None
+        """What both functions lie in, while compiled steps are taken."""
         self.center = math.nan
-        self.previous = Expansion(function.kernel, function.inputs, function.outputs)
+
+    @property
+    def center(self) -> float:
+        """The center g as the last step had it; NaN before the first pair."""
+        return float(self.previous.storage[0])  # where compiled steps keep it
+
+    @center.setter
+    def center(self, center: float) -> None:
+        self.previous.storage[0] = center
 
 
 @dataclass(frozen=True)
@@ -129,16 +142,21 @@ class Colk(Polk):
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)`` and compress.
 
-        As :meth:`Polk.step`; with own samples, g advances.
+        With own samples, g advances.
         """
         assert isinstance(state, ColkState)
+        eta = self.eta(state) if eta is None else eta
+        points, rows, weights, rates, stiffness = self.composition.pairs(
+            eta, evaluations, gradients, curvatures, len(targets), self.batch_size
+        )
         if len(targets):
             state.center = self._center(state, evaluations[0], targets)
-            part = share(len(evaluations[0].points), self.batch_size)
-            evaluations, gradients, curvatures = self.composition.sets(evaluations, gradients, curvatures, part)
             if self.composition.looks_back:
                 state.previous.assign(state.function.points, state.function.weights)
-        return super().step(state, evaluations, gradients, curvatures, targets, eta)
+        implicit = curvatures is not None
+        gram = self.kernel.cross(points, points) if implicit else np.empty((0, 0))
+        weigh(gram, weights, rates, stiffness, implicit)
+        return self.move(state, eta, points, weights, rows)
 
     def snapshot(self, state: PolkState) -> dict[str, Array]:
         """Return what POLK does, the ``center`` g, NaN before the first pair, and the function before the last step."""
@@ -152,3 +170,14 @@ class Colk(Polk):
         super().restore(state, arrays)
         state.previous.assign(arrays["previous_points"], arrays["previous_weights"])
         state.center = float(arrays["center"])
+
+    @property
+    def compiled(self) -> CompiledColk:
+        """What the learner hands over to compiled rounds.
+
+        Raises
+        ------
+        NotCompiledError
+            When the kernel, the budget, the loss or the dispersion hands nothing over.
+        """
+        return CompiledColk(self)

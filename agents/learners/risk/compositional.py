@@ -14,9 +14,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.learners.contract import Evaluation
+from kernelswarm.agents.learners.descent import joined, share
+from kernelswarm.agents.learners.risk.compositional_steps import averaged, corrected, mean, pair_up, spread
 from kernelswarm.agents.parts.dispersions import Dispersion
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.schedules import Schedule
@@ -26,12 +27,14 @@ Array = npt.NDArray[np.float64]
 TrackedMean = Literal["difference", "average"]
 
 
-class Sets(NamedTuple):
-    """The points of a step, as learners by gradient descent take them."""
+class Joined(NamedTuple):
+    """All points of a step together."""
 
-    evaluations: Sequence[Evaluation]
-    gradients: Sequence[Array]
-    curvatures: Sequence[float] | None
+    points: Array  # (N, p)
+    rows: Array  # (N, R)
+    gradients: Array  # (N, C)
+    rates: Array  # (N,) eta/b of each
+    stiffness: Array  # (N,) its curvature
 
 
 @dataclass(frozen=True)
@@ -94,14 +97,14 @@ class Composition:
             return center
         losses = self.loss.values(values, targets)
         if math.isnan(center):
-            return float(_mean(losses, 1))
+            return float(mean(losses, 1))
         if not self.dispersion.centered:
             return self.dispersion.descend(losses[1::2].copy(), center, step)
         rate = self.rate.at(step)
         if self.tracking == "average":
-            return float((1.0 - rate) * center + rate * _mean(losses, 1))
+            return float(averaged(center, losses, rate))
         past = self.loss.values(before(), np.ascontiguousarray(targets[1::2]))
-        return float((1.0 - rate) * (center - _mean(past, 0)) + _mean(losses, 1))
+        return float(corrected(center, losses, past, rate))
 
     def gradient(self, center: float, values: Array, targets: Array) -> Array:
         """Return the coefficients at the rows of a batch, whose mean over the rows is the mean over the pairs.
@@ -110,96 +113,49 @@ class Composition:
         """
         slopes = self.loss.derivatives(values, targets)
         if self.weight == 0.0 or len(slopes) < 2:
-            _spread(slopes, np.zeros(len(slopes)), 0.0, False)
+            spread(slopes, np.zeros(len(slopes)), 0.0, False)
         else:
             factors = self.dispersion.slopes(self.loss.values(values, targets), center)
-            _spread(slopes, factors, self.weight, self.dispersion.centered)
+            spread(slopes, factors, self.weight, self.dispersion.centered)
         return slopes
 
-    def sets(
+    def pairs(
         self,
+        eta: float,
         evaluations: Sequence[Evaluation],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
-        part: float,
-    ) -> Sets:
-        """Cut the node's own samples, which come first, into the first and the second samples of the pairs.
+        own: int,
+        batch_size: int,
+    ) -> Joined:
+        """Put all points of a step together, the first ``own`` weighed as samples of pairs; see `pair_up`.
 
-        Second samples that nothing moves along are left out. So a weight of 0 without a coupling leaves, to the bit,
-        the step that a learner of single samples takes on the first ones. An implicit step takes the mean loss at the
-        new function in the first samples only; the dispersion stays explicit. ``part`` is the share of a whole batch
-        that the samples are, by which gradients and curvatures are multiplied already.
+        Without own samples they stay as they are.
         """
-        own, gradient = evaluations[0], gradients[0]
-        curvature = self.loss.curvature * part
-        stiffness = 0.0 if curvatures is None else curvatures[0] - curvature
-        alone = stiffness == 0.0 and not _seconds_move(gradient)
-        if curvatures is None and not alone:
-            return Sets(evaluations, gradients, None)
-        rows = len(gradient)
-        seconds = rows // 2
-        share = (rows - seconds) / rows
-        parts, coefficients = [_every_other(own, 0)], [gradient[0::2] * share]
-        curved = [2.0 * share * curvature + stiffness * share]
-        if not alone and seconds:
-            parts.append(_every_other(own, 1))
-            coefficients.append(gradient[1::2] * (1.0 - share))
-            curved.append(stiffness * (1.0 - share))
-        return Sets(
-            [*parts, *evaluations[1:]],
-            [*coefficients, *gradients[1:]],
-            None if curvatures is None else [*curved, *curvatures[1:]],
+        points = np.concatenate([evaluation.points for evaluation in evaluations])
+        rows = np.concatenate([evaluation.rows for evaluation in evaluations])  # a copy, since some move up in it
+        weights, rates, stiffness = joined(eta, gradients, curvatures)
+        if not own:
+            return Joined(points, rows, weights, rates, stiffness)
+        kept = Joined(np.empty_like(points), rows, weights, np.empty(len(rates)), np.empty(len(rates)))
+        count = pair_up(
+            points,
+            rows,
+            weights,
+            rates,
+            stiffness,
+            curvatures is not None,
+            eta,
+            own,
+            self.loss.curvature * share(own, batch_size),
+            kept.points,
+            kept.rates,
+            kept.stiffness,
         )
+        return Joined(*(array[:count] for array in kept))
 
 
 def check_pairs(batch_size: int) -> None:
     """Refuse a batch that is not made of pairs, with a ValueError that starts with the key."""
     if batch_size % 2:
         raise ValueError(f"batch_size = {batch_size!r} must be even: its samples are learned from in pairs")
-
-
-def _every_other(own: Evaluation, first: int) -> Evaluation:
-    points, rows, values = own
-    return Evaluation(*_rows(points, rows, values, first))
-
-
-@njit(cache=True)
-def _rows(points: Array, rows: Array, values: Array, first: int) -> tuple[Array, Array, Array]:
-    return points[first::2].copy(), rows[first::2].copy(), values[first::2].copy()
-
-
-@njit(cache=True)
-def _seconds_move(gradient: Array) -> bool:
-    """Tell whether any second sample has a coefficient."""
-    for n in range(1, gradient.shape[0], 2):
-        for c in range(gradient.shape[1]):
-            if gradient[n, c] != 0.0:
-                return True
-    return False
-
-
-@njit(cache=True)
-def _mean(losses: Array, first: int) -> float:
-    """Average from entry ``first`` on: all of them from 0, those of second samples from 1."""
-    stride = 1 + first
-    added, count = 0.0, 0
-    for n in range(first, len(losses), stride):
-        added += losses[n]
-        count += 1
-    return added / count
-
-
-@njit(cache=True)
-def _spread(slopes: Array, factors: Array, weight: float, centered: bool) -> None:
-    """Make the coefficients of the derivatives l', (n, C), in place; factors are d' at each row, of which pairs use
-    their first."""
-    size = len(slopes)
-    for n in range(size):
-        factor = weight * factors[n - n % 2]
-        share = 2.0
-        if n % 2:
-            share *= -factor if centered else 0.0
-        elif n + 1 < size:
-            share *= 1.0 + factor
-        for c in range(slopes.shape[1]):
-            slopes[n, c] = share * slopes[n, c] if share != 0.0 else 0.0

@@ -6,13 +6,13 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.contract import Evaluation, Info
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.learners.risk.compositional import check_pairs
+from kernelswarm.agents.learners.risk.policy_evaluation_steps import CompiledPolicy, coefficients_in, errors_in
 from kernelswarm.agents.parts.budgets import Budget, Parsimony
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Constant, Schedule
@@ -23,11 +23,13 @@ Array = npt.NDArray[np.float64]
 class PolicyState(PolkState):
     """A POLK learner's state for the value function, and another for the tracked residual."""
 
-    __slots__ = ("residual",)
+    __slots__ = ("residual", "vector")
 
     def __init__(self, function: Expansion, budget: float, residual: PolkState) -> None:
         super().__init__(function, budget)
         self.residual = residual
+        self.vector: Array | None = None
+        """What both functions lie in, while compiled steps are taken."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class PolicyEvaluation(Polk):
         """
         tracked = self._tracked(state, own)
         coefficients = np.zeros(own.values.shape)
-        _coefficients(tracked.values, self.discount, coefficients)
+        coefficients_in(tracked.values, self.discount, coefficients)
         return coefficients
 
     def _tracked(self, state: PolicyState, own: Evaluation) -> Evaluation:
@@ -134,13 +136,15 @@ class PolicyEvaluation(Polk):
             if pairs:
                 tracked = self._tracked(state, evaluations[0])
                 errors = np.empty(tracked.values.shape)
-                _errors(evaluations[0].values, targets, tracked.values, self.discount, errors)
+                errors_in(evaluations[0].values, targets, tracked.values, self.discount, errors)
                 errors *= share(pairs, self.tracker.batch_size)
                 self.tracker.step(state.residual, [tracked], [errors], None, targets[0 : 2 * pairs : 2])
             if curvatures is not None:  # the residual's part is explicit
                 part = share(len(evaluations[0].points), self.batch_size)
                 curvatures = [curvatures[0] - self.loss.curvature * part, *curvatures[1:]]
-        return super().step(state, evaluations, gradients, curvatures, targets, eta)
+        info = super().step(state, evaluations, gradients, curvatures, targets, eta)
+        state.residual.steps = state.steps  # both count the same steps, also those without a transition
+        return info
 
     def snapshot(self, state: PolkState) -> dict[str, Array]:
         """Return what POLK does of V, and of g as ``residual_<name>``."""
@@ -156,20 +160,13 @@ class PolicyEvaluation(Polk):
         own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         self.tracker.restore(state.residual, own)
 
+    @property
+    def compiled(self) -> CompiledPolicy:
+        """What the learner hands over to compiled rounds.
 
-@njit(cache=True)
-def _coefficients(tracked: Array, discount: float, coefficients: Array) -> None:
-    """Fill in the coefficients (n, C) at the two states of each transition, from g at the first ones, (n // 2, C)."""
-    for k in range(len(tracked)):
-        for c in range(tracked.shape[1]):
-            coefficients[2 * k, c] = -2.0 * tracked[k, c]
-            coefficients[2 * k + 1, c] = 2.0 * discount * tracked[k, c]
-
-
-@njit(cache=True)
-def _errors(values: Array, targets: Array, tracked: Array, discount: float, errors: Array) -> None:
-    """Fill in ``g(x) - delta`` of each transition, (n // 2, C), from V (n, C) and the rewards (n, C)."""
-    for k in range(len(tracked)):
-        for c in range(tracked.shape[1]):
-            delta = targets[2 * k, c] + discount * values[2 * k + 1, c] - values[2 * k, c]
-            errors[k, c] = tracked[k, c] - delta
+        Raises
+        ------
+        NotCompiledError
+            When the kernel or one of the budgets hands nothing over.
+        """
+        return CompiledPolicy(self)

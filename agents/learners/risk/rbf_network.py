@@ -12,9 +12,10 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.features import combine
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Evaluation, Info
-from kernelswarm.agents.learners.descent import share
+from kernelswarm.agents.learners.features.feature_steps import descend
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.learners.risk.compositional import Composition, TrackedMean, check_pairs
+from kernelswarm.agents.learners.risk.rbf_network_steps import CompiledNetwork
 from kernelswarm.agents.parts.dispersions import CentralMoments, Dispersion
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.schedules import Constant, Schedule
@@ -52,6 +53,10 @@ class NetworkFunction(KernelSum):
         self.kernel, points, coefficients = state
         self.inputs, self.outputs, self.order = points.shape[1], coefficients.shape[1], len(points)
         self.points_buffer = points
+        self.hold(coefficients)
+
+    def hold(self, coefficients: Array) -> None:
+        """Have the weights be those of another array."""
         self.weights_buffer = self.coefficients = coefficients
 
     @property
@@ -65,14 +70,48 @@ class NetworkFunction(KernelSum):
 
 
 class NetworkState(FeatureState):
-    """The function's weights, the center of the dispersion, and the weights before the last step, (M, C)."""
+    """The function's weights, those before the last step, both (M, C), and the center of the dispersion.
 
-    __slots__ = ("center", "previous")
+    All lie in one vector, in this order, as compiled steps want it.
+    """
+
+    __slots__ = ("previous", "storage")
+    function: NetworkFunction
 
     def __init__(self, function: NetworkFunction) -> None:
         super().__init__(function)
-        self.center = math.nan
-        self.previous = np.zeros_like(function.coefficients)
+        storage = np.zeros(2 * function.coefficients.size + 1)
+        storage[-1] = math.nan
+        self._hold(storage)
+
+    def __getstate__(self) -> tuple[object, ...]:
+        """Return what a copy is made of: its weights must lie in its own storage."""
+        return self.function, self.steps, self.storage
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """Become the copy."""
+        self.function, self.steps, storage = state
+        self._hold(storage)
+
+    def move(self, storage: Array) -> None:
+        """Live in another vector from now on."""
+        storage[:] = self.storage
+        self._hold(storage)
+
+    def _hold(self, storage: Array) -> None:
+        shape, size = self.function.coefficients.shape, self.function.coefficients.size
+        self.storage = storage
+        self.function.hold(storage[:size].reshape(shape))
+        self.previous: Array = storage[size : 2 * size].reshape(shape)
+
+    @property
+    def center(self) -> float:
+        """The center g as the last step had it; NaN before the first pair."""
+        return float(self.storage[-1])
+
+    @center.setter
+    def center(self, center: float) -> None:
+        self.storage[-1] = center
 
 
 @dataclass(frozen=True)
@@ -176,16 +215,23 @@ class RbfNetwork(LinearInFeatures):
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] phi(points_k[n])``.
 
-        As :meth:`LinearInFeatures.step`; with own samples, g advances.
+        With own samples, g advances.
         """
         assert isinstance(state, NetworkState)
+        eta = self.eta(state) if eta is None else eta
+        _, features, weights, rates, stiffness = self.composition.pairs(
+            eta, evaluations, gradients, curvatures, len(targets), self.batch_size
+        )
         if len(targets):
             state.center = self._center(state, evaluations[0], targets)
-            part = share(len(evaluations[0].points), self.batch_size)
-            evaluations, gradients, curvatures = self.composition.sets(evaluations, gradients, curvatures, part)
             if self.composition.looks_back:
                 state.previous[:] = state.function.coefficients
-        return super().step(state, evaluations, gradients, curvatures, targets, eta)
+        gram, implicit = np.empty((len(weights), len(weights))), curvatures is not None
+        shrink = 1.0 - eta * self.regularization
+        coefficients = state.function.coefficients
+        descend(coefficients, gram, features, weights, rates, stiffness, implicit, shrink, len(coefficients))
+        state.steps += 1
+        return Info(0.0, eta)
 
     def function_from(self, arrays: Mapping[str, Array]) -> NetworkFunction:
         """Rebuild a function from its saved arrays."""
@@ -202,3 +248,14 @@ class RbfNetwork(LinearInFeatures):
         super().restore(state, arrays)
         state.previous[:] = arrays["previous"]
         state.center = float(arrays["center"])
+
+    @property
+    def compiled(self) -> CompiledNetwork:
+        """What the learner hands over to compiled rounds.
+
+        Raises
+        ------
+        NotCompiledError
+            When the kernel, the loss or the dispersion hands nothing over.
+        """
+        return CompiledNetwork(self)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from kernelswarm.agents.learners.subspaces.subspace import Tracking
 from kernelswarm.agents.learners.subspaces.subspace_descent import SubspaceDescent
+from kernelswarm.agents.learners.subspaces.subspace_steps import CompiledSubspace
 from kernelswarm.agents.parts.subspace_rules import Censoring, MovingAverage
 
 
@@ -43,3 +44,14 @@ class Okfeb(SubspaceDescent):
             self.budget_size,
             self.recency,
         )
+
+    @property
+    def compiled(self) -> CompiledSubspace:
+        """What the learner hands over to compiled rounds.
+
+        Raises
+        ------
+        NotCompiledError
+            When the kernel or one of the subspace's rules hands nothing over.
+        """
+        return CompiledSubspace(self)

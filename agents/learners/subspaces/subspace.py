@@ -1,9 +1,10 @@
 """A subspace of a Hilbert space that follows a stream of samples: online kernel feature extraction, with or without a
 budget (OKFEB algorithms 2 to 5)."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -84,6 +85,8 @@ class Subspace:
         How it follows its samples.
     inputs : int
         p, the dimension of a point.
+    own : int
+        Numbers of the owner that stand before the subspace's in ``storage``.
 
     Attributes
     ----------
@@ -95,19 +98,37 @@ class Subspace:
         ``M = A' K_SS A``, (r, r).
     mixing : Array
         ``G = inv(M + lambda I) C`` with ``C C' = M``, (r, r): the features of a point are ``G' A' k_S(x)``.
+    heard : int
+        The fits that were compared with the threshold.
+    storage : Array
+        The vector that all arrays lie in, as compiled steps want it.
     """
 
-    def __init__(self, kernel: Kernel, tracking: Tracking, inputs: int) -> None:
+    def __init__(self, kernel: Kernel, tracking: Tracking, inputs: int, own: int = 0) -> None:
         self.kernel = kernel
         self.tracking = tracking
         self.inputs = inputs
-        self.order = 0
-        self.samples = 0
-        self._allocate(SMALLEST_CAPACITY if tracking.budget_size is None else tracking.budget_size + 1)
-        self._fits: Array = np.zeros(tracking.censoring.window)
-        self._heard = 0
+        self.own = own
+        self.order = self.samples = self.heard = 0
         self._none: Array = np.zeros((tracking.rank, 0))
-        self.inner, self._triangle, self.mixing = self._prepared()
+        capacity = SMALLEST_CAPACITY if tracking.budget_size is None else tracking.budget_size + 1
+        self._lay_out(np.zeros(self.length(capacity)), capacity)
+
+    def __getstate__(self) -> tuple[object, ...]:
+        """Return what a copy is made of: its arrays must lie in its own storage."""
+        counts = self.order, self.samples, self.heard, self.capacity
+        return self.kernel, self.tracking, self.inputs, self.own, counts, self.storage, self._none
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """Become the copy."""
+        self.kernel, self.tracking, self.inputs, self.own, counts, storage, self._none = state
+        self.order, self.samples, self.heard, capacity = counts
+        self._lay_out(storage, capacity)
+
+    @property
+    def capacity(self) -> int:
+        """The number of points that there is room for."""
+        return len(self._points)
 
     @property
     def points(self) -> Array:
@@ -132,7 +153,7 @@ class Subspace:
     def products(self, points: Array) -> Array:
         """Compute ``A' k_S`` at ``points`` (n, p), their inner products with the basis: (n, r)."""
         found = np.empty((len(points), self.tracking.rank))
-        subspace_updates.coordinates(self.kernel.cross(points, self.points), self.factor, found)
+        subspace_updates.coordinates(self.kernel.cross(points, self.points), self._factor, self.order, found)
         return found
 
     def projections(self, points: Array) -> Array:
@@ -165,49 +186,49 @@ class Subspace:
 
         Where a point is dropped, it is the one with the least ``eta_i ||a_i||``, the oldest of equals.
         """
-        tracking = self.tracking
+        tracking, order = self.tracking, self.order
         self.samples += 1
-        row = self.kernel.cross(point, self.points)
-        diagonal = float(self.kernel.diagonal(point)[0])
+        self.reserve(1)
+        self._points[order] = point[0]
+        row = self.kernel.cross(point, self._points[: order + 1])
         product, projection, fit, length = subspace_updates.project(
-            row, self.factor, self._triangle, diagonal, tracking.regularization
+            row, order, self._factor, self._triangle, row[0, order], tracking.regularization
         )
-        filling = self.order < tracking.rank
+        filling = order < tracking.rank
         if filling:
-            censored = bool(np.any(np.all(self.points == point, axis=1)))
+            censored = bool(subspace_updates.holds(self._points, order, order))
         else:
-            fits = self._fits if self._heard >= len(self._fits) else self._fits[: self._heard]
+            fits = self._fits if self.heard >= len(self._fits) else self._fits[: self.heard]
             censored = fit < tracking.censoring.bound(fits)
             self._hear(fit)
         if censored:
             return Visit(fit, False, None, None, 0.0)
-        self._reserve()
+        new = self._none if weights is None else weights.copy()
         # By position: numba looks names up at every call, which adds a third to a visit.
-        self.order, cross, self.inner, self._triangle, self.mixing, weights, moved = subspace_updates.advance(
+        self.order, cross, moved = subspace_updates.advance(
             self._points,
             self._gram,
             self._factor,
             self._image,
             self._recency,
-            self.order,
-            point,
-            row,
+            order,
+            row[0],
             product,
-            diagonal,
             projection,
             tracking.step.at(self.samples, length),
             tracking.regularization,
             self.samples,
             filling,
             tracking.update == "parametric",
-            len(self._points) if tracking.budget_size is None else tracking.budget_size,
+            self.capacity if tracking.budget_size is None else tracking.budget_size,
             tracking.recency,
             self.inner,
+            self._triangle,
             self.mixing,
-            self._none if weights is None else weights,
+            new,
             follow,
         )
-        return Visit(fit, True, cross, weights, moved)
+        return Visit(fit, True, cross, None if weights is None else new, moved)
 
     def arrays(self) -> dict[str, Array]:
         """Return ``points`` (m, p), ``basis`` A (m, r) and ``mixing`` G (r, r), copied: what features are made of."""
@@ -222,14 +243,13 @@ class Subspace:
             "image": self._image[: self.order].copy(),
             "recency": self.recency.copy(),
             "fits": self._fits.copy(),
-            "visits": np.array([self.samples, self._heard], dtype=np.float64),
+            "visits": np.array([self.samples, self.heard], dtype=np.float64),
         }
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Become what :meth:`snapshot` was taken of; a subspace that has visited nothing yet."""
         order = len(arrays["points"])
-        while len(self._points) < order:
-            self._allocate(_larger(len(self._points)))
+        self.reserve(order)
         self.order = order
         self._points[:order] = arrays["points"]
         self._factor[:order] = arrays["basis"]
@@ -237,40 +257,51 @@ class Subspace:
         self._image[:order] = arrays["image"]
         self._recency[:order] = arrays["recency"]
         self._fits[:] = arrays["fits"]
-        self.samples, self._heard = (int(count) for count in arrays["visits"].tolist())
-        self.inner, self._triangle, self.mixing = self._prepared()
+        self.samples, self.heard = (int(count) for count in arrays["visits"].tolist())
+        subspace_updates.prepare(
+            self._factor, self._image, order, self.tracking.regularization, self.inner, self._triangle, self.mixing
+        )
 
     def _hear(self, fit: float) -> None:
         window = len(self._fits)
         if window:
-            self._fits[self._heard % window] = fit
-            self._heard += 1
+            self._fits[self.heard % window] = fit
+            self.heard += 1
 
-    def _prepared(self) -> tuple[Array, Array, Array]:
-        found: tuple[Array, Array, Array] = subspace_updates.prepare(
-            self._factor, self._image, self.tracking.regularization
-        )
-        return found
+    def reserve(self, points: int) -> None:
+        """Make room for so many more points."""
+        needed, capacity = self.order + points, self.capacity
+        if needed > capacity:
+            capacity = max(needed, capacity + max(capacity // 8, 16))
+            self.move(np.zeros(self.length(capacity)), capacity)
 
-    def _reserve(self) -> None:
-        """Make room for one more point."""
-        order = self.order
-        if order < len(self._points):
-            return
-        old = (self._points, self._factor, self._image, self._recency, self._gram)
-        self._allocate(_larger(order))
-        for buffer, values in zip((self._points, self._factor, self._image, self._recency), old[:4], strict=True):
-            buffer[:order] = values
-        self._gram[:order, :order] = old[4]
+    def move(self, storage: Array, capacity: int) -> None:
+        """Live in another vector, of the length for so many points, from now on."""
+        order, before = self.order, (self._points, self._factor, self._image, self._recency, self._gram)
+        first = self.own + 3 * self.tracking.rank**2 + len(self._fits)
+        storage[:first] = self.storage[:first]
+        self._lay_out(storage, capacity)
+        for buffer, values in zip((self._points, self._factor, self._image, self._recency), before[:4], strict=True):
+            buffer[:order] = values[:order]
+        self._gram[:order, :order] = before[4][:order, :order]
 
-    def _allocate(self, capacity: int) -> None:
-        self._points: Array = np.zeros((capacity, self.inputs))
-        self._factor: Array = np.zeros((capacity, self.tracking.rank))
-        self._image: Array = np.zeros((capacity, self.tracking.rank))
-        self._gram: Array = np.zeros((capacity, capacity))
-        self._recency: Array = np.zeros(capacity)
+    def length(self, capacity: int) -> int:
+        """Return the numbers of the storage with room for so many points."""
+        return self.own + sum(math.prod(shape) for shape in self._shapes(capacity))
 
+    def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
+        rank = self.tracking.rank
+        square, tall = (rank, rank), (capacity, rank)
+        window = (self.tracking.censoring.window,)
+        return [square, square, square, window, (capacity, self.inputs), tall, tall, (capacity,), (capacity, capacity)]
 
-def _larger(capacity: int) -> int:
-    """Return the next capacity: it depends on the number of points alone, as the bits of products with buffers may."""
-    return capacity + max(capacity // 8, 16)
+    def _lay_out(self, storage: Array, capacity: int) -> None:
+        """Have the arrays lie in a vector, as `subspace_steps` finds them there."""
+        self.storage: Array = storage
+        found, first = [], self.own
+        for shape in self._shapes(capacity):
+            size = math.prod(shape)
+            found.append(storage[first : first + size].reshape(shape))
+            first += size
+        self.inner, self._triangle, self.mixing, self._fits, self._points, self._factor = found[:6]
+        self._image, self._recency, self._gram = found[6:]

@@ -19,21 +19,30 @@ Array = npt.NDArray[np.float64]
 
 
 class SubspaceState:
-    """Everything such a learner changes: the subspace, the function on it, and the number of steps taken."""
+    """Everything such a learner changes: the subspace, the function on it, and the number of steps taken.
 
-    __slots__ = ("function", "steps", "subspace")
+    The function's weights are what the subspace has before its own numbers in its vector.
+    """
+
+    __slots__ = ("function", "outputs", "steps", "subspace")
 
     def __init__(self, subspace: Subspace, outputs: int) -> None:
-        self.subspace = subspace
-        self.steps = 0
-        weights = np.zeros((subspace.tracking.rank, outputs))
-        self.function = SubspaceFunction(subspace.kernel, subspace.points, subspace.factor, subspace.mixing, weights)
+        self.__setstate__((subspace, outputs, 0))
 
-    def refer(self, coefficients: Array) -> None:
-        """Let the function be that of the present subspace with weights (r, C)."""
-        subspace, function = self.subspace, self.function
-        function.points, function.basis, function.mixing = subspace.points, subspace.factor, subspace.mixing
-        function.coefficients = coefficients
+    def __getstate__(self) -> tuple[object, ...]:
+        """Return what a copy is made of: its function must be that of its own subspace."""
+        return self.subspace, self.outputs, self.steps
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """Become the copy."""
+        self.subspace, self.outputs, self.steps = state
+        self.refer()
+
+    def refer(self) -> None:
+        """Let the function be that of the present subspace with its weights."""
+        subspace = self.subspace
+        weights = subspace.storage[: subspace.own].reshape(subspace.tracking.rank, self.outputs)
+        self.function = SubspaceFunction(subspace.kernel, subspace.points, subspace.factor, subspace.mixing, weights)
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,7 @@ class SubspaceDescent(LinearInFeatures, ABC):
 
     def init(self, inputs: int, outputs: int) -> SubspaceState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
-        return SubspaceState(Subspace(self.kernel, self.tracking(), inputs), outputs)
+        return SubspaceState(Subspace(self.kernel, self.tracking(), inputs, self.rank * outputs), outputs)
 
     def step(
         self,
@@ -105,14 +114,15 @@ class SubspaceDescent(LinearInFeatures, ABC):
             Its compression error is the Hilbert norm by which the function moved with the subspace.
         """
         info = super().step(state, evaluations, gradients, curvatures, targets, eta)
-        subspace, function = state.subspace, state.function
+        subspace = state.subspace
         moved = 0.0
         for n in range(len(targets)):  # the own samples come first
             points = evaluations[0].points
-            visit = subspace.visit(points[n : n + 1], function.coefficients, self.follow)
+            visit = subspace.visit(points[n : n + 1], state.function.coefficients, self.follow)
+            state.refer()
             if visit.weights is not None:
                 moved += visit.moved
-                state.refer(visit.weights)
+                state.function.coefficients[:] = visit.weights
         return Info(moved, info.step_size)
 
     def function_from(self, arrays: Mapping[str, Array]) -> SubspaceFunction:
@@ -126,6 +136,6 @@ class SubspaceDescent(LinearInFeatures, ABC):
 
     def restore(self, state: Any, arrays: Mapping[str, Array]) -> None:
         """Put the state where :meth:`snapshot` was taken."""
-        super().restore(state, arrays)
         state.subspace.restore(arrays)
-        state.refer(state.function.coefficients)
+        state.refer()
+        super().restore(state, arrays)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelswarm.agents.learners.descent import SMALL, eliminate, implicit_weights
+from kernelswarm.agents.arithmetic.implicit_systems import SMALL, eliminate
+from kernelswarm.agents.learners.descent import implicit_weights
 
 
 def system(size, seed, stiffest=50.0):

@@ -11,6 +11,7 @@ from kernelswarm.agents.compiled import passes
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.naming import PARTS
+from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.streams.pooled import pool
 
@@ -54,16 +55,53 @@ LEARNERS = {
     "bpa, polynomial": {"name": "bpa", "kernel": CUBIC, "budget_size": 12},
     "bpa, nearest, polynomial": {"name": "bpa", "kernel": CUBIC, "budget_size": 12, "maintenance": "nearest"},
     "nystroem, polynomial": {"name": "nystroem", "kernel": {"name": "polynomial", "degree": 3}, "landmarks": 30},
+    "colk": {"name": "colk", "kernel": KERNEL, "budget": {"epsilon": 0.02}, "dispersion": "variance"},
+    "colk, average": {"name": "colk", "kernel": KERNEL, "dispersion": "semivariance", "tracking": "average"},
+    "colk, threshold": {
+        "name": "colk",
+        "kernel": KERNEL,
+        "dispersion": {"name": "cvar", "level": 0.6, "threshold_step": {"name": "diminishing", "initial": 0.1}},
+        "tracking_rate": {"name": "diminishing", "initial": 0.5},
+    },
+    "okfe": {"name": "okfe", "kernel": KERNEL, "rank": 5, "censoring": {"name": "moving_average", "window": 9}},
+    "okfe, polynomial, parametric": {
+        "name": "okfe",
+        "kernel": {"name": "polynomial"},
+        "rank": 3,
+        "subspace_step": {"name": "power", "initial": 0.3, "exponent": 0.7},
+        "subspace_update": "parametric",
+        "follow": False,
+    },
+    "okfeb": {"name": "okfeb", "kernel": KERNEL, "rank": 5, "budget_size": 9, "recency": 0.9},
+    "okfeb, parametric": {
+        "name": "okfeb",
+        "kernel": KERNEL,
+        "rank": 4,
+        "budget_size": 7,
+        "censoring": {"threshold": 0.05},
+        "subspace_update": "parametric",
+    },
+    "spppot": {"name": "spppot", "kernel": KERNEL, "budget": {"epsilon": 0.02}},
+    "spppot, f = z": {"name": "spppot", "kernel": KERNEL, "mirror_map": "squared_norm"},
+    "policy_evaluation": {
+        "name": "policy_evaluation",
+        "kernel": KERNEL,
+        "discount": 0.7,
+        "budget": {"epsilon": 0.02},
+        "tracking_rate": {"name": "diminishing", "initial": 0.5},
+    },
+    "rbf_network": {"name": "rbf_network", "kernel": KERNEL, "centers": 6, "dispersion": "variance"},
+    "rbf_network, difference": {
+        "name": "rbf_network",
+        "kernel": KERNEL,
+        "centers": 6,
+        "dispersion": "semivariance",
+        "tracking": "difference",
+    },
+    "colk, mean alone": {"name": "colk", "kernel": KERNEL, "dispersion_weight": 0.0},
 }
-AGENT_BY_AGENT = {
-    "colk",
-    "okfe",
-    "okfeb",
-    "policy_evaluation",
-    "rbf_network",
-    "spppot",
-}
-"""The learners that hand nothing over yet."""
+PAIRED = {"colk", "policy_evaluation", "rbf_network"}
+"""Those that learn from samples in pairs."""
 
 PROTOCOLS = {
     "isolated": {"name": "isolated", "as_published": True},
@@ -81,8 +119,15 @@ PROTOCOLS = {
 EVERY = pytest.mark.parametrize("learner", LEARNERS)
 
 
+def batch_size(learner, batch):
+    return max(batch, 2) if LEARNERS[learner]["name"] in PAIRED else batch
+
+
 def experiment(learner, protocol, batch=1, stream="sine_regression", **keys):
-    table = {"step_size": 0.1, "regularization": 1e-3, "batch_size": batch, **LEARNERS[learner], **keys}
+    table = {"step_size": 0.1, "regularization": 1e-3, **LEARNERS[learner], **keys}
+    if LEARNERS[learner]["name"] == "policy_evaluation":
+        stream = {"name": "markov_reward", "discount": 0.7}
+    table["batch_size"] = batch_size(learner, batch)
     return Experiment.from_dict(
         {"topology": GRAPH, "stream": stream, "learner": table, "protocol": PROTOCOLS[protocol]}
     )
@@ -112,10 +157,8 @@ def assert_equal(left, right, description):
             np.testing.assert_array_equal(array, yours[node].arrays[name], err_msg=f"node {node}: {name}")
 
 
-def test_every_learner_is_in_one_of_the_lists():
-    named = {table["name"] for table in LEARNERS.values()}
-    assert named | AGENT_BY_AGENT == set(PARTS["learner"])
-    assert not named & AGENT_BY_AGENT
+def test_every_learner_is_in_the_list():
+    assert {table["name"] for table in LEARNERS.values()} == set(PARTS["learner"])
 
 
 @EVERY
@@ -136,7 +179,7 @@ def test_same_bits_as_single_agents(learner, protocol, batch):
     assert in_arrays(arrays)
 
 
-@EVERY
+@pytest.mark.parametrize("learner", [name for name in LEARNERS if name != "policy_evaluation"])  # has no loss
 def test_same_bits_with_several_outputs(learner):
     stream = {"name": "gaussian_mixture", "classes": 3}
     description = experiment(learner, "consensus, symmetric, implicit", 2, stream, loss="multiclass_logistic")
@@ -175,14 +218,14 @@ def test_same_bits_after_going_on_from_a_snapshot(learner):
         np.testing.assert_array_equal(duals, yours[node].duals)
 
 
-@pytest.mark.parametrize("batch", [1, 8])
+@pytest.mark.parametrize(("batch", "outputs"), [(1, 1), (8, 1), (8, 2)])
 @EVERY
-def test_a_pass_has_the_bits_of_single_steps(learner, batch):
+def test_a_pass_has_the_bits_of_single_steps(learner, batch, outputs):
     part = experiment(learner, "isolated", batch).learner
     generator = np.random.default_rng(0)
     points = generator.normal(size=(203, 2))
-    targets = np.sin(points[:, :1]) + 0.1 * generator.normal(size=(203, 1))
-    states = [part.init(2, 1) for _ in range(2)]
+    targets = np.sin(points[:, :outputs]) + 0.1 * generator.normal(size=(203, outputs))
+    states, batch = [part.init(2, outputs) for _ in range(2)], part.batch_size
     for where in (slice(0, 96), slice(96, 203)):  # the last batch is smaller
         passes.learn(part, states[0], points[where], targets[where])
     for start in range(0, 203, batch):
@@ -195,10 +238,53 @@ def test_a_pass_has_the_bits_of_single_steps(learner, batch):
         np.testing.assert_array_equal(array, yours[name], err_msg=name)
 
 
-def test_nodes_with_learners_of_their_own_live_in_the_same_arrays():
+EVENTS = {
+    "name": "spppot",
+    "loss": {"name": "poisson_process", "cells": [30]},
+    "kernel": {"name": "gaussian", "bandwidth": 0.0806},
+    "step_size": 0.03,
+    "budget": {"proportional": 0.01},
+}
+
+
+@pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if name != "centralized"])
+@pytest.mark.parametrize(
+    "keys", [{}, {"grid_only": True}, {"mirror_map": "squared_norm"}], ids=["points", "grid", "f = z"]
+)
+def test_same_bits_of_densities(keys, protocol):
+    table = {"topology": GRAPH, "stream": "gaussian_density", "protocol": PROTOCOLS[protocol]}
+    for batch in (1, 4):
+        description = Experiment.from_dict({**table, "learner": {**EVENTS, **keys, "batch_size": batch}})
+        arrays, single = engine(description, True), engine(description, False)
+        for rounds in (2, 30):
+            arrays.run(rounds)
+            single.run(rounds)
+            assert_equal(arrays, single, description)
+        assert in_arrays(arrays)
+
+
+@pytest.mark.parametrize("grid_only", [False, True])
+def test_a_pass_over_events_has_the_bits_of_single_steps(grid_only):
+    part = build("learner", {**EVENTS, "grid_only": grid_only, "batch_size": 4})
+    points, targets = np.random.default_rng(0).beta(3.0, 5.0, (61, 1)), np.ones((61, 1))
+    states = [part.init(1, 1) for _ in range(2)]
+    passes.learn(part, states[0], points, targets)
+    for start in range(0, 61, 4):
+        own, wanted = part.evaluate(states[1], points[start : start + 4]), targets[start : start + 4]
+        part.step(states[1], [own], [part.gradient(states[1], own, wanted) * (len(wanted) / 4)], None, wanted)
+    mine, yours = (part.snapshot(state) for state in states)
+    for name, array in mine.items():
+        np.testing.assert_array_equal(array, yours[name], err_msg=name)
+
+
+TOGETHER = [name for name in LEARNERS if name != "policy_evaluation"]  # which learns from transitions
+
+
+@pytest.mark.parametrize("first", range(0, len(TOGETHER), len(GRAPH)))
+def test_nodes_with_learners_of_their_own_live_in_the_same_arrays(first):
     own = [
-        {"nodes": [node], "learner": {"step_size": 0.1, "batch_size": 2, **table}}
-        for node, table in zip(sorted(GRAPH), LEARNERS.values(), strict=False)
+        {"nodes": [node], "learner": {"step_size": 0.1, "batch_size": 2, **LEARNERS[name]}}
+        for node, name in zip(sorted(GRAPH), TOGETHER[first:], strict=False)
     ]
     description = Experiment.from_dict(
         {
@@ -230,9 +316,10 @@ def test_a_copy_of_a_state_goes_on_by_itself(learner, copied):
     passes.learn(part, state, points[:40], targets[:40])
     held = part.snapshot(state)
     other = copied(state)
-    own = part.evaluate(other, points[40:41])
-    part.step(other, [own], [part.gradient(other, own, targets[40:41])], None, targets[40:41])
-    passes.learn(part, other, points[41:], targets[41:])
+    stop = 40 + part.batch_size
+    own = part.evaluate(other, points[40:stop])
+    part.step(other, [own], [part.gradient(other, own, targets[40:stop])], None, targets[40:stop])
+    passes.learn(part, other, points[stop:], targets[stop:])
     for name, array in part.snapshot(state).items():
         np.testing.assert_array_equal(array, held[name], err_msg=name)
     passes.learn(part, state, points[40:], targets[40:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents.arithmetic.implicit_mirror import implicit_mirror_weights
+from kernelswarm.agents.arithmetic.implicit_systems import SMALL, solve_mirrored
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.spanning import spanning
 from kernelswarm.agents.learners.polk import Polk
@@ -257,15 +257,24 @@ def test_only_steps_with_samples_of_ones_own_integrate():
     np.testing.assert_array_equal(learner.function(state).weights, before)
 
 
+def mirrored_weights(eta, gradients, curvatures, gram, duals):
+    sizes = [len(part) for part in gradients]
+    weights = np.concatenate(gradients)
+    solve_mirrored(gram, weights, np.repeat([eta / size for size in sizes], sizes), np.repeat(curvatures, sizes), duals)
+    return weights
+
+
+@pytest.mark.parametrize("more", [0, SMALL])
 @pytest.mark.parametrize("seed", range(5))
-def test_implicit_weights_solve_their_equation(seed):
+def test_implicit_weights_solve_their_equation(seed, more):
     generator = np.random.default_rng(seed)
-    points = generator.normal(size=(5, 2))
+    points = generator.normal(size=(5 + more, 2))
     gram = Gaussian(0.8).cross(points, points)
-    gradients = [generator.normal(size=(3, 2)), 50.0 * generator.normal(size=(2, 2))]
-    duals = 2.0 * generator.normal(size=(5, 2))
-    weights = implicit_mirror_weights(0.7, gradients, [1.5, 40.0], gram, duals)
-    rates, stiffness = np.array([0.7 / 3] * 3 + [0.35] * 2)[:, None], np.array([1.5] * 3 + [40.0] * 2)[:, None]
+    gradients = [generator.normal(size=(3, 2)), 50.0 * generator.normal(size=(2 + more, 2))]
+    duals = 2.0 * generator.normal(size=(5 + more, 2))
+    weights = mirrored_weights(0.7, gradients, [1.5, 40.0], gram, duals)
+    sizes = [3, 2 + more]
+    rates, stiffness = np.repeat([0.7 / 3, 0.7 / sizes[1]], sizes)[:, None], np.repeat([1.5, 40.0], sizes)[:, None]
     coefficients = -weights / rates
     wanted = np.concatenate(gradients) + stiffness * (np.exp(duals + gram @ weights) - np.exp(duals))
     np.testing.assert_allclose(coefficients, wanted, rtol=1e-8, atol=1e-8)
@@ -273,7 +282,7 @@ def test_implicit_weights_solve_their_equation(seed):
 
 def test_implicit_steps_without_curvature_are_explicit():
     gradients, duals = [np.array([[0.5], [-2.0]])], np.array([[0.3], [-1.0]])
-    weights = implicit_mirror_weights(0.1, gradients, [0.0], np.eye(2), duals)
+    weights = mirrored_weights(0.1, gradients, [0.0], np.eye(2), duals)
     np.testing.assert_allclose(weights, -0.05 * gradients[0], rtol=1e-14)
 
 
@@ -281,7 +290,7 @@ def test_implicit_steps_without_curvature_are_explicit():
 def test_an_implicit_pull_never_overshoots_the_neighbour(penalty):
     """The explicit one does, and by e to the power of it, where f is far below its neighbour."""
     f, neighbour = 1e-3, 20.0
-    weights = implicit_mirror_weights(
+    weights = mirrored_weights(
         0.5, [np.array([[penalty * (f - neighbour)]])], [penalty], np.ones((1, 1)), np.log([[f]])
     )
     assert f < f * np.exp(weights[0, 0]) <= neighbour * (1.0 + 1e-9)

@@ -1,0 +1,97 @@
+"""The systems of implicit steps: linear ones, and that of a dual function z whose values are f = exp(z)."""
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.arithmetic.copying import copy_matrix
+
+Array = npt.NDArray[np.float64]
+
+SMALL = 24
+"""Points of an implicit step up to which its system is solved by plain loops: LAPACK's call costs more than those."""
+
+MOST_ITERATIONS = 1000
+"""Newton steps; a few suffice unless the solution lies hundreds away, since none moves z by more than 1."""
+
+PRECISION = 1e-12
+"""The move of z at which the iteration ends."""
+
+
+@njit(cache=True)
+def eliminate(system: Array, right: Array) -> None:
+    """Solve a system (N, N) for its right-hand sides (N, C) in their place, by elimination without pivoting.
+
+    ``I + diag(r) K diag(q)`` needs no pivoting: with rows divided by r and columns by q it is positive definite, and
+    such factors do not change what elimination does. A row with r = 0 is one of the identity.
+    """
+    size, outputs = right.shape
+    for k in range(size):
+        for i in range(k + 1, size):
+            ratio = system[i, k] / system[k, k]
+            for j in range(k + 1, size):
+                system[i, j] -= ratio * system[k, j]
+            for c in range(outputs):
+                right[i, c] -= ratio * right[k, c]
+    for k in range(size - 1, -1, -1):
+        for c in range(outputs):
+            entry = right[k, c]
+            for j in range(k + 1, size):
+                entry -= system[k, j] * right[j, c]
+            right[k, c] = entry / system[k, k]
+
+
+@njit(cache=True)
+def solve_mirrored(gram: Array, gradients: Array, rates: Array, stiffness: Array, duals: Array) -> None:
+    """Put the weights ``-eta/b g`` of an implicit step (N, C) in the place of its explicit gradients with respect to f.
+
+    The terms of curvature r are taken at the new function: each column of g solves
+
+        g = g_explicit + r (exp(z~) - exp(z)),    z~ = z - K diag(eta/b) g
+
+    by Newton's method, in steps so short that the exponential stays near its tangent.
+
+    Parameters
+    ----------
+    gram : Array
+        The inner products K of the points, (N, N).
+    gradients : Array
+        (N, C).
+    rates, stiffness : Array
+        eta/b of each point, and r, the second derivative with respect to f, not negative: (N,).
+    duals : Array
+        z at the points before the step, (N, C).
+    """
+    size, outputs = gradients.shape
+    system, direction = np.empty((size, size)), np.empty((size, 1))
+    solution, change, shift = np.empty(size), np.empty(size), np.empty(size)  # change is that of z
+    for c in range(outputs):
+        for i in range(size):
+            solution[i] = change[i] = 0.0
+        for _ in range(MOST_ITERATIONS):
+            for i in range(size):
+                before = np.exp(duals[i, c])
+                after = np.exp(duals[i, c] + change[i])
+                direction[i, 0] = gradients[i, c] + stiffness[i] * (after - before) - solution[i]
+                for j in range(size):
+                    system[i, j] = stiffness[i] * after * gram[i, j] * rates[j]
+                system[i, i] += 1.0
+            if size <= SMALL:
+                eliminate(system, direction)
+            else:
+                found: Array = np.linalg.solve(system, direction).astype(np.float64)
+                copy_matrix(found, direction)
+            longest = 0.0
+            for i in range(size):
+                shift[i] = 0.0
+                for j in range(size):
+                    shift[i] -= gram[i, j] * rates[j] * direction[j, 0]
+                longest = max(longest, abs(shift[i]))
+            share = 1.0 if longest <= 1.0 else 1.0 / longest
+            for i in range(size):
+                solution[i] += share * direction[i, 0]
+                change[i] += share * shift[i]
+            if not longest > PRECISION:
+                break
+        for i in range(size):
+            gradients[i, c] = -rates[i] * solution[i]

@@ -1,0 +1,224 @@
+"""COLK's step in compiled code: POLK's along other coefficients, with a tracked center."""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.signatures import ORDER, WANTS, kernel_at, step_at
+from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.expansion import length_of, tables
+from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
+from kernelswarm.agents.learners import polk_steps
+from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, kernel_numbers, own_numbers
+from kernelswarm.agents.learners.polk_steps import CHANGES, CompiledPolk, wanted
+from kernelswarm.agents.learners.risk.compositional_steps import (
+    STEP,
+    CompiledComposition,
+    base_numbers,
+    coefficients,
+    every_other,
+    looks_back,
+    next_center,
+    own_part,
+    pair_up,
+    tool,
+)
+from kernelswarm.agents.learners.risk.joint_storage import length, put_together, together
+from kernelswarm.protocols.first_class import Integers
+
+Array = npt.NDArray[np.float64]
+
+PREVIOUS = 5
+"""Among a state's integers, after those of POLK, the points of the function before the last step."""
+
+
+@njit(cache=True)
+def _center(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    values: Array,
+    targets: Array,
+    sizes: Array,
+    losses: Array,
+) -> float:
+    """Return g in the step to come, and fill in the losses (n,)."""
+    capacity, inputs, outputs, seconds = counts[CAPACITY], points.shape[1], values.shape[1], len(values) // 2
+    first, order = length_of(capacity, inputs, outputs), counts[PREVIOUS]
+    center = storage[first]
+    before = table(scratch, 0, seconds, outputs)
+    if looks_back(numbers) and not math.isnan(center):
+        heard = table(scratch, seconds * outputs, seconds, inputs)
+        rows = table(scratch, seconds * (outputs + inputs), seconds, order)
+        dictionary = table(storage, first + OWN, order, inputs)
+        weights = table(storage, first + OWN + capacity * inputs, order, outputs)
+        every_other(points, heard)
+        kernel_at(tools[CROSS])(kernel_numbers(numbers), heard, dictionary, rows)
+        komp.combine(rows, weights, order, before)
+    return next_center(tools, numbers, sizes, center, before, values, targets, losses)
+
+
+@njit(cache=True)
+def gradient(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    values: Array,
+    targets: Array,
+    sizes: Array,
+    found: Array,
+) -> None:
+    """Fill in the coefficients at the node's own samples."""
+    losses = np.empty(len(values))
+    center = _center(tools, numbers, storage, counts, scratch, points, values, targets, sizes, losses)
+    coefficients(tools, numbers, center, values, targets, losses, found)
+
+
+@njit(cache=True)
+def step(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    gradients: Array,
+    rates: Array,
+    stiffness: Array,
+    implicit: bool,
+    sizes: Array,
+    values: Array,
+    targets: Array,
+) -> float:
+    """Take a step, as :meth:`~kernelswarm.agents.learners.risk.colk.Colk.step` does."""
+    taken, inputs = points.shape
+    own, outputs = values.shape
+    capacity, order, columns = counts[CAPACITY], counts[ORDER], rows.shape[1]
+    first = length_of(capacity, inputs, outputs)
+    heard = table(points, 0, own, inputs)
+    storage[first] = _center(tools, numbers, storage, counts, scratch, heard, values, targets, sizes, np.empty(own))
+    if looks_back(numbers):
+        dictionary, weights, _, _ = tables(storage, capacity, inputs, outputs)
+        before = table(storage, first + OWN, capacity, inputs)
+        copy_matrix(table(dictionary, 0, order, inputs), before)
+        before = table(storage, first + OWN + capacity * inputs, capacity, outputs)
+        copy_matrix(table(weights, 0, order, outputs), before)
+        counts[PREVIOUS] = order
+    behind = 5 * capacity + taken * taken  # what POLK works with
+    kept_points = table(scratch, behind, taken, inputs)
+    behind += taken * inputs
+    kept_rates, kept_stiffness = line(scratch, behind, taken), line(scratch, behind + taken, taken)
+    kept = pair_up(
+        points,
+        rows,
+        gradients,
+        rates,
+        stiffness,
+        implicit,
+        sizes[0],
+        own,
+        own_part(numbers, own),
+        kept_points,
+        kept_rates,
+        kept_stiffness,
+    )
+    base = base_numbers(numbers)
+    error: float = step_at(tool(tools, numbers, STEP))(
+        tools,
+        base,
+        storage,
+        counts,
+        scratch,
+        table(kept_points, 0, kept, inputs),
+        table(rows, 0, kept, columns),
+        table(gradients, 0, kept, outputs),
+        line(kept_rates, 0, kept),
+        line(kept_stiffness, 0, kept),
+        implicit,
+        sizes,
+        values,
+        targets,
+    )
+    # The next step may be on all points, where this one left some out.
+    counts[WANTS] = wanted(own_numbers(base), counts[ORDER], counts[CHANGES], taken)
+    return error
+
+
+class CompiledColk(CompiledPolk):
+    """What COLK hands over to compiled rounds: behind the function lies the one before the last step, with g."""
+
+    step = staticmethod(step)
+
+    def __init__(self, learner: Any) -> None:
+        super().__init__(learner)
+        self._composition = CompiledComposition(learner, self.tools, polk_steps.step)
+        self.tools = self._composition.tools
+        self._numbers = np.concatenate([self._numbers, self._composition.numbers])
+
+    @property
+    def gradient(self) -> Any:
+        """The gradient of the composition."""
+        return gradient
+
+    def length(self, state: Any, capacity: int) -> int:
+        """Return the numbers of both functions."""
+        return length(sums_of(state), capacity)
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers that POLK works with, those of the points kept, and those of the earlier values."""
+        kept = points * (state.function.inputs + 2)
+        earlier = points * (state.function.inputs + state.function.outputs + capacity)
+        polk = super().scratch(state, capacity, points)
+        return int(polk + max(kept, earlier))
+
+    def step_sizes(self, first: int, steps: int) -> Array:
+        """Return the step sizes of the schedules."""
+        return self._composition.step_sizes(first, steps)
+
+    def order(self, state: Any) -> int:
+        """Return the number of dictionary points of the larger function."""
+        return max(each.order for each in sums_of(state))
+
+    def reserve(self, state: Any, points: int) -> int:
+        """Make room for more points; returns the capacity."""
+        state.vector = together(sums_of(state), state.vector, points)
+        return len(state.function.points_buffer)
+
+    def storage(self, state: Any) -> Array:
+        """Return the vector of the state."""
+        super().storage(state)
+        vector: Array = state.vector
+        return vector
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        """Have the state live in another vector."""
+        put_together(sums_of(state), storage, capacity)
+        state.vector = storage
+        storage[0] = state.budget
+
+    def counts(self, state: Any, capacity: int, points: int) -> Integers:
+        """Return the state's integers."""
+        return np.append(super().counts(state, capacity, points), state.previous.order)
+
+    def settle(self, state: Any, counts: Integers, steps: int) -> None:
+        """Bring a state up to date."""
+        super().settle(state, counts, steps)
+        state.previous.order = int(counts[PREVIOUS])
+
+
+def sums_of(state: Any) -> tuple[KernelSum, KernelSum]:
+    """Return the functions of a state in the order in which they lie."""
+    return state.function, state.previous

@@ -1,0 +1,293 @@
+"""Stochastic gradients of a mean loss plus a dispersion of it, in compiled code: what any learner of them shares.
+
+Such a learner takes the step of another one, its base, along other coefficients. It puts the numbers of its composition
+behind the base's numbers, and the addresses that it calls behind the base's.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.arithmetic import signatures
+from kernelswarm.agents.arithmetic.signatures import (
+    descend_at,
+    loss_derivatives_at,
+    loss_values_at,
+    slopes_at,
+)
+from kernelswarm.agents.arithmetic.tables import line
+from kernelswarm.agents.parts.schedules import step_sizes
+from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.protocols.first_class import NONE, Compiled, Integers, address
+
+Array = npt.NDArray[np.float64]
+
+STEP, LOSS_VALUES, LOSS_DERIVATIVES, SLOPES, DESCEND = range(5)
+"""Among the addresses, from `PLACE` on: the step of the base, and the functions of the loss and the dispersion."""
+
+LOSS, DISPERSION, PLACE, WEIGHT, CURVATURE, BATCH_SIZE, CENTERED, DIFFERENCE, COUNT = range(9)
+"""The last numbers, of which there are `COUNT`: how many the loss and the dispersion have, which stand before these."""
+
+RATE, THRESHOLD_STEP = 1, 2
+"""Among the sizes of a step, behind eta: beta, and the step of a threshold."""
+
+
+@njit(cache=True)
+def composition(numbers: Array) -> Array:
+    """Return the composition's own numbers."""
+    return line(numbers, len(numbers) - COUNT, COUNT)
+
+
+@njit(cache=True)
+def base_numbers(numbers: Array) -> Array:
+    """Return the numbers of the learner whose step is taken."""
+    own = composition(numbers)
+    return line(numbers, 0, len(numbers) - COUNT - int(own[LOSS]) - int(own[DISPERSION]))
+
+
+@njit(cache=True)
+def _loss_numbers(numbers: Array) -> Array:
+    own = composition(numbers)
+    size = int(own[LOSS])
+    return line(numbers, len(numbers) - COUNT - int(own[DISPERSION]) - size, size)
+
+
+@njit(cache=True)
+def _dispersion_numbers(numbers: Array) -> Array:
+    size = int(composition(numbers)[DISPERSION])
+    return line(numbers, len(numbers) - COUNT - size, size)
+
+
+@njit(cache=True)
+def tool(tools: Integers, numbers: Array, which: int) -> int:
+    """Return one of the addresses."""
+    return int(tools[int(composition(numbers)[PLACE]) + which])
+
+
+@njit(cache=True)
+def looks_back(numbers: Array) -> bool:
+    """Tell whether the gradient needs the values of the function before the last step."""
+    own = composition(numbers)
+    return bool(own[WEIGHT] > 0.0 and own[CENTERED] > 0.0 and own[DIFFERENCE] > 0.0)
+
+
+@njit(cache=True)
+def next_center(
+    tools: Integers,
+    numbers: Array,
+    sizes: Array,
+    center: float,
+    before: Array,  # (n // 2, C), read where `looks_back` and there is a center
+    values: Array,  # (n, C)
+    targets: Array,  # (n, q)
+    losses: Array,  # (n,), filled in
+) -> float:
+    """Return g in the step to come, as :meth:`Composition.center` does."""
+    own = composition(numbers)
+    size, seconds = len(values), len(values) // 2
+    values_of = loss_values_at(tool(tools, numbers, LOSS_VALUES))
+    values_of(_loss_numbers(numbers), values, targets, losses)
+    if own[WEIGHT] == 0.0 or size < 2:
+        return center
+    if math.isnan(center):
+        return mean(losses, 1)
+    if own[CENTERED] == 0.0:
+        heard = np.empty(seconds)
+        for k in range(seconds):
+            heard[k] = losses[2 * k + 1]
+        descend = descend_at(tool(tools, numbers, DESCEND))
+        return float(descend(_dispersion_numbers(numbers), heard, center, sizes[THRESHOLD_STEP]))
+    if own[DIFFERENCE] == 0.0:
+        return averaged(center, losses, sizes[RATE])
+    past, wanted = np.empty(seconds), np.empty((seconds, targets.shape[1]))
+    every_other(targets, wanted)
+    values_of(_loss_numbers(numbers), before, wanted, past)
+    return corrected(center, losses, past, sizes[RATE])
+
+
+@njit(cache=True)
+def coefficients(
+    tools: Integers,
+    numbers: Array,
+    center: float,
+    values: Array,
+    targets: Array,
+    losses: Array,
+    gradient: Array,
+) -> None:
+    """Fill in the coefficients (n, C) at the samples, from their losses (n,) and g."""
+    own = composition(numbers)
+    derivatives_of = loss_derivatives_at(tool(tools, numbers, LOSS_DERIVATIVES))
+    derivatives_of(_loss_numbers(numbers), values, targets, gradient)
+    factors = np.zeros(len(losses))
+    if own[WEIGHT] > 0.0 and len(losses) > 1:
+        slopes_at(tool(tools, numbers, SLOPES))(_dispersion_numbers(numbers), losses, center, factors)
+    spread(gradient, factors, own[WEIGHT], own[CENTERED] > 0.0)
+
+
+@njit(cache=True)
+def mean(losses: Array, first: int) -> float:
+    """Average from entry ``first`` on: all of them from 0, those of second samples from 1."""
+    stride = 1 + first
+    added, count = 0.0, 0
+    for n in range(first, len(losses), stride):
+        added += losses[n]
+        count += 1
+    return added / count
+
+
+@njit(cache=True)
+def averaged(center: float, losses: Array, rate: float) -> float:
+    """Let g follow the mean loss of second samples by averages (SURVEY eq. 11)."""
+    return (1.0 - rate) * center + rate * mean(losses, 1)
+
+
+@njit(cache=True)
+def corrected(center: float, losses: Array, past: Array, rate: float) -> float:
+    """Let g follow by what the second samples' losses were before the last step, (n // 2,) (COLK eq. 20)."""
+    return (1.0 - rate) * (center - mean(past, 0)) + mean(losses, 1)
+
+
+@njit(cache=True)
+def every_other(rows: Array, seconds: Array) -> None:
+    """Copy rows 1, 3, ... of (n, q)."""
+    for k in range(len(seconds)):
+        for c in range(rows.shape[1]):
+            seconds[k, c] = rows[2 * k + 1, c]
+
+
+@njit(cache=True)
+def spread(slopes: Array, factors: Array, weight: float, centered: bool) -> None:
+    """Make the coefficients of the derivatives l', (n, C), in place; factors are d' at each row, of which pairs use
+    their first."""
+    size = len(slopes)
+    for n in range(size):
+        factor = weight * factors[n - n % 2]
+        share = 2.0
+        if n % 2:
+            share *= -factor if centered else 0.0
+        elif n + 1 < size:
+            share *= 1.0 + factor
+        for c in range(slopes.shape[1]):
+            slopes[n, c] = share * slopes[n, c] if share != 0.0 else 0.0
+
+
+@njit(cache=True)
+def pair_up(
+    points: Array,  # (N, p)
+    rows: Array,  # (N, R)
+    gradients: Array,  # (N, C)
+    rates: Array,  # (N,)
+    stiffness: Array,  # (N,)
+    implicit: bool,
+    eta: float,
+    own: int,
+    curvature: float,
+    kept_points: Array,  # (N, p), filled in
+    kept_rates: Array,  # (N,), filled in
+    kept_stiffness: Array,  # (N,), filled in
+) -> int:
+    """Weigh the first ``own`` points of a step as first and second samples of pairs; returns the points that it keeps.
+
+    Second samples that nothing moves along are left out. So a weight of 0 without a coupling leaves, to the bit, the
+    step that a learner of single samples takes on the first ones. An implicit step takes the mean loss, whose
+    ``curvature`` is part of the stiffness, at the new function in the first samples only; the dispersion stays
+    explicit. Rows and gradients that are kept move up in their own arrays.
+    """
+    coupled = stiffness[0] - curvature if implicit else 0.0
+    alone = coupled == 0.0 and not _seconds_move(gradients, own)
+    seconds = own // 2
+    share = (own - seconds) / own
+    kept = 0
+    for n in range(len(points)):
+        factor, rate, stiff = 1.0, rates[n], stiffness[n]
+        if n < own and (implicit or alone):
+            if n % 2:
+                if alone:
+                    continue
+                factor, rate, stiff = 1.0 - share, eta / seconds, coupled * (1.0 - share)
+            else:
+                factor, rate, stiff = share, eta / (own - seconds), 2.0 * share * curvature + coupled * share
+        kept_rates[kept], kept_stiffness[kept] = rate, stiff
+        for k in range(points.shape[1]):
+            kept_points[kept, k] = points[n, k]
+        if kept < n:
+            for m in range(rows.shape[1]):
+                rows[kept, m] = rows[n, m]
+        for c in range(gradients.shape[1]):
+            gradients[kept, c] = factor * gradients[n, c] if factor != 1.0 else gradients[n, c]
+        kept += 1
+    return kept
+
+
+@njit(cache=True)
+def _seconds_move(gradients: Array, own: int) -> bool:
+    """Tell whether any second sample has a coefficient."""
+    for n in range(1, own, 2):
+        for c in range(gradients.shape[1]):
+            if gradients[n, c] != 0.0:
+                return True
+    return False
+
+
+class CompiledComposition:
+    """What a composition adds to the compiled form of the learner whose step is taken.
+
+    Parameters
+    ----------
+    learner : object
+        The learner, with a ``composition``.
+    tools : sequence of int
+        The addresses that the base calls.
+    step : function
+        The step of the base.
+    """
+
+    def __init__(self, learner: Any, tools: Sequence[int], step: Compiled) -> None:
+        composition = learner.composition
+        loss = handed_over(composition.loss, "loss")
+        dispersion = handed_over(composition.dispersion, "dispersion")
+        own = {
+            LOSS: len(loss.numbers),
+            DISPERSION: len(dispersion.numbers),
+            PLACE: len(tools),
+            WEIGHT: composition.weight,
+            CURVATURE: composition.loss.curvature,
+            BATCH_SIZE: learner.batch_size,
+            CENTERED: composition.dispersion.centered,
+            DIFFERENCE: composition.tracking == "difference",
+        }
+        last = [float(own[place]) for place in range(COUNT)]
+        self._learner = learner
+        self._sizes = dispersion.step_sizes
+        self.numbers = np.concatenate([loss.numbers, dispersion.numbers, last])
+        self.tools = (
+            *tools,
+            address(step, signatures.STEP),
+            address(loss.values, signatures.LOSS_VALUES),
+            address(loss.derivatives, signatures.LOSS_DERIVATIVES),
+            address(dispersion.slopes, signatures.SLOPES),
+            NONE if dispersion.descend is None else address(dispersion.descend, signatures.DESCEND),
+        )
+
+    def step_sizes(self, first: int, steps: int) -> Array:
+        """Return eta, beta and the step of a threshold, 0 where there is none: (steps, 3)."""
+        found = np.zeros((steps, 3))
+        found[:, 0] = step_sizes(self._learner.step_size, first, steps)
+        found[:, RATE] = step_sizes(self._learner.composition.rate, first, steps)
+        if self._sizes is not None:
+            found[:, THRESHOLD_STEP] = self._sizes(first, steps)
+        return found
+
+
+@njit(cache=True)
+def own_part(numbers: Array, count: int) -> float:
+    """Return what share of a whole batch ``count`` own samples are, times the loss's curvature."""
+    own = composition(numbers)
+    part = 1.0 if count >= own[BATCH_SIZE] else count / own[BATCH_SIZE]
+    curvature: float = own[CURVATURE] * part
+    return curvature

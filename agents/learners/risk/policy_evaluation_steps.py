@@ -1,0 +1,285 @@
+"""The step of policy evaluation in compiled code: one of POLK on the tracked residual, and one on the values."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.arithmetic.signatures import ROOM, STEP, WANTS, step_at
+from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.expansion import length_of
+from kernelswarm.agents.functions.kernel_sum import KernelSum
+from kernelswarm.agents.learners import kernel_steps, polk_steps
+from kernelswarm.agents.learners.kernel_steps import CAPACITY
+from kernelswarm.agents.learners.polk_steps import CHANGES, CompiledPolk, inspection_due
+from kernelswarm.agents.learners.risk.joint_storage import length, put_together, together
+from kernelswarm.agents.parts.schedules import step_sizes
+from kernelswarm.protocols.first_class import Integers, address
+
+Array = npt.NDArray[np.float64]
+
+POLK = CHANGES + 1
+"""The integers of a POLK learner; those of the residual follow those of the values."""
+
+MOVE, RESIDUAL, TOOLS = 3, 4, 3
+"""Among the addresses, POLK's step and, from `RESIDUAL` on, the `TOOLS` that it calls on the residual; those that it
+calls on the values come first."""
+
+NUMBERS, DISCOUNT, CURVATURE, BATCH_SIZE, COUNT = range(5)
+"""The last numbers, of which there are `COUNT`: how many the residual's learner has, which stand before these."""
+
+
+@njit(cache=True)
+def coefficients_in(tracked: Array, discount: float, coefficients: Array) -> None:
+    """Fill in the coefficients (n, C) at the two states of each transition, from g at the first ones, (n // 2, C)."""
+    for k in range(len(tracked)):
+        for c in range(tracked.shape[1]):
+            coefficients[2 * k, c] = -2.0 * tracked[k, c]
+            coefficients[2 * k + 1, c] = 2.0 * discount * tracked[k, c]
+
+
+@njit(cache=True)
+def errors_in(values: Array, targets: Array, tracked: Array, discount: float, errors: Array) -> None:
+    """Fill in ``g(x) - delta`` of each transition, (n // 2, C), from V (n, C) and the rewards (n, C)."""
+    for k in range(len(tracked)):
+        for c in range(tracked.shape[1]):
+            delta = targets[2 * k, c] + discount * values[2 * k + 1, c] - values[2 * k, c]
+            errors[k, c] = tracked[k, c] - delta
+
+
+@njit(cache=True)
+def _own(numbers: Array) -> Array:
+    return line(numbers, len(numbers) - COUNT, COUNT)
+
+
+@njit(cache=True)
+def _numbers(numbers: Array) -> Array:
+    """Return the numbers of the residual's learner."""
+    size = int(_own(numbers)[NUMBERS])
+    return line(numbers, len(numbers) - COUNT - size, size)
+
+
+@njit(cache=True)
+def _residual(storage: Array, counts: Integers, inputs: int, outputs: int) -> tuple[Array, Integers]:
+    """Return the vector and the integers of the residual's state."""
+    size = length_of(counts[CAPACITY], inputs, outputs)
+    return line(storage, size, size), line(counts, POLK, POLK)
+
+
+@njit(cache=True)
+def _track(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    points: Array,  # (n, p)
+    states: Array,  # (n // 2, p), the first of each transition, filled in
+    rows: Array,  # (n // 2, capacity), filled in
+    tracked: Array,  # (n // 2, C), filled in
+) -> None:
+    """Evaluate g at the first states of the transitions."""
+    for k in range(len(states)):
+        for i in range(points.shape[1]):
+            states[k, i] = points[2 * k, i]
+    storage, counts = _residual(storage, counts, points.shape[1], tracked.shape[1])
+    kernel_steps.evaluate(line(tools, RESIDUAL, TOOLS), _numbers(numbers), storage, counts, states, rows, tracked)
+
+
+@njit(cache=True)
+def _memory(scratch: Array, first: int, pairs: int, inputs: int, capacity: int, outputs: int) -> Any:
+    """Return room for the first states, their kernel rows, and two numbers for each output."""
+    rows = first + pairs * inputs
+    tracked = rows + pairs * capacity
+    return (
+        table(scratch, first, pairs, inputs),
+        table(scratch, rows, pairs, capacity),
+        table(scratch, tracked, pairs, outputs),
+        table(scratch, tracked + pairs * outputs, pairs, outputs),
+    )
+
+
+@njit(cache=True)
+def gradient(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    values: Array,
+    targets: Array,
+    sizes: Array,
+    found: Array,
+) -> None:
+    """Fill in the coefficients at the node's own states."""
+    own, outputs = values.shape
+    states, known, tracked, _ = _memory(scratch, 0, own // 2, points.shape[1], counts[CAPACITY], outputs)
+    _track(tools, numbers, storage, counts, points, states, known, tracked)
+    for c in range(outputs):
+        found[own - 1, c] = 0.0  # stays where no transition begins there
+    coefficients_in(tracked, _own(numbers)[DISCOUNT], found)
+
+
+@njit(cache=True)
+def step(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    gradients: Array,
+    rates: Array,
+    stiffness: Array,
+    implicit: bool,
+    sizes: Array,
+    values: Array,
+    targets: Array,
+) -> float:
+    """Take a step, as :meth:`PolicyEvaluation.step` does."""
+    taken, inputs = points.shape
+    count, outputs = values.shape
+    capacity, pairs = counts[CAPACITY], count // 2
+    own, polk_step = _own(numbers), step_at(tools[MOVE])
+    part = 1.0 if count >= own[BATCH_SIZE] else count / own[BATCH_SIZE]
+    behind = 5 * capacity + taken * taken  # what POLK works with
+    stiff = line(scratch, behind, taken)
+    behind += taken
+    vector, integers = _residual(storage, counts, inputs, outputs)
+    if pairs:
+        states, known, tracked, errors = _memory(scratch, behind + 2 * pairs, pairs, inputs, capacity, outputs)
+        each, none = line(scratch, behind, pairs), line(scratch, behind + pairs, pairs)
+        _track(tools, numbers, storage, counts, points, states, known, tracked)
+        errors_in(values, targets, tracked, own[DISCOUNT], errors)
+        few = 1.0 if 2 * pairs >= own[BATCH_SIZE] else pairs / (own[BATCH_SIZE] / 2.0)
+        for k in range(pairs):
+            each[k], none[k] = sizes[1] / pairs, 0.0
+            for c in range(outputs):
+                errors[k, c] *= few
+        polk_step(
+            line(tools, RESIDUAL, TOOLS),
+            _numbers(numbers),
+            vector,
+            integers,
+            scratch,
+            states,
+            known,
+            errors,
+            each,
+            none,
+            False,
+            line(sizes, 1, 1),
+            tracked,
+            targets,
+        )
+    for k in range(taken):
+        stiff[k] = stiffness[k]
+        if k < count:  # the residual's part is explicit
+            stiff[k] -= own[CURVATURE] * part
+    polk = line(numbers, 0, len(numbers) - COUNT - int(own[NUMBERS]))
+    error: float = polk_step(
+        tools,
+        polk,
+        storage,
+        counts,
+        scratch,
+        points,
+        rows,
+        gradients,
+        rates,
+        stiff,
+        implicit,
+        sizes,
+        values,
+        targets,
+    )
+    counts[ROOM] = min(counts[ROOM], integers[ROOM])
+    counts[WANTS] = max(counts[WANTS], integers[WANTS])
+    return error
+
+
+class CompiledPolicy(CompiledPolk):
+    """What policy evaluation hands over to compiled rounds: behind the values' function lies the residual's."""
+
+    step = staticmethod(step)
+
+    def __init__(self, learner: Any) -> None:
+        super().__init__(learner)
+        self._tracker = CompiledPolk(learner.tracker)
+        self.tools = (*self.tools, address(polk_steps.step, STEP), *self._tracker.tools)
+        residual = self._tracker.numbers(None)
+        own = {
+            NUMBERS: len(residual),
+            DISCOUNT: learner.discount,
+            CURVATURE: learner.loss.curvature,
+            BATCH_SIZE: learner.batch_size,
+        }
+        last = [float(own[place]) for place in range(COUNT)]
+        self._numbers = np.concatenate([self._numbers, residual, last])
+
+    @property
+    def gradient(self) -> Any:
+        """The residual times what moves it."""
+        return gradient
+
+    def step_sizes(self, first: int, steps: int) -> Array:
+        """Return eta and beta, (steps, 2)."""
+        rates = step_sizes(self._learner.tracking_rate, first, steps)
+        return np.column_stack([super().step_sizes(first, steps)[:, 0], rates])
+
+    def length(self, state: Any, capacity: int) -> int:
+        """Return the numbers of both functions."""
+        return length(_sums(state), capacity)
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers that POLK works with, and those of g at the transitions."""
+        own = 2 + state.function.inputs + capacity + 2 * state.function.outputs
+        return int(super().scratch(state, capacity, points) + points * (1 + own))
+
+    def order(self, state: Any) -> int:
+        """Return the number of dictionary points of the larger function."""
+        return max(each.order for each in _sums(state))
+
+    def reserve(self, state: Any, points: int) -> int:
+        """Make room for more points in both; returns the capacity."""
+        state.vector = together(_sums(state), state.vector, points)
+        return len(state.function.points_buffer)
+
+    def storage(self, state: Any) -> Array:
+        """Return the vector of the state."""
+        super().storage(state)
+        self._tracker.storage(state.residual)
+        vector: Array = state.vector
+        return vector
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        """Have the state live in another vector."""
+        put_together(_sums(state), storage, capacity)
+        state.vector = storage
+        self.storage(state)
+
+    def counts(self, state: Any, capacity: int, points: int) -> Integers:
+        """Return the state's integers."""
+        values = super().counts(state, capacity, points)
+        residual = self._tracker.counts(state.residual, capacity, self._learner.batch_size // 2)
+        values[ROOM] = min(values[ROOM], residual[ROOM])
+        values[WANTS] = max(values[WANTS], residual[WANTS])
+        return np.concatenate([values, residual])
+
+    def settle(self, state: Any, counts: Integers, steps: int) -> None:
+        """Bring a state up to date."""
+        super().settle(state, counts[:POLK], steps)
+        self._tracker.settle(state.residual, counts[POLK : 2 * POLK], steps)
+
+    def attend(self, state: Any) -> None:
+        """Look at the accuracy of the factors that have changed often."""
+        for learner, each in ((self._learner, state), (self._learner.tracker, state.residual)):
+            if each.changes >= inspection_due(each.function.order):
+                learner.inspect(each)
+
+
+def _sums(state: Any) -> tuple[KernelSum, KernelSum]:
+    return state.function, state.residual.function

@@ -1,0 +1,195 @@
+"""The step of a radial basis function network in compiled code, with a tracked center."""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.arithmetic.copying import copy_vector
+from kernelswarm.agents.arithmetic.signatures import KERNEL, kernel_at, step_at
+from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.learners.features import feature_steps
+from kernelswarm.agents.learners.features.feature_steps import COUNT, FIRST, REGULARIZATION, SHRUNK, CompiledLinear
+from kernelswarm.agents.learners.risk.compositional_steps import (
+    STEP,
+    CompiledComposition,
+    base_numbers,
+    coefficients,
+    looks_back,
+    next_center,
+    own_part,
+    pair_up,
+    tool,
+)
+from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.protocols.first_class import Integers, address
+
+Array = npt.NDArray[np.float64]
+
+
+@njit(cache=True)
+def evaluate(
+    tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
+) -> None:
+    """Compute the kernel between points and centers, and from that the values."""
+    count, size = int(numbers[COUNT]), int(numbers[FIRST])
+    kernel = line(numbers, FIRST + 1, size)
+    centers = table(numbers, FIRST + 1 + size, count, points.shape[1])
+    kernel_at(tools[0])(kernel, points, centers, rows)
+    komp.combine(rows, table(storage, 0, count, values.shape[1]), count, values)
+
+
+@njit(cache=True)
+def _center(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    rows: Array,
+    values: Array,
+    targets: Array,
+    sizes: Array,
+    losses: Array,
+) -> float:
+    """Return g in the step to come, and fill in the losses (n,)."""
+    count, outputs, columns = int(numbers[COUNT]), values.shape[1], rows.shape[1]
+    center = storage[2 * count * outputs]
+    before = np.empty((len(values) // 2, outputs))
+    if looks_back(numbers) and not math.isnan(center):
+        weights = table(storage, count * outputs, count, outputs)
+        for k in range(len(before)):
+            row = table(rows, (2 * k + 1) * columns, 1, columns)
+            komp.combine(row, weights, count, table(before, k * outputs, 1, outputs))
+    return next_center(tools, numbers, sizes, center, before, values, targets, losses)
+
+
+@njit(cache=True)
+def gradient(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    values: Array,
+    targets: Array,
+    sizes: Array,
+    found: Array,
+) -> None:
+    """Fill in the coefficients at the node's own samples."""
+    losses = np.empty(len(values))
+    center = _center(tools, numbers, storage, rows, values, targets, sizes, losses)
+    coefficients(tools, numbers, center, values, targets, losses, found)
+
+
+@njit(cache=True)
+def step(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    gradients: Array,
+    rates: Array,
+    stiffness: Array,
+    implicit: bool,
+    sizes: Array,
+    values: Array,
+    targets: Array,
+) -> float:
+    """Take a step, as :meth:`~kernelswarm.agents.learners.risk.rbf_network.RbfNetwork.step` does."""
+    taken, inputs = points.shape
+    own, outputs = values.shape
+    size, columns = int(numbers[COUNT]) * outputs, rows.shape[1]
+    storage[2 * size] = _center(tools, numbers, storage, rows, values, targets, sizes, np.empty(own))
+    if looks_back(numbers):
+        copy_vector(line(storage, 0, size), line(storage, size, size))
+    behind = taken * taken  # what the base works with
+    kept_points = table(scratch, behind, taken, inputs)
+    behind += taken * inputs
+    kept_rates, kept_stiffness = line(scratch, behind, taken), line(scratch, behind + taken, taken)
+    kept = pair_up(
+        points,
+        rows,
+        gradients,
+        rates,
+        stiffness,
+        implicit,
+        sizes[0],
+        own,
+        own_part(numbers, own),
+        kept_points,
+        kept_rates,
+        kept_stiffness,
+    )
+    error: float = step_at(tool(tools, numbers, STEP))(
+        tools,
+        base_numbers(numbers),
+        storage,
+        counts,
+        scratch,
+        table(kept_points, 0, kept, inputs),
+        table(rows, 0, kept, columns),
+        table(gradients, 0, kept, outputs),
+        line(kept_rates, 0, kept),
+        line(kept_stiffness, 0, kept),
+        implicit,
+        sizes,
+        values,
+        targets,
+    )
+    return error
+
+
+class CompiledNetwork(CompiledLinear):
+    """What a radial basis function network hands over to compiled rounds."""
+
+    evaluate = staticmethod(evaluate)
+    gradient = staticmethod(gradient)
+    step = staticmethod(step)
+
+    def __init__(self, learner: Any) -> None:
+        super().__init__(learner)
+        self._kernel = handed_over(learner.kernel, "kernel")
+        self._composition = CompiledComposition(learner, [address(self._kernel.cross, KERNEL)], feature_steps.step)
+        self.tools = self._composition.tools
+
+    def numbers(self, state: Any) -> Array:
+        """Return the numbers of the learner, its kernel, its centers and its composition."""
+        count = float(len(state.function.coefficients))
+        own = {REGULARIZATION: self._learner.regularization, SHRUNK: count, COUNT: count}
+        return np.concatenate(
+            [
+                [own[place] for place in range(FIRST)],
+                [float(len(self._kernel.numbers))],
+                self._kernel.numbers,
+                state.function.points.reshape(-1),
+                self._composition.numbers,
+            ]
+        )
+
+    def length(self, state: Any, capacity: int) -> int:
+        """Return the numbers of the weights, of those before the last step, and g."""
+        return len(state.storage)
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers of the Gram matrix of a step's points, and of the points kept."""
+        return points * (points + int(state.function.inputs) + 2)
+
+    def step_sizes(self, first: int, steps: int) -> Array:
+        """Return the step sizes of the schedules."""
+        return self._composition.step_sizes(first, steps)
+
+    def storage(self, state: Any) -> Array:
+        """Return the vector of the state."""
+        vector: Array = state.storage
+        return vector
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        """Have the state live in another vector."""
+        state.move(storage)

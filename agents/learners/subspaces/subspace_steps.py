@@ -1,0 +1,280 @@
+"""The step of learners on a subspace that follows the samples, in compiled code."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.arithmetic import komp, subspace_updates
+from kernelswarm.agents.arithmetic.copying import copy_matrix, copy_vector
+from kernelswarm.agents.arithmetic.signatures import (
+    ALWAYS,
+    CENSOR,
+    KERNEL,
+    NOTHING,
+    ORDER,
+    ROOM,
+    SUBSPACE_STEP,
+    censor_at,
+    kernel_at,
+    subspace_step_at,
+)
+from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.learners.features.feature_steps import CompiledLinear, descend, gram_of
+from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.protocols.first_class import Integers, address
+
+Array = npt.NDArray[np.float64]
+
+CAPACITY, SAMPLES, HEARD = range(3, 6)
+"""A state's integers after those that all have."""
+
+CROSS, AT, BOUND = range(3)
+"""The addresses: of the kernel, the step of the subspace, and the threshold on fits."""
+
+RANK, WINDOW, STEP, THRESHOLD, SHRINKAGE, RIDGE, PARAMETRIC, BUDGET_SIZE, RECENCY, FOLLOW, FIRST = range(11)
+"""The first numbers: the rank and the window; how many numbers the step and the threshold have, which follow after
+`FIRST`, then those of the kernel; the regularization of the weights and of the subspace; and how it is updated."""
+
+
+@njit(cache=True)
+def _kernel_numbers(numbers: Array) -> Array:
+    first = FIRST + int(numbers[STEP]) + int(numbers[THRESHOLD])
+    return line(numbers, first, len(numbers) - first)
+
+
+@njit(cache=True)
+def _squares(numbers: Array, storage: Array, outputs: int) -> tuple[Array, Array, Array]:
+    """Return M, the factor of ``M + lambda I``, and G, as `Subspace` lays them out behind the weights."""
+    rank = int(numbers[RANK])
+    first, size = rank * outputs, rank * rank
+    return (
+        table(storage, first, rank, rank),
+        table(storage, first + size, rank, rank),
+        table(storage, first + 2 * size, rank, rank),
+    )
+
+
+@njit(cache=True)
+def _points(numbers: Array, outputs: int) -> int:
+    """Return where the points begin, behind the fits."""
+    rank = int(numbers[RANK])
+    return rank * (outputs + 3 * rank) + int(numbers[WINDOW])
+
+
+@njit(cache=True)
+def evaluate(
+    tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
+) -> None:
+    """Compute the features of points, and from them the values."""
+    order, rank = counts[ORDER], int(numbers[RANK])
+    size, inputs, outputs = len(points), points.shape[1], values.shape[1]
+    first = _points(numbers, outputs)
+    dictionary = table(storage, first, order, inputs)
+    factor = table(storage, first + counts[CAPACITY] * inputs, order, rank)
+    _, _, mixing = _squares(numbers, storage, outputs)
+    known, products = np.empty((size, order)), np.empty((size, rank))
+    kernel_at(tools[CROSS])(_kernel_numbers(numbers), points, dictionary, known)
+    subspace_updates.coordinates(known, factor, order, products)
+    copy_matrix(subspace_updates.mix(products, mixing), rows)
+    komp.combine(rows, table(storage, 0, rank, outputs), rank, values)
+
+
+@njit(cache=True)
+def inner(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    points: Array,
+    rows: Array,
+    values: Array,
+    gram: Array,
+) -> None:
+    """Fill ``gram`` (N, N) with the inner products of the points' features."""
+    gram_of(rows, int(numbers[RANK]), gram)
+
+
+@njit(cache=True)
+def _visit(tools: Integers, numbers: Array, storage: Array, counts: Integers, point: Array, outputs: int) -> float:
+    """Follow one sample (p,), as :meth:`Subspace.visit` does; returns how far the function moved."""
+    rank, window, inputs = int(numbers[RANK]), int(numbers[WINDOW]), len(point)
+    order, capacity = counts[ORDER], counts[CAPACITY]
+    inner, triangle, mixing = _squares(numbers, storage, outputs)
+    first = _points(numbers, outputs)
+    fits = line(storage, first - window, window)
+    points = table(storage, first, capacity, inputs)
+    first += capacity * inputs
+    factor = table(storage, first, capacity, rank)
+    first += capacity * rank
+    image = table(storage, first, capacity, rank)
+    first += capacity * rank
+    recency, gram = line(storage, first, capacity), table(storage, first + capacity, capacity, capacity)
+    counts[SAMPLES] += 1
+    copy_vector(point, points[order])
+    row = np.empty((1, order + 1))
+    everything = table(points, 0, order + 1, inputs)
+    kernel_at(tools[CROSS])(_kernel_numbers(numbers), table(points, order * inputs, 1, inputs), everything, row)
+    ridge = numbers[RIDGE]
+    product, projection, fit, length = subspace_updates.project(row, order, factor, triangle, row[0, order], ridge)
+    filling = order < rank
+    if filling:
+        censored = subspace_updates.holds(points, order, order)
+    else:
+        known = line(fits, 0, min(window, counts[HEARD]))
+        threshold = line(numbers, FIRST + int(numbers[STEP]), int(numbers[THRESHOLD]))
+        censored = fit < censor_at(tools[BOUND])(threshold, known)
+        if window:
+            fits[counts[HEARD] % window] = fit
+            counts[HEARD] += 1
+    if censored:
+        return 0.0
+    most = int(numbers[BUDGET_SIZE])
+    counts[ORDER], _, moved = subspace_updates.advance(
+        points,
+        gram,
+        factor,
+        image,
+        recency,
+        order,
+        line(row, 0, order + 1),
+        product,
+        projection,
+        subspace_step_at(tools[AT])(line(numbers, FIRST, int(numbers[STEP])), counts[SAMPLES], length),
+        ridge,
+        counts[SAMPLES],
+        filling,
+        numbers[PARAMETRIC] > 0.0,
+        most if most > 0 else capacity,
+        numbers[RECENCY],
+        inner,
+        triangle,
+        mixing,
+        table(storage, 0, rank, outputs),
+        numbers[FOLLOW] > 0.0,
+    )
+    return moved
+
+
+@njit(cache=True)
+def step(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    gradients: Array,
+    rates: Array,
+    stiffness: Array,
+    implicit: bool,
+    sizes: Array,
+    values: Array,
+    targets: Array,
+) -> float:
+    """Take a step on the weights, then let the subspace follow the node's own samples."""
+    size, outputs = gradients.shape
+    rank, inputs = int(numbers[RANK]), points.shape[1]
+    coefficients, gram = table(storage, 0, rank, outputs), table(scratch, 0, size, size)
+    shrink = 1.0 - sizes[0] * numbers[SHRINKAGE]
+    descend(coefficients, gram, rows, gradients, rates, stiffness, implicit, shrink, rank)
+    moved = 0.0
+    for n in range(len(targets)):
+        moved += _visit(tools, numbers, storage, counts, line(points, n * inputs, inputs), outputs)
+    if numbers[BUDGET_SIZE] == 0.0:
+        counts[ROOM] = counts[CAPACITY] - counts[ORDER]
+    return moved
+
+
+class CompiledSubspace(CompiledLinear):
+    """What learners on a subspace hand over to compiled rounds.
+
+    Parameters
+    ----------
+    learner : SubspaceDescent
+        The learner.
+
+    Raises
+    ------
+    NotCompiledError
+        When the kernel or one of the subspace's rules hands nothing over.
+    """
+
+    evaluate = staticmethod(evaluate)
+    inner = staticmethod(inner)
+    gradient = None
+    step = staticmethod(step)
+
+    def __init__(self, learner: Any) -> None:
+        super().__init__(learner)
+        tracking = learner.tracking()
+        kernel, censoring = handed_over(learner.kernel, "kernel"), handed_over(tracking.censoring, "censoring")
+        following = handed_over(tracking.step, "subspace step")
+        self.tools = (
+            address(kernel.cross, KERNEL),
+            address(following.at, SUBSPACE_STEP),
+            address(censoring.bound, CENSOR),
+        )
+        self._bounded = tracking.budget_size is not None
+        own = {
+            RANK: tracking.rank,
+            WINDOW: tracking.censoring.window,
+            STEP: len(following.numbers),
+            THRESHOLD: len(censoring.numbers),
+            SHRINKAGE: learner.regularization,
+            RIDGE: tracking.regularization,
+            PARAMETRIC: tracking.update == "parametric",
+            BUDGET_SIZE: tracking.budget_size or 0,
+            RECENCY: tracking.recency,
+            FOLLOW: learner.follow,
+        }
+        first = [float(own[place]) for place in range(FIRST)]
+        self._numbers: Array = np.concatenate([first, following.numbers, censoring.numbers, kernel.numbers])
+
+    def numbers(self, state: Any) -> Array:
+        """Return the numbers of the learner and its parts."""
+        return self._numbers
+
+    def _room(self, state: Any, capacity: int) -> int:
+        """Return the capacity of a subspace among others: what a budget wants, whatever the others have."""
+        return int(state.subspace.capacity) if self._bounded else capacity
+
+    def length(self, state: Any, capacity: int) -> int:
+        """Return the numbers of a state."""
+        return int(state.subspace.length(self._room(state, capacity)))
+
+    def order(self, state: Any) -> int:
+        """Return the number of points that may grow; 0 where a budget has room for all."""
+        return 0 if self._bounded else int(state.subspace.order)
+
+    def reserve(self, state: Any, points: int) -> int:
+        """Make room for more points; returns the capacity."""
+        if not self._bounded:
+            state.subspace.reserve(points)
+            state.refer()
+        return int(state.subspace.capacity)
+
+    def storage(self, state: Any) -> Array:
+        """Return the vector of the state."""
+        vector: Array = state.subspace.storage
+        return vector
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        """Have the state live in another vector."""
+        state.subspace.move(storage, self._room(state, capacity))
+        state.refer()
+
+    def counts(self, state: Any, capacity: int, points: int) -> Integers:
+        """Return the state's integers."""
+        subspace, room = state.subspace, self._room(state, capacity)
+        free = ALWAYS if self._bounded else room - subspace.order
+        return np.array([free, NOTHING, subspace.order, room, subspace.samples, subspace.heard], dtype=np.int64)
+
+    def settle(self, state: Any, counts: Integers, steps: int) -> None:
+        """Bring a state up to date."""
+        subspace = state.subspace
+        subspace.order, subspace.samples, subspace.heard = (int(counts[k]) for k in (ORDER, SAMPLES, HEARD))
+        state.steps += steps
+        state.refer()
