@@ -29,7 +29,8 @@ class Consensus:
     form : {"symmetric", "one_sided"}
         Terms at the node's own samples and at its neighbours', or, as published, at its own only.
     step : {"implicit", "explicit"}
-        The coupling at the new function or, as published, at the old one, which large penalties make diverge.
+        Each pair of an edge and a point pulls as far as the network bears, and the loss is taken at the new function;
+        or, as published, both as they are at the old one, which large penalties make diverge.
     as_published : bool
         The paper's one-sided, explicit form in one key; it goes before ``form`` and ``step``.
     """

@@ -40,7 +40,7 @@ class Proximity:
 
     Where the tolerances adapt, ``mu_ij <= b / (2 eta deg_i)``: the neighbours together then never weigh more at a
     sample than the node's own function. Both functions' estimation errors are part of ``h_ij``, so without that bound
-    the dual variables grow as long as nodes learn, and the step that own data and coupling share shrinks with them.
+    the dual variables grow as long as nodes learn, however well they agree.
 
     Parameters
     ----------
@@ -51,7 +51,8 @@ class Proximity:
     form : {"symmetric", "one_sided"}
         Terms at the node's own samples and at its neighbours', or, as published, at its own only.
     step : {"implicit", "explicit"}
-        The coupling at the new function or, as published, at the old one, which large dual variables make diverge.
+        Each pair of an edge and a point pulls as far as the network bears, and the loss is taken at the new function;
+        or, as published, both as they are at the old one, which large dual variables make diverge.
     dual_max : float
         Dual variables are clipped to it; infinite by default. Where the tolerances adapt, the smaller bound counts.
     as_published : bool

@@ -1,0 +1,52 @@
+"""Protocols named and nothing else said of them end sanely on every topology, with every stream and loss that fit."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.simulation import simulate
+from tests.contracts.specimens import SPECIMENS
+
+MIXTURE = {"name": "gaussian_mixture", "classes": 3}
+PAIR = {"name": "gaussian_mixture", "classes": 2}
+SINE = {"name": "sine_regression", "noise": 1.0}
+FITTING: list[tuple[object, dict[str, object]]] = [
+    *(
+        (stream, {"loss": loss})
+        for stream in (SINE, {**SINE, "split": "patches"}, {"name": "sensor_field"}, {"name": "drifting"})
+        for loss in ("squared", "absolute", "huber")
+    ),
+    *((MIXTURE, {"loss": loss}) for loss in ("multiclass_logistic", "multiclass_hinge", "squared")),
+    *((PAIR, {"loss": loss}) for loss in ("logistic", "hinge")),
+    ({"name": "markov_reward", "discount": 0.5}, {"name": "policy_evaluation", "discount": 0.5, "batch_size": 2}),
+    (
+        {"name": "gaussian_density"},
+        {"name": "spppot", "loss": {"name": "poisson_process", "cells": [40]}, "step_size": 0.03},
+    ),
+]
+PROTOCOLS = ["isolated", "consensus", {"name": "consensus", "penalty": 1e6}, "proximity"]
+
+
+@pytest.mark.parametrize(("stream", "learner"), FITTING, ids=str)
+def test_bare_names_end_sanely(stream: object, learner: dict[str, object], tmp_path: Path) -> None:
+    for specimen in SPECIMENS["topology"]:
+        risks = []
+        for protocol in PROTOCOLS:
+            described = Experiment.from_dict(
+                {
+                    "rounds": 60,
+                    "evaluate_every": 60,
+                    "topology": specimen.make(tmp_path),
+                    "stream": stream,
+                    "learner": {"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.2}, **learner},
+                    "protocol": protocol,
+                    "evaluation": {"local_samples": 50, "global_samples": 50, "rkhs_distance": False},
+                }
+            )
+            found = simulate(described).summary
+            assert found["status"] == "done"
+            assert "nothing_learned" not in found["verdict"]
+            risks.append(found["final"]["risk"])
+        # a node among others errs no more than twice as much as one alone, on any of them
+        assert max(risks[1:]) < 2.0 * risks[0] + 0.5, (specimen.label, risks)
