@@ -33,12 +33,14 @@ def pair_loads_in(gram: Array, size: int, degree: int, eta: float, loads: Array)
 
 
 @numba.njit(cache=True)
-def mean_gain(gram: Array, size: int) -> float:
-    """Compute the mean of kappa(x, x) over the first ``size`` points; 0 for none."""
-    added = 0.0
+def own_products(gram: Array, size: int) -> tuple[float, float]:
+    """Compute the mean of kappa(x, x) over the first ``size`` points, and that of their row sums; 0 for none."""
+    gain, reach = 0.0, 0.0
     for k in range(size):
-        added += gram[k, k]
-    return added / size if size else 0.0
+        gain += gram[k, k]
+        for n in range(size):
+            reach += abs(gram[k, n])
+    return gain / max(size, 1), reach / max(size, 1)
 
 
 @numba.njit(cache=True)
@@ -105,10 +107,12 @@ def restrain(gradients: Array, curvatures: Array, loads: Array, batch_size: int)
 
 
 @numba.njit(cache=True)
-def own_share(rate: float, gain: float, curvature: float, coupling: float, order: int, samples: float) -> float:
+def own_share(
+    rate: float, gain: float, reach: float, curvature: float, coupling: float, order: int, samples: float
+) -> float:
     """Compute the part of its step that a node takes on its own samples while it listens to neighbours.
 
-        share = 1 / (1 + rate kappa r),    but    rate kappa l'' share >= min(rate kappa l'', max(OWN_STEP, 2 M / n))
+        share = 1 / (1 + rate rho r),    but    rate kappa l'' share >= min(rate kappa l'', max(OWN_STEP, 2 M / n))
 
     The first is what a step that is implicit in the coupling too would take: the more a node listens, the more of its
     own noise is averaged away before it is passed on. There is nothing to average over before n samples are more than
@@ -120,6 +124,8 @@ def own_share(rate: float, gain: float, curvature: float, coupling: float, order
         eta / b.
     gain : float
         kappa(x, x), the mean over the samples.
+    reach : float
+        rho, the mean over the samples of ``sum_n |kappa(x_k, x_n)|``: what a mini-batch moves together.
     curvature : float
         l'', a bound; 1 in the place of 0.
     coupling : float
@@ -129,7 +135,6 @@ def own_share(rate: float, gain: float, curvature: float, coupling: float, order
     samples : float
         n, the samples that the node has seen, these included.
     """
-    step = rate * gain
-    whole = step * (curvature if curvature > 0.0 else 1.0)
+    whole = rate * gain * (curvature if curvature > 0.0 else 1.0)
     least = max(OWN_STEP, 2.0 * order / samples)
-    return max(1.0 / (1.0 + step * coupling), least / whole if least < whole else 1.0)
+    return max(1.0 / (1.0 + rate * reach * coupling), least / whole if least < whole else 1.0)

@@ -175,7 +175,7 @@ def messages_of(
         rows=np.zeros((sets * size, columns)),
         loads=np.zeros((len(places), size)),
         answer_loads=np.zeros((len(links.sent), size)),
-        gains=np.array([agent.gain for agent in agents], dtype=np.float64),
+        products=np.array([agent.own_products for agent in agents], dtype=np.float64),
     )
     for i, agent in enumerate(agents):
         assert agent.own is not None

@@ -31,7 +31,7 @@ from kernelswarm.agents.arithmetic.tables import cube, line, table
 from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at
 from kernelswarm.protocols.coupling import mean_square_gaps_in, total
 from kernelswarm.protocols.first_class import NONE
-from kernelswarm.protocols.limits import gather_in, mean_gain, own_share, pair_loads_in, restrain
+from kernelswarm.protocols.limits import gather_in, own_products, own_share, pair_loads_in, restrain
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -87,7 +87,7 @@ class Messages(NamedTuple):
     rows: Array  # (N, R) of all points that the nodes step on next, node by node: its own, then its neighbours'
     loads: Array  # (V + outside, b) of the pairs at each node's own points; where steps are limited
     answer_loads: Array  # (E + outside, b) the same with the answers
-    gains: Array  # (V,) the mean of kappa(x, x) at the points
+    products: Array  # (V, 2) the means of kappa(x, x) at each node's own points, and of their row sums
 
 
 class Sums(NamedTuple):
@@ -144,7 +144,7 @@ def live(
     )
     starts, others, reverse, link_state, sent = links.start, links.other, links.reverse, links.state, links.sent
     all_values, all_answers, all_rows = messages.values, messages.answers, messages.rows
-    all_loads, answer_loads, gains = messages.loads, messages.answer_loads, messages.gains
+    all_loads, answer_loads, products = messages.loads, messages.answer_loads, messages.products
     rule, rule_tools, rule_numbers, kept = coupling.functions, coupling.tools, coupling.numbers, coupling.rows
     symmetric, implicit, compares = coupling.symmetric, coupling.implicit, coupling.compares_losses
     nodes, length, integers = len(kind_of), storage.shape[1], all_counts.shape[1]
@@ -227,7 +227,9 @@ def live(
                             loads[e, k] = all_loads[i, k] + at_other_end
                 strength, taken_strength = gather_in(pull, stiff, loads, size, pulling)
                 if implicit:
-                    part = own_share(rate, gains[i], curvature, strength, counts[ORDER], sums.samples[i])
+                    part = own_share(
+                        rate, products[i, 0], products[i, 1], curvature, strength, counts[ORDER], sums.samples[i]
+                    )
                     if kinds.linear[kind] == 0:
                         curvature += taken_strength
                 elif rate * kinds.gain[kind] * (kinds.quadratic_curvature[kind] + strength) >= 2.0:
@@ -346,7 +348,7 @@ def live(
             rows = table(all_rows, first_row(i, begin, size, symmetric) * columns, taken, columns)
             gram = table(scratch, 0, taken, taken)
             inner_at(functions_of[kind, INNER])(tools, numbers, state, counts, stepped, rows, found, gram)
-            gains[i] = mean_gain(gram, size)
+            products[i, 0], products[i, 1] = own_products(gram, size)
             pair_loads_in(gram, size, degree, step_sizes[i, t + 1, 0], line(step_loads, 0, taken))
             for k in range(size):
                 all_loads[i, k] = step_loads[k]

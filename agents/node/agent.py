@@ -14,7 +14,7 @@ from kernelswarm.agents.learners.contract import Evaluation, Learner, together
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.protocols.contract import Neighborhood, Rule, strengths_of
 from kernelswarm.protocols.coupling import mean_square_gaps, total
-from kernelswarm.protocols.limits import gather_in, mean_gain, own_share, pair_loads_in, restrain
+from kernelswarm.protocols.limits import gather_in, own_products, own_share, pair_loads_in, restrain
 
 Array = npt.NDArray[np.float64]
 
@@ -152,7 +152,7 @@ class Agent:
         self.targets: Array | None = None  # of the points that the neighbours are answering
         self.own: Evaluation | None = None
         self.theirs: list[Evaluation] = []
-        self.gain = 0.0  # kappa(x, x), the mean over the samples evaluated
+        self.own_products = 0.0, 0.0  # of the samples evaluated: the means of kappa(x, x) and of the row sums
         self.loads = np.zeros(0)  # of the pairs at its samples, then at its neighbours'; where steps are limited
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
@@ -185,7 +185,7 @@ class Agent:
         stepped = together([self.own, *self.theirs]) if self._symmetric else self.own
         gram = learner.inner(self.state, stepped)
         self.loads = np.empty(len(gram))
-        self.gain = mean_gain(gram, len(points))
+        self.own_products = own_products(gram, len(points))
         pair_loads_in(gram, len(points), len(self.neighbors), learner.eta(self.state), self.loads)
         self.loads.flags.writeable = False
 
@@ -244,7 +244,7 @@ class Agent:
                 rate = eta / learner.batch_size
                 if self._implicit:
                     order = learner.function(self.state).order
-                    taken = own_share(rate, self.gain, self._bounded_curvature, stiffness, order, self.samples)
+                    taken = own_share(rate, *self.own_products, self._bounded_curvature, stiffness, order, self.samples)
                     if not learner.linear:
                         curvature += limited
                 else:

@@ -41,7 +41,7 @@ budget = {{ parsimony = 0.03 }}   # or {{ epsilon = 0.1 }}, or {{ target_order =
 name = "consensus"
 penalty = 0.1
 form = "symmetric"      # the gradient of the network's objective; "one_sided" as published
-step = "implicit"       # no pull beyond what the network bears; "explicit" as published, which large penalties make diverge
+step = "implicit"       # no pull beyond what the network bears; "explicit" as published may diverge
 
 [backend]
 name = "serial"         # or "ray": one actor for each node, on this machine or a cluster

@@ -56,9 +56,10 @@ def squared_loss_round(nodes, batches, strength, eta, regularization, symmetric,
         weights = np.concatenate([entry[1] for entry in moves])
         share = 1.0
         if implicit and len(points) and node.duals:
-            gain = float(np.mean(np.diag(node.kernel.cross(points, points))))
+            gram = node.kernel.cross(points, points)
+            gain, reach = np.mean(np.diag(gram)), np.mean(np.abs(gram).sum(axis=1))
             node.seen += len(points)
-            share = own_part(eta / size, gain, 2.0, together, len(node.points), node.seen)
+            share = own_part(eta / size, gain, reach, 2.0, together, len(node.points), node.seen)
         rate = share * eta / size
         if implicit:
             gram = node.kernel.cross(points, points)
@@ -96,8 +97,8 @@ def limited(strength, loads, size):
     return np.minimum(strength, size / np.maximum(loads, 1e-300))
 
 
-def own_part(rate, gain, curvature, coupling, order, samples):
+def own_part(rate, gain, reach, curvature, coupling, order, samples):
     """Compute which part of its step a node that listens takes on its own samples."""
     whole = rate * gain * (curvature or 1.0)
     least = max(0.04, 2.0 * order / samples)
-    return max(1.0 / (1.0 + rate * gain * coupling), min(1.0, least / whole))
+    return max(1.0 / (1.0 + rate * reach * coupling), min(1.0, least / whole))

@@ -46,7 +46,7 @@ def test_bare_names_end_sanely(stream: object, learner: dict[str, object], tmp_p
             )
             found = simulate(described).summary
             assert found["status"] == "done"
-            assert "nothing_learned" not in found["verdict"]
+            assert found["final"]["model_order"] > 1
             risks.append(found["final"]["risk"])
         # a node among others errs no more than twice as much as one alone, on any of them
         assert max(risks[1:]) < 2.0 * risks[0] + 0.5, (specimen.label, risks)

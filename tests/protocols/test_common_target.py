@@ -68,7 +68,7 @@ def test_the_own_sample_moves_the_node_by_at_least_half_of_what_it_would_alone(e
         gradient, curvature = learner.gradient(state, own, np.ones((1, 1))), learner.loss.curvature
         if coupled:  # to neighbours that agree, which shows how much own data counts
             pulls = rule.couple(links, own.values, np.zeros((4, 1, 1)))
-            share = own_share(eta, 1.0, curvature, float(pulls.curvatures.sum()), 0, 10**9)
+            share = own_share(eta, 1.0, 1.0, curvature, float(pulls.curvatures.sum()), 0, 10**9)
             gradient = gradient + pulls.gradients.sum(axis=0) / share
         learner.step(state, [own], [gradient], [curvature], np.ones((1, 1)), eta * share)
         moved.append(float(learner.function(state).values(np.zeros((1, 1)))[0, 0]))
