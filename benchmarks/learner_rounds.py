@@ -60,7 +60,7 @@ LEARNERS: dict[str, dict[str, object]] = {
         "budget": {"epsilon": 0.02},
     },
     "okfeb, r = 10, 30 points": {"name": "okfeb", "kernel": KERNEL, "rank": 10, "budget_size": 30},
-    "okfe, r = 10": {"name": "okfe", "kernel": KERNEL, "rank": 10, "censoring": {"threshold": 0.02}},
+    "okfe, r = 10, M about 25": {"name": "okfe", "kernel": KERNEL, "rank": 10, "censoring": {"threshold": 0.6}},
 }
 PROTOCOLS: dict[str, dict[str, object]] = {
     "consensus, one-sided, explicit": {"name": "consensus", "as_published": True},
