@@ -66,7 +66,7 @@ PROTOCOLS: dict[str, dict[str, object]] = {
     "consensus, one-sided, explicit": {"name": "consensus", "as_published": True},
     "consensus, symmetric, implicit": {"name": "consensus"},
 }
-NODES, WARM_ROUNDS, STEPS, REPEATS = 20, 400, 10_000, 3
+NODES, WARM_ROUNDS, STEPS, REPEATS = 20, 400, 10_000, 7
 
 
 def seconds(run: Callable[[], object]) -> float:
