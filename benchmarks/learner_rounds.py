@@ -1,4 +1,5 @@
-"""Node-rounds a second of every learner that lives in compiled rounds: a ring of 20 nodes, one sample a round, p = 2.
+"""Node-rounds a second of every learner that lives in compiled rounds: a ring of 20 nodes, one sample a round, p = 2;
+two samples for those that learn from pairs.
 
 Beside the rate of compiled rounds stand that of single agents and that of the learner's own compiled pass, in which
 nobody is answered: a node of a ring evaluates three points a round, a pass one. All of a learner's turns alternate in
@@ -51,12 +52,44 @@ LEARNERS: dict[str, dict[str, object]] = {
         )
     },
     "bsgd, removal, polynomial": {"name": "bsgd", "kernel": {"name": "polynomial", "scale": 0.1}, "budget_size": 50},
+    "spppot, M about 15": {
+        "name": "spppot",
+        "loss": "multiclass_logistic",
+        "kernel": KERNEL,
+        "budget": {"epsilon": 0.1},
+    },
+    "spppot on events": {
+        "name": "spppot",
+        "stream": "gaussian_density",
+        "loss": {"name": "poisson_process", "cells": [40]},
+        "kernel": {"name": "gaussian", "bandwidth": 0.0806},
+        "step_size": 0.003,
+        "budget": {"proportional": 0.01},
+    },
+    "colk, pairs": {"name": "colk", "batch_size": 2, "kernel": KERNEL, "budget": {"epsilon": 0.02}},
+    "rbf_network, pairs": {
+        "name": "rbf_network",
+        "batch_size": 2,
+        "kernel": KERNEL,
+        "centers": 7,
+        "low": -3,
+        "high": 3,
+    },
+    "policy_evaluation, pairs": {
+        "name": "policy_evaluation",
+        "stream": "markov_reward",
+        "batch_size": 2,
+        "kernel": KERNEL,
+        "budget": {"epsilon": 0.02},
+    },
+    "okfeb, r = 10, 30 points": {"name": "okfeb", "kernel": KERNEL, "rank": 10, "budget_size": 30},
+    "okfe, r = 10, M about 25": {"name": "okfe", "kernel": KERNEL, "rank": 10, "censoring": {"threshold": 0.6}},
 }
 PROTOCOLS: dict[str, dict[str, object]] = {
     "consensus, one-sided, explicit": {"name": "consensus", "as_published": True},
     "consensus, symmetric, implicit": {"name": "consensus"},
 }
-NODES, WARM_ROUNDS, REPEATS = 20, 400, 7
+NODES, WARM_ROUNDS, STEPS, REPEATS = 20, 400, 10_000, 7
 
 
 def seconds(run: Callable[[], object]) -> float:
@@ -74,11 +107,14 @@ def main() -> None:
             if sys.argv[1:] and not name.startswith(tuple(sys.argv[1:])):
                 continue
             for label, protocol in PROTOCOLS.items():
+                stream = table.get("stream", {"name": "gaussian_mixture", "classes": 2})
+                loss = {} if stream == "markov_reward" else {"loss": "logistic"}
+                own = {key: value for key, value in table.items() if key != "stream"}
                 experiment = Experiment.from_dict(
                     {
                         "topology": nx.cycle_graph(NODES),
-                        "stream": {"name": "gaussian_mixture", "classes": 2},
-                        "learner": {"step_size": 0.1, "loss": "logistic", **table},
+                        "stream": stream,
+                        "learner": {"step_size": 0.1, **loss, **own},
                         "protocol": protocol,
                     }
                 )
@@ -89,15 +125,15 @@ def main() -> None:
                     engine.run(WARM_ROUNDS)
                 learner, source = plans[0].learner, open_network(experiment).plans[0].source
                 state = learner.init(plans[0].inputs, plans[0].outputs)
-                samples = source.draw(WARM_ROUNDS)
-                passes.learn(learner, state, *samples)
-                more = source.draw(10_000)
+                size = learner.batch_size
+                passes.learn(learner, state, *source.draw(WARM_ROUNDS * size))
+                more = source.draw(STEPS * size)
                 found = np.array(
                     [
                         (
                             2000 * NODES / seconds(lambda: fast.run(2000)),  # noqa: B023  called at once
                             50 * NODES / seconds(lambda: slow.run(50)),  # noqa: B023
-                            10_000 / seconds(lambda: passes.learn(learner, state, *more)),  # noqa: B023
+                            STEPS / seconds(lambda: passes.learn(learner, state, *more)),  # noqa: B023
                         )
                         for _ in range(REPEATS)
                     ]

@@ -191,8 +191,10 @@ class Spppot(DescentInSpace):
         eta = self.eta(state) if eta is None else eta
         integral = state.integral if len(targets) else None
         implicit = curvatures is not None
-        points = np.concatenate([evaluation.points for evaluation in evaluations])
-        rows = np.concatenate([evaluation.rows for evaluation in evaluations])
+        points, rows, _ = evaluations[0]
+        if len(evaluations) > 1:
+            points = np.concatenate([evaluation.points for evaluation in evaluations])
+            rows = np.concatenate([evaluation.rows for evaluation in evaluations])
         weights, rates, stiffness = joined(eta, gradients, curvatures)
         part = share(len(targets), self.batch_size)
         apart = duals = np.zeros((0, weights.shape[1]))

@@ -121,15 +121,16 @@ class Colk(Polk):
 
     def gradient(self, state: ColkState, own: Evaluation, targets: Array) -> Array:
         """Return the objective's coefficients at the samples, (n, C)."""
-        return self.composition.gradient(self._center(state, own, targets), own.values, targets)
+        losses = self.loss.values(own.values, targets)
+        return self.composition.gradient(self._center(state, own, losses, targets), losses, own.values, targets)
 
-    def _center(self, state: ColkState, own: Evaluation, targets: Array) -> float:
+    def _center(self, state: ColkState, own: Evaluation, losses: Array, targets: Array) -> float:
         """Return g in the step to come."""
 
         def before() -> Array:
             return state.previous.values(np.ascontiguousarray(own.points[1::2]))
 
-        return self.composition.center(state.center, own.values, targets, before, state.steps)
+        return self.composition.center(state.center, losses, targets, before, state.steps)
 
     def step(
         self,
@@ -150,7 +151,8 @@ class Colk(Polk):
             eta, evaluations, gradients, curvatures, len(targets), self.batch_size
         )
         if len(targets):
-            state.center = self._center(state, evaluations[0], targets)
+            losses = self.loss.values(evaluations[0].values, targets)
+            state.center = self._center(state, evaluations[0], losses, targets)
             if self.composition.looks_back:
                 state.previous.assign(state.function.points, state.function.weights)
         implicit = curvatures is not None

@@ -79,23 +79,22 @@ class Composition:
         """Whether the gradient needs the values of the function before the last step."""
         return self.weight > 0.0 and self.dispersion.centered and self.tracking == "difference"
 
-    def center(self, center: float, values: Array, targets: Array, before: Callable[[], Array], step: int) -> float:
+    def center(self, center: float, losses: Array, targets: Array, before: Callable[[], Array], step: int) -> float:
         """Return what g is in the step to come, from the second rows of the pairs.
 
         Parameters
         ----------
         center : float
             g as the last step had it; NaN before the first pair.
-        values, targets : Array
-            f at the rows, (n, C), and their targets, (n, q).
+        losses, targets : Array
+            The losses of the rows, (n,), and their targets, (n, q).
         before : callable
             Gives the values of the function before the last step at rows 1, 3, ..., (n // 2, C).
         step : int
             The steps taken before.
         """
-        if self.weight == 0.0 or len(values) < 2:
+        if self.weight == 0.0 or len(losses) < 2:
             return center
-        losses = self.loss.values(values, targets)
         if math.isnan(center):
             return float(mean(losses, 1))
         if not self.dispersion.centered:
@@ -106,16 +105,25 @@ class Composition:
         past = self.loss.values(before(), np.ascontiguousarray(targets[1::2]))
         return float(corrected(center, losses, past, rate))
 
-    def gradient(self, center: float, values: Array, targets: Array) -> Array:
+    def gradient(self, center: float, losses: Array, values: Array, targets: Array) -> Array:
         """Return the coefficients at the rows of a batch, whose mean over the rows is the mean over the pairs.
 
-        The first row of a pair has ``2 (1 + nu d') l'``, the second ``-2 nu d' l'``; ``center`` is g in this step.
+        The first row of a pair has ``2 (1 + nu d') l'``, the second ``-2 nu d' l'``.
+
+        Parameters
+        ----------
+        center : float
+            g in this step.
+        losses : Array
+            Those of the rows, (n,).
+        values, targets : Array
+            f at the rows, (n, C), and their targets, (n, q).
         """
         slopes = self.loss.derivatives(values, targets)
         if self.weight == 0.0 or len(slopes) < 2:
             spread(slopes, np.zeros(len(slopes)), 0.0, False)
         else:
-            factors = self.dispersion.slopes(self.loss.values(values, targets), center)
+            factors = self.dispersion.slopes(losses, center)
             spread(slopes, factors, self.weight, self.dispersion.centered)
         return slopes
 

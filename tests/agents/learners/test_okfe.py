@@ -39,6 +39,19 @@ def test_the_weights_take_the_step_of_linear_descent_on_the_features(learner, lo
     np.testing.assert_allclose(state.function.coefficients, weights, atol=1e-12)
 
 
+@EVERY
+def test_a_step_without_own_samples_leaves_the_subspace_alone(learner):
+    generator = np.random.default_rng(4)
+    state = learn(learner, *data(generator, learner.loss, 60))
+    before, weights = state.subspace.snapshot(), state.function.coefficients.copy()
+    neighbors = [learner.evaluate(state, generator.normal(size=(3, 2))) for _ in range(2)]
+    pulls = [np.ones(each.values.shape) for each in neighbors]
+    learner.step(state, neighbors, pulls, None, np.zeros((0, 1)))
+    for name, array in state.subspace.snapshot().items():
+        np.testing.assert_array_equal(array, before[name])
+    assert not np.array_equal(state.function.coefficients, weights)
+
+
 @pytest.mark.parametrize("size", [1, 3])
 @EVERY
 def test_implicit_step_solves_for_the_new_values(learner, size):

@@ -105,6 +105,21 @@ def test_a_step_is_the_one_stated() -> None:
         np.testing.assert_allclose(state.function.values(probes), new_value, rtol=1e-9, atol=1e-12)
 
 
+def test_a_step_without_own_transitions_leaves_the_residual_alone() -> None:
+    learner = PolicyEvaluation(Gaussian(0.5), batch_size=4)
+    state, source = learner.init(1, 1), CHAIN.open(1, 0, 1, None).nodes[0]
+    for _ in range(9):
+        points, rewards = source.draw(4)
+        own = learner.evaluate(state, points)
+        learner.step(state, [own], [learner.gradient(state, own, rewards)], None, rewards)
+    before, value = state.residual.function.snapshot(), state.function.weights.copy()
+    neighbors = learner.evaluate(state, points[:2] + 0.3)
+    learner.step(state, [neighbors], [np.ones((2, 1))], [0.1], np.zeros((0, 1)))
+    for name, array in state.residual.function.snapshot().items():
+        np.testing.assert_array_equal(array, before[name])
+    assert not np.array_equal(state.function.weights, value)
+
+
 @pytest.mark.parametrize(
     ("table", "keys", "message"),
     [
