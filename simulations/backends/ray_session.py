@@ -9,11 +9,12 @@ import shutil
 import sys
 import threading
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from kernelswarm.simulations.backends.cluster_address import require_cluster
+from kernelswarm.simulations.backends.head_start import DriversActor, lean
 from kernelswarm.simulations.backends.host import Host, Whereabouts
 from kernelswarm.simulations.backends.placement import placed
 from kernelswarm.simulations.backends.private_folder import private_folder
@@ -76,6 +77,8 @@ class RaySession:
         self._private: Path | None = None  # of the files of a Ray started here
         self._folder = ""  # of its session
         self._hosts: list[Any] = []
+        self._kind: Any = None  # of actor: what a process of it loads is sent once
+        self._drivers: DriversActor | None = None  # of the graph to come
         self._store: int | None = None  # the process of a Ray started here that makes the channels
         self._notes = Notes()
         self.actors = 0  # of the simulation at hand
@@ -113,11 +116,12 @@ class RaySession:
                     ) from error
             return
         constants: Any = importlib.import_module("ray._private.ray_constants")
+        node: Any = importlib.import_module("ray._private.node")
         try:
             self._private = private_folder()
             # The constant was read from the environment when ray was imported, here or elsewhere.
             variables = environment(QUIET | LOOPBACK | ONE_THREAD | {NICENESS: str(niceness)})
-            with variables, attribute(constants, "ENABLE_RAY_CLUSTER", False):
+            with variables, attribute(constants, "ENABLE_RAY_CLUSTER", False), lean(node.Node):
                 context: Any = ray.init(
                     address="local",
                     num_cpus=min(cores(), processes),
@@ -161,16 +165,29 @@ class RaySession:
             # No core is reserved, since waiting takes none; of such actors Ray spreads only those that must be there.
             machines: Any = ray.nodes()  # type: ignore[no-untyped-call]
             machine = NodeAffinitySchedulingStrategy(placed(machines, self.actors)[place], soft=False)
-            kind: Any = ray.remote(_Actor).options(num_cpus=0, scheduling_strategy=machine)
-            self._hosts.append(kind.remote(sys.path))
+            if self._kind is None:
+                self._kind = ray.remote(_Actor)
+            self._hosts.append(self._kind.options(num_cpus=0, scheduling_strategy=machine).remote(sys.path))
         return self._hosts[place]
+
+    def foresee(self, kind: str) -> None:
+        """Start the actor that a compiled graph has for its driver, so that its process is there by then."""
+        if kind == "compiled":
+            import ray
+            from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+            here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+            graphs: Any = importlib.import_module("ray.dag.compiled_dag_node")
+            self._drivers = DriversActor(graphs.CompiledDAG, here)
 
     def connect(self, kind: str, hosts: Sequence[Any], neighbors: Sequence[Sequence[int]], levels: int) -> Transport:
         """Make a transport."""
         with _troubles():
             if kind == "calls":
                 return _Calls(hosts, neighbors, levels)
-            return _Compiled(hosts, neighbors, levels, self._store)
+            drivers, self._drivers = self._drivers, None
+            with nullcontext() if drivers is None else drivers.taken():
+                return _Compiled(hosts, neighbors, levels, self._store)
 
     def share(self, value: Any) -> Any:
         """Place a value in the object store."""
@@ -238,6 +255,7 @@ class RaySession:
             self._notes.forget()
             self._store = None
         self._open = self._started = False
+        self._kind = self._drivers = None
 
     def _remove_files(self) -> None:
         if self._private is not None:

@@ -263,6 +263,9 @@ def test_a_ray_started_here_is_quiet_stays_on_this_machine_and_ends_with_ctrl_c(
         processes = children(driver.pid)
         names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in processes]
         assert "raylet" in names and "gcs_server" in names
+        words = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes]
+        for unused in (b"/monitor.py", b"/log_monitor.py", b"/dashboard.py"):
+            assert not any(unused in said for said in words)
         loopback = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
         found = listening(processes)
         assert found and found <= loopback
