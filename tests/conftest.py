@@ -11,14 +11,20 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ |= {"RAY_worker_niceness": "0"}  # as where kernelswarm starts Ray: at 15 actors starve beside other work
 
 from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING
 
 import pytest
 import scipy.linalg  # noqa: F401  its BLAS must be loaded to be limited below
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
+from kernelswarm.simulations.backends import ray_backend
 from kernelswarm.simulations.backends.semaphores import made_by, remove
 from kernelswarm.simulations.command import progress
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.backends.ray_session import RaySession
 
 settings.register_profile(
     "suite", deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
@@ -92,3 +98,20 @@ def ray_session() -> Iterator[None]:
     left = made_by([store])
     remove(left)
     assert not left, f"{len(left)} semaphores of compiled graphs were left in shared memory"
+
+
+@pytest.fixture(scope="session")
+def shared_actors(ray_session: None) -> Iterator[RaySession]:
+    """Actors that one test file after another takes up: each takes more than a second of a core to start."""
+    from kernelswarm.simulations.backends.ray_session import RaySession
+
+    with closing(RaySession()) as session:
+        yield session
+
+
+@pytest.fixture
+def kept_ray(shared_actors: RaySession) -> Iterator[None]:
+    """What keep_ray does, with the actors of the tests before."""
+    token = ray_backend._kept.set(shared_actors)
+    yield
+    ray_backend._kept.reset(token)

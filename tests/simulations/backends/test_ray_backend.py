@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import fields, replace
 
 import networkx as nx
@@ -23,7 +22,7 @@ from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.simulations.backends.host import Host
 from kernelswarm.simulations.backends.partition import partition
-from kernelswarm.simulations.backends.ray_backend import Ray, RayEngine, keep_ray
+from kernelswarm.simulations.backends.ray_backend import Ray, RayEngine
 from kernelswarm.simulations.backends.ray_session import CHANNEL_BYTES
 from kernelswarm.simulations.backends.rehearsal import rehearse
 from kernelswarm.simulations.backends.serial import SerialEngine
@@ -40,17 +39,12 @@ from kernelswarm.simulations.streams.pooled import pool
 from kernelswarm.simulations.streams.rows.file import File
 from tests.helpers.brittle import Brittle
 
+pytestmark = pytest.mark.usefixtures("kept_ray")
+
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 UNROLLED = 4
 """Rounds in one execution of the compiled graph."""
 ROUNDS = (1, 2 * UNROLLED + 3, UNROLLED)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kept(ray_session: None) -> Iterator[None]:
-    """Actors that all tests here share."""
-    with keep_ray():
-        yield
 
 
 def quiet(phase: str, done: int, total: int) -> None:
@@ -163,9 +157,14 @@ def test_one_node_is_a_network(transport):
     assert_same(on_ray(Ray(transport=transport), make), serially(make))
 
 
-def test_messages_may_outgrow_their_channels():
+def test_messages_may_outgrow_their_channels(tmp_path):
+    random = np.random.default_rng(0)
+    x = random.random((12, CHANNEL_BYTES // 8))  # one point fills a channel
+    path = tmp_path / "wide.npz"
+    np.savez(path, x=x, y=x[:, 0], node=np.arange(12) % 2, x_test=x, y_test=x[:, 0])
+
     def make() -> list[AgentPlan]:
-        return plans_of(Consensus(0.2, form="symmetric"), graph=nx.path_graph(2), batch=CHANNEL_BYTES // 16)
+        return plans_of(Consensus(0.2, form="symmetric"), graph=nx.path_graph(2), stream=File(path=path))
 
     assert_same(on_ray(Ray(rounds_per_execution=2), make, (3,)), serially(make, (3,)))
 

@@ -21,7 +21,6 @@ import numpy as np
 import pytest
 import tomli_w
 
-from kernelswarm.simulations.backends.ray_backend import keep_ray
 from kernelswarm.simulations.comparison import compare as module
 from kernelswarm.simulations.comparison import comparison_folder
 from kernelswarm.simulations.comparison.compare import compare, read
@@ -259,13 +258,12 @@ def test_ctrl_c_between_rounds_says_how_to_go_on(tmp_path: Path) -> None:
     assert counts(compare(tried, PROTOCOLS, 2, jobs=1, out=tmp_path / "out")) == {"reused": 1, "resumed": 1, "new": 2}
 
 
-@pytest.mark.usefixtures("ray_session")
+@pytest.mark.usefixtures("kept_ray")
 def test_a_comparison_goes_on_with_another_backend(tmp_path: Path) -> None:
     ray = {"name": "ray", "nodes_per_actor": 3}
     tried = experiment(checkpoint_every=7, backend=ray)
-    with keep_ray():
-        killed(tmp_path / "out", tried, PROTOCOLS, 1, 0.8)
-        found = compare(tried, PROTOCOLS, 2, out=tmp_path / "out")
+    killed(tmp_path / "out", tried, PROTOCOLS, 1, 0.8)
+    found = compare(tried, PROTOCOLS, 2, out=tmp_path / "out")
     assert counts(found) == {"reused": 1, "resumed": 1, "new": 2}
     alone = compare(experiment(), PROTOCOLS, 2, jobs=1, out=tmp_path / "out")
     assert counts(alone) == {"reused": 4}
