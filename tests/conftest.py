@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.simulations.backends import ray_backend
+from kernelswarm.simulations.backends.head_start import lean
 from kernelswarm.simulations.backends.semaphores import made_by, remove
 from kernelswarm.simulations.command import progress
 
@@ -88,9 +89,10 @@ def silent_compilation() -> Iterator[None]:
 def ray_session() -> Iterator[None]:
     """One local Ray for all tests that need actors, never an existing cluster; no semaphore is to outlive it."""
     import ray
-    from ray._private import worker
+    from ray._private import node, worker
 
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    with lean(node.Node):
+        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     assert worker._global_node is not None
     store = worker._global_node.all_processes["raylet"][0].process.pid
     yield
