@@ -35,13 +35,22 @@ settings.load_profile("suite")
 
 SLOW_FIRST = (  # where several processes share the files, the long ones begin, so that none is left for the end
     "simulations/backends/test_ray_failures.py",
+    "contracts/test_every_part.py",
+    "simulations/running/test_recovery.py",
+    "simulations/backends/test_ray_cluster.py",
+    "simulations/backends/test_semaphores.py",
     "contracts/",
+    "simulations/comparison/test_comparison_again.py",
+    "simulations/running/test_resume.py",
+    "simulations/figures/test_plots.py",
+    "simulations/boundaries/test_fuzz.py",
     "simulations/backends/",
     "simulations/running/",
     "simulations/comparison/",
     "simulations/reproductions/",
     "simulations/figures/",
     "simulations/boundaries/",
+    "simulations/command/",
 )
 SLOWEST = 12  # files named at the end
 
