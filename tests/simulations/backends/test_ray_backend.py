@@ -10,6 +10,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.agents.compiled.population import obstacle
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.node.agent import DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
@@ -20,6 +21,7 @@ from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.simulations.backends import rehearsal
 from kernelswarm.simulations.backends.host import Host
 from kernelswarm.simulations.backends.partition import partition
 from kernelswarm.simulations.backends.ray_backend import Ray, RayEngine
@@ -301,3 +303,17 @@ def test_a_rehearsal_leaves_the_network_untouched_and_spares_a_users_parts():
     before = [plan.source.state() for plan in plans]
     rehearse(plans)
     assert [plan.source.state() for plan in plans] == before
+
+
+@pytest.mark.parametrize(("protocol", "compiled"), [(Consensus(), True), (Brittle(at=1), False)])
+def test_a_rehearsal_goes_through_the_rounds_that_the_actors_will(protocol, compiled, monkeypatch):
+    rehearsed = []
+
+    def noted(blocks, compiled):
+        rehearsed.append(compiled)
+        return SerialEngine(blocks, compiled)
+
+    monkeypatch.setattr(rehearsal, "SerialEngine", noted)
+    plans = plans_of(protocol)
+    rehearse(plans)
+    assert rehearsed == [compiled] == [obstacle([plan.learner for plan in plans], protocol) is None]
