@@ -6,6 +6,7 @@ import importlib
 import inspect
 import logging
 import shutil
+import signal
 import sys
 import threading
 from collections.abc import Collection, Iterator, Sequence
@@ -114,6 +115,7 @@ class RaySession:
                         "with ray start --head, set RAY_AUTH_MODE=token if it has tokens, and RAY_USE_TLS=1 if it has "
                         "TLS, or leave the address out"
                     ) from error
+            _take_sigterm_back()
             return
         constants: Any = importlib.import_module("ray._private.ray_constants")
         node: Any = importlib.import_module("ray._private.node")
@@ -134,6 +136,7 @@ class RaySession:
         except (OSError, RuntimeError, TimeoutError) as error:
             self._remove_files()
             raise SimulationError(f"Ray could not be started on this machine: {_last_line(error)}") from error
+        _take_sigterm_back()
         self._folder = context.address_info["session_dir"]
         worker: Any = importlib.import_module("ray._private.worker")
         self._store = worker._global_node.all_processes["raylet"][0].process.pid
@@ -355,6 +358,14 @@ def _unrolled(sent: Any, steps: Any, last: Any, neighbors: Sequence[Sequence[int
     for level in range(levels):
         sent = advance(steps if level < levels - 1 else last, neighbors, sent)
     return list(sent)
+
+
+def _take_sigterm_back() -> None:
+    """Let Python alone hear SIGTERM: Ray's handler in C aborts three seconds later what is still ending."""
+    if threading.current_thread() is threading.main_thread():
+        handler = signal.getsignal(signal.SIGTERM)
+        if handler is not None:
+            signal.signal(signal.SIGTERM, handler)
 
 
 def _remove_semaphores(hosts: Sequence[Any]) -> None:

@@ -30,7 +30,7 @@ EXPERIMENT = {
     "backend": {"name": "ray"},
 }
 DRIVER = f"""
-import sys, time
+import signal, sys, time
 from kernelswarm import Experiment, simulate
 from kernelswarm.simulations.backends import ray_session, remote_engine
 remote_engine.IN_FLIGHT = 1
@@ -45,7 +45,11 @@ def connect(self, *given):
     print(self._store, flush=True)
     return transport
 ray_session.RaySession.connect = connect
-simulate(Experiment.from_dict({EXPERIMENT!r} | {{"rounds": int(sys.argv[1])}}))
+try:
+    simulate(Experiment.from_dict({EXPERIMENT!r} | {{"rounds": int(sys.argv[1])}}))
+except SystemExit:
+    print(signal.getitimer(signal.ITIMER_REAL)[0])
+    raise
 """
 
 
@@ -108,7 +112,10 @@ def test_a_driver_that_is_ended_leaves_none(start: Callable[[int], subprocess.Po
     store = made_by_store_of(driver)
     assert semaphores.made_by([store])
     driver.send_signal(signal.SIGTERM)
+    assert driver.stdout is not None
+    assert driver.stdout.readline() == "0.0\n"  # nothing will abort it if ending takes long
     driver.wait(60)
+    assert driver.returncode == signal.SIGTERM  # as an exit code: it has ended by itself
     assert not semaphores.made_by([store])
     assert not list(folder.glob("*"))
 
