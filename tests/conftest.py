@@ -11,14 +11,21 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ |= {"RAY_worker_niceness": "0"}  # as where kernelswarm starts Ray: at 15 actors starve beside other work
 
 from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING
 
 import pytest
 import scipy.linalg  # noqa: F401  its BLAS must be loaded to be limited below
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
+from kernelswarm.simulations.backends import ray_backend
+from kernelswarm.simulations.backends.head_start import lean
 from kernelswarm.simulations.backends.semaphores import made_by, remove
 from kernelswarm.simulations.command import progress
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.backends.ray_session import RaySession
 
 settings.register_profile(
     "suite", deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
@@ -28,13 +35,22 @@ settings.load_profile("suite")
 
 SLOW_FIRST = (  # where several processes share the files, the long ones begin, so that none is left for the end
     "simulations/backends/test_ray_failures.py",
+    "contracts/test_every_part.py",
+    "simulations/running/test_recovery.py",
+    "simulations/backends/test_ray_cluster.py",
+    "simulations/backends/test_semaphores.py",
     "contracts/",
+    "simulations/comparison/test_comparison_again.py",
+    "simulations/running/test_resume.py",
+    "simulations/figures/test_plots.py",
+    "simulations/boundaries/test_fuzz.py",
     "simulations/backends/",
     "simulations/running/",
     "simulations/comparison/",
     "simulations/reproductions/",
     "simulations/figures/",
     "simulations/boundaries/",
+    "simulations/command/",
 )
 SLOWEST = 12  # files named at the end
 
@@ -82,9 +98,10 @@ def silent_compilation() -> Iterator[None]:
 def ray_session() -> Iterator[None]:
     """One local Ray for all tests that need actors, never an existing cluster; no semaphore is to outlive it."""
     import ray
-    from ray._private import worker
+    from ray._private import node, worker
 
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    with lean(node.Node):
+        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     assert worker._global_node is not None
     store = worker._global_node.all_processes["raylet"][0].process.pid
     yield
@@ -92,3 +109,20 @@ def ray_session() -> Iterator[None]:
     left = made_by([store])
     remove(left)
     assert not left, f"{len(left)} semaphores of compiled graphs were left in shared memory"
+
+
+@pytest.fixture(scope="session")
+def shared_actors(ray_session: None) -> Iterator[RaySession]:
+    """Actors that one test file after another takes up: each takes more than a second of a core to start."""
+    from kernelswarm.simulations.backends.ray_session import RaySession
+
+    with closing(RaySession()) as session:
+        yield session
+
+
+@pytest.fixture
+def kept_ray(shared_actors: RaySession) -> Iterator[None]:
+    """What keep_ray does, with the actors of the tests before."""
+    token = ray_backend._kept.set(shared_actors)
+    yield
+    ray_backend._kept.reset(token)

@@ -104,7 +104,6 @@ class Ray:
         from kernelswarm.simulations.backends.rehearsal import rehearse
 
         tell("starting", 0, 1)
-        rehearse(plans)
         kept = _kept.get()
         with closing(RaySession()) as own:
             session = own if kept is None else kept
@@ -116,7 +115,7 @@ class Ray:
                     self.address, len(plans) if self.nodes_per_actor == 1 else cores(), self.ship, self.niceness
                 )
                 engine = RayEngine(partition(plans, self.size(len(plans), session.cores())), session, self)
-                engine.begin(tell)
+                engine.begin(tell, lambda: rehearse(plans))
                 yield engine
             finally:
                 if engine is None:
@@ -154,9 +153,9 @@ class RayEngine(RemoteEngine):
         self._elsewhere = backend.address is not None
         session.actors = len(blocks)
 
-    def begin(self, tell: Callable[[str, int, int], None]) -> None:
+    def begin(self, tell: Callable[[str, int, int], None], meanwhile: Callable[[], None] = lambda: None) -> None:
         """Make the agents in their processes, and prime the network; says where these have little of their machines."""
-        super().begin(tell)
+        super().begin(tell, meanwhile)
         if self._elsewhere and self.niceness > 0:
             warnings.warn(
                 f"the actors of this cluster run at niceness {self.niceness}: where its machines have anything else to "

@@ -6,14 +6,16 @@ import importlib
 import inspect
 import logging
 import shutil
+import signal
 import sys
 import threading
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from kernelswarm.simulations.backends.cluster_address import require_cluster
+from kernelswarm.simulations.backends.head_start import DriversActor, lean
 from kernelswarm.simulations.backends.host import Host, Whereabouts
 from kernelswarm.simulations.backends.placement import placed
 from kernelswarm.simulations.backends.private_folder import private_folder
@@ -76,6 +78,8 @@ class RaySession:
         self._private: Path | None = None  # of the files of a Ray started here
         self._folder = ""  # of its session
         self._hosts: list[Any] = []
+        self._kind: Any = None  # of actor: what a process of it loads is sent once
+        self._drivers: DriversActor | None = None  # of the graph to come
         self._store: int | None = None  # the process of a Ray started here that makes the channels
         self._notes = Notes()
         self.actors = 0  # of the simulation at hand
@@ -111,13 +115,15 @@ class RaySession:
                         "with ray start --head, set RAY_AUTH_MODE=token if it has tokens, and RAY_USE_TLS=1 if it has "
                         "TLS, or leave the address out"
                     ) from error
+            _take_sigterm_back()
             return
         constants: Any = importlib.import_module("ray._private.ray_constants")
+        node: Any = importlib.import_module("ray._private.node")
         try:
             self._private = private_folder()
             # The constant was read from the environment when ray was imported, here or elsewhere.
             variables = environment(QUIET | LOOPBACK | ONE_THREAD | {NICENESS: str(niceness)})
-            with variables, attribute(constants, "ENABLE_RAY_CLUSTER", False):
+            with variables, attribute(constants, "ENABLE_RAY_CLUSTER", False), lean(node.Node):
                 context: Any = ray.init(
                     address="local",
                     num_cpus=min(cores(), processes),
@@ -130,6 +136,7 @@ class RaySession:
         except (OSError, RuntimeError, TimeoutError) as error:
             self._remove_files()
             raise SimulationError(f"Ray could not be started on this machine: {_last_line(error)}") from error
+        _take_sigterm_back()
         self._folder = context.address_info["session_dir"]
         worker: Any = importlib.import_module("ray._private.worker")
         self._store = worker._global_node.all_processes["raylet"][0].process.pid
@@ -161,16 +168,29 @@ class RaySession:
             # No core is reserved, since waiting takes none; of such actors Ray spreads only those that must be there.
             machines: Any = ray.nodes()  # type: ignore[no-untyped-call]
             machine = NodeAffinitySchedulingStrategy(placed(machines, self.actors)[place], soft=False)
-            kind: Any = ray.remote(_Actor).options(num_cpus=0, scheduling_strategy=machine)
-            self._hosts.append(kind.remote(sys.path))
+            if self._kind is None:
+                self._kind = ray.remote(_Actor)
+            self._hosts.append(self._kind.options(num_cpus=0, scheduling_strategy=machine).remote(sys.path))
         return self._hosts[place]
+
+    def foresee(self, kind: str) -> None:
+        """Start the actor that a compiled graph has for its driver, so that its process is there by then."""
+        if kind == "compiled":
+            import ray
+            from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+            here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+            graphs: Any = importlib.import_module("ray.dag.compiled_dag_node")
+            self._drivers = DriversActor(graphs.CompiledDAG, here)
 
     def connect(self, kind: str, hosts: Sequence[Any], neighbors: Sequence[Sequence[int]], levels: int) -> Transport:
         """Make a transport."""
         with _troubles():
             if kind == "calls":
                 return _Calls(hosts, neighbors, levels)
-            return _Compiled(hosts, neighbors, levels, self._store)
+            drivers, self._drivers = self._drivers, None
+            with nullcontext() if drivers is None else drivers.taken():
+                return _Compiled(hosts, neighbors, levels, self._store)
 
     def share(self, value: Any) -> Any:
         """Place a value in the object store."""
@@ -238,6 +258,7 @@ class RaySession:
             self._notes.forget()
             self._store = None
         self._open = self._started = False
+        self._kind = self._drivers = None
 
     def _remove_files(self) -> None:
         if self._private is not None:
@@ -337,6 +358,14 @@ def _unrolled(sent: Any, steps: Any, last: Any, neighbors: Sequence[Sequence[int
     for level in range(levels):
         sent = advance(steps if level < levels - 1 else last, neighbors, sent)
     return list(sent)
+
+
+def _take_sigterm_back() -> None:
+    """Let Python alone hear SIGTERM: Ray's handler in C aborts three seconds later what is still ending."""
+    if threading.current_thread() is threading.main_thread():
+        handler = signal.getsignal(signal.SIGTERM)
+        if handler is not None:
+            signal.signal(signal.SIGTERM, handler)
 
 
 def _remove_semaphores(hosts: Sequence[Any]) -> None:

@@ -37,6 +37,10 @@ NAP = 1.0
 ALONE = 16
 """Where no messages cross, an execution holds this many times ``rounds_per_execution`` rounds."""
 
+AT_ONCE = 4
+"""Processes for each core that start at a time: fewer leave a core idle at the end, and more would take long to say
+their first word."""
+
 STARTING = 60.0
 """Seconds, at least, after which a process that has not started is asked after; one that is not dead gets more."""
 
@@ -82,6 +86,9 @@ class Processes(Protocol):
 
     def host(self, place: int) -> Any:
         """Return the actor at a place, a new one if need be."""
+
+    def foresee(self, kind: str) -> None:
+        """Hear what kind of transport will be made, so that what it needs can start beside the hosts."""
 
     def connect(self, kind: str, hosts: Sequence[Any], neighbors: Sequence[Sequence[int]], levels: int) -> Transport:
         """Make a transport; ``levels`` is the most rounds in which messages cross in one execution."""
@@ -141,12 +148,13 @@ class RemoteEngine:
         self._pace: float | None = None  # seconds a round takes; a slow one is remembered for a while
         self._answered: dict[str, float] = {}  # the most seconds that the answers to a question took
         self._quickest = 0.0  # seconds a round takes when nothing comes between; 0 where it is not known
+        self._settled = False  # whether it is from more than the first rounds, which load what they call
         self._hosts: list[Any] = []
         self._transport: Transport | None = None
         self._shared: tuple[HeldOut, Any] | None = None
 
-    def begin(self, tell: Tell) -> None:
-        """Make the agents in their processes, and prime the network."""
+    def begin(self, tell: Tell, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Make the agents in their processes, and prime the network; ``meanwhile`` is called as the processes start."""
         heard = block_neighbors(self.blocks)
         linked = any(heard)
         # A block that hears no other one hears itself, which sends it nothing: a call in a graph needs some input.
@@ -154,6 +162,7 @@ class RemoteEngine:
         self._largest = self._rounds_per_execution * (1 if linked else ALONE)
         levels = self._rounds_per_execution if linked else 1
         with self._watched():
+            self._start(meanwhile)
             self.pids = self._load(tell)
             self._transport = self._processes.connect(self._kind, self._hosts, neighbors, levels)
             self._run(PRIMING)
@@ -215,19 +224,28 @@ class RemoteEngine:
         """Free the transport, and return whether the processes have let go of it in time; they go on."""
         return self._transport is None or self._transport.close()
 
+    def _start(self, meanwhile: Callable[[], None]) -> None:
+        """Start the first processes, and do something else until they are there."""
+        for place in range(min(len(self.blocks), AT_ONCE * self._processes.cores())):
+            self._hosts.append(self._processes.host(place))
+        self._processes.foresee(self._kind)
+        meanwhile()
+
     def _load(self, tell: Tell) -> list[int]:
-        """Start the processes a few at a time, each of which takes a second of a core, and make their agents."""
+        """Make the agents in their processes, and start the other processes, each of which takes a second of a core."""
         total, cores = len(self.blocks), self._processes.cores()
         # Where every core has several processes, moving between cores costs a fifth of the rounds: cold caches.
         crowded = total >= 2 * cores
         waiting: dict[Any, int] = {}
         pids: dict[int, int] = {}
+        loading = 0
         while len(pids) < total:
-            while len(self._hosts) < total and len(waiting) < 2 * cores + 2:
-                place = len(self._hosts)
-                self._hosts.append(self._processes.host(place))
-                loading = self._hosts[place].load.remote(self.blocks[place], place if crowded else None)
-                waiting[loading] = place
+            while loading < total and len(waiting) < AT_ONCE * cores:
+                if loading == len(self._hosts):
+                    self._hosts.append(self._processes.host(loading))
+                answer = self._hosts[loading].load.remote(self.blocks[loading], loading if crowded else None)
+                waiting[answer] = loading
+                loading += 1
             ready = self._wait_for_one(waiting, total)
             for answer, loaded in zip(ready, self._processes.gather(ready, self._patience), strict=True):
                 pids[waiting.pop(answer)] = loaded.process
@@ -275,7 +293,8 @@ class RemoteEngine:
                 submitted.append((count, transport.submit(count)))
                 rounds -= count
             count, execution = submitted.popleft()
-            time.sleep(max(0.0, min(NAP, ended + ASLEEP * self._quickest * count - time.perf_counter())))
+            if self._settled:
+                time.sleep(max(0.0, min(NAP, ended + ASLEEP * self._quickest * count - time.perf_counter())))
             clock = time.perf_counter()
             pace = self._pace
             done = transport.collect(execution, self._limit(None if pace is None else pace * self._largest))
@@ -287,6 +306,7 @@ class RemoteEngine:
             self._pace = max(0.8 * (pace or 0.0), took / count)
             if pace is not None:  # the first execution compiles and tells nothing
                 # Where nothing was left to wait for, it slept too long; one slow execution is not to make it do so.
+                self._settled = self._quickest > 0.0
                 known = self._quickest or took / count
                 self._quickest = 0.5 * known if waited < 0.02 * took else min(took / count, 1.2 * known)
             self.rounds = max(0, self._done - PRIMING)

@@ -38,7 +38,7 @@ def test_contract(kind: str, specimen: Specimen, tmp_path: Path, monkeypatch: py
     check(specimen.make(tmp_path), **specimen.told)
 
 
-@pytest.mark.usefixtures("ray_session")
+@pytest.mark.usefixtures("kept_ray")
 @pytest.mark.parametrize("specimen", SPECIMENS["backend"], ids=repr)
 def test_contract_of_backends(specimen: Specimen, tmp_path: Path) -> None:
     testing.check_backend(specimen.make(tmp_path))

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
+from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
@@ -91,7 +91,7 @@ def test_blocks_do_not_change_a_bit(name: str, form: str) -> None:
                 np.testing.assert_array_equal(other[node].arrays[key], array)
 
 
-@pytest.mark.usefixtures("ray_session")
+@pytest.mark.usefixtures("kept_ray")
 @pytest.mark.parametrize(
     "name",
     ["spppot", "colk", "policy_evaluation", "nystroem", "random_features", "linear", "rbf_network", "okfeb"],
@@ -100,14 +100,13 @@ def test_ray_has_the_serial_backends_bits(name: str) -> None:
     description = experiment(
         name, {"name": "proximity", "form": "symmetric", "step": "implicit"}, {"name": "sensor_field", "noise": 0.2}
     )
-    with keep_ray():
-        wanted, found = simulate(description), simulate(description.with_changes({"backend": Ray(nodes_per_actor=2)}))
+    wanted, found = simulate(description), simulate(description.with_changes({"backend": Ray(nodes_per_actor=2)}))
     assert found.summary["digest"] == wanted.summary["digest"]
     for column in ("risk", "global_risk", "model_order", "compression_error"):
         np.testing.assert_array_equal(found.nodes[column], wanted.nodes[column])
 
 
-@pytest.mark.usefixtures("ray_session")
+@pytest.mark.usefixtures("kept_ray")
 @pytest.mark.parametrize("names", BUDGETED, ids=" ".join)
 def test_ray_and_a_resumed_run_have_the_serial_backends_bits(names: list[str], tmp_path: Path) -> None:
     # Node by node another learner, so that few runs hold all of them to it.
@@ -117,8 +116,7 @@ def test_ray_and_a_resumed_run_have_the_serial_backends_bits(names: list[str], t
     ]
     protocol = {"name": "consensus", "form": "symmetric", "step": "implicit"}
     description = experiment("ogd", protocol, {"name": "sensor_field", "noise": 0.2}, node=own, rounds=60)
-    with keep_ray():
-        wanted, found = simulate(description), simulate(description.with_changes({"backend": Ray(nodes_per_actor=2)}))
+    wanted, found = simulate(description), simulate(description.with_changes({"backend": Ray(nodes_per_actor=2)}))
     assert found.summary["digest"] == wanted.summary["digest"]
     run(description.with_changes({"rounds": 25, "checkpoint_every": 25}), tmp_path / "run")
     resumed = resume(tmp_path / "run", ["rounds=60"]).result

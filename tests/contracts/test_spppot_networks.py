@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
+from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures.plots import draw
@@ -67,11 +67,10 @@ def test_blocks_do_not_change_a_bit(form: str) -> None:
         np.testing.assert_array_equal(cut[key], array)
 
 
-@pytest.mark.usefixtures("ray_session")
+@pytest.mark.usefixtures("kept_ray")
 def test_ray_has_the_serial_backends_bits() -> None:
     description = experiment({"name": "consensus", "form": "symmetric", "step": "implicit"}, rounds=60)
-    with keep_ray():
-        wanted, found = simulate(description), simulate(description.with_changes({"backend": Ray(nodes_per_actor=2)}))
+    wanted, found = simulate(description), simulate(description.with_changes({"backend": Ray(nodes_per_actor=2)}))
     assert found.summary["digest"] == wanted.summary["digest"]
     for column in ("risk", "global_risk", "model_order"):
         np.testing.assert_array_equal(found.nodes[column], wanted.nodes[column])

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from kernelswarm.simulations.backends.head_start import lean
 from kernelswarm.simulations.backends.semaphores import made_by, remove
 from tests.helpers.checkout import ROOT
 
@@ -67,11 +68,13 @@ def raylets(count: int, niceness: int, variables: Mapping[str, str] | None = Non
 
 def main() -> None:
     """Serve as the process that holds the cluster: remove the raylets whose places are read, until the input ends."""
+    from ray._private.node import Node
     from ray.cluster_utils import Cluster
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    nodes = [cluster.head_node, *(cluster.add_node(num_cpus=1) for _ in range(int(sys.argv[1]) - 1))]
+    with lean(Node):
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        nodes = [cluster.head_node, *(cluster.add_node(num_cpus=1) for _ in range(int(sys.argv[1]) - 1))]
     try:
         pids = [node.all_processes["raylet"][0].process.pid for node in nodes]
         print(cluster.address, *pids, flush=True)

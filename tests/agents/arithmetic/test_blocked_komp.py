@@ -48,16 +48,23 @@ def assert_factor_holds(function, rtol=1e-8):
 
 
 @pytest.mark.parametrize(
-    ("inputs", "outputs", "bandwidth", "epsilon"),
-    [(20, 1, 4.0, 0.01), (8, 3, 1.0, 0.05), (2, 1, 1.0, 1e-3), (2, 1, 1.0, 1e-5), (2, 2, 3.0, 1e-4)],
+    ("inputs", "outputs", "bandwidth", "epsilon", "steps"),
+    # In twenty dimensions nearly every point is kept: 640 after 20 steps.
+    [
+        (20, 1, 4.0, 0.01, 20),
+        (8, 3, 1.0, 0.05, 40),
+        (2, 1, 1.0, 1e-3, 40),
+        (2, 1, 1.0, 1e-5, 40),
+        (2, 2, 3.0, 1e-4, 40),
+    ],
 )
-def test_decides_as_single_steps_do_along_a_stream(step, inputs, outputs, bandwidth, epsilon):
+def test_decides_as_single_steps_do_along_a_stream(step, inputs, outputs, bandwidth, epsilon, steps):
     # Well conditioned in many dimensions; in two, most points of a mini-batch lie near the span of the others.
     generator = np.random.default_rng(0)
     direction = generator.normal(size=(inputs, outputs))
     function = Expansion(Gaussian(bandwidth), inputs, outputs)
     compared = 0
-    for _ in range(40):
+    for _ in range(steps):
         points = generator.normal(size=(32, inputs))
         weights = (np.sin(points @ direction) - function.values(points)) / 32
         single = copy.deepcopy(function)
@@ -70,7 +77,7 @@ def test_decides_as_single_steps_do_along_a_stream(step, inputs, outputs, bandwi
             compared += 1
         assert function.defect() < 1e-4
         assert (np.triu(function.factor_buffer, 1) == 0.0).all()
-    assert compared > 30
+    assert compared > 0.75 * steps
     assert function.order > 5
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import fields, replace
 
 import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.agents.compiled.population import obstacle
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.node.agent import DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
@@ -21,9 +21,10 @@ from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.simulations.backends import rehearsal
 from kernelswarm.simulations.backends.host import Host
 from kernelswarm.simulations.backends.partition import partition
-from kernelswarm.simulations.backends.ray_backend import Ray, RayEngine, keep_ray
+from kernelswarm.simulations.backends.ray_backend import Ray, RayEngine
 from kernelswarm.simulations.backends.ray_session import CHANNEL_BYTES
 from kernelswarm.simulations.backends.rehearsal import rehearse
 from kernelswarm.simulations.backends.serial import SerialEngine
@@ -40,17 +41,12 @@ from kernelswarm.simulations.streams.pooled import pool
 from kernelswarm.simulations.streams.rows.file import File
 from tests.helpers.brittle import Brittle
 
+pytestmark = pytest.mark.usefixtures("kept_ray")
+
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 UNROLLED = 4
 """Rounds in one execution of the compiled graph."""
 ROUNDS = (1, 2 * UNROLLED + 3, UNROLLED)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kept(ray_session: None) -> Iterator[None]:
-    """Actors that all tests here share."""
-    with keep_ray():
-        yield
 
 
 def quiet(phase: str, done: int, total: int) -> None:
@@ -163,9 +159,14 @@ def test_one_node_is_a_network(transport):
     assert_same(on_ray(Ray(transport=transport), make), serially(make))
 
 
-def test_messages_may_outgrow_their_channels():
+def test_messages_may_outgrow_their_channels(tmp_path):
+    random = np.random.default_rng(0)
+    x = random.random((12, CHANNEL_BYTES // 8))  # one point fills a channel
+    path = tmp_path / "wide.npz"
+    np.savez(path, x=x, y=x[:, 0], node=np.arange(12) % 2, x_test=x, y_test=x[:, 0])
+
     def make() -> list[AgentPlan]:
-        return plans_of(Consensus(0.2, form="symmetric"), graph=nx.path_graph(2), batch=CHANNEL_BYTES // 16)
+        return plans_of(Consensus(0.2, form="symmetric"), graph=nx.path_graph(2), stream=File(path=path))
 
     assert_same(on_ray(Ray(rounds_per_execution=2), make, (3,)), serially(make, (3,)))
 
@@ -302,3 +303,17 @@ def test_a_rehearsal_leaves_the_network_untouched_and_spares_a_users_parts():
     before = [plan.source.state() for plan in plans]
     rehearse(plans)
     assert [plan.source.state() for plan in plans] == before
+
+
+@pytest.mark.parametrize(("protocol", "compiled"), [(Consensus(), True), (Brittle(at=1), False)])
+def test_a_rehearsal_goes_through_the_rounds_that_the_actors_will(protocol, compiled, monkeypatch):
+    rehearsed = []
+
+    def noted(blocks, compiled):
+        rehearsed.append(compiled)
+        return SerialEngine(blocks, compiled)
+
+    monkeypatch.setattr(rehearsal, "SerialEngine", noted)
+    plans = plans_of(protocol)
+    rehearse(plans)
+    assert rehearsed == [compiled] == [obstacle([plan.learner for plan in plans], protocol) is None]

@@ -82,19 +82,28 @@ def kernelswarm(*words: str | Path, folder: Path, variables: Mapping[str, str] |
     )
 
 
+NICE = "the actors of this cluster run at niceness 15"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Raylets]:
+    """Two Ray nodes; the last test that takes them removes one."""
+    with raylets(2, 15) as found:
+        yield found
+
+
 @contextmanager
-def running(folder: Path, *words: str, niceness: int = 0) -> Iterator[tuple[Raylets, subprocess.Popen[str]]]:
-    """Write the experiment, and run it on a cluster of two Ray nodes; on leaving, both have ended."""
+def running(cluster: Raylets, folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Write the experiment, and run it on a cluster of two Ray nodes; on leaving, it has ended."""
     (folder / "x.toml").write_text(EXPERIMENT)
     (folder / "own_of_cluster.py").write_text(MODULE)
     (folder / "own_of_cluster_too.py").write_text(f"PLACE = {str(folder)!r}\n")
-    with raylets(2, niceness) as cluster:
-        address = ["--address", cluster.address, "--set", "backend.nodes_per_actor=2"]
-        run = kernelswarm("run", "../x.toml", *address, "--out", "../out", "--no-figures", *words, folder=folder)
-        try:
-            yield cluster, run
-        finally:
-            run.kill()
+    address = ["--address", cluster.address, "--set", "backend.nodes_per_actor=2"]
+    run = kernelswarm("run", "../x.toml", *address, "--out", "../out", "--no-figures", *words, folder=folder)
+    try:
+        yield run
+    finally:
+        run.kill()
 
 
 def seen(folder: Path) -> list[tuple[str, str]]:
@@ -103,12 +112,13 @@ def seen(folder: Path) -> list[tuple[str, str]]:
 
 
 def test_a_cluster_has_the_serial_backends_bits_and_uses_all_its_nodes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Raylets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)  # and put back afterwards: the experiment's own modules are found there
-    with running(tmp_path) as (_, run):
+    with running(cluster, tmp_path) as run:
         _, errors = run.communicate(timeout=200)
-    assert (run.returncode, errors) == (0, "")
+    assert run.returncode == 0, errors
+    assert NICE in errors and len(errors.splitlines()) == 1  # which is all that is said
     made = seen(tmp_path)
     assert len(made) == 4
     assert sorted(Counter(machine for machine, _ in made).values()) == [2, 2]
@@ -118,11 +128,13 @@ def test_a_cluster_has_the_serial_backends_bits_and_uses_all_its_nodes(
     assert result.summary["digest"] == simulate(Experiment.from_file(tmp_path / "x.toml")).summary["digest"]
 
 
-def test_a_machine_that_fails_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_fails_is_done_without(
+    cluster: Raylets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     rounds = ["rounds=1500", "evaluate_every=500", "checkpoint_every=50"]
     words = [word for change in rounds for word in ("--set", change)]
-    with running(tmp_path, *words, niceness=15) as (cluster, run):
+    with running(cluster, tmp_path, *words) as run:
         deadline = time.monotonic() + 200.0
         while not any(round_of(path) >= 100 for path in paths(tmp_path / "out" / "checkpoints")):
             assert run.poll() is None and time.monotonic() < deadline, run.communicate()[1]
@@ -132,7 +144,7 @@ def test_a_machine_that_fails_is_done_without(tmp_path: Path, monkeypatch: pytes
         _, errors = run.communicate(timeout=200)
     assert run.returncode == 0, errors
     assert "replaced, and going on from round " in errors
-    assert errors.count("the actors of this cluster run at niceness 15") == 1
+    assert errors.count(NICE) == 1
     summary = read_run(tmp_path / "out").summary
     assert summary["recoveries"] >= 1
     assert summary["digest"] == simulate(Experiment.from_file(tmp_path / "x.toml", rounds)).summary["digest"]
@@ -186,7 +198,7 @@ def test_a_cluster_with_tls_and_a_token_has_the_serial_backends_bits(tmp_path: P
         )
         run = kernelswarm(*words, folder=tmp_path, variables=secured)
         _, errors = run.communicate(timeout=200)
-    assert run.returncode == 0, errors
+    assert (run.returncode, errors) == (0, "")
     result = read_run(tmp_path / "out")
     assert result.summary["backend"]["processes"] == 2
     assert result.summary["digest"] == simulate(Experiment.from_file(tmp_path / "x.toml")).summary["digest"]

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -22,7 +22,7 @@ from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
+from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import SimulationError
 from kernelswarm.simulations.round.engine import EngineError
@@ -33,8 +33,13 @@ from tests.helpers import interrupts
 from tests.helpers.brittle import Brittle
 from tests.helpers.checkout import ROOT
 
+PAIRS = Ray(nodes_per_actor=2)
+"""Two actors for four nodes: a failure that is no death ends them all, and each takes a second of a core to start."""
+
 SOON = 10.0
 """Seconds in which a failure must be reported, and processes gone."""
+
+pytestmark = pytest.mark.usefixtures("kept_ray")  # until a test fails, as most here do
 
 needs_proc = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches processes through Linux's pidfd")
 
@@ -69,13 +74,6 @@ class Watch:
         return left
 
 
-@pytest.fixture(scope="module", autouse=True)
-def kept(ray_session: None) -> Iterator[None]:
-    """Actors that all tests here share, until one fails."""
-    with keep_ray():
-        yield
-
-
 @pytest.mark.parametrize("transport", ["compiled", "calls"])
 @pytest.mark.parametrize(
     ("way", "cause"),
@@ -87,35 +85,30 @@ def kept(ray_session: None) -> Iterator[None]:
     ],
 )
 def test_a_node_that_fails_is_named_with_the_round_and_the_cause(way, cause, transport):
-    backend = Ray(transport=transport, rounds_per_execution=4)
+    # A process that dies names all of its nodes; what is raised is of one of them alone.
+    backend = Ray(transport=transport, rounds_per_execution=4, nodes_per_actor=1 if way == "dies" else 2)
     # 11 is neither the first nor the last round of an execution.
-    with backend.start(plans_of(Brittle(way=way, node=2, at=11)), quiet) as engine:
+    with backend.start(plans_of(Brittle(way=way, node=3, at=11)), quiet) as engine:
         engine.run(10)
         clock = time.monotonic()
         with pytest.raises(EngineError) as failure:
             engine.run(30)
         assert time.monotonic() - clock < SOON
-    assert failure.value.nodes == (2,)
+    assert failure.value.nodes == (3,)
     assert failure.value.round == 11
     assert re.fullmatch(cause, failure.value.cause)
 
 
-def test_a_node_among_others_in_its_actor_is_named_alone():
-    backend = Ray(nodes_per_actor=2, rounds_per_execution=4)
-    with backend.start(plans_of(Brittle(node=1, at=3)), quiet) as engine, pytest.raises(EngineError) as failure:
-        engine.run(30)
-    assert failure.value.nodes == (1,)
-    assert failure.value.round == 3
-
-
 @pytest.mark.parametrize(
-    ("way", "cause"), [("raises", "LookupError"), ("dies", "did not start")], ids=["raises", "dies"]
+    ("way", "cause", "nodes"),
+    [("raises", "LookupError", (2,)), ("dies", "did not start", (2, 3))],
+    ids=["raises", "dies"],
 )
-def test_a_node_that_cannot_be_made_is_named(way, cause):
+def test_a_node_that_cannot_be_made_is_named(way, cause, nodes):
     plans = plans_of(Brittle(way=way, at=0, driver=os.getpid()))
-    with pytest.raises(EngineError, match=cause) as failure, Ray().start(plans, quiet):
+    with pytest.raises(EngineError, match=cause) as failure, PAIRS.start(plans, quiet):
         pass
-    assert failure.value.nodes == (2,)
+    assert failure.value.nodes == nodes
     assert failure.value.round == 0
 
 
@@ -131,27 +124,28 @@ def test_a_node_that_hangs_is_noticed():
 
 @needs_proc
 def test_a_failed_run_leaves_no_actor_behind_and_the_next_one_has_new_ones():
-    with Ray().start(plans_of(Brittle(at=2)), quiet) as engine:
+    with PAIRS.start(plans_of(Brittle(at=2)), quiet) as engine:
         actors = Watch(engine.pids)
         with pytest.raises(EngineError):
             engine.run(5)
     assert actors.left_after(SOON) == []
-    with Ray().start(plans_of(Consensus()), quiet) as engine:
+    with PAIRS.start(plans_of(Consensus()), quiet) as engine:
         engine.run(5)
         assert set(engine.pids).isdisjoint(actors.pids)
 
 
 @needs_proc
 def test_an_actor_killed_between_two_runs_is_named():
-    with Ray().start(plans_of(Consensus()), quiet) as engine:
+    with PAIRS.start(plans_of(Consensus()), quiet) as engine:
         os.kill(engine.pids[1], signal.SIGKILL)
         with pytest.raises(EngineError) as failure:
             engine.run(20)
-    assert failure.value.nodes == (1,)
+    assert failure.value.nodes == (2, 3)
 
 
 def test_a_failed_simulation_keeps_what_was_measured():
-    described = experiment(Brittle(at=25), rounds=40, evaluate_every=10, backend=Ray(rounds_per_execution=4))
+    backend = replace(PAIRS, rounds_per_execution=4)
+    described = experiment(Brittle(at=25), rounds=40, evaluate_every=10, backend=backend)
     with pytest.raises(SimulationError, match=r"node 2 failed in round 25: LookupError") as failure:
         simulate(described)
     assert failure.value.node == 2
@@ -263,6 +257,9 @@ def test_a_ray_started_here_is_quiet_stays_on_this_machine_and_ends_with_ctrl_c(
         processes = children(driver.pid)
         names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in processes]
         assert "raylet" in names and "gcs_server" in names
+        words = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes]
+        for unused in (b"/monitor.py", b"/log_monitor.py", b"/dashboard.py"):
+            assert not any(unused in said for said in words)
         loopback = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
         found = listening(processes)
         assert found and found <= loopback

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,29 +16,40 @@ from kernelswarm.simulations.backends import semaphores
 from kernelswarm.simulations.backends.semaphores import Notes
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.simulation import simulate
+from tests.helpers import interrupts
 
 pytestmark = pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="shared memory is no folder here")
 
 EXPERIMENT = {
     "rounds": 20,
     "evaluate_every": 10**7,  # an endless run is not to fill the memory
-    "topology": {"name": "ring", "nodes": 3},
+    "topology": {"name": "path", "nodes": 2},
     "stream": "sine_regression",
     "learner": {"name": "polk", "budget": {"epsilon": 0.01}},
     "protocol": "consensus",
     "backend": {"name": "ray"},
 }
 DRIVER = f"""
-import sys
+import signal, sys, time
 from kernelswarm import Experiment, simulate
-from kernelswarm.simulations.backends import ray_session
+from kernelswarm.simulations.backends import ray_session, remote_engine
+remote_engine.IN_FLIGHT = 1
+collect = ray_session._Compiled.collect
+def calmly(self, *given):
+    time.sleep(0.02)  # an endless run is not to take the cores from the others
+    return collect(self, *given)
+ray_session._Compiled.collect = calmly
 started = ray_session.RaySession.connect
 def connect(self, *given):
     transport = started(self, *given)
     print(self._store, flush=True)
     return transport
 ray_session.RaySession.connect = connect
-simulate(Experiment.from_dict({EXPERIMENT!r} | {{"rounds": int(sys.argv[1])}}))
+try:
+    simulate(Experiment.from_dict({EXPERIMENT!r} | {{"rounds": int(sys.argv[1])}}))
+except SystemExit:
+    print(signal.getitimer(signal.ITIMER_REAL)[0])
+    raise
 """
 
 
@@ -50,8 +61,21 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(place) / f"kernelswarm-{os.getuid()}"
 
 
-def started(rounds: int) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", DRIVER, str(rounds)], stdout=subprocess.PIPE, text=True)
+@pytest.fixture
+def start(folder: Path) -> Iterator[Callable[[int], subprocess.Popen[str]]]:
+    """Start drivers, and end at last those that a failed test has left."""
+    drivers: list[subprocess.Popen[str]] = []
+
+    def started(rounds: int) -> subprocess.Popen[str]:
+        words = [sys.executable, "-c", DRIVER, str(rounds)]
+        # A driver hears Ctrl-C, wherever the tests run.
+        drivers.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=interrupts.listen))
+        return drivers[-1]
+
+    yield started
+    for driver in drivers:
+        driver.kill()
+        driver.communicate()
 
 
 def made_by_store_of(driver: subprocess.Popen[str]) -> int:
@@ -60,32 +84,39 @@ def made_by_store_of(driver: subprocess.Popen[str]) -> int:
     return int(driver.stdout.readline())
 
 
-@pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM])
-def test_a_driver_that_ends_leaves_none(number: signal.Signals | None, folder: Path) -> None:
-    driver = started(20 if number is None else 10**9)
-    store = made_by_store_of(driver)
-    assert semaphores.made_by([store])  # there is something to remove
-    if number is not None:
-        driver.send_signal(number)
-    driver.wait(60)
-    assert not semaphores.made_by([store])
-    assert not list(folder.glob("*"))
-
-
-def test_those_of_a_killed_driver_are_removed_by_the_next(folder: Path) -> None:
-    killed, other = started(10**9), started(10**9)
+def test_a_driver_that_ends_leaves_none_and_removes_those_of_one_that_was_killed(
+    start: Callable[[int], subprocess.Popen[str]], folder: Path
+) -> None:
+    killed, other = start(10**9), start(10**9)
     store, alive = made_by_store_of(killed), made_by_store_of(other)
     killed.kill()
     killed.wait(60)
     wait_for_the_end_of(store)
     assert semaphores.made_by([store])
     before = semaphores.made_by([alive])
-    following = started(20)
+    following = start(400)
+    own = made_by_store_of(following)
+    assert semaphores.made_by([own])  # there is something to remove
     following.wait(120)
+    assert not semaphores.made_by([own])
     assert not semaphores.made_by([store])
     assert before and semaphores.made_by([alive]) == before  # of one that lives
     other.send_signal(signal.SIGINT)
     other.wait(60)
+    assert not semaphores.made_by([alive])
+    assert not list(folder.glob("*"))
+
+
+def test_a_driver_that_is_ended_leaves_none(start: Callable[[int], subprocess.Popen[str]], folder: Path) -> None:
+    driver = start(10**9)
+    store = made_by_store_of(driver)
+    assert semaphores.made_by([store])
+    driver.send_signal(signal.SIGTERM)
+    assert driver.stdout is not None
+    assert driver.stdout.readline() == "0.0\n"  # nothing will abort it if ending takes long
+    driver.wait(60)
+    assert driver.returncode == signal.SIGTERM  # as an exit code: it has ended by itself
+    assert not semaphores.made_by([store])
     assert not list(folder.glob("*"))
 
 
@@ -111,7 +142,7 @@ def test_none_is_left_in_a_ray_that_was_there_before() -> None:
     pids = {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()}
     before = set(semaphores.made_by(pids))
     found = simulate(Experiment.from_dict(EXPERIMENT))
-    assert found.summary["backend"]["processes"] == 3 and machine["Alive"]
+    assert found.summary["backend"]["processes"] == 2 and machine["Alive"]
     assert set(semaphores.made_by(pids)) <= before
 
 

@@ -48,7 +48,7 @@ class Steady:
 
 
 @pytest.mark.parametrize("pace", [1e-4, 1e-3, 0.05])
-@pytest.mark.parametrize("stalls", [{}, {0: 5.0}, {0: 5.0, 20: 0.5, 50: 2.0}], ids=str)
+@pytest.mark.parametrize("stalls", [{}, {0: 5.0}, {0: 5.0, 1: 2.0}, {0: 5.0, 20: 0.5, 50: 2.0}], ids=str)
 def test_it_sleeps_through_most_of_the_work_and_wakes_in_time(pace, stalls, monkeypatch):
     clock = Clock()
     monkeypatch.setattr(remote_engine, "time", clock)
@@ -114,3 +114,55 @@ def test_it_does_not_wait_for_the_dead_nor_for_ever(dies, waited):
     with pytest.raises(Trouble, match=f"none was heard of within {waited:g} s"):
         engine._load(lambda *word: None)
     assert processes.waited == waited
+
+
+class Noting:
+    """Processes that write down what is asked of them."""
+
+    def __init__(self):
+        self.said = []
+
+    def cores(self):
+        return 1
+
+    def host(self, place):
+        self.said.append("host")
+        return Asked(self.said)
+
+    def foresee(self, kind):
+        self.said.append(kind)
+
+    def ready(self, answers, timeout):
+        return list(answers)[:1]
+
+    def gather(self, answers, timeout):
+        return [Loaded(place, 0) for place in answers]
+
+
+class Asked:
+    """A process of these."""
+
+    def __init__(self, said):
+        self.said = said
+
+    @property
+    def load(self):
+        return self
+
+    def remote(self, block, core):
+        self.said.append("load")
+        return len(self.said)
+
+
+def test_the_first_processes_start_while_something_else_is_done_and_the_others_follow():
+    processes = Noting()
+    many = 3 * remote_engine.AT_ONCE
+    engine = RemoteEngine([["an agent"]] * many, processes, "compiled", ROUNDS_PER_EXECUTION, 20.0)
+    engine._start(lambda: processes.said.append("meanwhile"))
+    assert processes.said == ["host"] * remote_engine.AT_ONCE + ["compiled", "meanwhile"]
+    pids = engine._load(lambda *word: None)
+    assert len(set(pids)) == many
+    later = processes.said[remote_engine.AT_ONCE + 2 :]
+    assert later.count("host") == many - remote_engine.AT_ONCE and later.count("load") == many
+    # No more than so many at a time are asked to make agents: one that is there makes room for one more.
+    assert later[: remote_engine.AT_ONCE + 2] == ["load"] * remote_engine.AT_ONCE + ["host", "load"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -28,8 +29,19 @@ NAMES += ["data: graphml", "run folders", "checkpoints", "model files", "estimat
 MANY = {"experiments", "options", "checkpoints", "estimators"}
 
 
+LOADED = ["rich.console", "rich.progress", "rich.table", "typer._adapters", "pydantic.fields", "pydantic.types"]
+LOADED += ["pyarrow.csv", "pyarrow.dataset", "pyarrow.parquet", "sklearn.datasets", "encodings.utf_8_sig"]
+LOADED += [
+    f"kernelswarm.simulations.{name}"
+    for name in ("running.check", "streams.rows.reading", "streams.rows.tables", "streams.rows.idx", "figures.plots")
+]
+"""What the cases import: loaded once here, and not in every child again."""
+
+
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
+    for name in LOADED:
+        importlib.import_module(name)
     return {kind.name: kind for kind in kinds(tmp_path_factory.mktemp("fuzz"))}
 
 

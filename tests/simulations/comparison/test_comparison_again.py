@@ -21,7 +21,6 @@ import numpy as np
 import pytest
 import tomli_w
 
-from kernelswarm.simulations.backends.ray_backend import keep_ray
 from kernelswarm.simulations.comparison import compare as module
 from kernelswarm.simulations.comparison import comparison_folder
 from kernelswarm.simulations.comparison.compare import compare, read
@@ -200,9 +199,19 @@ def test_a_comparison_that_was_killed_goes_on_where_it_was(tmp_path: Path, every
     assert figures(found) == figures(compare(tried, PROTOCOLS, 3, jobs=1))
 
 
+LONG = {"rounds": 16_000, "evaluate_every": 8_000, "checkpoint_every": 250}
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> list[Any]:
+    return figures(compare(experiment(**LONG), {}, 4, jobs=1))
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_processes_that_were_stopped_leave_what_they_did(tmp_path: Path, number: signal.Signals) -> None:
-    tried = experiment(rounds=40_000, evaluate_every=20_000, checkpoint_every=250)
+def test_processes_that_were_stopped_leave_what_they_did(
+    tmp_path: Path, number: signal.Signals, undisturbed: list[Any]
+) -> None:
+    tried = experiment(**LONG)
     file, out = tmp_path / "experiment.toml", tmp_path / "out"
     file.write_text(tomli_w.dumps(tried.to_dict()))
     words = ["compare", str(file), "--seeds", "4", "--jobs", "2", "--out", str(out)]
@@ -244,7 +253,7 @@ def test_processes_that_were_stopped_leave_what_they_did(tmp_path: Path, number:
     found = compare(tried, {}, 4, jobs=1, out=out)
     kept = counts(found)
     assert kept.get("reused", 0) >= 1 and kept.get("resumed", 0) >= 1 and sum(kept.values()) == 4
-    assert figures(found) == figures(compare(tried, {}, 4, jobs=1))
+    assert figures(found) == undisturbed
 
 
 def test_ctrl_c_between_rounds_says_how_to_go_on(tmp_path: Path) -> None:
@@ -259,13 +268,12 @@ def test_ctrl_c_between_rounds_says_how_to_go_on(tmp_path: Path) -> None:
     assert counts(compare(tried, PROTOCOLS, 2, jobs=1, out=tmp_path / "out")) == {"reused": 1, "resumed": 1, "new": 2}
 
 
-@pytest.mark.usefixtures("ray_session")
+@pytest.mark.usefixtures("kept_ray")
 def test_a_comparison_goes_on_with_another_backend(tmp_path: Path) -> None:
     ray = {"name": "ray", "nodes_per_actor": 3}
     tried = experiment(checkpoint_every=7, backend=ray)
-    with keep_ray():
-        killed(tmp_path / "out", tried, PROTOCOLS, 1, 0.8)
-        found = compare(tried, PROTOCOLS, 2, out=tmp_path / "out")
+    killed(tmp_path / "out", tried, PROTOCOLS, 1, 0.8)
+    found = compare(tried, PROTOCOLS, 2, out=tmp_path / "out")
     assert counts(found) == {"reused": 1, "resumed": 1, "new": 2}
     alone = compare(experiment(), PROTOCOLS, 2, jobs=1, out=tmp_path / "out")
     assert counts(alone) == {"reused": 4}

@@ -202,27 +202,12 @@ def test_configuration_that_cannot_be_built_is_warned_about(tmp_path: Path) -> N
     assert "functions.png" not in pictures(drawn)
 
 
-@pytest.fixture
-def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """The figures that are saved while the test runs."""
-    saved: list[Figure] = []
-    save = plots.save
-
-    def keep(figure: Figure, path: Path) -> Path:
-        saved.append(figure)
-        return save(figure, path)
-
-    monkeypatch.setattr(plots, "save", keep)
-    return saved
-
-
-def test_legends_and_titles_cover_no_data(tmp_path: Path, figures: list[Figure]) -> None:
+def test_legends_and_titles_cover_no_data(tmp_path: Path, laid_out: list[Figure]) -> None:
     plots.draw(believable("proximity"), tmp_path / "a")
     plots.draw(believable("consensus", SINE), tmp_path / "b")
     plots.draw(believable("proximity", FIELD, nodes=14), tmp_path / "c")
     plots.draw_many([believable(name, seed=k) for name in ("isolated", "proximity") for k in (0, 1)], tmp_path / "d")
-    for figure in figures:
-        figure.draw_without_rendering()
+    for figure in laid_out:
         panels = [ax.get_window_extent() for ax in figure.axes]
         legends = [*figure.legends, *(legend for ax in figure.axes if (legend := ax.get_legend()))]
         texts = [text for text in [*figure.texts, *(ax.title for ax in figure.axes)] if text.get_text()]
@@ -377,14 +362,14 @@ def test_networks_get_panels_and_protocols_share_them() -> None:
     assert found[0].curves[0].stroke == found[1].curves[0].stroke
 
 
-def test_titles_name_the_learner_of_a_run_and_the_one_that_all_share(tmp_path: Path, figures: list[Figure]) -> None:
+def test_titles_name_the_learner_of_a_run_and_the_one_that_all_share(tmp_path: Path, laid_out: list[Figure]) -> None:
     def title(figure: Figure) -> str:
         return figure.get_suptitle().partition("\n")[0]
 
     linear = {**SINE, "learner": {"name": "linear"}}
     polk, other = believable("consensus", SINE), believable("consensus", linear)
     plots.draw(polk, tmp_path / "a")
-    assert {title(figure) for figure in figures} == {
+    assert {title(figure) for figure in laid_out} == {
         "consensus (symmetric) · ring, 6 nodes · sine regression · polk · seed 0"
     }
     shared = "consensus · ring, 6 nodes · sine regression"
@@ -392,8 +377,8 @@ def test_titles_name_the_learner_of_a_run_and_the_one_that_all_share(tmp_path: P
     for results, wanted in (([polk, other], shared), ([polk, slow], f"{shared} · polk")):
         comparison = gather(results)
         assert cells.caption(comparison) == wanted
-        figures.clear()
+        laid_out.clear()
         plots.draw_comparison(comparison, tmp_path / "b")
-        assert {title(figure) for figure in figures} == {wanted}
+        assert {title(figure) for figure in laid_out} == {wanted}
     labels = {curve.label for curve in cells.panels(gather([polk, other]), "risk")[0].curves}
     assert len(labels) == 2 and any("linear" in label for label in labels)

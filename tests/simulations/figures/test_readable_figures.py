@@ -29,20 +29,6 @@ def failed(result: Result, rows: int, growing: bool = False) -> Result:
     return replace(result, network=columns, summary=summary, models={})
 
 
-@pytest.fixture
-def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """The figures that are saved while the test runs."""
-    saved: list[Figure] = []
-    save = plots.save
-
-    def keep(figure: Figure, path: Path) -> Path:
-        saved.append(figure)
-        return save(figure, path)
-
-    monkeypatch.setattr(plots, "save", keep)
-    return saved
-
-
 def test_runs_with_little_in_common_stay_readable(tmp_path: Path, figures: list[Figure]) -> None:
     results = []
     for place, name in enumerate(["isolated", "consensus", "proximity", "isolated", "consensus", "proximity"]):
@@ -106,9 +92,9 @@ def test_a_comparison_of_failed_runs_only_is_drawn(tmp_path: Path) -> None:
     assert "risk.png" in pictures(plots.draw_many(runs, tmp_path))
 
 
-def test_titles_of_failed_runs_say_after_which_round(tmp_path: Path, figures: list[Figure]) -> None:
+def test_titles_of_failed_runs_say_after_which_round(tmp_path: Path, laid_out: list[Figure]) -> None:
     plots.draw(failed(believable(), 3), tmp_path)
-    assert all("failed after round 75" in figure.get_suptitle() for figure in figures)
+    assert all("failed after round 75" in figure.get_suptitle() for figure in laid_out)
 
 
 def crowd(nodes: int, edges: int) -> Result:
@@ -133,7 +119,7 @@ def test_the_ink_of_a_network_does_not_grow_with_it() -> None:
     assert max(covered) < 0.2
 
 
-def test_of_many_edges_an_even_selection_is_drawn_and_said(tmp_path: Path, figures: list[Figure]) -> None:
+def test_of_many_edges_an_even_selection_is_drawn_and_said(tmp_path: Path, laid_out: list[Figure]) -> None:
     result = crowd(300, 6000)
     edges = network.drawn_edges(result)
     assert len(set(edges)) == len(edges) == network.DRAWN
@@ -144,10 +130,10 @@ def test_of_many_edges_an_even_selection_is_drawn_and_said(tmp_path: Path, figur
     assert network.drawn_edges(few) == sorted((min(edge), max(edge)) for edge in few.graph.edges)
     with plots.look():
         plots._network(result, None, tmp_path)
-    assert "4,000 of the 6,000 edges are drawn" in figures[-1].get_suptitle()
+    assert "4,000 of the 6,000 edges are drawn" in laid_out[-1].get_suptitle()
 
 
-def test_regions_say_what_each_function_is_made_of(tmp_path: Path, figures: list[Figure]) -> None:
+def test_regions_say_what_each_function_is_made_of(tmp_path: Path, laid_out: list[Figure]) -> None:
     kernel = {"name": "gaussian", "bandwidth": 0.8}
     table = {
         "rounds": 20,
@@ -162,15 +148,15 @@ def test_regions_say_what_each_function_is_made_of(tmp_path: Path, figures: list
     points = len(rebuild(result).points(1))
     assert points
     plots.draw(result, tmp_path)
-    titles = sorted(ax.get_title() for ax in figures[-1].axes)
+    titles = sorted(ax.get_title() for ax in laid_out[-1].axes)
     assert [title.rpartition(", ")[2] for title in titles] == ["30 features", f"{points} points", "30 features"]
 
 
-def test_the_constants_risk_is_a_line_beside_the_risk(tmp_path: Path, figures: list[Figure]) -> None:
+def test_the_constants_risk_is_a_line_beside_the_risk(tmp_path: Path, laid_out: list[Figure]) -> None:
     result = believable("consensus", SINE)
     result.summary["final"]["constant_risk"] = 1.25
     plots.draw(result, tmp_path)
-    risk, error = figures[0].axes
+    risk, error = laid_out[0].axes
     (line,) = [line for line in risk.lines if line.get_label() == "best constant, own data"]
     assert set(np.asarray(line.get_ydata())) == {1.25}
     assert "best constant, own data" not in error.get_legend_handles_labels()[1]

@@ -1,4 +1,4 @@
-"""The reproductions of features on a budget, quickly: their tables, figures and refusals."""
+"""The reproduction of regression with features on a budget, quickly: its data, figures and refusals."""
 
 from __future__ import annotations
 
@@ -9,24 +9,8 @@ import pytest
 from scipy.io import savemat
 
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.reproductions import okfeb_manifold, okfeb_regression, okfeb_spheres
+from kernelswarm.simulations.reproductions import okfeb_regression
 from kernelswarm.simulations.reproductions.contract import Request
-
-
-def test_online_fits_of_the_spheres_come_near_the_batch_fit() -> None:
-    found = okfeb_spheres.reproduce(Request(quick=True))
-    assert set(found.figures) == {"fit", "kernels_budgets"}
-    batch = found.arrays["fit: batch (Alg. 1)"][-1]
-    assert batch < found.arrays["fit: Alg. 3, step 1/‖q‖"][-1] < 1.5 * batch
-    assert any(claim.holds for claim in found.claims)
-
-
-def test_the_change_of_the_manifold_shows_and_recency_follows_it_faster() -> None:
-    found = okfeb_manifold.reproduce(Request(quick=True))
-    assert set(found.figures) == {"fit", "mismatch"}
-    one, faded = (found.arrays[f"fit: B = 2r, {label}"].mean(axis=0) for label in ("β = 1", "β = 0.9"))
-    assert one[800:1000].mean() < 0.7 * one[1000:1200].mean()
-    assert faded[1000:1200].mean() < one[1000:1200].mean()
 
 
 def test_regression_reads_the_published_files_and_refuses_others(tmp_path: Path) -> None:

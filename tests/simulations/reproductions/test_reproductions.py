@@ -8,6 +8,8 @@ import io
 import json
 import re
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from rich.console import Console
 import kernelswarm
 from kernelswarm.simulations.command import progress
 from kernelswarm.simulations.reproductions.catalogue import catalogue, find
+from kernelswarm.simulations.reproductions.contract import Finding
 from kernelswarm.simulations.reproductions.report import QUICK
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
 from tests.helpers import small_reproduction
@@ -170,10 +173,36 @@ def test_what_uses_data_says_which(name: str) -> None:
     assert ("request.data" in inspect.getsource(module)) == hasattr(module, "DATA")
 
 
+@pytest.fixture(scope="module")
+def quickly(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Finding]:
+    """Run a reproduction quickly, once for all tests."""
+
+    @cache
+    def run(name: str) -> Finding:
+        return kernelswarm.reproduce(name, out=tmp_path_factory.mktemp("reproductions") / name, quick=True)
+
+    return run
+
+
 @pytest.mark.parametrize("name", [entry.name for entry in catalogue() if not entry.data])
-def test_every_reproduction_runs_quickly_and_claims_something(name: str, tmp_path: Path) -> None:
-    finding = kernelswarm.reproduce(name, out=tmp_path / "here", quick=True)
+def test_every_reproduction_runs_quickly_and_claims_something(name: str, quickly: Callable[[str], Finding]) -> None:
+    finding = quickly(name)
     assert finding.counts["hold"] + finding.counts["fail"] > 0
     assert finding.reproduction.figures and finding.reproduction.arrays
     assert all(claim.quantity and claim.measured for claim in finding.claims)
-    assert finding.seconds < 60.0
+
+
+def test_online_fits_of_the_spheres_come_near_the_batch_fit(quickly: Callable[[str], Finding]) -> None:
+    found = quickly("okfeb-spheres").reproduction
+    assert set(found.figures) == {"fit", "kernels_budgets"}
+    batch = found.arrays["fit: batch (Alg. 1)"][-1]
+    assert batch < found.arrays["fit: Alg. 3, step 1/‖q‖"][-1] < 1.5 * batch
+    assert any(claim.holds for claim in found.claims)
+
+
+def test_the_change_of_the_manifold_shows_and_recency_follows_it_faster(quickly: Callable[[str], Finding]) -> None:
+    found = quickly("okfeb-manifold").reproduction
+    assert set(found.figures) == {"fit", "mismatch"}
+    one, faded = (found.arrays[f"fit: B = 2r, {label}"].mean(axis=0) for label in ("β = 1", "β = 0.9"))
+    assert one[800:1000].mean() < 0.7 * one[1000:1200].mean()
+    assert faded[1000:1200].mean() < one[1000:1200].mean()

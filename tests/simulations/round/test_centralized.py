@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.compiled import passes
-from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
+from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
@@ -93,10 +93,9 @@ def test_resumed_it_has_the_same_bits(tmp_path) -> None:  # type: ignore[no-unty
     assert description.rounds == 40
 
 
-@pytest.mark.usefixtures("ray_session")
+@pytest.mark.usefixtures("kept_ray")
 def test_an_actor_learns_with_the_same_bits() -> None:
-    with keep_ray():
-        remote = simulate(experiment(backend=Ray()))
+    remote = simulate(experiment(backend=Ray()))
     assert remote.summary["digest"] == simulate(experiment()).summary["digest"]
 
 

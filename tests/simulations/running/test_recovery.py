@@ -9,13 +9,13 @@ import sys
 import textwrap
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kernelswarm.simulations.backends.ray_backend import Ray, RayEngine, keep_ray
+from kernelswarm.simulations.backends.ray_backend import Ray, RayEngine
 from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import SimulationError
@@ -52,21 +52,15 @@ def undisturbed() -> Result:
     return simulate(described(Serial()))
 
 
-@pytest.fixture(scope="module")
-def kept(ray_session: None) -> Iterator[None]:
-    with keep_ray():
-        yield
-
-
 @pytest.fixture
-def engines(kept: None, monkeypatch: pytest.MonkeyPatch) -> list[RayEngine]:
+def engines(kept_ray: None, monkeypatch: pytest.MonkeyPatch) -> list[RayEngine]:
     """The engines of the simulations, as they begin."""
     begun: list[RayEngine] = []
     begin = RayEngine.begin
 
-    def noticed(engine: RayEngine, tell: Callable[[str, int, int], None]) -> None:
+    def noticed(engine: RayEngine, *given: Any) -> None:
         begun.append(engine)
-        begin(engine, tell)
+        begin(engine, *given)
 
     monkeypatch.setattr(RayEngine, "begin", noticed)
     return begun

@@ -18,7 +18,6 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.backends.ray_backend import keep_ray
 from kernelswarm.simulations.experiment.data_files import digests
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError
@@ -146,7 +145,7 @@ def test_resumed_in_other_blocks(case: str, compiled: bool, tmp_path: Path) -> N
     assert_equal(resume(killed_again, ["backend=serial"]).result, whole)  # out of blocks that had drawn ahead
 
 
-@pytest.mark.usefixtures("ray_session")
+@pytest.mark.usefixtures("kept_ray")
 def test_resumed_on_ray_and_back(tmp_path: Path) -> None:
     experiment = described(tmp_path, "proximity")
     whole = simulate(experiment)
@@ -157,11 +156,10 @@ def test_resumed_on_ray_and_back(tmp_path: Path) -> None:
             raise Killed
 
     ray = 'backend={name="ray",nodes_per_actor=2,rounds_per_execution=3}'
-    with keep_ray():
-        with pytest.raises(Killed):
-            resume(folder, [ray], observe)
-        shutil.copytree(folder, tmp_path / "copy")
-        assert_equal(resume(folder).result, whole)  # on Ray again, as the run folder says by now
+    with pytest.raises(Killed):
+        resume(folder, [ray], observe)
+    shutil.copytree(folder, tmp_path / "copy")
+    assert_equal(resume(folder).result, whole)  # on Ray again, as the run folder says by now
     assert_equal(resume(tmp_path / "copy", ["backend=serial"]).result, whole)
 
 
