@@ -267,7 +267,9 @@ def _bold(comparison: Comparison) -> list[str]:
 
 
 def _folded(sentence: str, width: int) -> list[str]:
-    return textwrap.wrap(sentence, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    kept = sentence.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
+    lines = textwrap.wrap(kept, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
 def _count(row: Row) -> str:

@@ -251,4 +251,5 @@ def test_sentences_keep_to_the_width() -> None:
     start = next(place for place, line in enumerate(lines) if line.startswith("risk: "))
     folded = [line for line in lines[start:] if line.startswith(("risk: ", "    "))]
     assert max(map(len, folded)) <= 60
+    assert not any(line.endswith("±") or line.strip().startswith("±") for line in folded)
     assert " ".join(line.strip() for line in folded) == supported(found)[1]
