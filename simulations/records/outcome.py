@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -186,7 +187,8 @@ class Comparison:
     @property
     def outer(self) -> tuple[int, ...]:
         """The places of the keys that are not :attr:`inner`."""
-        return tuple(place for place in range(len(self.keys)) if place not in self.inner)
+        inner = self.inner
+        return tuple(place for place in range(len(self.keys)) if place not in inner)
 
     def circumstances(self, cell: int) -> tuple[str, ...]:
         """Return the values of the keys that are not :attr:`inner`."""
@@ -194,9 +196,9 @@ class Comparison:
 
     def groups(self) -> list[list[int]]:
         """Return the cells under the same circumstances, which are held against one another."""
-        found: dict[tuple[str, ...], list[int]] = {}
-        for cell in range(len(self.cells)):
-            found.setdefault(self.circumstances(cell), []).append(cell)
+        outer, found = self.outer, dict[tuple[str, ...], list[int]]()
+        for place, cell in enumerate(self.cells):
+            found.setdefault(tuple(cell.labels[key] for key in outer), []).append(place)
         return list(found.values())
 
     def reference(self, cell: int) -> int:
@@ -213,10 +215,15 @@ class Comparison:
         Cells without a figure, because all their runs failed or none measured it, are in no pair. P-values are
         corrected for the pairs of one figure under the same circumstances.
         """
+        return list(self._differences)
+
+    @cached_property
+    def _differences(self) -> tuple[Difference, ...]:
+        """All pairs, once: each format of the table asks for them, and 200 rows have 80,000."""
         distinct = [self.distinct(cell) for cell in range(len(self.cells))]
-        found = []
+        found, groups = list[Difference](), self.groups()
         for figure in RANKED:
-            for group in self.groups():
+            for group in groups:
                 values = {
                     cell: {
                         run.seed: Value(run.final[figure], outcome)
@@ -227,7 +234,7 @@ class Comparison:
                     for cell in group
                 }
                 found += paired_differences(figure, {cell: seeds for cell, seeds in values.items() if seeds})
-        return found
+        return tuple(found)
 
     def rows(self) -> list[Row]:
         """Return the final figures, one row per cell."""
