@@ -6,47 +6,34 @@ import csv
 import io
 import math
 import os
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair, rounded
+from kernelswarm.simulations.comparison.supported import SENTENCES, best, row_name, supported
 from kernelswarm.simulations.comparison.table_notes import MARKS, above, explanation, marks, under
-from kernelswarm.simulations.records.outcome import CHANGE, METRICS
+from kernelswarm.simulations.records.outcome import METRICS
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison, Row
 
-HEADINGS = {
-    "risk": "risk",
-    CHANGE: "risk change",
-    "error": "error",
-    "global_risk": "pooled risk",
-    "global_error": "pooled error",
-    "model_order": "model order",
-    "disagreement": "disagreement",
-    "violation": "violation",
-    "scalars_sent": "scalars sent",
-    "seconds": "seconds",
-}
 EXACT = (*HEADINGS, "constant_risk")
 """Columns of the CSV file: the risk of the best constant prediction is the same for many rows."""
-
-RANKED = ("risk", CHANGE, "error", "global_risk", "global_error")
-"""Columns with a best value. Others have none: nodes that never talk send least, equally wrong ones agree, and a small
-model or a short time is worth what it costs in risk."""
-
 
 LATEX_MARKS = {"worse_than_constant": r"\dagger", "nothing_learned": r"\ddagger", "everything_kept": r"\S"}
 
 
 def write(comparison: Comparison, folder: Path) -> list[Path]:
-    """Write ``comparison.txt``, ``.csv``, ``.md``, ``.tex`` and ``runs.csv`` into ``folder`` and return their paths."""
+    """Write ``comparison.txt``, ``.csv``, ``.md``, ``.tex``, ``runs.csv`` and ``pairs.csv``, and return their paths."""
     texts = {
-        "comparison.txt": as_text(comparison, width=10_000),
+        "comparison.txt": as_text(comparison, width=10_000, most=None),
         "comparison.csv": as_csv(comparison),
         "comparison.md": as_markdown(comparison),
         "comparison.tex": as_latex(comparison),
         "runs.csv": runs_csv(comparison),
+        "pairs.csv": pairs_csv(comparison),
     }
     return [replace(Path(folder) / name, text) for name, text in texts.items()]
 
@@ -59,11 +46,20 @@ def replace(path: Path, text: str) -> Path:
     return path
 
 
-def as_text(comparison: Comparison, width: int = 100) -> str:
+def as_text(comparison: Comparison, width: int = 100, most: int | None = SENTENCES) -> str:
     """Return the table in aligned columns; columns that do not fit into ``width`` follow in further blocks.
 
-    What all rows share, and where they differ unasked, stands above it; under it the reasons of failed runs, runs that
-    are the same, and what the marks mean.
+    What all rows share, and where they differ unasked, stands above it; under it what the paired seeds support, the
+    reasons of failed runs, runs that are the same, and what the marks mean.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The comparison.
+    width : int
+        Characters in a line.
+    most : int, optional
+        Sentences about what the seeds support; of the others only the number is said. None for all of them.
     """
     rows = comparison.rows()
     labels = _label_columns(comparison, rows)
@@ -77,7 +73,9 @@ def as_text(comparison: Comparison, width: int = 100) -> str:
         blocks[-1].append(column)
     text = "\n\n".join(_aligned(labels, block) for block in blocks)
     head_lines = above(comparison)
-    lines = [*head_lines, *([""] if head_lines else []), text, "", *explanation(rows), *under(comparison, rows)]
+    said = [line for sentence in supported(comparison, most) for line in _folded(sentence, width)]
+    notes = [*explanation(rows), *under(comparison, rows)]
+    lines = [*head_lines, *([""] if head_lines else []), text, "", *said, *([""] if said else []), *notes]
     return "\n".join(lines) + "\n"
 
 
@@ -91,7 +89,9 @@ def as_csv(comparison: Comparison) -> str:
         "failed",
         "reason",
         "verdict",
+        "best",
     ]
+    of = best(comparison)
     lines = [
         [
             *row.labels,
@@ -101,8 +101,9 @@ def as_csv(comparison: Comparison) -> str:
             str(row.failed),
             "; ".join(row.reasons),
             "; ".join(row.verdicts),
+            "; ".join(name for name, cells in of.items() if place in cells),
         ]
-        for row in comparison.rows()
+        for place, row in enumerate(comparison.rows())
     ]
     return comma_separated([header, *lines])
 
@@ -121,8 +122,29 @@ def runs_csv(comparison: Comparison) -> str:
     return comma_separated([header, *lines])
 
 
+def pairs_csv(comparison: Comparison) -> str:
+    """Return all pairs of rows that are held against one another, at full precision, see ``Comparison.differences``."""
+    header = ["figure", *(comparison.keys[place] for place in comparison.outer), "better", "worse", "mean", "std"]
+    header += ["wins", "seeds", "p_holm", "supported"]
+    lines = [
+        [
+            one.figure,
+            *comparison.circumstances(one.better),
+            row_name(comparison, one.better),
+            row_name(comparison, one.worse),
+            *map(_exact, (one.mean, one.deviation)),
+            str(one.wins),
+            str(one.seeds),
+            _exact(one.chance),
+            str(int(one.supported)),
+        ]
+        for one in comparison.differences()
+    ]
+    return comma_separated([header, *lines])
+
+
 def as_markdown(comparison: Comparison) -> str:
-    """Return a Markdown table; the best mean of each column under the same circumstances is bold."""
+    """Return a Markdown table; a mean is bold that beats all others under the same circumstances."""
 
     def cell(mean: float, spread: float, best: bool, kinds: Sequence[str]) -> str:
         text = pair(mean, spread)
@@ -138,17 +160,18 @@ def as_markdown(comparison: Comparison) -> str:
     lines = [f"| {' | '.join(line)} |" for line in zip(*columns, strict=True)]
     rule = "|" + " --- |" * len(labels) + " ---: |" * (len(columns) - len(labels))
     head = "".join(f"{markdown(note)}\n\n" for note in above(comparison))
-    notes = "".join(f"\n{markdown(note)}\n" for note in under(comparison, rows))
+    said = [*_bold(comparison), *supported(comparison)]
+    notes = "".join(f"\n{markdown(note)}\n" for note in [*said, *under(comparison, rows)])
     return head + "\n".join([lines[0], rule, *lines[1:]]) + "\n" + notes
 
 
 def as_latex(comparison: Comparison) -> str:
-    """Return a ``tabular`` that needs the package ``booktabs``; the best means are bold as in :func:`as_markdown`."""
+    """Return a ``tabular`` that needs the package ``booktabs``; means are bold as in :func:`as_markdown`."""
 
     def cell(mean: float, spread: float, best: bool, kinds: Sequence[str]) -> str:
         if not math.isfinite(mean):
             return "--"
-        center, deviation, exponent = _rounded(mean, spread)
+        center, deviation, exponent = rounded(mean, spread)
         text = rf"\mathbf{{{center}}}" if best else center
         text += rf" \pm {deviation}" if deviation else ""
         if exponent:
@@ -164,9 +187,10 @@ def as_latex(comparison: Comparison) -> str:
         ["runs", *map(_count, rows)],
     ]
     lines = [" & ".join(line) + r" \\" for line in zip(*columns, strict=True)]
+    notes = [*above(comparison), *_bold(comparison), *supported(comparison), *under(comparison, rows)]
     return "\n".join(
         [
-            *(f"% {' '.join(note.split())}" for note in [*above(comparison), *under(comparison, rows)]),
+            *(f"% {' '.join(note.split())}" for note in notes),
             rf"\begin{{tabular}}{{{'l' * len(labels)}{'r' * (len(columns) - len(labels))}}}",
             r"\toprule",
             lines[0],
@@ -201,41 +225,8 @@ def escape(text: str) -> str:
     return "".join(special.get(character, character) for character in text)
 
 
-def pair(mean: float, deviation: float) -> str:
-    """Write a mean with its deviation: two significant digits of the deviation decide how many the mean has.
-
-    Examples
-    --------
-    >>> pair(0.41234, 0.0123), pair(1523456.0, 20000.0), pair(16.0, float("nan"))
-    ('0.412 ± 0.012', '(1.523 ± 0.020)e6', '16')
-    """
-    if not math.isfinite(mean):
-        return "–"
-    center, spread, exponent = _rounded(mean, deviation)
-    suffix = f"e{exponent}" if exponent else ""
-    if not spread:
-        return center + suffix
-    return f"({center} ± {spread}){suffix}" if suffix else f"{center} ± {spread}"
-
-
 def _plain(mean: float, deviation: float, best: bool, kinds: Sequence[str]) -> str:
     return " ".join([pair(mean, deviation), *(MARKS[kind] for kind in kinds)])
-
-
-def _rounded(mean: float, deviation: float) -> tuple[str, str, int]:
-    """Return mean and deviation with the same decimals, and the power of ten taken out of both; no deviation is ""."""
-    # Equal runs leave a deviation at rounding level, which must not ask for sixteen digits of the mean.
-    spread = deviation if math.isfinite(deviation) and deviation > 1e-12 * abs(mean) else 0.0
-    largest = max(abs(mean), spread)
-    magnitude = math.floor(math.log10(largest)) if largest > 0 else 0
-    exponent = magnitude if magnitude >= 6 or magnitude < -3 else 0
-    mean, spread, magnitude = mean / 10.0**exponent, spread / 10.0**exponent, magnitude - exponent
-    wanted = 1 - math.floor(math.log10(spread)) if spread > 0 else 3 - magnitude
-    decimals = max(0, min(wanted, 3 - magnitude))
-    if spread == 0:
-        center = f"{mean:.{decimals}f}"
-        return center.rstrip("0").rstrip(".") if "." in center else center, "", exponent
-    return f"{mean:.{decimals}f}", f"{spread:.{decimals}f}", exponent
 
 
 def _figure_columns(
@@ -243,27 +234,22 @@ def _figure_columns(
 ) -> list[tuple[str, list[str]]]:
     """Return the columns that hold a number in some row, each with its heading.
 
-    ``cell`` hears which means are best, and which verdicts are to be marked at a figure. A risk that has not fallen
-    is no best change.
+    ``cell`` hears which means are best, and which verdicts are to be marked at a figure.
     """
-    groups: dict[int, list[Row]] = {}
-    for place, row in enumerate(rows):
-        groups.setdefault(comparison.reference(place), []).append(row)
+    of = best(comparison)
     columns = []
-    for name in HEADINGS:
-        if not any(math.isfinite(row.mean[name]) for row in rows):
-            continue
-        best: list[Row] = []
-        for alike in groups.values() if name in RANKED else ():
-            means = [row.mean[name] for row in alike if math.isfinite(row.mean[name])]
-            if name == CHANGE:
-                best += [row for row in alike if row.mean[name] == min(means, default=0.0) < 0.0]
-            elif len(means) > 1 and min(means) < max(means):
-                best += [row for row in alike if row.mean[name] == min(means)]
-        cells = [
-            cell(row.mean[name], row.deviation[name], any(row is one for one in best), marks(row, name)) for row in rows
-        ]
-        columns.append((HEADINGS[name], cells))
+    for name, heading in HEADINGS.items():
+        if any(math.isfinite(row.mean[name]) for row in rows):
+            cells = [
+                cell(
+                    row.mean[name],
+                    row.deviation[name],
+                    place in of.get(name, ()) and math.isfinite(row.mean[name]),
+                    marks(row, name),
+                )
+                for place, row in enumerate(rows)
+            ]
+            columns.append((heading, cells))
     return columns
 
 
@@ -272,6 +258,18 @@ def _label_columns(comparison: Comparison, rows: Sequence[Row]) -> list[list[str
         return [["experiment", *("as given" for _ in rows)]]
     headings = [key.removesuffix(".name") for key in comparison.keys]
     return [[heading, *(row.labels[place] for row in rows)] for place, heading in enumerate(headings)]
+
+
+def _bold(comparison: Comparison) -> list[str]:
+    if not any(best(comparison).values()):
+        return []
+    return ["bold: lower than in all other rows under the same circumstances, as the paired seeds support"]
+
+
+def _folded(sentence: str, width: int) -> list[str]:
+    kept = sentence.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
+    lines = textwrap.wrap(kept, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
 def _count(row: Row) -> str:

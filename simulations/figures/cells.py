@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.figures.style import Stroke
+from kernelswarm.simulations.records.outcome import label
 from kernelswarm.simulations.records.series import Series
 
 if TYPE_CHECKING:
@@ -66,18 +67,6 @@ def cell_strokes(comparison: Comparison) -> list[Stroke]:
     protocols = [comparison.cells[names.index(name)].protocol for name in distinct]
     found = dict(zip(distinct, style.strokes(protocols), strict=True))
     return [found[name] for name in names]
-
-
-def label(comparison: Comparison, labels: Sequence[str], places: Sequence[int]) -> str:
-    """Return the labels of some keys as one text; names speak for themselves, other values follow their key."""
-    words = []
-    for place in places:
-        key, value = comparison.keys[place], labels[place]
-        last = key.rpartition(".")[2]
-        plain = last == "name" or ("." not in key and last in ("protocol", "topology", "stream", "learner", "backend"))
-        if value != "–":
-            words.append(value if plain else f"{last} = {value}")
-    return ", ".join(words)
 
 
 def panels(comparison: Comparison, column: str) -> list[Panel]:

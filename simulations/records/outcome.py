@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from kernelswarm.simulations.experiment.variation import Cell, differing
+from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, Cell, differing
+from kernelswarm.simulations.records.paired_differences import Difference, Value, paired_differences
 from kernelswarm.simulations.records.result import Result, Table
 from kernelswarm.simulations.records.series import Series
 
@@ -27,6 +29,10 @@ METRICS = (
     "seconds",
 )
 """The final figures that a comparison gives for each cell: columns of the last row of ``network.parquet``."""
+
+RANKED = ("risk", "error", "global_risk", "global_error")
+"""The figures of which less is better. Others have no best value: nodes that never talk send least, equally wrong ones
+agree, and a small model or a short time is worth what it costs in risk."""
 
 State = Literal["new", "resumed", "reused"]
 STATES: tuple[State, ...] = ("reused", "resumed", "new")
@@ -178,17 +184,57 @@ class Comparison:
                 return found
         return tuple(several[-1:])
 
+    @property
+    def outer(self) -> tuple[int, ...]:
+        """The places of the keys that are not :attr:`inner`."""
+        inner = self.inner
+        return tuple(place for place in range(len(self.keys)) if place not in inner)
+
+    def circumstances(self, cell: int) -> tuple[str, ...]:
+        """Return the values of the keys that are not :attr:`inner`."""
+        return tuple(self.cells[cell].labels[place] for place in self.outer)
+
+    def groups(self) -> list[list[int]]:
+        """Return the cells under the same circumstances, which are held against one another."""
+        outer, found = self.outer, dict[tuple[str, ...], list[int]]()
+        for place, cell in enumerate(self.cells):
+            found.setdefault(tuple(cell.labels[key] for key in outer), []).append(place)
+        return list(found.values())
+
     def reference(self, cell: int) -> int:
         """Return the cell to hold another one against: isolated nodes under the same circumstances, or the first cell.
 
-        Circumstances are the values of all keys that are not :attr:`inner`.
+        See :meth:`circumstances`.
         """
-
-        def circumstances(place: int) -> list[str]:
-            return [label for key, label in enumerate(self.cells[place].labels) if key not in self.inner]
-
-        alike = [place for place in range(len(self.cells)) if circumstances(place) == circumstances(cell)]
+        alike = next(group for group in self.groups() if cell in group)
         return next((place for place in alike if self.cells[place].protocol == "isolated"), alike[0])
+
+    def differences(self) -> list[Difference]:
+        """Hold cells against one another, seed by seed: all pairs under the same circumstances, in each of ``RANKED``.
+
+        Cells without a figure, because all their runs failed or none measured it, are in no pair. P-values are
+        corrected for the pairs of one figure under the same circumstances.
+        """
+        return list(self._differences)
+
+    @cached_property
+    def _differences(self) -> tuple[Difference, ...]:
+        """All pairs, once: each format of the table asks for them, and 200 rows have 80,000."""
+        distinct = [self.distinct(cell) for cell in range(len(self.cells))]
+        found, groups = list[Difference](), self.groups()
+        for figure in RANKED:
+            for group in groups:
+                values = {
+                    cell: {
+                        run.seed: Value(run.final[figure], outcome)
+                        for outcome, runs in enumerate(distinct[cell])
+                        for run in runs
+                        if math.isfinite(run.final.get(figure, math.nan))
+                    }
+                    for cell in group
+                }
+                found += paired_differences(figure, {cell: seeds for cell, seeds in values.items() if seeds})
+        return tuple(found)
 
     def rows(self) -> list[Row]:
         """Return the final figures, one row per cell."""
@@ -247,6 +293,18 @@ class Comparison:
                     samples = np.asarray(run.network["samples"], dtype=np.float64)
                     found.append(Series(samples[kept], values[kept][:, None]))
         return found
+
+
+def label(comparison: Comparison, labels: Sequence[str], places: Sequence[int]) -> str:
+    """Return the labels of some keys as one text; names speak for themselves, other values follow their key."""
+    words = []
+    for place in places:
+        key, value = comparison.keys[place], labels[place]
+        last = key.rpartition(".")[2]
+        plain = last == "name" or ("." not in key and last in ("protocol", "topology", "stream", "learner", "backend"))
+        if value != NOT_APPLICABLE:
+            words.append(value if plain else f"{last} = {value}")
+    return ", ".join(words)
 
 
 def gather(results: Sequence[Result]) -> Comparison:

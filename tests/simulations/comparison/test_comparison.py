@@ -324,7 +324,7 @@ def test_processes_give_the_same_as_one_and_everything_is_written(tmp_path: Path
             np.testing.assert_array_equal(one.network[name], result.network[name])
     names = {path.name for path in (tmp_path / "out").iterdir()}
     kinds = {f"comparison.{kind}" for kind in ("txt", "csv", "md", "tex")}
-    assert names == kinds | {"runs.csv", "experiment.toml", "runs", "figures"}
+    assert names == kinds | {"runs.csv", "pairs.csv", "experiment.toml", "runs", "figures"}
     assert {"risk.png", "final.png"} <= {path.name for path in (tmp_path / "out" / "figures").iterdir()}
     with open(tmp_path / "out" / "runs.csv", newline="") as file:
         assert [line["folder"] for line in csv.DictReader(file)] == ["runs/isolated/seed_3", "runs/consensus/seed_3"]

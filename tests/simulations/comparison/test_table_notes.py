@@ -53,26 +53,6 @@ def column(found: Comparison, heading: str) -> list[str]:
     return [line.strip("|").split("|")[place].strip() for line in lines[2:]]
 
 
-def test_a_risk_change_for_the_worse_is_never_best() -> None:
-    assert [cell.startswith("**") for cell in column(rows_of([[1.0, 2.0], [1.2, 2.3], [1.5, 2.6]]), "risk change")] == [
-        False,
-        False,
-        False,
-    ]
-    better = column(rows_of([[1.0, 2.0], [1.2, 2.3], [0.5, 1.6]]), "risk change")
-    assert [cell.startswith("**") for cell in better] == [False, False, True]
-
-
-def test_only_risks_and_errors_have_a_best_value() -> None:
-    found = rows_of([[1.0], [2.0]])
-    runs = tuple(replace(run, final=dict.fromkeys(METRICS, 1.0 + run.cell)) for run in found.runs)
-    found = replace(found, runs=runs)
-    for name, heading in tables.HEADINGS.items():
-        if name != "risk_change":
-            marked = any(cell.startswith("**") for cell in column(found, heading))
-            assert marked == (name in ("risk", "error", "global_risk", "global_error")), name
-
-
 # Runs that are the same
 
 

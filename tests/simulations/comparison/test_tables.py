@@ -6,16 +6,20 @@ import csv
 import io
 import math
 import re
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import ttest_rel
 
 from kernelswarm.simulations.comparison import tables
+from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair
 from kernelswarm.simulations.experiment.variation import Cell
-from kernelswarm.simulations.records.outcome import METRICS, Comparison, Run
+from kernelswarm.simulations.records.outcome import CHANGE, METRICS, RANKED, Comparison, Run
+from kernelswarm.simulations.records.paired_differences import LEVEL
 
 LABELS = (("isolated", "ring"), ("consensus, penalty = 0.1", "ring"), ("my_rules:50%", "a|b"))
 
@@ -78,7 +82,7 @@ def test_runs_csv_holds_every_run_as_it_was() -> None:
 @given(st.floats(1e-8, 1e9), st.floats(1e-4, 10.0))
 def test_pair_keeps_the_digits_that_the_deviation_leaves(mean: float, ratio: float) -> None:
     deviation = mean * ratio
-    text = tables.pair(mean, deviation)
+    text = pair(mean, deviation)
     center, spread, exponent = re.fullmatch(r"\(?([\d.]+) ± ([\d.]+)(?:\)e(-?\d+))?", text).groups()  # type: ignore[union-attr]
     unit = 10.0 ** int(exponent or 0)
     decimals = len(center.partition(".")[2])
@@ -103,32 +107,42 @@ def test_pair_keeps_the_digits_that_the_deviation_leaves(mean: float, ratio: flo
     ],
 )
 def test_pair_reads_well(mean: float, deviation: float, text: str) -> None:
-    assert tables.pair(mean, deviation) == text
+    assert pair(mean, deviation) == text
+
+
+def beats_all(figures: dict[int, list[float]]) -> int | None:
+    """The row whose paired t tests against all others Holm's rule rejects, stepping down from the smallest p-value."""
+    chances = {pair: ttest_rel(*(figures[place] for place in pair)).pvalue for pair in combinations(figures, 2)}
+    rejected = set()
+    for left, one in zip(range(len(chances), 0, -1), sorted(chances, key=lambda pair: chances[pair]), strict=True):
+        if chances[one] > LEVEL / left:
+            break
+        rejected.add(one)
+    first = min(figures, key=lambda place: np.mean(figures[place]))
+    return first if all(one in rejected for one in chances if first in one) else None
 
 
 @pytest.mark.parametrize("topologies", [("ring", "ring", "ring", "ring"), ("ring", "star", "ring", "star")])
-def test_best_means_under_the_same_circumstances_are_bold(topologies: tuple[str, ...]) -> None:
-    found = comparison(labels=tuple((str(place), topology) for place, topology in enumerate(topologies)))
+def test_means_that_beat_all_others_under_the_same_circumstances_are_bold(topologies: tuple[str, ...]) -> None:
+    found = comparison(labels=tuple((str(place), topology) for place, topology in enumerate(topologies)), seeds=8)
     lines = tables.as_markdown(found).splitlines()
     header = [cell.strip() for cell in lines[0].strip("|").split("|")]
     body = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:6]]
     bold_ones = 0
-    for name, heading in tables.HEADINGS.items():
+    for name, heading in HEADINGS.items():
         if name == "violation":
             assert heading not in header
             continue
         expected: set[int] = set()
-        for topology in set(topologies) if name in tables.RANKED else ():
-            means = {place: row.mean[name] for place, row in enumerate(found.rows()) if row.labels[1] == topology}
-            finite = {place: mean for place, mean in means.items() if not math.isnan(mean)}
-            if name == "risk_change":  # against the first row: only a fall is good
-                finite = {place: mean for place, mean in finite.items() if mean == min(finite.values()) < 0.0}
-                expected |= set(finite)
-                continue
-            expected |= {min(finite, key=lambda place: finite[place])} if len(finite) > 1 else set()
+        for topology in set(topologies) if name in (*RANKED, CHANGE) else ():
+            alike = [place for place, row in enumerate(found.rows()) if row.labels[1] == topology]
+            winner = beats_all({place: values(found, place, "risk" if name == CHANGE else name) for place in alike})
+            if winner is not None and not (name == CHANGE and winner == alike[0]):
+                expected.add(winner)
         column = header.index(heading)
         assert {place for place, cells in enumerate(body) if cells[column].startswith("**")} == expected, name
         bold_ones += len(expected)
+    assert bold_ones > 0
     assert tables.as_latex(found).count(r"\mathbf") == bold_ones
 
 
@@ -152,13 +166,13 @@ def test_latex_writes_powers_of_ten_as_such() -> None:
 def test_text_is_aligned_and_keeps_to_the_width(width: int) -> None:
     text = tables.as_text(comparison(), width)
     blocks = [block.splitlines() for block in text.split("\n\n")]
-    for block in blocks[:-1]:
+    for block in blocks[:-2]:
         assert len(block) == 2 + len(LABELS)
         assert set(block[1]) == {"-", " "}
         assert max(map(len, block)) <= width
         for line in block[2:]:  # a number ends where its column ends
             assert len(line) == len(block[1])
-    for heading in [*tables.HEADINGS.values(), "runs"]:
+    for heading in [*HEADINGS.values(), "runs"]:
         assert (heading in text) == (heading != "violation")
 
 
@@ -190,4 +204,5 @@ def test_all_formats_are_written(tmp_path: Path) -> None:
     assert {path.name for path in paths} == {
         *(f"comparison.{kind}" for kind in ("txt", "csv", "md", "tex")),
         "runs.csv",
+        "pairs.csv",
     }
