@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-FACTOR = 4
+FACTOR = 3
 """Of so many candidates one goes on, and for so many times as long."""
 
 LENGTHS = 3
@@ -18,7 +18,7 @@ def lengths(longest: int) -> list[int]:
     Examples
     --------
     >>> lengths(400), lengths(5)
-    ([25, 100, 400], [1, 2, 5])
+    ([45, 134, 400], [1, 2, 5])
     """
     return [-(-longest // FACTOR**step) for step in reversed(range(LENGTHS))]
 
@@ -47,8 +47,8 @@ def halve(
 
     Examples
     --------
-    >>> halve(32, 64, lambda places, rounds: [abs(place - 20.3) for place in places])
-    {0: 20.3, 19: 1.3000000000000007, 20: 0.3000000000000007}
+    >>> halve(16, 64, lambda places, rounds: [abs(place - 7.5) for place in places])
+    {0: 7.5, 7: 0.5, 8: 0.5}
     """
     left = list(range(candidates))
     found: dict[int, float] = {}

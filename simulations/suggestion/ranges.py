@@ -11,16 +11,16 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.naming import PARTS
 from kernelswarm.simulations.running.network import open_network
 
-BANDWIDTHS = (0.2, 3.0)
+BANDWIDTHS = (0.3, 2.5)
 """Factors on what "median" stands for, which is 0.4 times the median distance."""
 
-SCALES = (0.125, 8.0)
+SCALES = (0.2, 5.0)
 """Factors on the step size that "auto" stands for, on a schedule's first step size, and on tolerances."""
 
-PENALTIES = (1e-3, 100.0)
-"""Of consensus: as the loss's curvature is 2 or less, from hardly any coupling to one that outweighs own data."""
+PENALTIES = (1e-3, 10.0)
+"""Of consensus, beside losses whose curvature is 2 or less: from hardly any coupling to one that outweighs own data."""
 
-BUDGETS = (0.25, 4.0)
+BUDGETS = (0.4, 2.5)
 """Factors on a budget."""
 
 
@@ -39,6 +39,8 @@ class Range:
     part : str
         Where a whole part is written, as ``step_size = { name = "auto", scale = 2.0 }``: the name of the part; the
         number is its ``scale``.
+    now : float, optional
+        What the experiment holds, where that is such a number.
     """
 
     key: str
@@ -46,6 +48,7 @@ class Range:
     high: float
     whole: bool = False
     part: str = ""
+    now: float | None = None
 
     def value(self, share: float) -> Any:
         """Return what the key holds ``share`` of the way up the range, in two digits.
@@ -59,6 +62,19 @@ class Range:
         if self.whole:
             return max(1, round(number))
         return {"name": self.part, "scale": number} if self.part else number
+
+    def share(self, values: Mapping[str, Any]) -> float | None:
+        """Return how far up the range a candidate is; None where it is in no range.
+
+        Examples
+        --------
+        >>> Range("protocol.penalty", 0.01, 100.0).share({"protocol.penalty": 1.0})
+        0.5
+        """
+        number = values.get(self.key, self.now)
+        if isinstance(number, Mapping):
+            number = number["scale"]
+        return None if not number else math.log(number / self.low) / math.log(self.high / self.low)
 
 
 def ranges(experiment: Experiment, table: Mapping[str, Any], everything: bool = False) -> list[Range]:
@@ -104,7 +120,9 @@ def _bandwidth(
         return None
     median = open_network(experiment.with_changes({key: "median"})).experiment.to_dict()
     around = median["learner"]["kernel"]["bandwidth"]
-    return Range(key, BANDWIDTHS[0] * around, BANDWIDTHS[1] * around)
+    now = {"median": around}.get(kernel["bandwidth"], kernel["bandwidth"])
+    low, high = (factor * around for factor in BANDWIDTHS)
+    return Range(key, low, high, now=now if isinstance(now, float) else None)
 
 
 _OPEN = (None, "median", "auto")
@@ -141,7 +159,7 @@ def _budget(learner: Mapping[str, Any], table: Mapping[str, Any], everything: bo
 def _penalty(protocol: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:
     key = "protocol.penalty"
     tried = "penalty" in protocol and (everything or _said(table, key) is None)
-    return Range(key, *PENALTIES) if tried else None
+    return Range(key, *PENALTIES, now=protocol["penalty"]) if tried else None
 
 
 def _tolerance(protocol: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:
@@ -155,4 +173,4 @@ def _around(key: str, number: Any, factors: tuple[float, float], whole: bool = F
     """Return a range around a number; None where it has none, such as around 0."""
     if not isinstance(number, int | float) or not 0.0 < number < math.inf:
         return None
-    return Range(key, factors[0] * number, factors[1] * number, whole)
+    return Range(key, factors[0] * number, factors[1] * number, whole, now=float(number))

@@ -13,7 +13,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.running.network import Network, open_network
-from kernelswarm.simulations.suggestion.candidates import candidates
+from kernelswarm.simulations.suggestion.candidates import candidates, combined, neighbors
 from kernelswarm.simulations.suggestion.halving import halve
 from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, failed, run_all
 from kernelswarm.simulations.suggestion.ranges import Range, ranges
@@ -94,8 +94,9 @@ def suggest(
 
     Candidates are tried by successive halving in pilots: runs of the experiment on its own network for fewer rounds. A
     pilot learns from four fifths of the samples that nodes learn from, and is measured on the others, so that the test
-    data of the experiment take no part. The candidate with the least risk is chosen; of those within 1% of it the one
-    with the smallest model. The experiment as it is stays among the candidates to the end.
+    data of the experiment take no part. The best candidate's neighbours are tried for the full length. The candidate
+    with the least risk is chosen; of those within 1% of it the one with the smallest model. The experiment as it is
+    stays among the candidates to the end.
 
     Parameters
     ----------
@@ -131,7 +132,7 @@ def suggest(
             "of gamma): --all tries those too that it gives"
         )
     search = _Search(table, folder, network, candidates(found), pooled, rounds, jobs or cores(), watch)
-    finals = halve(len(search.values), search.longest, search.scores)
+    finals = _refined(halve(len(search.values), search.longest, search.scores), found, search)
     trials, chosen = search.trials, _chosen(finals, search)
     if math.isinf(search.score(chosen)):
         raise SimulationError(f"every pilot failed, the experiment as it is with: {trials[0].figures.failure}")
@@ -144,6 +145,20 @@ def suggest(
         pooled,
         search.node_rounds,
     )
+
+
+def _refined(finals: dict[int, float], found: Sequence[Range], search: _Search) -> dict[int, float]:
+    """Try the neighbours of the best candidate in pilots of the full length, then all that helps together."""
+    best = min(finals, key=lambda place: finals[place])
+    if math.isinf(finals[best]):
+        return finals
+    values = search.values[best]
+    places = search.add(neighbors(found, values))
+    scores = search.scores(places, search.longest)
+    together = combined(values, finals[best], [search.values[place] for place in places], scores)
+    finals = finals | dict(zip(places, scores, strict=True))
+    last = search.add([together])
+    return finals | dict(zip(last, search.scores(last, search.longest), strict=True))
 
 
 class _Search:
@@ -160,16 +175,16 @@ class _Search:
         jobs: int,
         watch: Callable[[int, int, float], None] | None,
     ) -> None:
-        self.values = values
+        self.values: list[dict[str, Any]] = []
         self.trials: dict[int, Trial] = {}
         self.node_rounds = 0
         self._nodes = network.graph.number_of_nodes()
         self._pooled = pooled
         self._jobs = jobs
         self._watch = watch or (lambda rounds, count, share: None)
-        self._experiments: dict[int, Experiment | str] = {}
-        for place, changes in enumerate(values):
-            self._experiments[place] = _experiment(table, changes, folder)
+        self._table, self._folder = table, folder
+        self._experiments: list[Experiment | str] = []
+        self.add(values)
         experiment = network.experiment
         batch = max(experiment.learner_for(node).batch_size for node in sorted(network.graph.nodes))
         lengths = network.source.lengths
@@ -185,6 +200,13 @@ class _Search:
         if lengths is not None:
             aside = sum(length // network.source.epochs for length in lengths) // FOLDS
             self._folds = min(FOLDS, -(-ENOUGH // max(aside, 1)))
+
+    def add(self, values: Sequence[dict[str, Any]]) -> list[int]:
+        """Add candidates, less those that are known, and return the places of the new ones."""
+        new = [changes for changes in values if changes not in self.values]
+        self.values += new
+        self._experiments += [_experiment(self._table, changes, self._folder) for changes in new]
+        return list(range(len(self.values) - len(new), len(self.values)))
 
     def scores(self, places: Sequence[int], rounds: int) -> list[float]:
         """Try candidates for some rounds and return their risks."""
