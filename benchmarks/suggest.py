@@ -29,7 +29,7 @@ from kernelswarm.simulations.suggestion.ranges import ranges
 from kernelswarm.simulations.suggestion.suggest import suggest
 
 POLK = {"name": "polk", "batch_size": 4}
-RING = {"name": "small_world", "nodes": 10, "degree": 4, "rewiring": 0.2}
+RING = {"name": "small_world", "nodes": 10, "neighbors": 4}
 SHARES = {"learner.kernel.bandwidth": 5, "learner.step_size.scale": 5}
 FEW = 3
 
@@ -87,6 +87,20 @@ def lidar(folder: Path, scratch: Path) -> dict[str, Any]:
     return {"stream": stream, "learner": learner, "protocol": "consensus", "topology": topology, "rounds": 400}
 
 
+COLUMNS = [
+    "data",
+    "defaults",
+    "suggested",
+    "grid's best",
+    "grid's median",
+    "ratio",
+    "node-rounds",
+    "grid's",
+    "share",
+    "time",
+    "grid's",
+    "chosen",
+]
 SETS: dict[str, tuple[Callable[[Path, Path], dict[str, Any]], str]] = {
     "California housing": (california, "cal_housing.data.gz"),
     "air quality": (air, "air_quality.mat"),
@@ -140,10 +154,7 @@ def compared(name: str, table: dict[str, Any], jobs: int) -> str:
 def main() -> None:
     words = sys.argv[1:]
     folder = Path(words[0]) if words else Path("data")
-    print(
-        "| data | defaults | suggested | grid's best | grid's median | ratio | node-rounds | grid's | share | ", end=""
-    )
-    print("time | grid's | chosen |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
+    print(f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         for name, (make, needed) in SETS.items():
             if (words[1:] and name not in words[1:]) or (needed and not (folder / needed).exists()):
