@@ -87,20 +87,8 @@ def lidar(folder: Path, scratch: Path) -> dict[str, Any]:
     return {"stream": stream, "learner": learner, "protocol": "consensus", "topology": topology, "rounds": 400}
 
 
-COLUMNS = [
-    "data",
-    "defaults",
-    "suggested",
-    "grid's best",
-    "grid's median",
-    "ratio",
-    "node-rounds",
-    "grid's",
-    "share",
-    "time",
-    "grid's",
-    "chosen",
-]
+COLUMNS = ("data", "defaults", "suggested", "grid's best", "grid's median", "ratio")
+COLUMNS += ("node-rounds", "grid's", "share", "time", "grid's", "chosen")
 SETS: dict[str, tuple[Callable[[Path, Path], dict[str, Any]], str]] = {
     "California housing": (california, "cal_housing.data.gz"),
     "air quality": (air, "air_quality.mat"),
