@@ -6,6 +6,7 @@ FOLDER holds cal_housing.data.gz, air_quality.mat, lidar.csv and a folder mnist 
 there is left out, and so are the names that are not asked for. The grid has five values of bandwidth and step size and
 three of budget and coupling, evenly spaced by ratio over the ranges that suggest tries; each runs for all rounds. The
 grid's figure is the least risk of all its runs on the test data, which flatters it. Cost is counted in node-rounds.
+Lidar has 44 test rows: its risks are means over five seeds, and so is its grid's cost a sum over them.
 """
 
 import gzip
@@ -113,11 +114,13 @@ def tested(task: tuple[dict[str, Any], dict[str, Any]], tell: Callable[[float], 
     for key, value in changes.items():
         table = changed(table, key, value, explicit=True)
     table = {**table, "evaluate_every": 10**6, "evaluation": {"local_samples": 500, "rkhs_distance": False}}
+    seeds = 5 if table["stream"].get("epochs") else 1
     try:
-        result = simulate(Experiment.from_dict(table))
+        results = [simulate(Experiment.from_dict({**table, "seed": seed})) for seed in range(seeds)]
     except (InputError, SimulationError):
         return float("inf"), 0
-    return float(result.final["risk"] or 0.0), result.summary["rounds"] * result.summary["nodes"]
+    cost = sum(result.summary["rounds"] * result.summary["nodes"] for result in results)
+    return sum(float(result.final["risk"] or 0.0) for result in results) / seeds, cost
 
 
 def compared(name: str, table: dict[str, Any], jobs: int) -> str:
