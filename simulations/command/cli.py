@@ -1,4 +1,4 @@
-"""The command line: kernelswarm run, resume, compare, reproduce, plot, list, init, check.
+"""The command line: kernelswarm run, resume, compare, reproduce, plot, list, init, suggest, check.
 
 Results go to standard output, progress and errors to standard error. Exit codes: 0 done, 1 failed while running,
 2 refused input, 130 stopped by Ctrl-C. Everything heavy is imported inside the commands: --help must not wait for it.
@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kernelswarm.simulations.command import reading
 from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.machine.interruption import in_words
 
 if TYPE_CHECKING:
-    from kernelswarm.simulations.experiment.experiment import Experiment
-    from kernelswarm.simulations.experiment.variation import Plan
     from kernelswarm.simulations.running.run import Finished
 
 DONE, FAILED, REFUSED, STOPPED = 0, 1, 2, 130
@@ -144,8 +143,8 @@ def run(
     from kernelswarm.simulations.command import progress
     from kernelswarm.simulations.records import run_folder
 
-    described = _read(experiment, changes, backend, address)
-    _plan(experiment, None, None).combinations(described.to_dict())  # what `check` refuses is not run
+    described = reading.read(experiment, changes, backend, address)
+    reading.plan(experiment, None, None).combinations(described.to_dict())  # what `check` refuses is not run
     folder = run_folder.default_folder(experiment.stem, described.to_dict()) if out is None else out
     run_folder.check_place(folder)
     from kernelswarm.simulations.running import run as running
@@ -171,7 +170,7 @@ def resume(
     from kernelswarm.simulations.command import progress
     from kernelswarm.simulations.running import run as running
 
-    options = _options(changes, backend, address)
+    options = reading.options(changes, backend, address)
     if rounds is not None:
         options.append(f"rounds={rounds}")
     with in_words(), progress.watch_run(quiet) as observe, _warnings_in_one_line():
@@ -213,8 +212,8 @@ def compare(
     from kernelswarm.simulations.comparison.compare import compare as run_all
     from kernelswarm.simulations.comparison.tables import as_text
 
-    described = _read(experiment, changes, backend, address)
-    plan = _plan(experiment, vary, seeds)
+    described = reading.read(experiment, changes, backend, address)
+    plan = reading.plan(experiment, vary, seeds)
     place = Path("runs") / f"{experiment.stem}-compare" if out is None else out
     with in_words(), progress.watch_comparison(quiet) as observe, _warnings_in_one_line():
         comparison = run_all(
@@ -244,12 +243,13 @@ def reproduce(
     """Repeat a paper's experiment: prints what was published and what is measured, side by side."""
     width = get_terminal_size((100, 24)).columns
     if name is None:
+        from kernelswarm.simulations.command import listing
         from kernelswarm.simulations.reproductions.catalogue import catalogue
 
         for entry in catalogue():
-            _print_entry(entry.name, entry.sentence, width)
+            print(*listing.entry(entry.name, entry.sentence, width), sep="\n")
             if entry.data:
-                print(_indented(f"needs --data: {entry.data}", width))
+                print(listing.indented(f"needs --data: {entry.data}", width))
         return
     from kernelswarm.simulations.command import progress
     from kernelswarm.simulations.reproductions import report, running
@@ -291,35 +291,64 @@ def list_parts(
     debug: Debug = False,
 ) -> None:
     """List the names that an experiment file knows, with their keys and defaults."""
-    from kernelswarm.simulations.experiment.parts import PARTS, catalogue
-    from kernelswarm.simulations.ground.wording import nearest
+    from kernelswarm.simulations.command import listing
 
-    plurals = {f"{kind}es" if kind.endswith("s") else f"{kind}s": kind for kind in PARTS}
-    plurals = {plural.replace("ys", "ies"): kind for plural, kind in plurals.items()}
-    if kind is not None and kind not in plurals and kind not in PARTS:
-        raise InputError(f"there is no list of {kind}{nearest(kind, plurals)} (known: {', '.join(plurals)})")
-    width = get_terminal_size((100, 24)).columns
-    for plural, singular in plurals.items():
-        if kind not in (None, plural, singular):
-            continue
-        print(plural)
-        for name, sentence, keys in catalogue(singular):
-            _print_entry(name, sentence, width)
-            for key, default in keys.items():
-                print(f"      {key} = {default}" if not default.startswith("required") else f"      {key}  ({default})")
-        print()
+    for line in listing.parts(kind, get_terminal_size((100, 24)).columns):
+        print(line)
 
 
 @app.command()
 def init(
     path: Annotated[Path, _given("[FILE]", "Where to write it.")] = Path("experiment.toml"),
+    data: Annotated[Path | None, _place("Your data: csv, npz, parquet or svmlight; the experiment is for it.")] = None,
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="The data's target column; y when left out.")] = "",
     debug: Debug = False,
 ) -> None:
     """Write a commented experiment file that runs as it is."""
-    from kernelswarm.simulations.experiment.template import write
+    if data is None:
+        from kernelswarm.simulations.experiment.template import write
 
-    write(path)
-    print(f"{path} is written; next: kernelswarm run {path}")
+        write(path)
+        print(f"{path} is written; next: kernelswarm run {path}")
+        return
+    from kernelswarm.simulations.experiment.data_template import write_for
+
+    print(write_for(data, path, target))
+    print(f"{path} is written; next: kernelswarm suggest {path}, then kernelswarm run {path}")
+
+
+@app.command()
+def suggest(
+    experiment: ExperimentFile,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Try also what the file gives as a number; left out, such keys are kept.")
+    ] = False,
+    pooled: Annotated[
+        bool, typer.Option("--pooled", help="Compare risks on all nodes' data together, not on each node's own.")
+    ] = False,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds of the longest pilots, at most.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes at a time; all cores when left out.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the choice and write nothing.")] = False,
+    quiet: Quiet = False,
+    safe: Safe = False,
+    debug: Debug = False,
+) -> None:
+    """Try bandwidth, step size, budget and coupling in short runs; print them, write the best into the file.
+
+    Keys are tried that the file leaves out or gives as a word, "median" or "auto". Risks are measured on samples set
+    aside from those that nodes learn from: the test data of a run take no part.
+    """
+    from kernelswarm.simulations.command import progress, suggestion_table
+    from kernelswarm.simulations.suggestion import file
+
+    with in_words(), progress.watch_suggestion(quiet) as observe, _warnings_in_one_line():
+        found = file.suggest_for(
+            experiment, everything=everything, pooled=pooled, rounds=rounds, jobs=jobs, watch=observe
+        )
+    print(suggestion_table.as_text(found))
+    if dry_run:
+        return
+    print(file.write(experiment, found))
 
 
 @app.command()
@@ -327,46 +356,14 @@ def check(
     experiment: ExperimentFile, changes: Sets = None, trust: Trust = False, safe: Safe = False, debug: Debug = False
 ) -> None:
     """Validate an experiment, show its network, its data and what its rounds will cost; run nothing."""
-    described = _read(experiment, changes)
-    plan = _plan(experiment, None, None)
+    described = reading.read(experiment, changes)
+    plan = reading.plan(experiment, None, None)
     count = plan.combinations(described.to_dict())
     from kernelswarm.simulations.running.check import as_text, examine
 
     print(as_text(examine(described)))
     if plan.vary:
         print(f"comparison\n  {count} combinations, {plan.seeds} seeds each: {count * plan.seeds} runs")
-
-
-def _read(
-    path: Path, changes: Sequence[str] | None, backend: str | None = None, address: str | None = None
-) -> Experiment:
-    from kernelswarm.simulations.experiment.experiment import Experiment
-
-    return Experiment.from_file(path, _options(changes, backend, address))
-
-
-def _options(changes: Sequence[str] | None, backend: str | None, address: str | None) -> list[str]:
-    options = list(changes or ())
-    if backend is not None or address is not None:
-        options.append(f"backend.name={backend or 'ray'}")  # an address is one of a Ray cluster
-    if address is not None:
-        options.append(f"backend.address={address}")
-    return options
-
-
-def _plan(path: Path, vary: Sequence[str] | None, seeds: int | None) -> Plan:
-    from kernelswarm.simulations.experiment.variation import parse_vary, read_compare
-
-    return read_compare(path).with_options(parse_vary(vary or ()), seeds)
-
-
-def _print_entry(name: str, sentence: str, width: int) -> None:
-    print(f"  {name}")
-    print(_indented(sentence, width))
-
-
-def _indented(text: str, width: int) -> str:
-    return textwrap.fill(text, width, initial_indent="      ", subsequent_indent="      ")
 
 
 def _show(finished: Finished, figures: bool) -> None:

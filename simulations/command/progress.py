@@ -145,6 +145,17 @@ def watch_reproduction(quiet: bool, console: Console | None = None) -> Iterator[
 
 
 @contextmanager
+def watch_suggestion(quiet: bool, console: Console | None = None) -> Iterator[Callable[[int, int, float], None] | None]:
+    """Show on standard error which pilots run; yields what hears their rounds, their candidates and the share done."""
+    with watch_reproduction(quiet, console) as observe:
+        if observe is None:
+            yield None
+            return
+        tell = observe
+        yield lambda rounds, count, share: tell(f"{count} candidates for {rounds:,} rounds", share)
+
+
+@contextmanager
 def _compiling_in_a_line(quiet: bool, console: Console) -> Iterator[None]:
     """Say in one plain line that functions are compiled, once that has taken a while: it may go on for a minute."""
     said = quiet

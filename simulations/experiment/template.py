@@ -75,9 +75,14 @@ def template(name: str) -> str:
 
 def write(path: Path) -> None:
     """Write the file; InputError where one is there already, or none can be written."""
+    write_new(path, template(str(path)))
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that is not there yet; InputError where it is, or cannot be written."""
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(template(str(path)))
+            file.write(text)
     except FileExistsError as error:
         raise InputError(f"{path} exists already: name another file") from error
     except OSError as error:

@@ -44,6 +44,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/running",
     "simulations/figures",
     "simulations/comparison",
+    "simulations/suggestion",
     "simulations/estimators",
     "simulations/reproductions",
     "simulations/command",

@@ -133,22 +133,11 @@ class File:
             raise ValueError("standardize_targets = true changes how many events a row stands for: leave it out")
 
     def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
-        rows, test = self._read()
+        rows, test = self.read()
         return open_rows(rows, test, self.task, self._dealing(), nodes, seed, held_out, locations)
 
-    def _dealing(self) -> Dealing:
-        return Dealing(
-            split=self.split,
-            concentration=self.concentration,
-            shift=self.shift,
-            epochs=self.epochs,
-            test_fraction=self.test_fraction,
-            standardize=self.standardize,
-            standardize_targets=self.standardize_targets,
-            order=self.order,
-        )
-
-    def _read(self) -> tuple[Rows, Rows | None]:
+    def read(self) -> tuple[Rows, Rows | None]:
+        """Return the rows of the file and, where there are some, its test rows; ValueError where they are refused."""
         files = [("path", self.path)]
         if self.test_path is not None:
             files.append(("test_path", self.test_path))
@@ -182,6 +171,18 @@ class File:
         target = columns.target if columns.task == "events" else rows.target_columns
         columns = replace(columns, target=target, features=rows.columns, texts=texts)
         return rows, self._table(kind, *found[1], columns)
+
+    def _dealing(self) -> Dealing:
+        return Dealing(
+            split=self.split,
+            concentration=self.concentration,
+            shift=self.shift,
+            epochs=self.epochs,
+            test_fraction=self.test_fraction,
+            standardize=self.standardize,
+            standardize_targets=self.standardize_targets,
+            order=self.order,
+        )
 
     def _table(self, kind: Format, key: str, path: Path, columns: Columns) -> Rows:
         if kind == "csv":

@@ -1,0 +1,37 @@
+"""From the words of a command to what they describe; everything heavy is imported when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.experiment.experiment import Experiment
+    from kernelswarm.simulations.experiment.variation import Plan
+
+
+def read(
+    path: Path, changes: Sequence[str] | None, backend: str | None = None, address: str | None = None
+) -> Experiment:
+    """Return the experiment of a file with the changes that options ask for."""
+    from kernelswarm.simulations.experiment.experiment import Experiment
+
+    return Experiment.from_file(path, options(changes, backend, address))
+
+
+def options(changes: Sequence[str] | None, backend: str | None, address: str | None) -> list[str]:
+    """Return the changes of --set and those that --backend and --address stand for."""
+    found = list(changes or ())
+    if backend is not None or address is not None:
+        found.append(f"backend.name={backend or 'ray'}")  # an address is one of a Ray cluster
+    if address is not None:
+        found.append(f"backend.address={address}")
+    return found
+
+
+def plan(path: Path, vary: Sequence[str] | None, seeds: int | None) -> Plan:
+    """Return what a file compares, with what the options ask for before it."""
+    from kernelswarm.simulations.experiment.variation import parse_vary, read_compare
+
+    return read_compare(path).with_options(parse_vary(vary or ()), seeds)

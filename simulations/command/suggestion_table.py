@@ -1,0 +1,57 @@
+"""What a suggestion tried and chose, as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from kernelswarm.simulations.ground.wording import toml
+from kernelswarm.simulations.suggestion.suggest import Suggestion, Trial
+
+
+def as_text(suggestion: Suggestion) -> str:
+    """Return the table of all candidates, the best of the longest pilots first, and the choice with its reason."""
+    keys = [entry.key for entry in suggestion.ranges]
+    risk = "pooled risk" if suggestion.pooled else "risk"
+    rows = [["", "rounds", risk, "model order", *_short(keys)]]
+    for trial in suggestion.trials:
+        mark = "*" if trial is suggestion.chosen else ""
+        rows.append([mark, f"{trial.rounds:,}", *_figures(trial, suggestion.pooled), *_values(trial, keys)])
+    wide = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.rjust(size) for cell, size in zip(row, wide, strict=True)) for row in rows]
+    failures = dict.fromkeys(trial.figures.failure for trial in suggestion.trials if trial.figures.failure)
+    lines += ["", *(f"failed: {failure}" for failure in failures)] if failures else [""]
+    lines.append(f"{len(suggestion.trials)} candidates, {suggestion.node_rounds:,} node-rounds")
+    lines.append(f"chosen  {suggestion.reason}")
+    lines += [f"  {key} = {toml(value)}" for key, value in suggestion.chosen.values.items()]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _short(keys: list[str]) -> list[str]:
+    """Return the last words of dotted keys, as many as tell them apart.
+
+    Examples
+    --------
+    >>> _short(["learner.kernel.bandwidth", "learner.step_size.scale", "protocol.gamma.scale"])
+    ['bandwidth', 'step_size.scale', 'gamma.scale']
+    """
+    last = [key.rpartition(".")[2] for key in keys]
+    return [
+        name if name != "scale" and last.count(name) == 1 else ".".join(key.split(".")[-2:])
+        for key, name in zip(keys, last, strict=True)
+    ]
+
+
+def _figures(trial: Trial, pooled: bool) -> list[str]:
+    risk = trial.figures.pooled_risk if pooled else trial.figures.risk
+    return ["failed", ""] if math.isinf(risk) else [f"{risk:.4g}", f"{trial.figures.model_order:.1f}"]
+
+
+def _values(trial: Trial, keys: list[str]) -> list[str]:
+    return [_number(trial.values[key]) if key in trial.values else "as it is" for key in keys]
+
+
+def _number(value: Any) -> str:
+    """Return a value, of a part its number alone."""
+    return toml(value["scale"] if isinstance(value, Mapping) else value)

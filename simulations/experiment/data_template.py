@@ -1,0 +1,128 @@
+"""The experiment file that ``kernelswarm init --data`` writes: their data, with the numbers left open."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from kernelswarm.simulations.experiment.template import write_new
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.wording import toml
+from kernelswarm.simulations.streams.rows.file import File
+from kernelswarm.simulations.streams.rows.rows import MOST_CLASSES, Rows, check_rows, resolve_task
+
+NODES, LEAST = 10, 20
+"""Nodes, fewer where each would have less than this many rows."""
+
+BATCH = 4
+
+SAMPLES, MOST_EPOCHS = 1000, 20
+"""Samples that each node learns from, at least, by seeing its rows again, but not more often than this."""
+
+TEMPLATE = """\
+# {what}
+# Next:  kernelswarm suggest {name}   tries values for what is left open here and writes them into this file;
+#        kernelswarm run {name}       runs it, with what the data say for "median" and "auto".
+
+seed = 0
+rounds = {rounds}            # every node sees its rows {times}
+evaluate_every = {evaluate_every}
+
+[topology]              # ring, complete, erdos_renyi, random_geometric, file, ...; see kernelswarm list topologies
+name = "ring"
+nodes = {nodes}
+
+[stream]
+name = "file"
+path = {path}
+{target}task = "{task}"
+test_fraction = 0.2     # of each node's rows, never learned from
+epochs = {epochs}
+standardize = true      # inputs of mean 0 and deviation 1; models take and give the file's own units
+{standardize_targets}# order = "file"        # for time series: every node sees its rows in the order of the file
+
+[learner]
+name = "polk"
+loss = "{loss}"
+batch_size = {batch}
+step_size = "auto"
+kernel = {{ name = "gaussian", bandwidth = "median" }}
+
+[protocol]              # isolated, consensus, proximity, centralized
+name = "consensus"
+"""
+
+
+def write_for(data: Path, path: Path, target: str = "") -> str:
+    """Write an experiment for a user's data.
+
+    Parameters
+    ----------
+    data : Path
+        The file with the data: csv, npz, parquet or svmlight.
+    path : Path
+        Where to write the experiment.
+    target : str
+        Its target column; empty for y, or where columns have no names.
+
+    Returns
+    -------
+    str
+        What was found, in a sentence.
+
+    Raises
+    ------
+    InputError
+        The data cannot be read as they are, or the file is there already.
+    """
+    try:
+        rows, test = File(data, target=target).read()
+        check_rows(rows)
+        task = _task(rows)
+    except ValueError as error:
+        raise InputError(f"{error}; --target names the target's column") from error
+    count = len(rows)
+    named = 0 if rows.ids is None else len(np.unique(rows.ids))
+    nodes = named or max(2, min(NODES, count // LEAST))
+    own = count / nodes if test is not None else 0.8 * count / nodes
+    epochs = int(min(MOST_EPOCHS, max(1, -(-SAMPLES // max(own, 1)))))
+    rounds = max(1, int(epochs * own / BATCH))
+    classes = len(np.unique(rows.targets)) if task == "classification" else 0
+    inputs = rows.points.shape[1]
+    kind = f"classification into {classes} classes" if classes else "regression"
+    what = f"{data.name}: {count:,} rows, {inputs} input{'s' * (inputs != 1)}, a {kind}"
+    what += f", at {named} nodes that the rows name" if named else ""
+    text = TEMPLATE.format(
+        what=what,
+        name=path,
+        rounds=rounds,
+        times="once" if epochs == 1 else f"{epochs} times",
+        evaluate_every=max(1, rounds // 20),
+        nodes=nodes,
+        path=toml(_relative(data, path)),
+        target=f"target = {toml(target)}\n" if target else "",
+        task=task,
+        epochs=epochs,
+        standardize_targets="" if classes else "standardize_targets = true\n",
+        loss="multiclass_logistic" if classes > 2 else "logistic" if classes else "squared",
+        batch=BATCH,
+    )
+    write_new(path, text)
+    return what
+
+
+def _task(rows: Rows) -> str:
+    """Return the task by the stream's rule; where it does not decide, whole numbers are quantities."""
+    single = rows.targets.shape[1] == 1
+    many = rows.whole and not rows.labelled and single and len(np.unique(rows.targets)) > MOST_CLASSES
+    return resolve_task(rows, "regression" if many else "auto")
+
+
+def _relative(data: Path, path: Path) -> str:
+    """Return the data's path as seen from the experiment's folder."""
+    try:
+        return Path(os.path.relpath(data.resolve(), path.resolve().parent)).as_posix()
+    except ValueError:  # on another drive
+        return str(data.resolve())

@@ -1,0 +1,1 @@
+"""Numbers for an experiment that short runs of it have tried."""

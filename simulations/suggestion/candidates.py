@@ -1,0 +1,71 @@
+"""The combinations of values that are tried: points spread evenly over the ranges, and steps away from one of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernelswarm.simulations.suggestion.ranges import Range
+
+FOR_EACH = 6
+"""Candidates for each key that is tried."""
+
+
+def candidates(ranges: Sequence[Range]) -> list[dict[str, Any]]:
+    """Return the values of each candidate by key: none of the first, which is the experiment as it is.
+
+    Candidate k stands at ``frac(1/2 + k / g^j)`` of range j, with g the root above 1 of ``g^(d+1) = g + 1`` for d
+    ranges: a sequence whose points keep apart in each range alone and in all together (Roberts, "The unreasonable
+    effectiveness of quasirandom sequences", 2018).
+    """
+    ratio = 2.0
+    for _ in range(60):  # a contraction
+        ratio = (1.0 + ratio) ** (1.0 / (len(ranges) + 1))
+    points = [
+        [(0.5 + (place + 1) * ratio ** -(j + 1)) % 1.0 for j in range(len(ranges))]
+        for place in range(FOR_EACH * len(ranges))
+    ]
+    return [
+        {},
+        *({entry.key: entry.value(share) for entry, share in zip(ranges, point, strict=True)} for point in points),
+    ]
+
+
+STEP = 1.0 / 6.0
+"""Of a range: how far a neighbour is from a candidate in one key."""
+
+
+def neighbors(ranges: Sequence[Range], values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a candidate's neighbours: each key in turn a step lower and a step higher, where it has a number now.
+
+    Examples
+    --------
+    >>> neighbors([Range("protocol.penalty", 0.01, 10.0)], {"protocol.penalty": 1.0})
+    [{'protocol.penalty': 0.32}, {'protocol.penalty': 3.2}]
+    """
+    found = []
+    for entry in ranges:
+        share = entry.share(values)
+        if share is not None:
+            moved = [entry.value(share - STEP), entry.value(share + STEP)]
+            found += [{**values, entry.key: value} for value in moved if value != values.get(entry.key)]
+    return found
+
+
+def combined(
+    values: Mapping[str, Any], score: float, beside: Sequence[Mapping[str, Any]], scores: Sequence[float]
+) -> dict[str, Any]:
+    """Return a candidate with every change of its neighbours that lowers the score, the better one of each key.
+
+    Examples
+    --------
+    >>> combined({"a": 1, "b": 1}, 0.5, [{"a": 2, "b": 1}, {"a": 1, "b": 0}, {"a": 1, "b": 2}], [0.4, 0.3, 0.2])
+    {'a': 2, 'b': 2}
+    """
+    found, best = dict(values), dict.fromkeys(values, score)
+    for changed, other in zip(beside, scores, strict=True):
+        for key, value in changed.items():
+            if value != values.get(key) and other < min(score, best.get(key, math.inf)):
+                found[key], best[key] = value, other
+    return found

@@ -1,0 +1,63 @@
+"""A suggestion for an experiment file, and how it gets into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.rewriting import rewritten
+from kernelswarm.simulations.experiment.variation import read_compare
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.toml_tables import parse
+from kernelswarm.simulations.suggestion.suggest import Suggestion, suggest
+
+
+def suggest_for(
+    path: Path,
+    *,
+    everything: bool = False,
+    pooled: bool = False,
+    rounds: int | None = None,
+    jobs: int | None = None,
+    watch: Callable[[int, int, float], None] | None = None,
+) -> Suggestion:
+    """Return what :func:`~kernelswarm.simulations.suggestion.suggest.suggest` finds for an experiment file.
+
+    Raises
+    ------
+    InputError
+        The file is refused, as a run would refuse it, or leaves nothing open.
+    SimulationError
+        Every pilot failed.
+    """
+    experiment = Experiment.from_file(path)  # whose refusals name the file
+    read_compare(path).combinations(experiment.to_dict())
+    table = parse(path.read_bytes().decode())
+    return suggest(
+        table, experiment.folder, everything=everything, pooled=pooled, rounds=rounds, jobs=jobs, watch=watch
+    )
+
+
+def write(path: Path, suggestion: Suggestion) -> str:
+    """Write the chosen values into the file, whole or not at all, and say what was done.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written, or says a key in a way that cannot be changed.
+    """
+    changes = suggestion.chosen.values
+    if not changes:
+        return f"{path} stays as it is"
+    place = path.resolve()  # a link stays one
+    text = rewritten(place.read_bytes().decode(), changes)
+    partial = place.with_name(f".{place.name}.part")
+    try:
+        partial.write_bytes(text.encode())
+        partial.chmod(place.stat().st_mode)
+        partial.replace(place)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error
+    return f"{path} holds them now; next: kernelswarm run {path}"

@@ -1,0 +1,133 @@
+"""Short runs of an experiment with other values, on all cores, measured on samples that were set aside."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from threadpoolctl import threadpool_limits
+
+from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
+from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
+from kernelswarm.simulations.machine import parallel
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.suggestion.set_aside import SetAside
+
+MEASURED = 4000
+"""Samples that are measured on, about, of all nodes together."""
+
+FEWEST = 20
+"""Samples of each node that are measured on, at least, where there are as many."""
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """One short run.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What is tried.
+    nodes : int
+        How many it has.
+    rounds : int
+        For how long.
+    samples : int
+        What a node learns from in the longest pilot.
+    fold : int
+        Which fifth of the samples is set aside.
+    """
+
+    experiment: Experiment
+    nodes: int
+    rounds: int
+    samples: int
+    fold: int = 0
+
+    def prepared(self) -> Experiment:
+        """Return what is run: in one process, measured once, at its end, on what was set aside."""
+        return replace(
+            self.experiment,
+            stream=SetAside(self.experiment.stream, self.samples, self.fold),
+            backend=Serial(),
+            rounds=self.rounds,
+            evaluate_every=self.rounds,
+            checkpoint_every=0,
+            evaluation=Evaluation(max(FEWEST, MEASURED // self.nodes), MEASURED, rkhs_distance=False),
+        )
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a pilot came to.
+
+    Attributes
+    ----------
+    risk : float
+        On the nodes' own samples that were set aside, mean over the nodes; infinite where the pilot failed.
+    pooled_risk : float
+        The same on the samples of all nodes together.
+    model_order : float
+        Mean over the nodes.
+    failure : str
+        Why it failed; empty where it did not.
+    """
+
+    risk: float
+    pooled_risk: float
+    model_order: float
+    failure: str = ""
+
+
+def run(pilot: Pilot, tell: Callable[[float], None] = lambda share: None) -> Figures:
+    """Run a pilot in this process; what is refused or diverges has failed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what a pilot warns, the run that follows warns again
+        try:
+            final = simulate(pilot.prepared()).final
+        except Interrupted:
+            raise
+        except (InputError, SimulationError) as error:
+            return failed(str(error))
+    risk, pooled = final.get("risk"), final.get("global_risk")
+    if risk is None or pooled is None:
+        return failed("its risk is not a number")
+    return Figures(risk, pooled, final.get("model_order") or 0.0)
+
+
+def failed(cause: str) -> Figures:
+    """Return the figures of a pilot that came to nothing."""
+    return Figures(math.inf, math.inf, math.inf, cause)
+
+
+def run_all(pilots: Sequence[Pilot], jobs: int, watch: Callable[[float], None]) -> list[Figures]:
+    """Run pilots in some processes, and return their figures in the order of the pilots.
+
+    Parameters
+    ----------
+    pilots : sequence of Pilot
+        What is run.
+    jobs : int
+        Processes at a time; 1 runs all in this one.
+    watch : callable
+        Hears now and then which share of them is done.
+    """
+    found: dict[int, Figures] = {}
+    if jobs == 1 or len(pilots) == 1:
+        for place, pilot in enumerate(pilots):
+            with threadpool_limits(1):
+                found[place] = run(pilot)
+            watch(len(found) / len(pilots))
+        return [found[place] for place in range(len(pilots))]
+
+    def hear(shares: Sequence[float]) -> None:
+        watch(len(found) / len(pilots))
+
+    with closing(parallel.answers(run, pilots, jobs, hear)) as answers:
+        for place, answer in answers:
+            found[place] = failed(answer.cause) if isinstance(answer, parallel.Lost) else answer
+    return [found[place] for place in range(len(pilots))]

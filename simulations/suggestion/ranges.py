@@ -1,0 +1,176 @@
+"""Which keys of an experiment short runs may try, and in what ranges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.naming import PARTS
+from kernelswarm.simulations.running.network import open_network
+
+BANDWIDTHS = (0.3, 2.5)
+"""Factors on what "median" stands for, which is 0.4 times the median distance."""
+
+SCALES = (0.2, 5.0)
+"""Factors on the step size that "auto" stands for, on a schedule's first step size, and on tolerances."""
+
+PENALTIES = (1e-3, 10.0)
+"""Of consensus, beside losses whose curvature is 2 or less: from hardly any coupling to one that outweighs own data."""
+
+BUDGETS = (0.4, 2.5)
+"""Factors on a budget."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """A key, and the positive numbers that are tried for it, by ratios.
+
+    Parameters
+    ----------
+    key : str
+        Such as "learner.kernel.bandwidth".
+    low, high : float
+        The least and the greatest number.
+    whole : bool
+        Whether the numbers are whole.
+    part : str
+        Where a whole part is written, as ``step_size = { name = "auto", scale = 2.0 }``: the name of the part; the
+        number is its ``scale``.
+    now : float, optional
+        What the experiment holds, where that is such a number.
+    """
+
+    key: str
+    low: float
+    high: float
+    whole: bool = False
+    part: str = ""
+    now: float | None = None
+
+    def value(self, share: float) -> Any:
+        """Return what the key holds ``share`` of the way up the range, in two digits.
+
+        Examples
+        --------
+        >>> Range("protocol.penalty", 0.01, 100.0).value(0.5)
+        1.0
+        """
+        number = float(f"{self.low * (self.high / self.low) ** share:.2g}")
+        if self.whole:
+            return max(1, round(number))
+        return {"name": self.part, "scale": number} if self.part else number
+
+    def share(self, values: Mapping[str, Any]) -> float | None:
+        """Return how far up the range a candidate is; None where it is in no range.
+
+        Examples
+        --------
+        >>> Range("protocol.penalty", 0.01, 100.0).share({"protocol.penalty": 1.0})
+        0.5
+        """
+        number = values.get(self.key, self.now)
+        if isinstance(number, Mapping):
+            number = number["scale"]
+        return None if not number else math.log(number / self.low) / math.log(self.high / self.low)
+
+
+def ranges(experiment: Experiment, table: Mapping[str, Any], everything: bool = False) -> list[Range]:
+    """Return the keys that are tried for an experiment.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        With its words, such as "median".
+    table : mapping
+        What its file says, without defaults: numbers there are kept.
+    everything : bool
+        Whether numbers in the file are tried as well.
+    """
+    tables = experiment.to_dict()
+    learner, protocol = tables["learner"], tables["protocol"]
+    found = [
+        _bandwidth(experiment, learner, table, everything),
+        _step_size(learner, table, everything),
+        _budget(learner, table, everything),
+        _penalty(protocol, table, everything),
+        _tolerance(protocol, table, everything),
+    ]
+    return [entry for entry in found if entry is not None]
+
+
+def _said(table: Mapping[str, Any], key: str) -> Any:
+    """Return what a file says of a dotted key; None where it says nothing, or only the name of the part around it."""
+    value: Any = table
+    for step in key.split("."):
+        if not isinstance(value, Mapping) or step not in value:
+            return None
+        value = value[step]
+    return value
+
+
+def _bandwidth(
+    experiment: Experiment, learner: Mapping[str, Any], table: Mapping[str, Any], everything: bool
+) -> Range | None:
+    key = "learner.kernel.bandwidth"
+    kernel = learner.get("kernel")
+    if not isinstance(kernel, dict) or "bandwidth" not in kernel or not (everything or _said(table, key) in _OPEN):
+        return None
+    median = open_network(experiment.with_changes({key: "median"})).experiment.to_dict()
+    around = median["learner"]["kernel"]["bandwidth"]
+    now = {"median": around}.get(kernel["bandwidth"], kernel["bandwidth"])
+    low, high = (factor * around for factor in BANDWIDTHS)
+    return Range(key, low, high, now=now if isinstance(now, float) else None)
+
+
+_OPEN = (None, "median", "auto")
+"""What a file may say of a key that is tried: nothing, or a word."""
+
+
+def _step_size(learner: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:
+    key = "learner.step_size"
+    if key.split(".")[1] not in learner:
+        return None
+    said, now = _said(table, key), learner["step_size"]
+    if isinstance(now, dict) and "initial" in now:  # a schedule keeps its form
+        return _around(f"{key}.initial", now["initial"], SCALES) if everything else None
+    if isinstance(now, dict) and now.get("name") == "auto":
+        given = isinstance(said, Mapping) and "scale" in said
+        return _around(f"{key}.scale", now["scale"], SCALES) if everything or not given else None
+    if isinstance(now, int | float) and (everything or said is None):
+        return Range(key, *SCALES, part="auto")
+    return None
+
+
+def _budget(learner: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:
+    budget = learner.get("budget")
+    if not isinstance(budget, dict):
+        return None
+    name = next((name for name in PARTS["budget"] if name in budget), None)
+    if name is None:
+        return None
+    key = f"learner.budget.{name}"
+    whole = isinstance(budget[name], int)
+    return _around(key, budget[name], BUDGETS, whole) if everything or _said(table, key) is None else None
+
+
+def _penalty(protocol: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:
+    key = "protocol.penalty"
+    tried = "penalty" in protocol and (everything or _said(table, key) is None)
+    return Range(key, *PENALTIES, now=protocol["penalty"]) if tried else None
+
+
+def _tolerance(protocol: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:
+    key = "protocol.gamma.scale"
+    gamma = protocol.get("gamma")
+    tried = isinstance(gamma, dict) and "scale" in gamma and (everything or _said(table, key) is None)
+    return _around(key, gamma["scale"], SCALES) if gamma is not None and tried else None
+
+
+def _around(key: str, number: Any, factors: tuple[float, float], whole: bool = False) -> Range | None:
+    """Return a range around a number; None where it has none, such as around 0."""
+    if not isinstance(number, int | float) or not 0.0 < number < math.inf:
+        return None
+    return Range(key, factors[0] * number, factors[1] * number, whole, now=float(number))

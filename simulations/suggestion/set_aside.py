@@ -1,0 +1,120 @@
+"""A stream of which every fifth sample that nodes learn from is set aside, to measure short runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+
+from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source, Stream, freeze
+from kernelswarm.simulations.streams.pooled import members
+from kernelswarm.simulations.streams.rows.finite import FiniteSource
+
+FOLDS = 5
+"""One sample in so many is set aside; so many choices of which there are."""
+
+
+class _AsideSource(FiniteSource):
+    """A node's samples that are left, measured on those set aside.
+
+    Parameters
+    ----------
+    points, targets
+        What is learned from, (n, p) and (n, q).
+    aside
+        What was set aside of the same sequence, in its order.
+    window
+        Where the sequence is endless and may drift, how many of those set aside are measured on: the latest. None where
+        it is finite: all.
+    """
+
+    def __init__(self, points: Array, targets: Array, aside: HeldOut, epochs: int, window: int | None) -> None:
+        super().__init__(points, targets, aside, epochs)
+        self._aside = aside
+        self._window = window
+
+    def held_out(self, samples: int) -> HeldOut:
+        if self._window is None:
+            return self._aside
+        stop = min(max(-(-samples // (FOLDS - 1)), self._window), len(self._aside.points))
+        latest = slice(max(0, stop - self._window), stop)
+        return HeldOut(self._aside.points[latest], self._aside.targets[latest])
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """The samples that another stream's nodes learn from, less every fifth, on which the nodes are measured.
+
+    The other stream's test data are not looked at. Of finite data all rows of an epoch are dealt with, so that those
+    set aside come from all of it, also where few are learned from.
+
+    Parameters
+    ----------
+    stream : Stream
+        The other stream.
+    samples : int
+        How many samples a node will learn from, at most.
+    fold : int
+        Which of five samples is set aside, 0 to 4.
+    """
+
+    stream: Stream
+    samples: int
+    fold: int = 0
+
+    def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
+        places = None if locations is None else (locations.tobytes(), locations.shape)
+        rest = (self.samples, nodes, seed, held_out, places)
+        known = _has_hash(self.stream)
+        source, drawn = _opened_before(cast(Hashable, self.stream), *rest) if known else _opened(self.stream, *rest)
+        sources: list[NodeSource] = [self._without(*own, source, held_out) for own in drawn]
+        lengths = [min(len(points) - len(points[self.fold :: FOLDS]), self.samples) for points, _ in drawn]
+        return replace(source, nodes=sources, lengths=[length * source.epochs for length in lengths], truth=None)
+
+    def _without(self, points: Array, targets: Array, source: Source, held_out: int) -> _AsideSource:
+        places = np.arange(len(points))
+        aside = places[self.fold :: FOLDS]
+        left = places[places % FOLDS != self.fold][: self.samples]
+        window = held_out if source.lengths is None else None
+        if window is None:
+            aside = aside[members(len(aside), held_out)]
+        measured = HeldOut(freeze(points[aside]), freeze(targets[aside]))
+        return _AsideSource(points[left], targets[left], measured, source.epochs, window)
+
+
+Drawn = tuple[Source, list[tuple[Array, Array]]]
+"""An opened stream, and what each of its nodes learns from, in its order."""
+
+
+def _opened(
+    stream: Stream, samples: int, nodes: int, seed: int, held_out: int, places: tuple[bytes, tuple[int, ...]] | None
+) -> Drawn:
+    locations = None if places is None else np.frombuffer(places[0]).reshape(places[1])
+    source = stream.open(nodes, seed, held_out, locations)
+    if source.lengths is None:
+        counts = [FOLDS * max(-(-samples // (FOLDS - 1)), held_out)] * nodes
+    else:
+        counts = [length // source.epochs for length in source.lengths]
+    if min(counts) < FOLDS:
+        raise ValueError(
+            f"a node has {min(counts)} samples to learn from, and one of {FOLDS} is set aside to compare pilots on: "
+            "use fewer nodes or more data"
+        )
+    return source, [node.draw(count) for node, count in zip(source.nodes, counts, strict=True)]
+
+
+@lru_cache(maxsize=1)
+def _opened_before(stream: Hashable, *rest: Any) -> Drawn:
+    """Open a stream: of the pilots that one process runs all have the same, which may take seconds to read."""
+    return _opened(cast(Stream, stream), *rest)
+
+
+def _has_hash(stream: Stream) -> bool:
+    try:
+        hash(stream)
+    except TypeError:  # of a user's stream that holds a list, say
+        return False
+    return True
