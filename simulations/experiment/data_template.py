@@ -82,7 +82,8 @@ def write_for(data: Path, path: Path, target: str = "") -> str:
         check_rows(rows)
         task = _task(rows)
     except ValueError as error:
-        raise InputError(f"{error}; --target names the target's column") from error
+        hint = " with --target" if str(error).startswith("target =") else ""
+        raise InputError(f"{error}{hint}") from error
     count = len(rows)
     named = 0 if rows.ids is None else len(np.unique(rows.ids))
     nodes = named or max(2, min(NODES, count // LEAST))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,9 @@ SHORTEST = 16
 
 ALIKE = 0.01
 """A risk within this share of the least counts as the least, and the smaller model is taken."""
+
+WORTH_PROCESSES = 5.0
+"""Seconds of pilots from which on other processes are started for them; the figures are the same either way."""
 
 ENOUGH = 400
 """Samples that are measured on. Where a fifth of all has fewer, further pilots set other fifths aside."""
@@ -178,6 +182,7 @@ class _Search:
         self.values: list[dict[str, Any]] = []
         self.trials: dict[int, Trial] = {}
         self.node_rounds = 0
+        self._pace: float | None = None  # seconds a round of a pilot
         self._nodes = network.graph.number_of_nodes()
         self._pooled = pooled
         self._jobs = jobs
@@ -219,15 +224,24 @@ class _Search:
             for fold in range(self._folds):
                 pilots.append(Pilot(experiment, self._nodes, rounds, self._samples, fold))
                 owners.append(place)
-        # The first runs alone, so that what it compiles is there for all processes.
-        first = run_all(pilots[:1], 1, lambda share: None) if not self.node_rounds else []
-        rest = run_all(pilots[len(first) :], self._jobs, lambda share: self._watch(rounds, len(places), share))
+        figures = self._run(pilots, lambda share: self._watch(rounds, len(places), share))
         self.node_rounds += rounds * self._nodes * len(pilots)
-        figures = [*first, *rest]
         for place in dict.fromkeys(owners):
             own = [entry for entry, owner in zip(figures, owners, strict=True) if owner == place]
             self.trials[place] = Trial(self.values[place], rounds, _mean(own))
         return [self.score(place) for place in places]
+
+    def _run(self, pilots: Sequence[Pilot], watch: Callable[[float], None]) -> list[Figures]:
+        """Run pilots, in other processes where that saves more time than starting them takes."""
+        first: list[Figures] = []
+        if self._pace is None and len(pilots) > 1:
+            first = run_all(pilots[:1], 1, watch)  # alone, so that what it compiles is there for all processes
+            started = time.perf_counter()
+            first += run_all(pilots[1:2], 1, watch)
+            self._pace = (time.perf_counter() - started) / pilots[1].rounds
+        rest = pilots[len(first) :]
+        seconds = (self._pace or 0.0) * sum(pilot.rounds for pilot in rest)
+        return first + run_all(rest, self._jobs if seconds > WORTH_PROCESSES else 1, watch)
 
     def score(self, place: int) -> float:
         """Return the risk of a candidate, the last one that is known."""

@@ -1,0 +1,142 @@
+"""A suggestion is the same every time, tries what the file leaves open, and is no worse than the file."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.suggestion import suggest as module
+from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, run, run_all
+from kernelswarm.simulations.suggestion.ranges import ranges
+from kernelswarm.simulations.suggestion.suggest import ALIKE, suggest
+
+TABLE: dict[str, Any] = {
+    "rounds": 24,
+    "topology": {"name": "ring", "nodes": 3},
+    "stream": {"name": "sine_regression"},
+    "learner": {"name": "polk", "kernel": {"bandwidth": 3.0}},
+    "protocol": {"name": "consensus", "penalty": 0.2},
+}
+OPEN = {**TABLE, "learner": "polk", "protocol": "consensus"}
+
+
+def keys(table: dict[str, Any], everything: bool = False) -> list[str]:
+    return [entry.key for entry in ranges(Experiment.from_dict(table), table, everything)]
+
+
+def test_keys_that_the_file_gives_as_numbers_are_kept_unless_all_are_asked_for() -> None:
+    bandwidth, scale, budget = "learner.kernel.bandwidth", "learner.step_size.scale", "learner.budget.per_sample"
+    assert keys(TABLE) == [scale, budget]
+    assert keys(OPEN) == keys(TABLE, everything=True) == [bandwidth, scale, budget, "protocol.penalty"]
+    words = {"name": "polk", "step_size": "auto", "kernel": {"bandwidth": "median"}, "budget": {"per_sample": 0.1}}
+    assert keys({**OPEN, "learner": words}) == [bandwidth, scale, "protocol.penalty"]
+    assert keys({**OPEN, "protocol": "proximity"})[-1] == "protocol.gamma.scale"
+    assert keys({**OPEN, "protocol": "isolated"}) == [bandwidth, scale, budget]
+    assert keys({**OPEN, "learner": {"name": "linear", "step_size": 0.1}, "protocol": "isolated"}) == []
+    given = {"name": "polk", "step_size": {"name": "diminishing", "initial": 2.0}}
+    assert "learner.step_size.initial" not in keys({**OPEN, "learner": given})
+    assert "learner.step_size.initial" in keys({**OPEN, "learner": given}, everything=True)
+
+
+def test_a_suggestion_is_the_same_every_time() -> None:
+    found = suggest(OPEN, jobs=1)
+    assert suggest(OPEN, jobs=1) == found
+    assert {trial.rounds for trial in found.trials} == {3, 8, 24}
+    assert found.trials[-1].rounds == 3
+
+
+def test_pilots_come_to_the_same_in_other_processes() -> None:
+    pilots = [Pilot(Experiment.from_dict({**OPEN, "seed": seed}), 3, 8, 24, seed) for seed in range(3)]
+    heard: list[float] = []
+    assert run_all(pilots, 2, heard.append) == run_all(pilots, 1, heard.append)
+    assert heard[-1] == 1.0
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_the_choice_is_no_worse_than_the_experiment_on_what_was_set_aside(pooled: bool) -> None:
+    found = suggest(TABLE, everything=True, pooled=pooled, jobs=1)
+    risks = {id(trial): trial.figures.pooled_risk if pooled else trial.figures.risk for trial in found.trials}
+    (before,) = (trial for trial in found.trials if not trial.values)
+    assert found.chosen.rounds == before.rounds == 24
+    assert risks[id(found.chosen)] < 0.5 * risks[id(before)]  # a bandwidth of 3 is too wide
+    finals = [trial for trial in found.trials if trial.rounds == 24]
+    least = min(risks[id(trial)] for trial in finals)
+    assert risks[id(found.chosen)] <= (1.0 + ALIKE) * least
+    assert found.chosen.values["learner.kernel.bandwidth"] < 1.0
+
+
+def test_the_pilots_figures_are_those_of_a_run_on_what_was_set_aside() -> None:
+    found = suggest(OPEN, jobs=1)
+    trial = next(trial for trial in found.trials if trial.values and trial.rounds == 24)
+    experiment = Experiment.from_dict(OPEN).with_changes(dict(trial.values))
+    assert run(Pilot(experiment, 3, 24, 24)) == trial.figures
+    elsewhere = replace(experiment, seed=1)
+    assert run(Pilot(elsewhere, 3, 24, 24)) != trial.figures
+
+
+def test_small_data_are_set_aside_in_turn(tmp_path: Any) -> None:
+    import numpy as np
+
+    points = np.linspace(0.0, 1.0, 60)[:, None]
+    np.savez(tmp_path / "data.npz", x=points, y=np.sin(6.0 * points[:, 0]))
+    stream = {"name": "file", "path": str(tmp_path / "data.npz"), "epochs": 2}
+    table = {**TABLE, "stream": stream, "learner": {"name": "polk", "step_size": "auto", "budget": {"epsilon": 0.01}}}
+    table["learner"]["kernel"] = {"bandwidth": 0.2}
+    found = suggest(table, jobs=1)
+    assert len(found.ranges) == 1
+    trial = found.trials[0]
+    experiment = Experiment.from_dict(table).with_changes(dict(trial.values))
+    folds = [run(Pilot(experiment, 3, trial.rounds, 24, fold)) for fold in range(5)]
+    assert trial.figures.risk == sum(fold.risk for fold in folds) / 5
+    assert len({fold.risk for fold in folds}) == 5
+    assert found.node_rounds % (5 * 3) == 0
+
+
+def test_pilots_that_diverge_lose_and_are_shown() -> None:
+    learner = {"name": "polk", "kernel": {"bandwidth": 0.2}, "step_size": 0.2, "budget": {"epsilon": 0.01}}
+    protocol = {"name": "consensus", "as_published": True}
+    found = suggest({**TABLE, "learner": learner, "protocol": protocol, "rounds": 60}, jobs=1)
+    failed = [trial for trial in found.trials if trial.figures.failure]
+    assert failed and all(trial.values["protocol.penalty"] > 1.0 for trial in failed)
+    assert all(trial.figures.risk == math.inf for trial in failed)
+    assert not found.chosen.figures.failure
+    assert found.chosen.values.get("protocol.penalty", 0.1) < min(trial.values["protocol.penalty"] for trial in failed)
+
+
+def test_an_experiment_that_fails_itself_is_improved_on_and_all_failures_are_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cause = "node 0 diverged"
+
+    def only_changed(pilots: list[Pilot], jobs: int, watch: Any) -> list[Figures]:
+        plain = Experiment.from_dict(OPEN)
+        bad = Figures(math.inf, math.inf, math.inf, cause)
+        return [bad if pilot.experiment == plain else Figures(1.0, 1.0, 5.0) for pilot in pilots]
+
+    monkeypatch.setattr(module, "run_all", only_changed)
+    found = suggest(OPEN)
+    assert found.chosen.values and "which fails" in found.reason
+    monkeypatch.setattr(
+        module, "run_all", lambda pilots, *rest: [Figures(math.inf, math.inf, math.inf, cause)] * len(pilots)
+    )
+    with pytest.raises(SimulationError, match=f"every pilot failed.*{cause}"):
+        suggest(OPEN)
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        ({"learner": {"name": "polk", "loss": "hinge"}}, "learner.loss of node 0 does not fit the stream"),
+        ({"protocol": "batch"}, 'protocol.name = "batch"'),
+        ({"stream": "markov_reward", "learner": {"name": "policy_evaluation", "discount": 0.9}}, "Markov chain"),
+        ({"learner": {"name": "linear", "step_size": 0.1}, "protocol": "isolated"}, "leaves no number open"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused(change: dict[str, Any], refusal: str) -> None:
+    with pytest.raises(InputError, match=refusal):
+        suggest({**OPEN, **change})
