@@ -221,7 +221,7 @@ def compare(
         )
     folder, runs = comparison.folder or place, comparison.origins.items()
     print(as_text(comparison, get_terminal_size((100, 24)).columns))
-    print(f"tables   {folder}: comparison.txt, .csv, .md, .tex and runs.csv")
+    print(f"tables   {folder}: comparison.txt, .csv, .md, .tex, pairs.csv and runs.csv")
     print(f"figures  {folder / 'figures'}")
     print(f"runs     {folder / 'runs'}: {', '.join(f'{count} {kind}' for kind, count in runs)}")
     if failed := len(comparison.failed):

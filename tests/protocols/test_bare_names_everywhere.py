@@ -17,7 +17,7 @@ FITTING: list[tuple[object, dict[str, object]]] = [
         for stream in (SINE, {**SINE, "split": "patches"}, {"name": "sensor_field"}, {"name": "drifting"})
         for loss in ("squared", "absolute", "huber")
     ),
-    *((MIXTURE, {"loss": loss}) for loss in ("multiclass_logistic", "multiclass_hinge", "squared")),
+    *((MIXTURE, {"loss": loss}) for loss in ("multiclass_logistic", "multiclass_hinge")),
     *((PAIR, {"loss": loss}) for loss in ("logistic", "hinge")),
     ({"name": "markov_reward", "discount": 0.5}, {"name": "policy_evaluation", "discount": 0.5, "batch_size": 2}),
     (
@@ -32,7 +32,7 @@ PROTOCOLS = ["isolated", {"name": "consensus", "penalty": 1e6}, "proximity"]
 def test_bare_names_end_sanely(stream: object, learner: dict[str, object], tmp_path: Path) -> None:
     families = {type(specimen.make(tmp_path)): specimen for specimen in SPECIMENS["topology"]}
     turn = FITTING.index((stream, learner))
-    for specimen in list(families.values())[turn % 4 :: 4]:  # each with many others, not all with all
+    for specimen in list(families.values())[turn % 2 :: 2]:  # each with many others, not all with all
         risks = []
         for protocol in PROTOCOLS:
             described = Experiment.from_dict(
@@ -48,7 +48,7 @@ def test_bare_names_end_sanely(stream: object, learner: dict[str, object], tmp_p
             )
             found = simulate(described).summary
             assert found["status"] == "done"
-            assert found["final"]["model_order"] > 1
+            assert found["final"]["model_order"] > 0
             risks.append(found["final"]["risk"])
         # a node among others errs no more than twice as much as one alone, on any of them
         assert max(risks[1:]) < 2.0 * risks[0] + 0.5, (specimen.label, risks)
