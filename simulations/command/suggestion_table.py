@@ -58,5 +58,11 @@ def _values(trial: Trial, keys: list[str]) -> list[str]:
 
 
 def _number(value: Any) -> str:
-    """Return a value, of a part its number alone."""
-    return toml(value["scale"] if isinstance(value, Mapping) else value)
+    """Return a value; of a part its name and number.
+
+    Examples
+    --------
+    >>> _number(0.5), _number({"name": "auto", "scale": 0.5})
+    ('0.5', '0.5 auto')
+    """
+    return f"{toml(value['scale'])} {value['name']}" if isinstance(value, Mapping) else toml(value)
