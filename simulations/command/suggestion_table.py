@@ -9,6 +9,9 @@ from typing import Any
 from kernelswarm.simulations.ground.wording import toml
 from kernelswarm.simulations.suggestion.suggest import Suggestion, Trial
 
+SHOWN = 2
+"""Causes of failures that are printed; many differ in the node and the round only."""
+
 
 def as_text(suggestion: Suggestion) -> str:
     """Return the table of all candidates, the best of the longest pilots first, and the choice with its reason."""
@@ -20,8 +23,10 @@ def as_text(suggestion: Suggestion) -> str:
         rows.append([mark, f"{trial.rounds:,}", *_figures(trial, suggestion.pooled), *_values(trial, keys)])
     wide = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.rjust(size) for cell, size in zip(row, wide, strict=True)) for row in rows]
-    failures = dict.fromkeys(trial.figures.failure for trial in suggestion.trials if trial.figures.failure)
-    lines += ["", *(f"failed: {failure}" for failure in failures)] if failures else [""]
+    failures = [trial.figures.failure for trial in suggestion.trials if trial.figures.failure]
+    lines += ["", *(f"failed: {failure}" for failure in list(dict.fromkeys(failures))[:SHOWN])]
+    if len(failures) > SHOWN:
+        lines.append(f"failed: {len(failures)} pilots in all")
     lines.append(f"{len(suggestion.trials)} candidates, {suggestion.node_rounds:,} node-rounds")
     lines.append(f"chosen  {suggestion.reason}")
     lines += [f"  {key} = {toml(value)}" for key, value in suggestion.chosen.values.items()]
@@ -53,5 +58,11 @@ def _values(trial: Trial, keys: list[str]) -> list[str]:
 
 
 def _number(value: Any) -> str:
-    """Return a value, of a part its number alone."""
-    return toml(value["scale"] if isinstance(value, Mapping) else value)
+    """Return a value; of a part its name and number.
+
+    Examples
+    --------
+    >>> _number(0.5), _number({"name": "auto", "scale": 0.5})
+    ('0.5', '0.5 auto')
+    """
+    return f"{toml(value['scale'])} {value['name']}" if isinstance(value, Mapping) else toml(value)

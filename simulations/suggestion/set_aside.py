@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source, Stream, freeze
 from kernelswarm.simulations.streams.pooled import members
 from kernelswarm.simulations.streams.rows.finite import FiniteSource
@@ -89,6 +90,16 @@ Drawn = tuple[Source, list[tuple[Array, Array]]]
 """An opened stream, and what each of its nodes learns from, in its order."""
 
 
+def refuse_too_few(source: Source) -> None:
+    """Refuse data of which some node has too few samples to set any aside; raises InputError."""
+    fewest = FOLDS if source.lengths is None else min(source.lengths) // source.epochs
+    if fewest < FOLDS:
+        raise InputError(
+            f"stream: a node has {fewest} samples to learn from, and one of {FOLDS} is set aside to compare values on: "
+            "use fewer nodes or more data"
+        )
+
+
 def _opened(
     stream: Stream, samples: int, nodes: int, seed: int, held_out: int, places: tuple[bytes, tuple[int, ...]] | None
 ) -> Drawn:
@@ -98,11 +109,7 @@ def _opened(
         counts = [FOLDS * max(-(-samples // (FOLDS - 1)), held_out)] * nodes
     else:
         counts = [length // source.epochs for length in source.lengths]
-    if min(counts) < FOLDS:
-        raise ValueError(
-            f"a node has {min(counts)} samples to learn from, and one of {FOLDS} is set aside to compare pilots on: "
-            "use fewer nodes or more data"
-        )
+    refuse_too_few(source)
     return source, [node.draw(count) for node, count in zip(source.nodes, counts, strict=True)]
 
 

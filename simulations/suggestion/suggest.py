@@ -18,7 +18,7 @@ from kernelswarm.simulations.suggestion.candidates import candidates, combined, 
 from kernelswarm.simulations.suggestion.halving import halve
 from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, failed, run_all
 from kernelswarm.simulations.suggestion.ranges import Range, ranges
-from kernelswarm.simulations.suggestion.set_aside import FOLDS
+from kernelswarm.simulations.suggestion.set_aside import FOLDS, refuse_too_few
 
 WORK = 3e7
 """Numbers that the nodes read in the longest pilot, about: samples times (inputs + 20). It is a count and no time, so
@@ -267,6 +267,7 @@ def _refuse(experiment: Experiment, network: Network) -> None:
             'protocol.name = "batch" solves for the samples of all rounds and takes no steps: suggest needs a protocol '
             "with rounds, such as isolated or consensus"
         )
+    refuse_too_few(network.source)
     if network.source.discount is not None:
         raise InputError(
             "stream: the values of a Markov chain are not among the samples, so that none can be set aside to compare "

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.generated.drifting import Drifting
 from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.suggestion.set_aside import FOLDS, SetAside
+from kernelswarm.simulations.suggestion.suggest import suggest
 
 
 def rows(points: Array) -> set[bytes]:
@@ -70,8 +72,10 @@ def test_an_endless_stream_that_drifts_is_measured_where_it_is() -> None:
 
 def test_too_few_rows_are_refused_in_words(tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", x=np.ones((8, 1)), y=np.arange(8.0))
-    with pytest.raises(ValueError, match="a node has 3 samples to learn from, and one of 5"):
-        SetAside(File(tmp_path / "data.npz"), 10).open(2, 0, 10, None)
+    stream = {"name": "file", "path": str(tmp_path / "data.npz")}
+    table = {"topology": {"name": "path", "nodes": 2}, "stream": stream, "learner": "polk", "protocol": "isolated"}
+    with pytest.raises(InputError, match="stream: a node has 3 samples to learn from, and one of 5"):
+        suggest(table)
 
 
 @dataclass(frozen=True)
