@@ -69,8 +69,8 @@ def test_penalty_draws_the_functions_together(name: str) -> None:
         simulate(experiment(name, {"name": "consensus", "penalty": penalty, "form": "one_sided"}, stream)).final
         for penalty in (0.0, 20.0)
     )
-    # bogd draws the points that go by chance, at each node others, and no coupling undoes that within a round
-    assert together["disagreement"] < (0.9 if name == "bogd" else 0.2) * apart["disagreement"]
+    # these draw the points that go by chance, at each node others, and no coupling undoes that within a round
+    assert together["disagreement"] < {"bogd": 0.9, "npbsgd": 0.4}.get(name, 0.2) * apart["disagreement"]
     assert together["rkhs_distance"] < apart["rkhs_distance"]
 
 

@@ -246,8 +246,9 @@ def test_check_shows_network_data_and_cost_and_runs_nothing(call: Command) -> No
     ("protocol", "messages", "scalars"),
     [
         ("isolated", 0, 0),
-        ("{name='consensus',form='symmetric'}", 6, 18),
-        ("{name='proximity',form='symmetric'}", 6, 24),
+        ("{name='consensus',form='symmetric',step='explicit'}", 6, 18),
+        ("{name='consensus',form='symmetric'}", 6, 30),  # with the loads of both ends at each point
+        ("{name='proximity',form='symmetric'}", 6, 36),
         ("centralized", 3, 6),
     ],
 )

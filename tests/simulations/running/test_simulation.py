@@ -106,8 +106,9 @@ def test_dual_variables_are_saved_by_directed_edge():
     [
         (Isolated(), 0, 0),
         (Consensus(0.1, "one_sided"), 8 * 50 * 2 * (1 + 1), 8 * 50),
-        (Consensus(0.1), 8 * 50 * 2 * (1 + 2), 8 * 50),
-        (Proximity(form="symmetric", step="implicit"), 8 * 50 * (2 * (1 + 2) + 1), 8 * 50),
+        (Consensus(0.1, step="explicit"), 8 * 50 * 2 * (1 + 2), 8 * 50),
+        (Consensus(0.1), 8 * 50 * 2 * (1 + 2 + 2), 8 * 50),
+        (Proximity(form="symmetric", step="implicit"), 8 * 50 * (2 * (1 + 2 + 2) + 1), 8 * 50),
         (Centralized(), 4 * 50 * 2 * (1 + 1), 4 * 50),
     ],
     ids=str,
