@@ -69,3 +69,19 @@ def combined(
             if value != values.get(key) and other < min(score, best.get(key, math.inf)):
                 found[key], best[key] = value, other
     return found
+
+
+def further(ranges: Sequence[Range], before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the candidate as far beyond another one as that is from the one before it.
+
+    Examples
+    --------
+    >>> further([Range("a", 0.01, 10.0)], {"a": 0.1}, {"a": 0.2})
+    {'a': 0.4}
+    """
+    found = dict(after)
+    for entry in ranges:
+        old, new = entry.share(before), entry.share(after)
+        if old is not None and new is not None and old != new:
+            found[entry.key] = entry.value(2.0 * new - old)
+    return found

@@ -14,7 +14,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.running.network import Network, open_network
-from kernelswarm.simulations.suggestion.candidates import candidates, combined, neighbors
+from kernelswarm.simulations.suggestion.candidates import candidates, combined, further, neighbors
 from kernelswarm.simulations.suggestion.halving import halve
 from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, failed, run_all
 from kernelswarm.simulations.suggestion.ranges import Range, ranges
@@ -29,6 +29,9 @@ SHORTEST = 16
 
 ALIKE = 0.01
 """A risk within this share of the least counts as the least, and the smaller model is taken."""
+
+MOVES = 3
+"""Steps, at most, in the direction in which the best candidate's neighbours are better."""
 
 WORTH_PROCESSES = 5.0
 """Seconds of pilots from which on other processes are started for them; the figures are the same either way."""
@@ -152,7 +155,7 @@ def suggest(
 
 
 def _refined(finals: dict[int, float], found: Sequence[Range], search: _Search) -> dict[int, float]:
-    """Try the neighbours of the best candidate in pilots of the full length, then all that helps together."""
+    """Try the neighbours of the best candidate for the full length, then all that helps, as long as it does."""
     best = min(finals, key=lambda place: finals[place])
     if math.isinf(finals[best]):
         return finals
@@ -161,8 +164,14 @@ def _refined(finals: dict[int, float], found: Sequence[Range], search: _Search) 
     scores = search.scores(places, search.longest)
     together = combined(values, finals[best], [search.values[place] for place in places], scores)
     finals = finals | dict(zip(places, scores, strict=True))
-    last = search.add([together])
-    return finals | dict(zip(last, search.scores(last, search.longest), strict=True))
+    before, score = values, finals[best]
+    for _ in range(MOVES):
+        last = search.add([together])
+        finals |= dict(zip(last, search.scores(last, search.longest), strict=True))
+        if not last or finals[last[0]] >= score:
+            break
+        before, together, score = together, further(found, before, together), finals[last[0]]
+    return finals
 
 
 class _Search:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.suggestion.candidates import FOR_EACH, STEP, candidates, combined, neighbors
+from kernelswarm.simulations.suggestion.candidates import FOR_EACH, STEP, candidates, combined, further, neighbors
 from kernelswarm.simulations.suggestion.halving import FACTOR, halve, lengths
 from kernelswarm.simulations.suggestion.ranges import Range
 
@@ -82,6 +82,10 @@ def test_steps_that_help_are_taken_together() -> None:
     together = combined(here, score(here), beside, [score(values) for values in beside])
     assert together["a"] > here["a"] and together["b"] < here["b"]
     assert score(together) < min(score(values) for values in beside) < score(here)
+    beyond = further(SQUARE, here, together)
+    for entry in SQUARE:
+        shares = [entry.share(values) or 0.0 for values in (here, together, beyond)]
+        assert shares[2] - shares[1] == pytest.approx(shares[1] - shares[0], abs=0.02)
     assert combined(here, -1.0, beside, [score(values) for values in beside]) == here
 
 
