@@ -65,12 +65,13 @@ def test_every_learner_learns_under_every_protocol(name: str, protocol: dict[str
 @EVERY
 def test_penalty_draws_the_functions_together(name: str) -> None:
     stream = {"name": "sensor_field", "noise": 0.2}
+    # These draw the points that go by chance, at each node others, which no coupling undoes: here nothing has to go.
+    keys = {"learner": {"budget_size": 2000}} if name in ("bogd", "npbsgd") else {}
     apart, together = (
-        simulate(experiment(name, {"name": "consensus", "penalty": penalty, "form": "one_sided"}, stream)).final
+        simulate(experiment(name, {"name": "consensus", "penalty": penalty, "form": "one_sided"}, stream, **keys)).final
         for penalty in (0.0, 20.0)
     )
-    # these draw the points that go by chance, at each node others, and no coupling undoes that within a round
-    assert together["disagreement"] < {"bogd": 0.9, "npbsgd": 0.4}.get(name, 0.2) * apart["disagreement"]
+    assert together["disagreement"] < 0.2 * apart["disagreement"]
     assert together["rkhs_distance"] < apart["rkhs_distance"]
 
 
