@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.testing.backends import check_backend
-    from kernelswarm.simulations.testing.budgets import check_budget
     from kernelswarm.simulations.testing.dispersions import check_dispersion
     from kernelswarm.simulations.testing.kernels import check_kernel
     from kernelswarm.simulations.testing.learners import check_learner
+    from kernelswarm.simulations.testing.links import check_clock, check_link_delay, check_link_loss, check_link_noise
     from kernelswarm.simulations.testing.losses import check_loss
     from kernelswarm.simulations.testing.mirror_maps import check_mirror_map
     from kernelswarm.simulations.testing.protocols import check_protocol
-    from kernelswarm.simulations.testing.schedules import check_schedule
+    from kernelswarm.simulations.testing.schedules import check_budget, check_schedule
     from kernelswarm.simulations.testing.streams import check_stream
     from kernelswarm.simulations.testing.subspace_rules import check_censoring, check_subspace_step
     from kernelswarm.simulations.testing.tolerances import check_tolerance
@@ -32,11 +32,15 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "check_backend": "backends",
-    "check_budget": "budgets",
+    "check_budget": "schedules",
     "check_censoring": "subspace_rules",
+    "check_clock": "links",
     "check_dispersion": "dispersions",
     "check_kernel": "kernels",
     "check_learner": "learners",
+    "check_link_delay": "links",
+    "check_link_loss": "links",
+    "check_link_noise": "links",
     "check_loss": "losses",
     "check_mirror_map": "mirror_maps",
     "check_protocol": "protocols",
@@ -51,9 +55,13 @@ __all__ = [
     "check_backend",
     "check_budget",
     "check_censoring",
+    "check_clock",
     "check_dispersion",
     "check_kernel",
     "check_learner",
+    "check_link_delay",
+    "check_link_loss",
+    "check_link_noise",
     "check_loss",
     "check_mirror_map",
     "check_protocol",

@@ -165,6 +165,8 @@ class Rule(Protocol):
     def advance(self, links: Any, gaps: Array, excess: Array | None, eta: float, round: int) -> Any:
         """Return the next link state from this round's mean constraint values ``gaps`` (deg,).
 
+        An edge whose gap is NaN had nothing to say in this round: what is kept of it stays as it is.
+
         ``excess`` (deg,) is the mean loss of the neighbours' values minus that of the node's own, at its samples.
         ``eta`` is the size of the node's step, less by as much as a batch lacks of its samples.
         """

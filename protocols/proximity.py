@@ -1,5 +1,6 @@
 """Proximity constraints by a stochastic primal-dual method."""
 
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
@@ -208,8 +209,10 @@ def _advance(
 
 @numba.njit(cache=True)
 def ascend(duals: Array, gaps: Array, tolerances: Array, decay: float, eta: float, bound: float) -> None:
-    """Put ``min(bound, max(0, decay mu + eta (h - gamma)))`` in the place of mu for each edge."""
+    """Put ``min(bound, max(0, decay mu + eta (h - gamma)))`` in the place of mu for each edge where h is known."""
     for j in range(len(duals)):
+        if math.isnan(gaps[j]):  # nothing was heard
+            continue
         duals[j] = min(max(decay * duals[j] + eta * (gaps[j] - tolerances[j]), 0.0), bound)
 
 

@@ -4,6 +4,7 @@ A tolerance gives a node's first values, (deg,), and, if it adapts, the next one
 adapts and has ``compiled -> CompiledTolerance`` besides takes part in compiled rounds.
 """
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, NamedTuple, Protocol
@@ -40,6 +41,8 @@ class Tolerance(Protocol):
 
     def next(self, state: ToleranceState, excess: Array, curvature: float, round: int) -> ToleranceState:
         """Return the tolerances after a round with mean excess losses ``excess`` (deg,).
+
+        An edge whose excess is NaN was not heard in this round: its tolerance stays as it is.
 
         ``curvature`` bounds the loss's second derivative; 0 where it has none.
         """
@@ -209,7 +212,7 @@ class Adaptive:
 
     def next(self, state: ToleranceState, excess: Array, curvature: float, round: int) -> ToleranceState:
         """Return the tolerances after averaging ``excess`` in."""
-        values, averages = np.empty(len(excess)), state.averages.copy()
+        values, averages = state.values.copy(), state.averages.copy()
         sole(_average, NEXT_TOLERANCES)(self._numbers, excess, curvature, round, values, averages)
         return ToleranceState(values, averages)
 
@@ -229,6 +232,8 @@ def _average(numbers: Array, excess: Array, curvature: float, round: int, tolera
     scale, rate = numbers[0], numbers[1]
     beta = min(1.0, max(rate, 2.0 / (round + 1)))
     for j in range(len(averages)):
+        if math.isnan(excess[j]):  # nothing was heard
+            continue
         # l(f + d) - l(f) is l''/2 d^2 on average, and without a curvature at most |d|.
         now = excess[j] * (2.0 / curvature) if curvature > 0.0 else excess[j]
         averages[j] = averages[j] + beta * (now - averages[j])

@@ -1,8 +1,8 @@
 """One node of the network: the only mutable object, whatever machine it runs on."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numba
@@ -17,6 +17,10 @@ from kernelswarm.protocols.coupling import mean_square_gaps, total
 from kernelswarm.protocols.limits import gather_in, own_products, own_share, pair_loads_in, restrain
 
 Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+PRIMING = 2
+"""Rounds that only fill the links: points are sent in the first, answered in the second, learned from in the third."""
 
 DIVERGED = 1e8
 """Values larger than this multiple of (1 + the largest target seen) are taken for divergence."""
@@ -59,26 +63,42 @@ class Outgoing:
         of these and of ``own`` says the node's load at the point.
     duals : Array or None
         The dual variables of the node's edges, (deg,); symmetric proximity only.
+    stamps : Array or None
+        Where links are not ideal, (1 + deg,): the round of the message whose points ``own`` is at, and, for each
+        neighbour, that of the message whose points its answer is at, or what is said instead.
     """
 
     points: Array
     own: Array | None
     answers: Sequence[Array | None]
     duals: Array | None
+    stamps: Array | None = None
 
 
 @dataclass(slots=True)
 class Tally:
-    """Sums since the last report, and the running sums of the whole run."""
+    """Sums since the last report, and, from the violation on, of the whole run.
+
+    ``gap_rounds`` are the rounds in which an edge had something to say. Where links are not ideal, ``bytes_sent`` is
+    counted, and ``traffic`` (deg, 4) holds the messages to this node that were sent, delivered, lost and dropped as too
+    old.
+    """
 
     rounds: int = 0
     samples: int = 0
     loss: float = 0.0
     compression_error: float = 0.0
     gaps: Array = field(default_factory=lambda: np.zeros(0))
-    gap_rounds: int = 0
+    gap_rounds: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     violation: Array = field(default_factory=lambda: np.zeros(0))
     scalars_sent: int = 0
+    bytes_sent: float = 0.0
+    traffic: Integers | None = None
+
+    @staticmethod
+    def of(degree: int) -> "Tally":
+        """Return sums that begin, for so many edges."""
+        return Tally(gaps=np.zeros(degree), gap_rounds=np.zeros(degree, dtype=np.int64), violation=np.zeros(degree))
 
 
 def loads_sent(rule: Rule) -> int:
@@ -138,7 +158,7 @@ class Agent:
         self.samples = 0
         self.largest_target = 0.0
         degree = len(self.neighbors)
-        self.tally = Tally(gaps=np.zeros(degree), violation=np.zeros(degree))
+        self.tally = Tally.of(degree)
         self._symmetric = rule.form == "symmetric"
         self._implicit = rule.step == "implicit"
         self._limited = self._implicit and bool(self.neighbors)
@@ -218,15 +238,7 @@ class Agent:
         degree = len(self.neighbors)
         taken = 1.0
         if size:
-            largest = _largest(targets)
-            if largest > self.largest_target:
-                self.largest_target = largest
-            self.check_values(own.values)
-            losses = learner.loss.values(own.values, targets)
-            loss = total(losses)
-            tally.loss += loss
-            tally.samples += size
-            self.samples += size
+            loss = self._admit(own.values, targets)
             gradient = learner.gradient(self.state, own, targets)
             curvature = self._bounded_curvature
             if degree:
@@ -296,6 +308,18 @@ class Agent:
             if self._constrained:
                 tally.violation += gaps - rule.record(self.links, len(gaps)).tolerances
 
+    def _admit(self, values: Array, targets: Array) -> float:
+        """Count the samples of a round, and return the sum of their losses; raises as :meth:`check_values`."""
+        largest = _largest(targets)
+        if largest > self.largest_target:
+            self.largest_target = largest
+        self.check_values(values)
+        loss = total(self.learner.loss.values(values, targets))
+        self.tally.loss += loss
+        self.tally.samples += len(targets)
+        self.samples += len(targets)
+        return loss
+
     def check_values(self, values: Array) -> None:
         """Raise DivergenceError where the function's values are far beyond the targets."""
         if not _largest(values) <= DIVERGED * (1.0 + self.largest_target):
@@ -326,13 +350,22 @@ class Agent:
     def _coupling_remedy(self) -> str:
         return _or_lower("protocol", self.rule) if self.neighbors else ""
 
+    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what rounds change of the node beside what every node has, for a snapshot."""
+        return {}
+
+    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what :meth:`further_arrays` returned; the sums of the run are those of the snapshot already."""
+
     def restart_tally(self) -> Tally:
         """Return the sums since the last call and start new ones; the violation and the scalars keep running."""
         tally = self.tally
-        self.tally = Tally(
-            gaps=np.zeros(len(self.neighbors)),
+        self.tally = replace(
+            Tally.of(len(self.neighbors)),
             violation=tally.violation.copy(),
             scalars_sent=tally.scalars_sent,
+            bytes_sent=tally.bytes_sent,
+            traffic=tally.traffic,
         )
         return tally
 

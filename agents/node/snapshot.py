@@ -60,11 +60,10 @@ def take(agent: Agent, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
     points, targets = agent.following
     tally = agent.tally
     arrays: Arrays = {
-        "counts": np.array(
-            [agent.round, agent.samples, tally.rounds, tally.samples, tally.gap_rounds, tally.scalars_sent]
-        ),
-        "sums": np.array([agent.largest_target, tally.loss, tally.compression_error]),
+        "counts": np.array([agent.round, agent.samples, tally.rounds, tally.samples, tally.scalars_sent]),
+        "sums": np.array([agent.largest_target, tally.loss, tally.compression_error, tally.bytes_sent]),
         "gaps": tally.gaps.copy(),
+        "gap_rounds": tally.gap_rounds.copy(),
         "violation": tally.violation.copy(),
         "points": agent.own.points.copy(),
         "targets": agent.targets.copy(),
@@ -75,6 +74,7 @@ def take(agent: Agent, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
     if heard:
         arrays["heard_points"] = np.concatenate(heard)
         arrays["heard_sizes"] = np.array([len(points) for points in heard])
+    arrays |= agent.further_arrays()
     pieces = [ahead] if len(ahead[0]) else []
     source: Any = agent.source
     while isinstance(source, Ahead):
@@ -104,10 +104,12 @@ def restore(agent: Agent, snapshot: Snapshot) -> None:
         loss=sums[1],
         compression_error=sums[2],
         gaps=arrays["gaps"].copy(),
-        gap_rounds=counts[4],
+        gap_rounds=arrays["gap_rounds"].copy(),
         violation=arrays["violation"].copy(),
-        scalars_sent=counts[5],
+        scalars_sent=counts[4],
+        bytes_sent=sums[3],
     )
+    agent.take_further(arrays)
     agent.targets = _sealed(arrays["targets"])
     agent.following = _sealed(arrays["following_points"]), _sealed(arrays["following_targets"])
     heard: list[Array] = []

@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents.node.agent import DivergenceError
+from kernelswarm.agents.node.agent import PRIMING, DivergenceError
 from kernelswarm.agents.node.snapshot import Snapshot
 from kernelswarm.simulations.backends import semaphores
 from kernelswarm.simulations.round.block import AgentPlan, Block
 from kernelswarm.simulations.round.failures import describe, node_at_work
 from kernelswarm.simulations.round.measure import Report
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions
-from kernelswarm.simulations.round.rounds import PRIMING
 from kernelswarm.simulations.streams.contract import HeldOut
 
 NOTHING = b"-"

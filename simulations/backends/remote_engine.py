@@ -12,14 +12,14 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from kernelswarm.agents.node.agent import DivergenceError
+from kernelswarm.agents.node.agent import PRIMING, DivergenceError
 from kernelswarm.simulations.backends.host import Whereabouts
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.engine import EngineError, LostError, Snapshots
 from kernelswarm.simulations.round.measure import Report
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions
-from kernelswarm.simulations.round.rounds import PRIMING, block_neighbors
+from kernelswarm.simulations.round.rounds import block_neighbors
 from kernelswarm.simulations.streams.contract import HeldOut
 
 Tell = Callable[[str, int, int], None]

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import ClassVar, Protocol
 
-from kernelswarm.agents.node.agent import DivergenceError
+from kernelswarm.agents.node.agent import PRIMING, DivergenceError
 from kernelswarm.simulations.round.block import AgentPlan, Block
 from kernelswarm.simulations.round.engine import EngineError, Snapshots
 from kernelswarm.simulations.round.failures import describe, node_at_work
 from kernelswarm.simulations.round.measure import Report
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions
-from kernelswarm.simulations.round.rounds import PRIMING, advance, block_neighbors
+from kernelswarm.simulations.round.rounds import advance, block_neighbors
 from kernelswarm.simulations.streams.contract import HeldOut
 
 

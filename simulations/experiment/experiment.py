@@ -15,7 +15,9 @@ from kernelswarm.agents.learners.contract import Learner, ValueLearner
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import grid_of
 from kernelswarm.graphs.topology import Graph, Topology
+from kernelswarm.protocols.clocks.clocks import Clock, Synchronous
 from kernelswarm.protocols.contract import FLAGS, Rule
+from kernelswarm.protocols.links.links import IDEAL, Links
 from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_value
 from kernelswarm.simulations.experiment.naming import listed_parts_only, part_name
 from kernelswarm.simulations.experiment.parts import build, describe, described, fill, merge, written
@@ -99,6 +101,10 @@ class Experiment:
         Rounds between two rows of the record, at least 1; the last round is always recorded.
     checkpoint_every : int
         Rounds between two checkpoints of a run that is written to a folder; 0 for none.
+    links : Links
+        What happens to messages on their way; ideal when left out.
+    clock : Clock
+        When nodes are awake; in every round when left out.
     evaluation : Evaluation
         How the network is measured.
     overrides : tuple of Override
@@ -121,6 +127,8 @@ class Experiment:
     rounds: int = 500
     evaluate_every: int = 25
     checkpoint_every: int = 0
+    links: Links = IDEAL
+    clock: Clock = field(default=Synchronous(), metadata={"part": "clock"})
     evaluation: Evaluation = Evaluation()
     overrides: tuple[Override, ...] = field(default=(), metadata={"key": "node"})
     folder: Path | None = field(default=None, compare=False, repr=False, metadata={"key": ""})

@@ -17,6 +17,7 @@ class Role(IntEnum):
     SPLIT = 4
     LOCATIONS = 5
     BATCH = 6
+    WEATHER = 7
 
 
 def generator(seed: int, role: Role, node: int = 0, *path: int) -> np.random.Generator:

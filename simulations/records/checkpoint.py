@@ -27,7 +27,7 @@ from kernelswarm.simulations.machine import archives
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.engine import Snapshots
 
-FORMAT = 3
+FORMAT = 4
 """The arrangement of a file; it changes whenever older files could be misread."""
 
 DIGEST = 64

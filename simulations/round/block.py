@@ -10,7 +10,9 @@ from kernelswarm.agents.compiled.population import Population, fits, obstacle
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent, Outgoing, loads_sent
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
+from kernelswarm.agents.node.weathered import WeatheredAgent
 from kernelswarm.protocols.contract import Neighborhood, Rule
+from kernelswarm.protocols.weather.weather import Conditions
 from kernelswarm.simulations.round.crossing import Crossing
 from kernelswarm.simulations.round.measure import Report, report
 from kernelswarm.simulations.round.model_arrays import LearnedFunction, LearnedFunctions
@@ -36,11 +38,15 @@ class AgentPlan:
     steps: int = 1
     """The steps that the agent takes in a round of the network: one, or one for each node whose samples it learns
     from."""
+    conditions: Conditions | None = None
+    """Links and clock, where they are not ideal."""
 
     def build(self) -> Agent:
         """Make the agent."""
         parts = (self.neighborhood, self.slots, self.learner, self.rule, self.source, self.inputs, self.outputs)
-        return Agent(*parts, steps=self.steps)
+        if self.conditions is None:
+            return Agent(*parts, steps=self.steps)
+        return WeatheredAgent(*parts, conditions=self.conditions)
 
 
 class Block:
@@ -61,7 +67,8 @@ class Block:
     def __init__(self, plans: Sequence[AgentPlan], compiled: bool = True) -> None:
         self._agents = [plan.build() for plan in plans]
         self._steps = plans[0].steps
-        self._compiled = compiled and obstacle([plan.learner for plan in plans], plans[0].rule) is None
+        ideal = plans[0].conditions is None
+        self._compiled = compiled and ideal and obstacle([plan.learner for plan in plans], plans[0].rule) is None
         self._population: Population | None = None
         self._evaluated = [plan.evaluated for plan in plans]
         self.nodes = tuple(agent.node for agent in self._agents)

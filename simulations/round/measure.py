@@ -12,6 +12,10 @@ from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
 Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+BYTES = 8
+"""Bytes of a scalar that is sent as it is: float64."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,9 @@ class Report:
         The function's values at the pooled points, (n, C).
     standing : Standing
         What is to be known of the learner.
+    traffic : Integers or None
+        Where links are not ideal, what became of messages in the whole run: those that were sent to each neighbour,
+        and those from it that were delivered, lost, and dropped as too old, (deg, 4).
     """
 
     node: int
@@ -63,6 +70,7 @@ class Report:
     duals: Array
     common: Array
     standing: Standing
+    traffic: Integers | None = None
 
 
 def mean_risk(loss: Loss, values: Array, held_out: HeldOut) -> float:
@@ -100,7 +108,8 @@ def report(agent: Agent, evaluated: tuple[tuple[int, NodeSource], ...], pooled: 
     area = integral(loss, function)
     record = agent.rule.record(agent.links, len(agent.neighbors))
     violation = np.where(np.isnan(record.tolerances), np.nan, tally.violation)
-    gaps = tally.gaps / tally.gap_rounds if tally.gap_rounds else np.full(len(agent.neighbors), np.nan)
+    heard = tally.gap_rounds > 0
+    gaps = np.where(heard, tally.gaps / np.where(heard, tally.gap_rounds, 1), np.nan)
     shared = {
         "global_risk": mean_risk(loss, common, pooled) + area,
         "global_error": mean_error(loss, common, pooled),
@@ -108,6 +117,7 @@ def report(agent: Agent, evaluated: tuple[tuple[int, NodeSource], ...], pooled: 
         "model_order": float(function.order),
         "compression_error": tally.compression_error / tally.rounds if tally.rounds else 0.0,
         "scalars_sent": float(tally.scalars_sent),
+        "bytes_sent": float(BYTES * tally.scalars_sent) if tally.traffic is None else tally.bytes_sent,
         "rebuilds": float(getattr(agent.state, "rebuilds", 0)),
     }
     standing = _standing(agent, function)
@@ -121,7 +131,8 @@ def report(agent: Agent, evaluated: tuple[tuple[int, NodeSource], ...], pooled: 
             "error": mean_error(loss, values, held_out),
             **shared,
         }
-        yield Report(node, agent.neighbors, figures, gaps, violation, record.tolerances, record.duals, common, standing)
+        edges = (gaps, violation, record.tolerances, record.duals)
+        yield Report(node, agent.neighbors, figures, *edges, common, standing, tally.traffic)
 
 
 def _writeable(held_out: HeldOut) -> HeldOut:

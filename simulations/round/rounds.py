@@ -7,9 +7,6 @@ from kernelswarm.simulations.round.block import AgentPlan
 
 Message = TypeVar("Message")
 
-PRIMING = 2
-"""Rounds that only fill the links: points are sent in the first, answered in the second, learned from in the third."""
-
 
 def advance(
     steps: Sequence[Callable[..., Message]], neighbors: Sequence[Sequence[int]], outgoing: Sequence[Message]

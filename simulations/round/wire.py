@@ -30,8 +30,9 @@ def pack(messages: Sequence[tuple[int, Outgoing, Sequence[int]]]) -> bytes:
     -------
     bytes
         Float64 numbers. First a header: its length; for each message the sender, its degree, the lengths of its points
-        and of its own values, whether there are dual variables, the number of addressees, and for each addressee its
-        place and the length of its answer. Then, for each message, the points, own values, dual variables and answers.
+        and of its own values, whether there are dual variables, and stamps, the number of addressees, and for each
+        addressee its place and the length of its answer. Then, for each message, the points, own values, dual
+        variables, stamps and answers.
         Nothing at all for no messages.
     """
     if not messages:
@@ -40,12 +41,16 @@ def pack(messages: Sequence[tuple[int, Outgoing, Sequence[int]]]) -> bytes:
     parts: list[Array] = []
     for sender, message, places in messages:
         points, own, duals, answers = message.points, message.own, message.duals, message.answers
-        header += sender, len(answers), len(points), ABSENT if own is None else len(own), duals is not None, len(places)
+        stamps = message.stamps
+        header += sender, len(answers), len(points), ABSENT if own is None else len(own), duals is not None
+        header += stamps is not None, len(places)
         parts.append(points)
         if own is not None:
             parts.append(own)
         if duals is not None:
             parts.append(duals[list(places)])
+        if stamps is not None:
+            parts.append(stamps[[0, *[1 + place for place in places]]])
         for place in places:
             answer = answers[place] if answers else None
             if answer is None:
@@ -81,6 +86,7 @@ class Layout(NamedTuple):
     points: tuple[slice, tuple[int, int]]
     own: tuple[slice, tuple[int, int]] | None
     duals: tuple[slice, list[int]] | None
+    stamps: tuple[slice, list[int]] | None
     answers: list[tuple[int, slice, tuple[int, int]]]
 
 
@@ -107,7 +113,7 @@ class Reader:
             return {}
         header, array = split(message)
         messages: dict[int, Outgoing] = {}
-        for sender, degree, (where, shape), own, duals, answers in self.layouts(header):
+        for sender, degree, (where, shape), own, duals, stamps, answers in self.layouts(header):
             found: list[Array | None] = [None] * degree
             for place, there, size in answers:
                 found[place] = array[there].reshape(size)
@@ -117,6 +123,9 @@ class Reader:
             if duals is not None:
                 outgoing.duals = np.zeros(1 + max(duals[1]))
                 outgoing.duals[duals[1]] = array[duals[0]]
+            if stamps is not None:
+                outgoing.stamps = np.zeros(1 + max(stamps[1]))
+                outgoing.stamps[stamps[1]] = array[stamps[0]]
             messages[sender] = outgoing
         return messages
 
@@ -138,13 +147,15 @@ class Reader:
             return slice(at - rows * columns, at), (rows, columns)
 
         for sender in numbers:
-            degree, points, own, duals, addressees = (next(numbers) for _ in range(5))
+            degree, points, own, duals, stamps, addressees = (next(numbers) for _ in range(6))
             lengths = {next(numbers): next(numbers) for _ in range(addressees)}
             where = take(points, self._inputs)
             values = None if own == ABSENT else take(own, self._outputs)
             multipliers = (take(addressees, 1)[0], list(lengths)) if duals else None
+            stamped = [0, *[1 + place for place in lengths]]
+            rounds = (take(len(stamped), 1)[0], stamped) if stamps else None
             answers = [(place, *take(length, self._outputs)) for place, length in lengths.items() if length != ABSENT]
             if sender in self._wanted:
                 answers = [answer for answer in answers if answer[0] in self._wanted[sender]]
-                layouts.append(Layout(sender, degree, where, values, multipliers, answers))
+                layouts.append(Layout(sender, degree, where, values, multipliers, rounds, answers))
         return layouts

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from kernelswarm.agents.learners.contract import Learner, ScheduledLearner, ValueLearner
 from kernelswarm.graphs.validation import validate
 from kernelswarm.protocols.contract import Neighborhood, Rule, strengths_of
+from kernelswarm.protocols.weather.weather import Conditions
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build, describe
 from kernelswarm.simulations.ground.errors import InputError
@@ -118,6 +119,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     evaluated = list(zip(labels, source.nodes, strict=True))
     plans: list[AgentPlan] = []
     pooled = rule.pooled
+    conditions = weather(experiment)
     with Bounded("stream", experiment.stream):  # targets may be compared between nodes
         for label in planned:
             if label not in learners:
@@ -134,6 +136,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
                     outputs=count,
                     evaluated=tuple(evaluated) if pooled else (evaluated[place],),
                     steps=size * len(labels) // learners[label].batch_size if pooled else 1,
+                    conditions=None if pooled or conditions.ideal else conditions,
                 )
             )
     for plan in plans:
@@ -176,6 +179,12 @@ def open_stream(experiment: Experiment, graph: "nx.Graph[int]") -> Source:
     )
     with Asked("stream", experiment.stream, joint="."), Bounded("stream", experiment.stream):
         return experiment.stream.open(len(labels), experiment.seed, experiment.evaluation.local_samples, locations)
+
+
+def weather(experiment: Experiment) -> Conditions:
+    """Return what an experiment says of links and clock, with the key of their random numbers."""
+    first, second = generator(experiment.seed, Role.WEATHER).integers(2**32, size=2).tolist()
+    return Conditions(experiment.links, experiment.clock, (first, second))
 
 
 def _learners(experiment: Experiment, labels: Sequence[int]) -> dict[int, Learner]:

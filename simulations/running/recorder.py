@@ -1,6 +1,6 @@
 """The reports of an evaluation as rows of the three tables of a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,20 +11,17 @@ from kernelswarm.protocols.contract import Rule
 from kernelswarm.simulations.ground.data_description import Labels
 from kernelswarm.simulations.records.measurements import InMemory, Measurements
 from kernelswarm.simulations.records.result import Columns, Table
-from kernelswarm.simulations.round.measure import Report
+from kernelswarm.simulations.round.measure import BYTES, Report
 from kernelswarm.simulations.running.network import Network
 
 Array = npt.NDArray[np.float64]
 
 WHOLE = {
-    "nodes": {"round", "node", "samples", "model_order", "scalars_sent", "rebuilds"},
-    "network": {"round", "learning", "messages", "scalars_sent", "bytes_sent"},
-    "edges": {"round", "source", "target"},
+    "nodes": {"round", "node", "samples", "model_order", "scalars_sent", "bytes_sent", "rebuilds"},
+    "network": {"round", "learning", "messages", "scalars_sent", "bytes_sent", "delivered", "lost", "late", "waiting"},
+    "edges": {"round", "source", "target", "sent", "delivered", "lost", "late"},
 }
 """Columns of whole numbers, by table."""
-
-BYTES = 8
-"""Bytes of a scalar: everything travels as float64."""
 
 
 class Recorder:
@@ -70,7 +67,7 @@ class Recorder:
             else float("nan")
             for name in ("samples", "risk", "error", "global_risk", "global_error", "progressive_risk", "model_order")
         }
-        scalars, messages = self._traffic(round, reports)
+        traffic = self._traffic(round, reports)
         learning = sum(report.figures["samples"] > self._seen[report.node] for report in reports)
         self._seen = {report.node: report.figures["samples"] for report in reports}
         self.last = {
@@ -80,9 +77,7 @@ class Recorder:
             "disagreement": self._disagreement(reports),
             # SURVEY eq. 21 clips the sum over time of each edge, not its terms.
             "violation": float(np.sum(np.maximum(constrained, 0.0))) if len(constrained) else float("nan"),
-            "messages": messages,
-            "scalars_sent": scalars,
-            "bytes_sent": BYTES * scalars,
+            **traffic,
             "seconds": seconds,
         }
         nodes: dict[str, Sequence[float] | Labels] = {
@@ -121,6 +116,8 @@ class Recorder:
             "dual": np.concatenate([report.duals for report in reports]),
             "violation": np.concatenate([report.violation for report in reports]),
         }
+        if reports[0].traffic is not None:
+            columns |= dict(zip(("sent", "delivered", "lost", "late"), _by_edge(reports), strict=True))
         return _typed("edges", columns)
 
     def tables(self) -> dict[str, Table]:
@@ -135,14 +132,33 @@ class Recorder:
         gaps = [np.sum((values[i] - values[j]) ** 2) / max(len(values[i]), 1) for i, j in self._edges]
         return float(np.mean(gaps))
 
-    def _traffic(self, round: int, reports: Sequence[Report]) -> tuple[float, float]:
+    def _traffic(self, round: int, reports: Sequence[Report]) -> dict[str, float]:
         if self._rule.pooled:
             # Every sample travels to the one learner.
             width = self._network.source.inputs + self._network.source.targets
-            return sum(report.figures["samples"] for report in reports) * width, round * float(len(reports))
-        scalars = sum(report.figures["scalars_sent"] for report in reports)
-        directed = 2.0 * len(self._edges) if self._rule.communicates else 0.0
-        return scalars, round * directed
+            scalars = sum(report.figures["samples"] for report in reports) * width
+            return {"messages": round * float(len(reports)), "scalars_sent": scalars, "bytes_sent": BYTES * scalars}
+        sent = {name: sum(report.figures[name] for report in reports) for name in ("scalars_sent", "bytes_sent")}
+        counts = [report.traffic for report in reports if report.traffic is not None]
+        if not counts:
+            return {"messages": round * 2.0 * len(self._edges) if self._rule.communicates else 0.0, **sent}
+        messages, delivered, lost, late = np.sum([count.sum(axis=0) for count in counts], axis=0).tolist()
+        arrived = {"delivered": delivered, "lost": lost, "late": late, "waiting": messages - delivered - lost - late}
+        return {"messages": messages, **sent, **arrived}
+
+
+def _by_edge(reports: Sequence[Report]) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield what became of the messages from the source of each directed edge to its target: all that were sent, those
+    delivered, lost, and dropped as too old."""
+    counts = {
+        (report.node, other): report.traffic[place]
+        for report in reports
+        if report.traffic is not None
+        for place, other in enumerate(report.neighbors)
+    }
+    for column in range(4):
+        ends = [(i, j) if column == 0 else (j, i) for i, j in counts]
+        yield np.array([counts[edge][column] for edge in ends], dtype=np.int64)
 
 
 def _typed(table: str, columns: Mapping[str, Sequence[float] | npt.NDArray[Any]]) -> Columns:

@@ -1,4 +1,4 @@
-"""The contract of a schedule: positive step sizes, none above the largest, one at a time or many at once."""
+"""The contracts of what changes from step to step: positive step sizes, and bounds whose state goes in and out."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import math
 
 import numpy as np
 
+from kernelswarm.agents.arithmetic.signatures import BOUND, NEXT_BUDGET
+from kernelswarm.agents.parts.budgets import Budget
 from kernelswarm.agents.parts.schedules import Schedule, step_sizes
-from kernelswarm.simulations.testing.properties import checked, require, require_equal
+from kernelswarm.protocols.first_class import ready
+from kernelswarm.simulations.testing.properties import checked, compiled_form, require, require_equal
 
 STEPS = (*range(50), 1000, 10**6)
 
@@ -44,3 +47,52 @@ def check_schedule(schedule: Schedule) -> None:
         for first, steps in ((0, 50), (7, 1), (3, 0)):
             wanted = np.array([schedule.at(step) for step in range(first, first + steps)], dtype=np.float64)
             require_equal(step_sizes(schedule, first, steps), wanted, schedule, "over has the bits of at")
+
+
+def check_budget(budget: Budget) -> None:
+    """Check that a compression budget keeps its contract, ``agents/parts/budgets.py``.
+
+    Bounds that are finite and not negative; a state, one number, that goes in and comes out, so that the same questions
+    have the same answers; and the same bits compiled, where it hands that over.
+
+    Parameters
+    ----------
+    budget : Budget
+        A frozen dataclass.
+
+    Raises
+    ------
+    AssertionError
+        A property does not hold; the text names it.
+    InputError
+        It is no budget.
+    """
+    with checked("budget", budget):
+        for batch_size in (1, 8):
+            first = _answers(budget, batch_size)
+            require_equal(
+                _answers(budget, batch_size),
+                first,
+                budget,
+                "bound and next depend on their arguments alone: what changes goes in and comes out as the state",
+            )
+
+
+def _answers(budget: Budget, batch_size: int) -> list[tuple[float, float]]:
+    form = compiled_form(budget, "budget")
+    state = budget.start()
+    found = []
+    for step in range(60):
+        eta = 0.7 / (1.0 + step / 9.0)
+        order = (step * 7) % 40
+        eps, following = budget.bound(eta, state, batch_size), budget.next(state, order)
+        require(0.0 <= eps < math.inf, budget, f"bound is a number and not negative; for eta = {eta:.6g} it is {eps!r}")
+        require(math.isfinite(following), budget, f"next is a finite number; after order {order} it is {following!r}")
+        if form is not None:
+            compiled = ready(form.bound, BOUND)(form.numbers, eta, state, batch_size)
+            require_equal(compiled, eps, budget, "the compiled bound has the bits of bound")
+            compiled = ready(form.next, NEXT_BUDGET)(form.numbers, state, order)
+            require_equal(compiled, following, budget, "the compiled next has the bits of next")
+        found.append((eps, following))
+        state = following
+    return found

@@ -32,8 +32,11 @@ from kernelswarm.graphs import cliques, elementary, files, lattices, random_fami
 from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.batch import Batch
 from kernelswarm.protocols.centralized import Centralized
+from kernelswarm.protocols.clocks import clocks
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
+from kernelswarm.protocols.links import delays, noises
+from kernelswarm.protocols.links import losses as link_losses
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import Serial
@@ -316,6 +319,19 @@ SPECIMENS: dict[str, list[Specimen]] = {
     "censoring": ready(Threshold(), Threshold(0.3), MovingAverage(), MovingAverage(7, 0.5)),
     "protocol": ready(*RULES),
     "tolerance": ready(*TOLERANCES),
+    "link_loss": ready(
+        link_losses.Uniform(0.3), link_losses.Bursts(), link_losses.EdgeLoss(), link_losses.DistanceLoss()
+    ),
+    "link_delay": ready(delays.Constant(2), delays.Between(1, 3), delays.Geometric(4.0), delays.DistanceDelay()),
+    "link_noise": ready(noises.Gaussian(0.1), noises.Laplace(0.2, "both")),
+    "clock": ready(
+        clocks.Synchronous(),
+        clocks.Bernoulli(0.2),
+        clocks.Poisson(),
+        clocks.Cyclic(),
+        clocks.Stragglers(),
+        clocks.Churn(),
+    ),
     "topology": [*ready(*DETERMINISTIC, *RANDOM), Specimen("file", network_file)],
     "stream": [*ready(*ENDLESS), *FINITE],
     "backend": ready(Serial(), Ray(nodes_per_actor=2)),

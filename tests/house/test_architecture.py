@@ -20,6 +20,9 @@ from tests.helpers.checkout import ROOT
 
 ROOMS = (  # each imports only from itself and from those before it
     "protocols",
+    "protocols/links",
+    "protocols/clocks",
+    "protocols/weather",
     "graphs",
     "agents/arithmetic",
     "agents/parts",

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from kernelswarm.agents.arithmetic.chance import key_of, uniform
 from kernelswarm.agents.arithmetic.signatures import ORDER
 from kernelswarm.agents.arithmetic.tables import line
 from kernelswarm.agents.functions.kernel_sum import (
@@ -39,6 +38,7 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     sum_of,
 )
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
+from kernelswarm.protocols.chance import key_of, uniform
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from kernelswarm.agents.arithmetic.chance import key_of, uniform
 from kernelswarm.agents.arithmetic.signatures import ORDER
 from kernelswarm.agents.functions.kernel_sum import KernelSum, add_points
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, check_budget_size
@@ -26,6 +25,7 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
 )
 from kernelswarm.agents.learners.baselines.removal_steps import drop_smallest
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
+from kernelswarm.protocols.chance import key_of, uniform
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]

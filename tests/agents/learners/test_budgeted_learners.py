@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents.arithmetic.chance import key_of, threefry, uniform
 from kernelswarm.agents.arithmetic.merging import best_partner
 from kernelswarm.agents.learners.baselines.bogd import Bogd
 from kernelswarm.agents.learners.baselines.bsgd import Bsgd
@@ -17,6 +16,7 @@ from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Polynomial
 from kernelswarm.agents.parts.losses import Hinge, Logistic, MulticlassHinge, MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.protocols.chance import key_of, threefry, uniform
 from tests.helpers import naive_budgets
 from tests.helpers.naive_budgets import NaiveSum
 

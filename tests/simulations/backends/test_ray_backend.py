@@ -12,7 +12,7 @@ import pytest
 
 from kernelswarm.agents.compiled.population import obstacle
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.node.agent import DivergenceError
+from kernelswarm.agents.node.agent import PRIMING, DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant
@@ -32,7 +32,7 @@ from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.round.block import AgentPlan
-from kernelswarm.simulations.round.rounds import PRIMING, block_neighbors
+from kernelswarm.simulations.round.rounds import block_neighbors
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture

@@ -1,0 +1,240 @@
+"""What a node has heard on links that are not ideal: messages that have arrived, and those on their way."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.node.agent import PRIMING, Outgoing
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.first_class import address
+from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
+from kernelswarm.protocols.links.facts import EdgeFacts
+from kernelswarm.protocols.links.noises import QUANTILE
+from kernelswarm.protocols.weather.weather import LOST, NODE, Conditions, Weather, keys_of
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+NO_ANSWER = -1
+"""In place of the round whose points are answered: none has been heard yet."""
+
+SILENT = -2
+"""Instead of it: there is no message on this edge."""
+
+SENT, DELIVERED, LOST_ON_THE_WAY, TOO_LATE = range(4)
+"""What becomes of messages, by the column of their counts: those to a neighbour, and then those from it."""
+
+POINTS, OWN, ANSWERS = range(3)
+"""The stages of the random numbers that distort a message."""
+
+
+@dataclass(slots=True)
+class Packet:
+    """A message on one directed edge.
+
+    Attributes
+    ----------
+    due : int
+        The round in which it arrives.
+    previous : int
+        The round of the sender's message before it, whose points ``own`` is at.
+    answered : int
+        The round of the hearer's message whose points ``answer`` is at, or NO_ANSWER.
+    points, own, answer, dual
+        As of :class:`~kernelswarm.agents.node.agent.Outgoing`, for this edge.
+    """
+
+    due: int
+    previous: int
+    answered: int
+    points: Array
+    own: Array | None
+    answer: Array | None
+    dual: float
+
+
+class Inbox:
+    """The messages to one node. Rounds are those of the network, those included that prime it.
+
+    Parameters
+    ----------
+    conditions : Conditions
+        Links and clock.
+    neighborhood : Neighborhood
+        What the node knows of its links.
+    neighbors : sequence of int
+        The neighbours that it hears, in sorted order.
+    outputs : int
+        C.
+
+    Raises
+    ------
+    ValueError
+        The edges lack what the links need.
+    """
+
+    def __init__(
+        self, conditions: Conditions, neighborhood: Neighborhood, neighbors: Sequence[int], outputs: int
+    ) -> None:
+        self._conditions, self._outputs = conditions, outputs
+        links = conditions.links
+        self.reach = links.max_age + 3
+        """Rounds for which messages are kept."""
+        self.memory = 2 * links.max_age + 4
+        """Rounds for which the node keeps its own samples: an answer may have been on its way both ways."""
+        senders = np.array(neighbors, dtype=np.int64)
+        hearers = np.full(len(senders), neighborhood.node, dtype=np.int64)
+        distances = neighborhood.distances if len(senders) else np.zeros(0)
+        facts = EdgeFacts(senders, hearers, distances, neighborhood.edges[: len(senders)])
+        self._weather = Weather(conditions, np.array([neighborhood.node], dtype=np.int64), facts)
+        self._sender_keys = keys_of(*conditions.key, senders, np.full(len(senders), NODE, dtype=np.int64)).tolist()
+        self._edge_keys = keys_of(*conditions.key, senders, hearers).tolist()
+        self._quantile = address(links.noise.quantile, QUANTILE)
+        self._exact = links.bits == EXACT and not links.noise.scale
+        self.packets: list[dict[int, Packet]] = [{} for _ in neighbors]
+        """By edge and the round in which they were sent."""
+
+    def awake(self, round: int) -> bool:
+        """Return whether the node is awake in a round of the weather."""
+        if round < 0:
+            return True
+        place = self._weather.look(round)
+        return bool(self._weather.awake[0, place])
+
+    def take(self, e: int, message: Outgoing, slot: int, now: int, counts: Integers) -> None:
+        """Take what a neighbour sent in the round before ``now``, with what the edge makes of it, and count it."""
+        assert message.stamps is not None
+        answered = int(message.stamps[1 + slot])
+        if answered == SILENT:
+            return
+        sent = now - 1
+        fate = self.fate(e, sent)
+        if fate == LOST:
+            counts[LOST_ON_THE_WAY] += sent >= PRIMING
+        elif fate > self._conditions.links.max_age:
+            counts[TOO_LATE] += sent >= PRIMING
+        else:
+            answer = message.answers[slot] if message.answers else None
+            dual = 0.0 if message.duals is None else float(message.duals[slot])
+            packet = Packet(now + fate, int(message.stamps[0]), answered, message.points, message.own, answer, dual)
+            if not self._exact:
+                self._distort(packet, e, sent)
+            self.packets[e][sent] = packet
+
+    def fate(self, e: int, sent: int) -> int:
+        """Return the delay of a message sent in a round of the network, or LOST."""
+        if sent < PRIMING:
+            return 0
+        place = self._weather.look(sent - PRIMING)
+        return int(self._weather.fates[e, place])
+
+    def deliver(self, now: int, awake: bool, counts: Integers) -> None:
+        """Let what is due arrive, or be lost where nobody is there, and forget what is too old."""
+        heard = awake or self._conditions.clock.listens
+        for e, packets in enumerate(self.packets):
+            for sent in [sent for sent, packet in packets.items() if packet.due == now or sent < now - self.reach]:
+                due = packets[sent].due == now
+                if due:
+                    counts[e, DELIVERED if heard else LOST_ON_THE_WAY] += sent >= PRIMING
+                if not (due and heard):
+                    del packets[sent]
+
+    def usable(self, e: int, now: int) -> Iterator[tuple[int, Packet]]:
+        """Yield the messages that have arrived on an edge and are not too old, the newest first, by their rounds."""
+        oldest = now - 1 - self._conditions.links.max_age
+        for sent in sorted(self.packets[e], reverse=True):
+            packet = self.packets[e][sent]
+            if sent >= oldest and packet.due <= now:
+                yield sent, packet
+
+    def newest(self, e: int, now: int) -> int | None:
+        """Return the round of the newest message that has arrived on an edge."""
+        return max((sent for sent, packet in self.packets[e].items() if packet.due <= now), default=None)
+
+    def arrived(self, e: int, sent: int, now: int) -> Packet | None:
+        """Return the message of a round if it has arrived."""
+        packet = self.packets[e].get(sent)
+        return packet if packet is not None and packet.due <= now else None
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the messages as arrays, for a snapshot."""
+        found = [(e, sent, packet) for e, packets in enumerate(self.packets) for sent, packet in packets.items()]
+        heads = [(e, sent, entry.due, entry.previous, entry.answered) for e, sent, entry in found]
+        own = [packet.own for _, _, packet in found]
+        answers = [packet.answer for _, _, packet in found]
+        there = [(mine is not None, theirs is not None) for mine, theirs in zip(own, answers, strict=True)]
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "inbox.heads": np.array(heads, dtype=np.int64).reshape(-1, 5),
+            "inbox.there": np.array(there, dtype=np.bool_).reshape(-1, 2),
+            "inbox.duals": np.array([packet.dual for _, _, packet in found]),
+        }
+        arrays |= stacked("inbox.points", [packet.points for _, _, packet in found])
+        arrays |= stacked("inbox.own", [entry for entry in own if entry is not None])
+        return arrays | stacked("inbox.answers", [entry for entry in answers if entry is not None])
+
+    def take_over(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Put the messages where :meth:`arrays` was taken."""
+        self.packets = [{} for _ in self.packets]
+        own, answers = iter(parted("inbox.own", arrays)), iter(parted("inbox.answers", arrays))
+        entries = zip(
+            arrays["inbox.heads"].tolist(),
+            arrays["inbox.there"].tolist(),
+            arrays["inbox.duals"].tolist(),
+            parted("inbox.points", arrays),
+            strict=True,
+        )
+        for (e, sent, due, previous, answered), (mine, theirs), dual, points in entries:
+            self.packets[e][sent] = Packet(
+                due, previous, answered, points, next(own) if mine else None, next(answers) if theirs else None, dual
+            )
+
+    def _distort(self, packet: Packet, e: int, sent: int) -> None:
+        """Change a message as the links do: what goes to all neighbours alike, answers each in their own way."""
+        links = self._conditions.links
+        (first, second), edge = self._sender_keys[e], self._edge_keys[e]
+        packet.points = np.array(packet.points)
+        distort(packet.points, links.noise_on("points"), self._quantile, links.bits, first, second, sent, POINTS)
+        noise = links.noise_on("values")
+        for stage, key, values in ((OWN, (first, second), packet.own), (ANSWERS, edge, packet.answer)):
+            if values is None:
+                continue
+            said = np.array(values[:, : self._outputs], order="C")
+            distort(said, noise, self._quantile, links.bits, key[0], key[1], sent, stage)
+            loads = values[:, self._outputs :]
+            if links.bits != EXACT:
+                loads = coarse(loads)
+            joined = np.concatenate([said, loads], axis=1)
+            if stage == OWN:
+                packet.own = joined
+            else:
+                packet.answer = joined
+        if links.bits != EXACT:
+            packet.dual = float(coarse(np.array([packet.dual]))[0])
+
+
+def stacked(name: str, arrays: Sequence[Array]) -> dict[str, npt.NDArray[Any]]:
+    """Return matrices of one width as one, with their lengths, by the names that a snapshot has for them."""
+    lengths = np.array([len(array) for array in arrays], dtype=np.int64)
+    return {name: np.concatenate(arrays) if arrays else np.zeros((0, 0)), f"{name}_lengths": lengths}
+
+
+def parted(name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> list[Array]:
+    """Undo :func:`stacked`; the matrices are read-only, as they came."""
+    lengths = arrays[f"{name}_lengths"]
+    if not len(lengths):
+        return []
+    found = [np.array(entry) for entry in np.split(arrays[name], np.cumsum(lengths)[:-1])]
+    for entry in found:
+        entry.flags.writeable = False
+    return found
+
+
+def coarse(numbers: Array) -> Array:
+    """Round loads or dual variables, not negative, up to the few bits that they are sent with."""
+    found = np.array(numbers)
+    for place, number in np.ndenumerate(numbers):
+        found[place] = rounded_up(number) if 0.0 < number < np.inf else number
+    return found

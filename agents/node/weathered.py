@@ -1,0 +1,379 @@
+"""A node whose neighbours are heard late, in part, or not at all, and which may sleep."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.learners.contract import Evaluation, Info, together
+from kernelswarm.agents.learners.descent import share
+from kernelswarm.agents.node.agent import PRIMING, Agent, Outgoing
+from kernelswarm.agents.node.heard import NO_ANSWER, SENT, SILENT, Inbox, parted, stacked
+from kernelswarm.agents.node.pairs import Pairs, Said
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.coupling import mean_square_gaps, total
+from kernelswarm.protocols.limits import gather_in, own_share, pair_loads_in, restrain
+from kernelswarm.protocols.links.links import bytes_of
+from kernelswarm.protocols.weather.weather import Conditions
+
+Array = npt.NDArray[np.float64]
+
+
+class WeatheredAgent(Agent):
+    """A node on links and by a clock that are not ideal.
+
+    It is the :class:`Agent` as long as every message arrives in time. Where one does not, its edge takes no part in the
+    round's step (or what was heard last takes it once more); what arrives late couples the two functions at the points
+    that it is about, where the node evaluates its present function. A node that is not awake does nothing: it draws no
+    sample, and its neighbours hear nothing.
+
+    Parameters
+    ----------
+    neighborhood, slots, learner, rule, source, inputs, outputs
+        As of :class:`Agent`.
+    conditions : Conditions
+        Links and clock.
+    """
+
+    def __init__(self, neighborhood: Neighborhood, *parts: Any, conditions: Conditions) -> None:
+        super().__init__(neighborhood, *parts)
+        degree = len(self.neighbors)
+        self.conditions = conditions
+        self.inbox = Inbox(conditions, neighborhood, self.neighbors, self.outputs)
+        self.now = 0
+        """The round of the network that comes next, those included that prime it."""
+        self.drawn: dict[int, tuple[Array, Array]] = {}
+        """The node's own samples by the round in which it sent their points."""
+        self.sent_at = NO_ANSWER, NO_ANSWER
+        """The rounds in which it sent the points that it learns from next, and those that follow."""
+        self.heard_at = np.full(degree, NO_ANSWER)
+        """The rounds of the messages whose points it has evaluated."""
+        self.used = np.full((degree, 2), NO_ANSWER)
+        """The rounds of the last messages whose answers, and whose own values, it has learned from."""
+        self.said: list[Said | None] = [None] * degree
+        self.quiet = np.zeros(degree, dtype=np.bool_)
+        self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
+        self._trigger = conditions.links.trigger
+
+    def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
+        """Live through one round with what the neighbours sent, and return what this node sends; raises as Agent."""
+        now = self.now
+        self.now += 1
+        awake = self.inbox.awake(now - PRIMING)
+        traffic = self.tally.traffic
+        assert traffic is not None
+        for e, (message, slot) in enumerate(zip(incoming, self.slots, strict=bool(incoming))):
+            self.inbox.take(e, message, slot, now, traffic[e])
+        self.inbox.deliver(now, awake, traffic)
+        if not awake:
+            return self.outgoing()
+        if self.targets is not None:
+            self._learn(now)
+        if self.following is not None:
+            points, self.targets = self.following
+            self.evaluate(points, self._points_heard(now))
+        drawn = self.source.draw(self.learner.batch_size)
+        drawn[0].flags.writeable = False
+        self.following = drawn
+        self.drawn = {at: entry for at, entry in self.drawn.items() if at >= now - self.inbox.memory}
+        self.drawn[now] = drawn
+        self.sent_at = self.sent_at[1], now
+        self._listen_to_itself(now)
+        sent = self.outgoing()
+        self._count(sent)
+        return sent
+
+    def outgoing(self) -> Outgoing:
+        """Return what the node sends, on the edges on which it sends."""
+        sent = super().outgoing()
+        stamps = np.full(1 + len(self.neighbors), float(SILENT))
+        learning, following = self.sent_at
+        if following == self.now - 1:
+            stamps[0] = learning
+            stamps[1:] = np.where(self.quiet, SILENT, self.heard_at)
+        sent.stamps = stamps
+        return sent
+
+    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what the node has heard and said, and the rounds to which its samples belong."""
+        tally = self.tally
+        assert tally.traffic is not None
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "weather.now": np.array([self.now, *self.sent_at]),
+            "weather.heard_at": self.heard_at.copy(),
+            "weather.used": self.used.copy(),
+            "weather.quiet": self.quiet.copy(),
+            "weather.traffic": tally.traffic.copy(),
+            "weather.drawn": np.array(list(self.drawn), dtype=np.int64),
+        }
+        drawn = list(self.drawn.values())
+        arrays |= stacked("weather.drawn_points", [points for points, _ in drawn])
+        arrays |= stacked("weather.drawn_targets", [targets for _, targets in drawn])
+        said = [(e, entry) for e, entry in enumerate(self.said) if entry is not None]
+        arrays["weather.said"] = np.array([e for e, _ in said], dtype=np.int64)
+        arrays |= stacked("weather.said_points", [entry.points for _, entry in said])
+        arrays |= stacked("weather.said_values", [entry.values for _, entry in said])
+        return arrays | self.inbox.arrays()
+
+    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what :meth:`further_arrays` returned."""
+        self.now, *sent_at = arrays["weather.now"].tolist()
+        self.sent_at = sent_at[0], sent_at[1]
+        self.heard_at, self.used = arrays["weather.heard_at"].copy(), arrays["weather.used"].copy()
+        self.quiet = arrays["weather.quiet"].copy()
+        self.tally.traffic = arrays["weather.traffic"].copy()
+        drawn = zip(parted("weather.drawn_points", arrays), parted("weather.drawn_targets", arrays), strict=True)
+        self.drawn = dict(zip(arrays["weather.drawn"].tolist(), drawn, strict=True))
+        said = zip(parted("weather.said_points", arrays), parted("weather.said_values", arrays), strict=True)
+        self.said = [None] * len(self.neighbors)
+        for e, (points, values) in zip(arrays["weather.said"].tolist(), said, strict=True):
+            self.said[e] = Said(points, values)
+        self.inbox.take_over(arrays)
+
+    def _points_heard(self, now: int) -> list[Array]:
+        """Return the newest points of each neighbour that have arrived."""
+        found: list[Array] = []
+        for e in range(len(self.neighbors)):
+            newest = self.inbox.newest(e, now)
+            if newest is not None:
+                self.heard_at[e] = newest
+                found.append(self.inbox.packets[e][newest].points)
+            else:
+                found.append(self.theirs[e].points)
+        return found
+
+    def _listen_to_itself(self, now: int) -> None:
+        """Find the edges on which there is nothing new to say."""
+        if not self._trigger.threshold:
+            return
+        threshold = self._trigger.at(max(0, now - PRIMING))
+        for e, evaluation in enumerate(self.theirs):
+            said = self.said[e]
+            moved = np.inf
+            if said is not None and len(said.points) and now >= PRIMING:
+                moved = float(np.max(np.abs(self.learner.evaluate(self.state, said.points).values - said.values)))
+            self.quiet[e] = moved <= threshold
+            if not self.quiet[e]:
+                self.said[e] = Said(evaluation.points, evaluation.values)
+
+    def _count(self, sent: Outgoing) -> None:
+        """Count what was sent: points, values and what else there is."""
+        tally, bits = self.tally, self.conditions.links.bits
+        if self.now <= PRIMING:
+            return
+        assert self.own is not None and tally.traffic is not None
+        for e, evaluation in enumerate(self.theirs):
+            if self.quiet[e]:
+                continue
+            tally.traffic[e, SENT] += 1
+            points, values, others = sent.points.size, evaluation.values.size, 0
+            if self._symmetric:
+                values += self.own.values.size
+                others = (sent.duals is not None) + self._limited * (len(self.own.points) + len(evaluation.points))
+            tally.scalars_sent += points + values + others
+            tally.bytes_sent += bytes_of(points, values, others, 3 if self._symmetric else 2, bits)
+
+    def _learn(self, now: int) -> None:
+        """Take the step on the samples evaluated, with what there is to hear."""
+        own, targets = self.own, self.targets
+        assert own is not None and targets is not None
+        learner, rule, tally = self.learner, self.rule, self.tally
+        size, degree = len(targets), len(self.neighbors)
+        part = share(size, learner.batch_size)
+        eta = learner.eta(self.state)
+        rate = eta / learner.batch_size
+        if size:
+            self._admit(own.values, targets)
+        answered = [self._answered(e, now, own) for e in range(degree)] if size else [None] * degree
+        backward = [self._backward(e, now) for e in range(degree)] if self._symmetric else [None] * degree
+        late = [(e, pairs) for e, pairs in enumerate(answered) if pairs is not None and pairs.evaluation is not own]
+        sets = [own] if size else []
+        sets += [pairs.evaluation for pairs in backward if pairs is not None]
+        sets += [pairs.evaluation for _, pairs in late]
+        loads = self._loads_of(sets, answered, backward, len(late))
+        evaluations: list[Evaluation] = []
+        gradients: list[Array] = []
+        curvatures: list[float] = []
+        gaps, excess, taken = np.full(degree, np.nan), np.full(degree, np.nan), 1.0
+        held: list[tuple[Array, float]] = []  # the pulls at late points, and their limits
+        if size:
+            gradient = learner.gradient(self.state, own, targets)
+            curvature = self._bounded_curvature
+            if degree:
+                pulls, stiffness, limited, held = self._pulled(own, answered, late, loads, rate)
+                if self._implicit:
+                    order = learner.function(self.state).order
+                    taken = own_share(rate, *self.own_products, self._bounded_curvature, stiffness, order, self.samples)
+                    curvature += 0.0 if learner.linear else limited
+                else:
+                    self.check_stability(rate, self._loss_curvature + stiffness)
+                gradient = gradient + pulls / taken
+                self._compare(own, targets, answered, gaps, excess)
+            evaluations.append(own)
+            gradients.append(gradient if part == 1.0 else gradient * part)
+            curvatures.append(curvature if part == 1.0 else curvature * part)
+        before = size
+        for e, pairs in enumerate(backward):
+            if pairs is None:
+                continue
+            count = len(pairs.evaluation.points)
+            dual = self.inbox.packets[e][int(self.used[e, 1])].dual
+            pull, stiff = rule.couple_back(self.links, e, pairs.evaluation.values, pairs.theirs, dual)
+            pull, both = np.array(pull), np.zeros(count)
+            damped = self._damped(pairs.age)
+            if damped != 1.0:
+                pull, stiff = pull * damped, stiff * damped
+            if self._limited:
+                both = loads[before : before + count] + pairs.loads
+            stiffness, limited = restrain(pull, stiff, both, self._batch_sizes[e])
+            if not self._implicit:
+                self.check_stability(eta / self._batch_sizes[e], stiffness)
+            there = share(count, self._batch_sizes[e])
+            evaluations.append(pairs.evaluation)
+            gradients.append((pull if there == 1.0 else pull * there) / taken)
+            curvatures.append(0.0 if learner.linear else limited * there)
+            before += count
+        for (_, pairs), (pull, limited) in zip(late, held, strict=True):
+            evaluations.append(pairs.evaluation)
+            gradients.append(pull / taken)
+            curvatures.append(0.0 if learner.linear else limited)
+        if evaluations:
+            implicit = curvatures if self._implicit else None
+            info: Info = learner.step(self.state, evaluations, gradients, implicit, targets, eta * taken)
+            tally.compression_error += info.compression_error
+        tally.rounds += 1
+        self.round += 1
+        if size and degree:
+            self.links = rule.advance(
+                self.links, gaps, excess if rule.compares_losses else None, eta * part, self.round
+            )
+            heard = ~np.isnan(gaps)
+            tally.gaps += np.where(heard, gaps, 0.0)
+            tally.gap_rounds += heard
+            if self._constrained:
+                apart = gaps - rule.record(self.links, degree).tolerances
+                tally.violation += np.where(heard, apart, 0.0)
+
+    def _answered(self, e: int, now: int, own: Evaluation) -> Pairs | None:
+        """Return the pairs at the node's own samples that a neighbour answered; None where there is nothing to use."""
+        for sent, packet in self.inbox.usable(e, now):
+            if packet.answer is None or packet.answered < now - self.inbox.memory:
+                continue
+            if sent == self.used[e, 0] and self.conditions.links.silence == "skip":
+                return None
+            fresh = packet.answered == self.sent_at[0]
+            evaluation = own if fresh else self.learner.evaluate(self.state, self.drawn[packet.answered][0])
+            if len(packet.answer) != len(evaluation.points) or not len(packet.answer):
+                continue
+            self.used[e, 0] = sent
+            return self._pairs(evaluation, packet.answer, now - 1 - sent)
+        return None
+
+    def _backward(self, e: int, now: int) -> Pairs | None:
+        """Return the pairs at a neighbour's samples; None where there is nothing to use."""
+        for sent, packet in self.inbox.usable(e, now):
+            before = self.inbox.arrived(e, packet.previous, now)
+            if packet.own is None or before is None:
+                continue
+            if sent == self.used[e, 1] and self.conditions.links.silence == "skip":
+                return None
+            known = self.theirs[e]
+            if packet.previous != self.heard_at[e]:
+                known = self.learner.evaluate(self.state, before.points)
+            if len(packet.own) != len(known.points) or not len(packet.own):
+                continue
+            self.used[e, 1] = sent
+            return self._pairs(known, packet.own, now - 1 - sent)
+        return None
+
+    def _pairs(self, evaluation: Evaluation, theirs: Array, age: int) -> Pairs:
+        loads = np.ascontiguousarray(theirs[:, -1]) if self._limited and self._symmetric else np.zeros(len(theirs))
+        return Pairs(evaluation, np.ascontiguousarray(theirs[:, : self.outputs]), loads, age)
+
+    def _damped(self, age: int) -> float:
+        return 1.0 / (1.0 + self.conditions.links.damping * age)
+
+    def _loads_of(
+        self, sets: Sequence[Evaluation], answered: Sequence[Pairs | None], backward: Sequence[Pairs | None], late: int
+    ) -> Array:
+        """Return the loads of the pairs of this round: those that were sent, where all is heard that was expected."""
+        if not self._limited or not sets:
+            return np.zeros(sum(len(entry.points) for entry in sets))
+        whole = all(pairs is not None for pairs in answered)
+        if self._symmetric:
+            known = zip(backward, self.theirs, strict=True)
+            whole = whole and all(pairs is not None and pairs.evaluation is expected for pairs, expected in known)
+        if whole and not late:
+            return self.loads
+        fresh = sum(pairs is not None for pairs in answered) - late
+        stepped = together(sets)
+        loads = np.empty(len(stepped.points))
+        gram = self.learner.inner(self.state, stepped)
+        pair_loads_in(
+            gram, len(sets[0].points) if sets[0] is self.own else 0, fresh, self.learner.eta(self.state), loads
+        )
+        return loads
+
+    def _pulled(
+        self,
+        own: Evaluation,
+        answered: Sequence[Pairs | None],
+        late: Sequence[tuple[int, Pairs]],
+        loads: Array,
+        rate: float,
+    ) -> tuple[Array, float, float, list[tuple[Array, float]]]:
+        """Return the pulls at the node's samples with their curvatures, whole and limited, and those at late points."""
+        rule, size, degree = self.rule, len(own.points), len(answered)
+        answers, both = np.stack([own.values] * degree), np.zeros((degree, size))
+        fresh = [(e, pairs) for e, pairs in enumerate(answered) if pairs is not None and pairs.evaluation is own]
+        for e, pairs in fresh:
+            answers[e] = pairs.theirs
+            if self._limited:
+                both[e] = loads[:size] + (pairs.loads if self._symmetric else loads[:size])
+        pull, stiff = (np.array(part) for part in rule.couple(self.links, own.values, answers))
+        summed = np.zeros(size)
+        heard = np.zeros(degree, dtype=np.bool_)
+        for e, pairs in fresh:
+            heard[e] = True
+            damped = self._damped(pairs.age)
+            if damped != 1.0:
+                pull[e], stiff[e] = pull[e] * damped, stiff[e] * damped
+            summed += stiff[e]
+        pull[~heard], stiff[~heard] = 0.0, 0.0
+        held: list[tuple[Array, float]] = []
+        begin = len(loads) - sum(len(pairs.theirs) for _, pairs in late)
+        for e, pairs in late:
+            values, count, damped = pairs.evaluation.values, len(pairs.theirs), self._damped(pairs.age)
+            there = np.stack([values] * degree)
+            there[e] = pairs.theirs
+            far, bound = rule.couple(self.links, values, there)
+            pulled, bounds = far[e] * damped, bound[e] * damped
+            mine = loads[begin : begin + count]
+            begin += count
+            both_ends = mine + (pairs.loads if self._symmetric else mine) if self._limited else np.zeros(count)
+            strength, limited = restrain(pulled, bounds, both_ends, self.learner.batch_size)
+            if not self._implicit:
+                self.check_stability(rate, strength)
+            summed += strength
+            held.append((pulled, limited))
+        pulling = np.empty_like(own.values)
+        _, limited = gather_in(pull, stiff, both, self.learner.batch_size, pulling)
+        return pulling, float(np.max(summed)), limited, held
+
+    def _compare(
+        self, own: Evaluation, targets: Array, answered: Sequence[Pairs | None], gaps: Array, excess: Array
+    ) -> None:
+        """Fill in what is heard of each edge: the mean constraint value, and the neighbour's mean excess loss."""
+        loss = self.learner.loss
+        for e, pairs in enumerate(answered):
+            if pairs is None:
+                continue
+            values = pairs.evaluation.values
+            gaps[e] = mean_square_gaps(values, pairs.theirs[np.newaxis])[0]
+            if self.rule.compares_losses:
+                there = targets
+                if pairs.evaluation is not own:
+                    there = self.drawn[self.inbox.packets[e][int(self.used[e, 0])].answered][1]
+                mine, theirs = total(loss.values(values, there)), total(loss.values(pairs.theirs, there))
+                excess[e] = (theirs - mine) / len(values)

@@ -1,0 +1,1 @@
+"""Which nodes are awake in a round."""

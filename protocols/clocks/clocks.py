@@ -1,0 +1,217 @@
+"""When nodes are awake.
+
+A clock describes each node by the probabilities that it is awake again after 1, 2, 3, ... rounds, a renewal process,
+so that the round knows no clock by name. Where a node stands in it before the first round is drawn from the
+equilibrium, so that every round is like every other.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.links.losses import probability
+
+Array = npt.NDArray[np.float64]
+
+LONGEST = 100_000
+"""Rounds that a node sleeps, at most."""
+
+TAIL = 1e-12
+"""Where a distribution has no end, it is cut where it holds no more than this, or at LONGEST."""
+
+
+class Clock(Protocol):
+    """A clock of every node."""
+
+    @property
+    def ideal(self) -> bool:
+        """Whether every node is awake in every round."""
+        ...
+
+    @property
+    def listens(self) -> bool:
+        """Whether messages wait for a node that is not awake; they are lost otherwise."""
+        ...
+
+    def gaps(self, places: Array) -> Array:
+        """Return the probabilities that a node is awake again after 1, 2, ... rounds, (V, G), or (1, G) for all alike.
+
+        ``places`` (V,) are numbers in [0, 1), one of each node, uniform and independent: where it stands among all.
+        """
+        ...
+
+
+def geometric(chance: float) -> Array:
+    """Return the gaps of a node that is awake in each round with the same probability, (G,)."""
+    stays = 1.0 - chance
+    length = 1 + int(np.ceil(np.log(TAIL) / np.log(stays))) if stays > 0.0 else 1
+    found = chance * stays ** np.arange(float(min(length, LONGEST)))
+    found[-1] += 1.0 - found.sum()
+    return found
+
+
+@dataclass(frozen=True)
+class Synchronous:
+    """Every node is awake in every round."""
+
+    ideal: ClassVar[bool] = True
+    listens: ClassVar[bool] = True
+
+    def gaps(self, places: Array) -> Array:
+        """Return gaps of one round."""
+        return np.ones((1, 1))
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """Every node is awake in each round with the same probability, independently of all others.
+
+    Parameters
+    ----------
+    probability : float
+        From .001 to 1.
+    """
+
+    probability: float = 0.5
+
+    ideal: ClassVar[bool] = False
+    listens: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        awake("probability", self.probability)
+
+    def gaps(self, places: Array) -> Array:
+        """Return the geometric distribution."""
+        return geometric(self.probability)[np.newaxis]
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Nodes wake at the events of Poisson processes of their own rates, spread evenly in their logarithm.
+
+    A node is awake in a round where at least one event falls into it: with the probability ``1 - exp(-rate)``.
+
+    Parameters
+    ----------
+    slowest, fastest : float
+        The bounds of the rates, in events a round, above 0.
+    """
+
+    slowest: float = 0.25
+    fastest: float = 1.0
+
+    ideal: ClassVar[bool] = False
+    listens: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name in ("slowest", "fastest"):
+            if not 0.001 <= getattr(self, name) < np.inf:
+                raise ValueError(f"{name} = {getattr(self, name)!r} must be a finite rate, at least .001")
+        if self.fastest < self.slowest:
+            raise ValueError(f"fastest = {self.fastest!r} must not be below slowest = {self.slowest!r}")
+
+    def gaps(self, places: Array) -> Array:
+        """Return each node's geometric distribution."""
+        rates = self.slowest * (self.fastest / self.slowest) ** places
+        rows = [geometric(float(-np.expm1(-rate))) for rate in rates]
+        found = np.zeros((len(rows), max(map(len, rows), default=1)))
+        for entry, row in zip(found, rows, strict=True):
+            entry[: len(row)] = row
+        return found
+
+
+@dataclass(frozen=True)
+class Cyclic:
+    """Every node is awake once in a period, each in a round of its own choice.
+
+    Parameters
+    ----------
+    period : int
+        Rounds, at least 1.
+    """
+
+    period: int = 4
+
+    ideal: ClassVar[bool] = False
+    listens: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.period <= LONGEST:
+            raise ValueError(f"period = {self.period} must be from 1 to {LONGEST:,} rounds")
+
+    def gaps(self, places: Array) -> Array:
+        """Return the one value."""
+        found = np.zeros((1, self.period))
+        found[0, -1] = 1.0
+        return found
+
+
+@dataclass(frozen=True)
+class Stragglers:
+    """Most rounds take a node one round; some take it many: more than g with the probability ``share g^-tail``.
+
+    Parameters
+    ----------
+    share : float
+        The probability of taking more than one round.
+    tail : float
+        Above 0; the smaller, the heavier the tail.
+    longest : int
+        Rounds that it takes at most, at least 2.
+    """
+
+    share: float = 0.1
+    tail: float = 1.5
+    longest: int = 100
+
+    ideal: ClassVar[bool] = False
+    listens: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        probability("share", self.share)
+        if not 0.0 < self.tail < np.inf:
+            raise ValueError(f"tail = {self.tail!r} must be a finite number above 0")
+        if not 2 <= self.longest <= LONGEST:
+            raise ValueError(f"longest = {self.longest} must be from 2 to {LONGEST:,} rounds")
+
+    def gaps(self, places: Array) -> Array:
+        """Return the distribution, what is beyond the longest in the last place."""
+        more = self.share * np.arange(1.0, self.longest) ** -self.tail  # the probabilities of more than 1, 2, ...
+        return -np.diff(np.concatenate([[1.0], more, [0.0]]))[np.newaxis]
+
+
+@dataclass(frozen=True)
+class Churn:
+    """Nodes leave the network and come back, and remember what they learned; what is sent to them meanwhile is lost.
+
+    They are there with the share ``returns / (leaves + returns)``.
+
+    Parameters
+    ----------
+    leaves : float
+        The probability that a node that is there has left in the next round.
+    returns : float
+        The probability that a node that has left is back in the next round, from .001 to 1.
+    """
+
+    leaves: float = 0.01
+    returns: float = 0.05
+
+    ideal: ClassVar[bool] = False
+    listens: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        probability("leaves", self.leaves)
+        awake("returns", self.returns)
+
+    def gaps(self, places: Array) -> Array:
+        """Return 1 where a node stays, and 1 more than a geometric distribution where it leaves."""
+        return np.concatenate([[1.0 - self.leaves], self.leaves * geometric(self.returns)])[np.newaxis]
+
+
+def awake(name: str, value: float) -> None:
+    """Refuse a probability with which a node hardly ever wakes."""
+    if not 0.001 <= value <= 1.0:
+        raise ValueError(f"{name} = {value!r} must be from .001 to 1: a node that never wakes takes no part")

@@ -1,0 +1,86 @@
+"""What links do to the numbers of a message: noise is added, and what comes out is rounded."""
+
+import math
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.chance import uniform
+from kernelswarm.protocols.first_class import NONE, at
+from kernelswarm.protocols.links.noises import QUANTILE
+
+Array = npt.NDArray[np.float64]
+
+quantile_at = at(QUANTILE)
+
+EXACT = 64
+"""Bits of a number that is sent as it is."""
+
+SCALE_BITS = 16
+"""Bits of the scale that travels with rounded numbers, and of the loads and dual variables beside them."""
+
+STEPS = 64.0
+"""Numbers of SCALE_BITS are powers of 2 with so many of them to an octave, from 2^-512 to 2^512."""
+
+
+@numba.njit(cache=True)
+def distort(
+    numbers: Array, noise: float, quantile: int, bits: int, first: int, second: int, round: int, stage: int
+) -> None:
+    """Add noise to the numbers of a message (b, n), and round them to ``bits`` bits without bias.
+
+    With A the largest magnitude and ``L = 2^bits - 1`` a number v becomes ``A (2 k / L - 1)``, where k is one of the
+    two whole numbers next to ``L (v / A + 1) / 2``, each with the probability that leaves v as the mean (stochastic
+    rounding, as of QSGD: Alistarh et al. 2017). A itself is rounded up to SCALE_BITS.
+
+    Parameters
+    ----------
+    numbers : Array
+        Changed in place.
+    noise : float
+        The noise's scale; 0 for none.
+    quantile : int
+        The address of its quantile function.
+    bits : int
+        EXACT for none, or from 1 to 32.
+    first, second : int
+        The key of the sender or of the edge.
+    round, stage : int
+        The place of the message's random numbers in the key's sequence: numbers of one round that differ in their
+        stage are independent.
+    """
+    rows, columns = numbers.shape
+    if noise > 0.0 and quantile != NONE:
+        drawn = quantile_at(quantile)
+        for k in range(rows):
+            for c in range(columns):
+                place = round + (((stage * 3) * rows + k) * columns + c + 1) * 2**32
+                again = round + (((stage * 3 + 1) * rows + k) * columns + c + 1) * 2**32
+                numbers[k, c] += noise * drawn(uniform(first, second, place), uniform(first, second, again))
+    if bits == EXACT:
+        return
+    largest = 0.0
+    for k in range(rows):
+        for c in range(columns):
+            largest = max(largest, abs(numbers[k, c]))
+    if not 0.0 < largest < np.inf:
+        return
+    scale = rounded_up(largest)
+    levels = 2.0**bits - 1.0
+    for k in range(rows):
+        for c in range(columns):
+            place = round + (((stage * 3 + 2) * rows + k) * columns + c + 1) * 2**32
+            level = np.floor(levels * (numbers[k, c] / scale + 1.0) / 2.0 + uniform(first, second, place))
+            numbers[k, c] = scale * (2.0 * min(level, levels) / levels - 1.0)
+
+
+@numba.njit(cache=True)
+def rounded_up(number: float) -> float:
+    """Return the least power of 2 with an exponent of whole STEPS-ths that is not below a positive number.
+
+    Limits and scales must not come out too small.
+    """
+    exponent = math.ceil(math.log2(number) * STEPS)
+    power: float = 2.0 ** (exponent / STEPS)
+    return power if power >= number else power * 2.0 ** (1.0 / STEPS)

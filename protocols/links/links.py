@@ -1,0 +1,129 @@
+"""What happens to messages between neighbours: the table ``[links]``."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from kernelswarm.protocols.links import delays, losses, noises
+from kernelswarm.protocols.links.distortion import EXACT, SCALE_BITS
+from kernelswarm.protocols.links.losses import probability
+
+Silence = Literal["skip", "last"]
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """Numbers are rounded before they are sent, without bias.
+
+    Parameters
+    ----------
+    bits : int
+        Bits of a number, from 1 to 32; 64 sends numbers as they are. The points of a message, the sender's own values
+        and its answers have a scale each, of 16 bits, as have loads and dual variables.
+    """
+
+    bits: int = EXACT
+
+    def __post_init__(self) -> None:
+        if self.bits != EXACT and not 1 <= self.bits <= 32:
+            raise ValueError(f"bits = {self.bits} must be from 1 to 32, or 64 for numbers as they are")
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """A node sends to a neighbour only when its function has moved where it answered last (COKE's censoring).
+
+    Parameters
+    ----------
+    threshold : float
+        The largest change of a value there that is not worth a message, not negative; 0 sends always.
+    decay : float
+        The threshold shrinks by this factor a round, from above 0 to 1.
+    """
+
+    threshold: float = 0.0
+    decay: float = 1.0
+
+    def __post_init__(self) -> None:
+        noises.not_negative("threshold", self.threshold)
+        probability("decay", self.decay)
+        if self.decay == 0.0:
+            raise ValueError("decay = 0 leaves no threshold: set threshold = 0, which sends always")
+
+    def at(self, round: int) -> float:
+        """Return the threshold of a round."""
+        return self.threshold * self.decay**round if self.threshold else 0.0
+
+
+@dataclass(frozen=True)
+class Links:
+    """What happens to the messages of every directed edge: one message a round, with points, values and duals.
+
+    Parameters
+    ----------
+    loss : Loss
+        How often messages are lost: a probability for all, ``bursts``, ``edge`` or ``distance``.
+    delay : Delay
+        How many rounds they take beyond those of ideal links: a number for all, ``between``, ``geometric`` or
+        ``distance``.
+    quantization : Quantization
+        To how many bits their numbers are rounded.
+    noise : Noise
+        What is added to their numbers: a standard deviation, ``gaussian`` or ``laplace``.
+    trigger : Trigger
+        When they are sent at all.
+    silence : {"skip", "last"}
+        What a node does where it hears nothing new on an edge: it leaves the edge out in this round, or takes what it
+        heard last once more.
+    max_age : int
+        Messages older than so many rounds are dropped, from 0 to 1000.
+    damping : float
+        What a message has to say counts ``1 / (1 + damping age)`` times, not negative.
+    """
+
+    loss: losses.Loss = field(default=losses.Uniform(), metadata={"part": "link_loss", "scalar": "uniform"})
+    delay: delays.Delay = field(default=delays.Constant(), metadata={"part": "link_delay", "scalar": "constant"})
+    quantization: Quantization = Quantization()
+    noise: noises.Noise = field(default=noises.Gaussian(), metadata={"part": "link_noise", "scalar": "gaussian"})
+    trigger: Trigger = Trigger()
+    silence: Silence = "skip"
+    max_age: int = 20
+    damping: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.max_age <= delays.LONGEST:
+            raise ValueError(f"max_age = {self.max_age} must be from 0 to {delays.LONGEST} rounds")
+        noises.not_negative("damping", self.damping)
+        if isinstance(self.delay, delays.Constant) and self.delay.rounds > self.max_age:
+            raise ValueError(
+                f"max_age = {self.max_age} drops every message of delay = {self.delay.rounds}: raise it to that at "
+                "least"
+            )
+
+    @property
+    def ideal(self) -> bool:
+        """Whether every message arrives in the next round as it is."""
+        return self == Links(silence=self.silence, max_age=self.max_age, damping=self.damping)
+
+    @property
+    def bits(self) -> int:
+        """The bits of a number that is sent."""
+        return self.quantization.bits
+
+    def noise_on(self, what: str) -> float:
+        """Return the scale of the noise on "points" or "values"."""
+        return self.noise.scale if self.noise.on in (what, "both") else 0.0
+
+
+IDEAL = Links()
+
+
+def bytes_of(points: int, values: int, others: int, scales: int, bits: int) -> float:
+    """Return the bytes of a message of so many numbers: of points, of values, and of loads and dual variables.
+
+    Rounded messages carry ``scales`` besides, and these and the others in SCALE_BITS.
+    """
+    if bits == EXACT:
+        return 8.0 * (points + values + others)
+    return float(np.ceil((bits * (points + values) + SCALE_BITS * (others + scales)) / 8))

@@ -1,0 +1,153 @@
+"""How often messages are lost.
+
+A loss describes each directed edge by a Gilbert-Elliott channel, which is in a good or in a bad state: four
+probabilities, so that the round knows no loss by name.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.links.facts import EdgeFacts
+
+Array = npt.NDArray[np.float64]
+
+
+class Channels(NamedTuple):
+    """Gilbert-Elliott channels, each (E,): probabilities for a round.
+
+    Attributes
+    ----------
+    worsens, recovers : Array
+        Of leaving the good state, and the bad one; where the first is 0 the channel is always good.
+    good, bad : Array
+        Of losing a message in the good state, and in the bad one.
+    """
+
+    worsens: Array
+    recovers: Array
+    good: Array
+    bad: Array
+
+
+class Loss(Protocol):
+    """A loss of messages."""
+
+    def channels(self, edges: EdgeFacts) -> Channels:
+        """Return the channel of every edge; raises ValueError where the edges lack what it needs."""
+        ...
+
+
+def probability(name: str, value: float) -> None:
+    """Refuse what is no probability."""
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} = {value!r} must be a probability, from 0 to 1")
+
+
+def constant(loss: Array) -> Channels:
+    """Return channels that are always good and lose with these probabilities, (E,)."""
+    return Channels(np.zeros(len(loss)), np.ones(len(loss)), loss, loss)
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Every message is lost with the same probability, independently of all others.
+
+    Parameters
+    ----------
+    probability : float
+        From 0 to 1.
+    """
+
+    probability: float = 0.0
+
+    def __post_init__(self) -> None:
+        probability("probability", self.probability)
+
+    def channels(self, edges: EdgeFacts) -> Channels:
+        """Return the same loss for every edge."""
+        return constant(np.full(len(edges.senders), self.probability))
+
+
+@dataclass(frozen=True)
+class Bursts:
+    """Each directed edge is in a good or in a bad state, and changes at random (Gilbert 1960, Elliott 1963).
+
+    Messages are lost with the share ``(recovers good + worsens bad) / (worsens + recovers)``, in bursts of
+    ``1 / recovers`` rounds on average where bad = 1.
+
+    Parameters
+    ----------
+    worsens : float
+        The probability of leaving the good state in a round, above 0.
+    recovers : float
+        The probability of leaving the bad state in a round, above 0.
+    good, bad : float
+        The probabilities of losing a message in the two states.
+    """
+
+    worsens: float = 0.05
+    recovers: float = 0.2
+    good: float = 0.0
+    bad: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("worsens", "recovers", "good", "bad"):
+            probability(name, getattr(self, name))
+        for name in ("worsens", "recovers"):
+            if getattr(self, name) == 0.0:
+                raise ValueError(
+                    f"{name} = 0 keeps an edge in one state for ever: take a loss of name uniform, or a value above 0"
+                )
+
+    def channels(self, edges: EdgeFacts) -> Channels:
+        """Return the same channel for every edge."""
+        rates = (self.worsens, self.recovers, self.good, self.bad)
+        return Channels(*[np.full(len(edges.senders), rate) for rate in rates])
+
+
+@dataclass(frozen=True)
+class EdgeLoss:
+    """Messages are lost with the probability that the graph has as an attribute of the edge.
+
+    Parameters
+    ----------
+    attribute : str
+        The attribute's name; every edge has it, a probability.
+    """
+
+    attribute: str = "loss"
+
+    def channels(self, edges: EdgeFacts) -> Channels:
+        """Return the edges' own losses."""
+        found = edges.attribute(self.attribute, "loss")
+        for value in found:
+            probability(f"the edge attribute {self.attribute!r}", float(value))
+        return constant(found)
+
+
+@dataclass(frozen=True)
+class DistanceLoss:
+    """Messages are lost the more often the farther they go: ``1 - exp(-(d / range)^exponent)`` at the distance d.
+
+    Parameters
+    ----------
+    range : float
+        The distance at which 63% are lost, above 0, in units of the locations.
+    exponent : float
+        Above 0; the larger, the sharper the end of the range.
+    """
+
+    range: float = 1.0
+    exponent: float = 2.0
+
+    def __post_init__(self) -> None:
+        for name in ("range", "exponent"):
+            if not 0.0 < getattr(self, name) < np.inf:
+                raise ValueError(f"{name} = {getattr(self, name)!r} must be a finite number above 0")
+
+    def channels(self, edges: EdgeFacts) -> Channels:
+        """Return each edge's loss by its length."""
+        return constant(-np.expm1(-((edges.located("loss") / self.range) ** self.exponent)))

@@ -1,0 +1,103 @@
+"""Noise on what nodes send.
+
+A noise hands over its quantile function, compiled, so that the round knows no noise by name.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numba
+import numpy as np
+from numba import types
+
+from kernelswarm.protocols.first_class import Compiled
+
+QUANTILE = types.float64(types.float64, types.float64)
+"""``quantile(u, v)`` turns two independent uniform numbers of [0, 1) into one of the distribution of scale 1."""
+
+On = Literal["values", "points", "both"]
+
+
+class Noise(Protocol):
+    """A noise."""
+
+    @property
+    def scale(self) -> float:
+        """Its scale, not negative; 0 for none."""
+        ...
+
+    @property
+    def on(self) -> On:
+        """What is noisy."""
+        ...
+
+    @property
+    def quantile(self) -> Compiled:
+        """The compiled function of the signature QUANTILE."""
+        ...
+
+
+def not_negative(name: str, value: float) -> None:
+    """Refuse what is no scale."""
+    if not 0.0 <= value < np.inf:
+        raise ValueError(f"{name} = {value!r} must be a finite number, not negative")
+
+
+@numba.njit(cache=True)
+def _gaussian(u: float, v: float) -> float:
+    return math.sqrt(-2.0 * math.log(1.0 - u)) * math.cos(2.0 * math.pi * v)
+
+
+@numba.njit(cache=True)
+def _laplace(u: float, v: float) -> float:
+    distance = -math.log(1.0 - u)
+    return distance if v < 0.5 else -distance
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Independent normal noise is added to every number that is sent.
+
+    Parameters
+    ----------
+    scale : float
+        Its standard deviation, not negative; 0 for none.
+    on : {"values", "points", "both"}
+        Whether function values, sample points or both are noisy.
+    """
+
+    scale: float = 0.0
+    on: On = "values"
+
+    def __post_init__(self) -> None:
+        not_negative("scale", self.scale)
+
+    @property
+    def quantile(self) -> Compiled:
+        """The compiled quantile function."""
+        return _gaussian
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Independent Laplace noise is added to every number that is sent.
+
+    Parameters
+    ----------
+    scale : float
+        The mean of its magnitude, not negative; 0 for none.
+    on : {"values", "points", "both"}
+        Whether function values, sample points or both are noisy.
+    """
+
+    scale: float = 0.0
+    on: On = "values"
+
+    def __post_init__(self) -> None:
+        not_negative("scale", self.scale)
+
+    @property
+    def quantile(self) -> Compiled:
+        """The compiled quantile function."""
+        return _laplace

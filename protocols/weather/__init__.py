@@ -1,0 +1,1 @@
+"""Links and clocks together: what becomes of every message of every round."""

@@ -1,0 +1,176 @@
+"""Which nodes are awake, and what becomes of the message of every directed edge, in every round.
+
+All of it is a function of the seed, the labels of the nodes and the round, whatever is learned: protocols, backends and
+blocks meet the same weather, and so does a run that is resumed.
+"""
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.chance import threefry, uniform
+from kernelswarm.protocols.clocks.clocks import Clock
+from kernelswarm.protocols.links.facts import EdgeFacts
+from kernelswarm.protocols.links.links import Links
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
+LOST = -1
+"""In place of the delay of a message that does not arrive."""
+
+AHEAD = 2**22
+"""Messages and nodes looked at ahead, at most."""
+
+NODE = 2**32 - 1
+"""In place of the hearing node in the key of a node by itself."""
+
+TRANSITION, FATE, DELAY, START, PLACE = range(5)
+"""What a random number of an edge or a node in a round is for."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The weather of an experiment: what a plan holds of it.
+
+    Parameters
+    ----------
+    links : Links
+        What happens to messages.
+    clock : Clock
+        Who is awake.
+    key : tuple of int
+        Two 32-bit words, from the experiment's seed.
+    """
+
+    links: Links
+    clock: Clock
+    key: tuple[int, int]
+
+    @property
+    def ideal(self) -> bool:
+        """Whether nothing ever happens."""
+        return self.links.ideal and self.clock.ideal
+
+
+class Weather:
+    """The weather of some nodes and directed edges.
+
+    Rounds that only prime the network are none of its own: they are ideal, and its round 0 is the first that follows.
+
+    Parameters
+    ----------
+    conditions : Conditions
+        The experiment's.
+    nodes : Integers
+        The labels of the nodes of interest, (V,).
+    edges : EdgeFacts
+        The directed edges of interest.
+
+    Raises
+    ------
+    ValueError
+        The edges lack what the links need.
+    """
+
+    def __init__(self, conditions: Conditions, nodes: Integers, edges: EdgeFacts) -> None:
+        key = conditions.key
+        self._node_keys = keys_of(*key, nodes, np.full(len(nodes), NODE, dtype=np.int64))
+        self._edge_keys = keys_of(*key, edges.senders, edges.hearers)
+        channels = conditions.links.loss.channels(edges)
+        self._channels = np.ascontiguousarray(np.stack(channels, axis=1).reshape(-1, 4), dtype=np.float64)
+        self._delays = np.cumsum(conditions.links.delay.distribution(edges), axis=1)
+        places = np.array([uniform(first, second, PLACE * 2**32) for first, second in self._node_keys.tolist()])
+        gaps = np.asarray(conditions.clock.gaps(places), dtype=np.float64)
+        self._gaps = np.cumsum(gaps, axis=1)
+        # The equilibrium of a renewal process: the first is w rounds ahead with a probability that goes as P(gap > w).
+        longer = np.maximum(1.0 - np.concatenate([np.zeros((len(gaps), 1)), self._gaps[:, :-1]], axis=1), 0.0)
+        self._first = np.cumsum(longer, axis=1) / longer.sum(axis=1, keepdims=True)
+        self._begin()
+        width = max(1, len(nodes) + len(edges.senders))
+        self._span = int(max(1, min(256, AHEAD // width)))
+        self.first = 0
+        """The first of the rounds that :attr:`awake` and :attr:`fates` are of."""
+        self.awake: Booleans = np.zeros((len(nodes), 0), dtype=np.bool_)
+        """Whether each node is awake, (V, rounds)."""
+        self.fates: Integers = np.zeros((len(edges.senders), 0), dtype=np.int64)
+        """The delay of the message that each edge carries if one is sent, (E, rounds), or LOST."""
+
+    def _begin(self) -> None:
+        self._known = 0  # rounds
+        self._bad = np.zeros(len(self._edge_keys), dtype=np.bool_)
+        self._draws = np.zeros(len(self._node_keys), dtype=np.int64)
+        self._next = np.zeros(len(self._node_keys), dtype=np.int64)
+        start(self._node_keys, self._first, self._next, self._edge_keys, self._channels, self._bad)
+
+    def look(self, round: int) -> int:
+        """Look ahead from a round on; returns its place among the rounds that are seen now."""
+        if round < self.first:
+            self._begin()
+            self.first, self.awake, self.fates = 0, self.awake[:, :0], self.fates[:, :0]
+        while round >= self.first + self.awake.shape[1]:
+            self.first = self._known
+            self.awake = np.zeros((len(self._node_keys), self._span), dtype=np.bool_)
+            self.fates = np.zeros((len(self._edge_keys), self._span), dtype=np.int64)
+            wake(self._node_keys, self._gaps, self._next, self._draws, self.first, self.awake)
+            carry(self._edge_keys, self._channels, self._delays, self._bad, self.first, self.fates)
+            self._known += self._span
+        return round - self.first
+
+
+@numba.njit(cache=True)
+def keys_of(first: int, second: int, left: Integers, right: Integers) -> Integers:
+    """Return the keys of edges or nodes, two 32-bit words each, (n, 2)."""
+    found = np.empty((len(left), 2), dtype=np.int64)
+    for n in range(len(left)):
+        found[n, 0], found[n, 1] = threefry(first, second, left[n] & 0xFFFFFFFF, right[n] & 0xFFFFFFFF)
+    return found
+
+
+@numba.njit(cache=True)
+def start(
+    node_keys: Integers, first: Array, following: Integers, edge_keys: Integers, channels: Array, bad: Booleans
+) -> None:
+    """Draw from the equilibrium when each node wakes first, and which channels are bad before round 0."""
+    for i in range(len(node_keys)):
+        drawn = uniform(node_keys[i, 0], node_keys[i, 1], START * 2**32)
+        following[i] = np.searchsorted(first[min(i, len(first) - 1)], drawn, side="right")
+    for e in range(len(edge_keys)):
+        drawn = uniform(edge_keys[e, 0], edge_keys[e, 1], START * 2**32)
+        worsens, recovers = channels[e, 0], channels[e, 1]
+        bad[e] = worsens > 0.0 and drawn * (worsens + recovers) < worsens
+
+
+@numba.njit(cache=True)
+def wake(keys: Integers, gaps: Array, following: Integers, draws: Integers, first: int, awake: Booleans) -> None:
+    """Fill in which nodes are awake in the rounds from ``first`` on."""
+    rounds = awake.shape[1]
+    for i in range(len(keys)):
+        row = gaps[min(i, len(gaps) - 1)]
+        while following[i] < first + rounds:
+            awake[i, following[i] - first] = True
+            draws[i] += 1
+            drawn = uniform(keys[i, 0], keys[i, 1], TRANSITION * 2**32 + draws[i])
+            following[i] += 1 + min(int(np.searchsorted(row, drawn, side="right")), len(row) - 1)
+
+
+@numba.njit(cache=True)
+def carry(keys: Integers, channels: Array, delays: Array, bad: Booleans, first: int, fates: Integers) -> None:
+    """Fill in what becomes of the messages sent in the rounds from ``first`` on."""
+    rounds = fates.shape[1]
+    for e in range(len(keys)):
+        row = delays[min(e, len(delays) - 1)]
+        for t in range(rounds):
+            round = first + t
+            if channels[e, 0] > 0.0:
+                drawn = uniform(keys[e, 0], keys[e, 1], TRANSITION * 2**32 + round)
+                bad[e] = drawn >= channels[e, 1] if bad[e] else drawn < channels[e, 0]
+            loss = channels[e, 3] if bad[e] else channels[e, 2]
+            if loss > 0.0 and uniform(keys[e, 0], keys[e, 1], FATE * 2**32 + round) < loss:
+                fates[e, t] = LOST
+            elif len(row) > 1:
+                drawn = uniform(keys[e, 0], keys[e, 1], DELAY * 2**32 + round)
+                fates[e, t] = min(int(np.searchsorted(row, drawn, side="right")), len(row) - 1)

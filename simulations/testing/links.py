@@ -1,0 +1,132 @@
+"""The contracts of links and clocks: probabilities of every edge or node, the same whenever they are asked for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from kernelswarm.protocols.clocks.clocks import Clock
+from kernelswarm.protocols.first_class import ready
+from kernelswarm.protocols.links.delays import Delay
+from kernelswarm.protocols.links.facts import EdgeFacts
+from kernelswarm.protocols.links.losses import Loss
+from kernelswarm.protocols.links.noises import QUANTILE, Noise
+from kernelswarm.simulations.testing.properties import Array, checked, require, require_equal, sealed
+
+
+def edges(attribute: str = "loss") -> EdgeFacts:
+    """Return five directed edges of which everything is known that can be."""
+    senders, hearers = np.array([0, 1, 1, 4, 7]), np.array([1, 0, 4, 1, 4])
+    lengths = sealed(np.array([0.1, 0.1, 0.5, 0.5, 0.02]))
+    return EdgeFacts(senders, hearers, lengths, tuple({attribute: 0.2 * k, "weight": 1.0} for k in range(5)))
+
+
+def check_link_loss(loss: Loss) -> None:
+    """Check that a loss of messages keeps its contract, ``protocols/links/losses.py``.
+
+    Four probabilities for each edge, which depend on the edges alone.
+
+    Parameters
+    ----------
+    loss : Loss
+        A frozen dataclass.
+
+    Raises
+    ------
+    AssertionError
+        A property does not hold; the text names it.
+    InputError
+        It is no loss of messages.
+    """
+    with checked("link_loss", loss):
+        channels = loss.channels(edges())
+        for name, rates in channels._asdict().items():
+            require(np.shape(rates) == (5,), loss, f"{name} has one number for each edge")
+            require(bool(np.all((rates >= 0.0) & (rates <= 1.0))), loss, f"{name} holds probabilities")
+        require_equal(tuple(loss.channels(edges())), tuple(channels), loss, "channels depend on the edges alone")
+
+
+def check_link_delay(delay: Delay) -> None:
+    """Check that a delay of messages keeps its contract, ``protocols/links/delays.py``.
+
+    A distribution over 0, 1, 2, ... rounds for each edge, or one for all, which depends on the edges alone.
+
+    Parameters
+    ----------
+    delay : Delay
+        A frozen dataclass.
+
+    Raises
+    ------
+    AssertionError
+        A property does not hold; the text names it.
+    InputError
+        It is no delay of messages.
+    """
+    with checked("link_delay", delay):
+        _require_distributions(delay.distribution(edges()), 5, delay)
+        again = delay.distribution(edges())
+        require_equal(again, delay.distribution(edges()), delay, "the distribution depends on the edges alone")
+
+
+def check_clock(clock: Clock) -> None:
+    """Check that a clock keeps its contract, ``protocols/clocks/clocks.py``.
+
+    A distribution over gaps of 1, 2, 3, ... rounds for each node, or one for all, which depends on its arguments alone.
+
+    Parameters
+    ----------
+    clock : Clock
+        A frozen dataclass.
+
+    Raises
+    ------
+    AssertionError
+        A property does not hold; the text names it.
+    InputError
+        It is no clock.
+    """
+    with checked("clock", clock):
+        places = sealed(np.array([0.0, 0.3, 0.999]))
+        gaps = clock.gaps(places)
+        _require_distributions(gaps, 3, clock)
+        require(clock.ideal == bool(np.all(gaps[:, 0] == 1.0)), clock, "ideal says whether all gaps are one round")
+        require(isinstance(clock.listens, bool), clock, "listens is True or False")
+        require_equal(clock.gaps(places), gaps, clock, "gaps depend on their arguments alone")
+
+
+def check_link_noise(noise: Noise) -> None:
+    """Check that a noise keeps its contract, ``protocols/links/noises.py``.
+
+    A scale, what is noisy, and a compiled quantile function that is finite and about as often above 0 as below.
+
+    Parameters
+    ----------
+    noise : Noise
+        A frozen dataclass.
+
+    Raises
+    ------
+    AssertionError
+        A property does not hold; the text names it.
+    InputError
+        It is no noise.
+    """
+    with checked("link_noise", noise):
+        require(0.0 <= noise.scale < math.inf, noise, "scale is a number and not negative")
+        require(noise.on in ("values", "points", "both"), noise, 'on is "values", "points" or "both"')
+        quantile: Any = ready(noise.quantile, QUANTILE)
+        grid = (np.arange(100) + 0.5) / 100
+        drawn = np.array([[quantile(u, v) for u in (0.0, *grid, 1.0 - 2.0**-53)] for v in (0.0, *grid)])
+        require(bool(np.all(np.isfinite(drawn))), noise, "quantile is finite for all numbers of [0, 1)")
+        require(abs(float(np.mean(drawn[1:, 1:-1] > 0.0)) - 0.5) < 0.02, noise, "half of the noise is above 0")
+
+
+def _require_distributions(rows: Array, count: int, part: object) -> None:
+    whole = np.ndim(rows) == 2 and len(rows) in (1, count) and rows.shape[1] > 0
+    require(whole, part, f"one row for each of {count}, or one for all, not an array of shape {np.shape(rows)}")
+    require(bool(np.all(rows >= 0.0)), part, "probabilities are not negative")
+    sums = rows.sum(axis=1)
+    require(bool(np.all(np.abs(sums - 1.0) < 1e-9)), part, f"the probabilities of a row add up to 1, not {sums}")

@@ -1,0 +1,251 @@
+"""Rounds on links and by clocks that are not ideal: nothing changes where nothing happens, and every message counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelswarm.protocols.links.losses import Bursts
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+
+GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7)])
+NOTHING = {"loss": {"name": "bursts", "good": 0.0, "bad": 0.0}}  # links that are asked, and do nothing
+ROUNDS = 40
+
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "isolated": {"name": "isolated"},
+    "consensus": {"name": "consensus", "penalty": 3.0},
+    "one-sided": {"name": "consensus", "penalty": 3.0, "form": "one_sided"},
+    "published": {"name": "consensus", "penalty": 0.3, "as_published": True},
+    "symmetric explicit": {"name": "consensus", "penalty": 0.3, "step": "explicit"},
+    "proximity": {"name": "proximity"},
+    "published proximity": {"name": "proximity", "gamma": 0.1, "dual_max": 1.0, "as_published": True},
+}
+EVERY_PROTOCOL = pytest.mark.parametrize("protocol", PROTOCOLS)
+POLK = {
+    "name": "polk",
+    "step_size": 0.3,
+    "kernel": {"name": "gaussian", "bandwidth": 0.2},
+    "budget": {"epsilon": 0.02},
+    "batch_size": 2,
+}
+MIXES: dict[str, dict[str, Any]] = {
+    "loss": {"links": {"loss": 0.4}},
+    "bursts kept": {"links": {"loss": "bursts", "silence": "last"}},
+    "delay": {"links": {"delay": 2}},
+    "long delay": {"links": {"delay": {"name": "geometric", "mean": 3.0}, "max_age": 6}},
+    "rounded": {"links": {"quantization": {"bits": 3}}},
+    "noisy": {"links": {"noise": {"name": "laplace", "scale": 0.1, "on": "both"}}},
+    "trigger": {"links": {"trigger": {"threshold": 0.05}, "silence": "last"}},
+    "asleep": {"clock": {"name": "bernoulli", "probability": 0.4}},
+    "churn": {"clock": {"name": "churn", "leaves": 0.2, "returns": 0.3}},
+    "stragglers": {"clock": {"name": "stragglers", "share": 0.4, "longest": 9}},
+    "everything": {
+        "links": {
+            "loss": {"name": "bursts", "worsens": 0.2, "recovers": 0.4, "good": 0.1},
+            "delay": {"name": "between", "shortest": 0, "longest": 3},
+            "quantization": {"bits": 6},
+            "noise": {"name": "gaussian", "scale": 0.05, "on": "both"},
+            "trigger": {"threshold": 0.02, "decay": 0.95},
+            "silence": "last",
+            "damping": 0.5,
+        },
+        "clock": {"name": "poisson", "slowest": 0.5, "fastest": 2.0},
+    },
+}
+EVERY_MIX = pytest.mark.parametrize("mix", MIXES)
+EVERY_CELL = pytest.mark.parametrize(
+    ("protocol", "mix"),
+    [("consensus", mix) for mix in MIXES]
+    + [(protocol, mix) for protocol in PROTOCOLS if protocol != "consensus" for mix in ("delay", "everything")],
+)
+
+
+def described(protocol: str, **tables: Any) -> Experiment:
+    return Experiment.from_dict(
+        {
+            "topology": GRAPH,
+            "stream": {"name": "sine_regression", "noise": 0.3},
+            "learner": POLK,
+            "protocol": PROTOCOLS[protocol],
+            "rounds": ROUNDS,
+            "evaluate_every": 10,
+            **tables,
+        }
+    )
+
+
+def lived(experiment: Experiment, blocks: list[list[int]] | None = None, compiled: bool = True) -> SerialEngine:
+    plans = open_network(experiment).plans
+    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks], compiled)
+    engine.run(experiment.rounds)
+    return engine
+
+
+def learned(engine: SerialEngine) -> dict[int, dict[str, Any]]:
+    found = {}
+    for block in engine.blocks:
+        for agent in block.agents:
+            tally = agent.tally
+            found[agent.node] = {
+                **agent.function.arrays(),
+                "gaps": tally.gaps,
+                "violation": tally.violation,
+                "traffic": tally.traffic,
+                "counts": np.array([agent.samples, agent.round, tally.scalars_sent, tally.bytes_sent]),
+                "sums": np.array([tally.loss, tally.compression_error]),
+                "duals": agent.rule.duals(agent.links),
+            }
+    return found
+
+
+def assert_same(left: dict[int, dict[str, Any]], right: dict[int, dict[str, Any]], *but: str) -> None:
+    assert left.keys() == right.keys()
+    for node in left:
+        assert any(len(entry) for entry in left[node].values() if entry is not None)
+        for name in left[node].keys() - set(but):
+            np.testing.assert_array_equal(left[node][name], right[node][name], f"{name} of node {node}")
+
+
+@EVERY_PROTOCOL
+def test_links_that_do_nothing_change_nothing(protocol):
+    plain, asked = lived(described(protocol)), lived(described(protocol, links=NOTHING))
+    assert asked.blocks[0].agents[0].tally.traffic is not None
+    assert_same(learned(plain), learned(asked), "traffic", "counts")
+    for left, right in zip(plain.blocks[0].agents, asked.blocks[0].agents, strict=True):
+        assert left.tally.scalars_sent == right.tally.scalars_sent
+        assert right.tally.bytes_sent == 8 * right.tally.scalars_sent
+
+
+@EVERY_CELL
+def test_blocks_live_the_same_weather(protocol, mix):
+    experiment = described(protocol, **MIXES[mix])
+    whole = learned(lived(experiment))
+    assert_same(whole, learned(lived(experiment, [[0, 3], [1], [2, 4]])))
+    assert_same(whole, learned(lived(experiment, [[0, 3], [1, 2, 4]], compiled=False)))
+
+
+@EVERY_CELL
+def test_a_restored_network_goes_on_in_the_same_weather(protocol, mix):
+    experiment = described(protocol, **MIXES[mix])
+    plans = open_network(experiment).plans
+    engine = SerialEngine([plans])
+    engine.run(17)
+    snapshots = engine.snapshot()
+    engine.run(23)
+    again = SerialEngine([plans[:2], plans[2:]])
+    again.restore(snapshots, 17)
+    again.run(23)
+    assert_same(learned(engine), learned(again))
+
+
+@EVERY_MIX
+def test_every_message_is_accounted_for(mix):
+    result = simulate(described("consensus", **MIXES[mix]))
+    rows, edges = result.network, result.edges
+    assert (rows["messages"] == rows["delivered"] + rows["lost"] + rows["late"] + rows["waiting"]).all()
+    assert (rows["waiting"] >= 0).all()
+    assert rows["messages"][-1] > 0
+    for name in ("sent", "delivered", "lost", "late"):
+        last = edges[name][edges["round"] == ROUNDS]
+        assert last.sum() == rows["messages" if name == "sent" else name][-1]
+    assert (edges["sent"] >= edges["delivered"] + edges["lost"] + edges["late"]).all()
+    if mix == "loss":
+        assert rows["late"][-1] == 0 < rows["lost"][-1] < rows["messages"][-1]
+    if mix == "long delay":
+        assert rows["late"][-1] > 0 == rows["lost"][-1]
+    if mix == "churn":
+        assert rows["lost"][-1] > 0
+
+
+def test_protocols_meet_the_same_weather():
+    counts = []
+    for protocol in ("consensus", "one-sided", "proximity"):
+        result = simulate(described(protocol, links={"loss": 0.3, "delay": {"name": "geometric"}}))
+        edges = result.edges
+        counts.append(np.stack([edges[name] for name in ("source", "target", "delivered", "lost", "late")]))
+    assert (counts[0] == counts[1]).all()
+    assert (counts[0] == counts[2]).all()
+    other = simulate(described("consensus", links={"loss": 0.3, "delay": {"name": "geometric"}}, seed=1))
+    assert (other.edges["lost"] != counts[0][3]).any()
+
+
+def test_nothing_heard_is_isolated():
+    alone = simulate(described("isolated"))
+    deaf = simulate(described("consensus", links={"loss": 1.0}))
+    assert deaf.network["lost"][-1] > 0 == deaf.network["delivered"][-1]
+    # The two messages that prime the network arrive, whatever the links are.
+    assert np.isfinite(deaf.network["error"]).all()
+    assert abs(deaf.network["error"][-1] - alone.network["error"][-1]) < 0.3 * alone.network["error"][-1]
+
+
+def test_a_sleeper_learns_nothing_and_says_nothing():
+    awake = simulate(described("consensus"))
+    asleep = simulate(described("consensus", clock={"name": "cyclic", "period": 5}))
+    last = asleep.nodes["round"] == ROUNDS
+    assert (asleep.nodes["samples"][last] == 2 * ROUNDS // 5).all()
+    assert asleep.network["messages"][-1] == awake.network["messages"][-1] / 5
+
+
+def test_the_delay_is_as_long_as_it_says():
+    """With a constant delay of d rounds an answer comes 2 d rounds after its points, and couples them then."""
+    rounds = 12
+    experiment = described("consensus", links={"delay": 3}, rounds=rounds)
+    engine = SerialEngine([open_network(experiment).plans])
+    waiting = []
+    for _ in range(rounds):
+        engine.run(1)
+        agents = engine.blocks[0].agents
+        sent = sum(int(agent.tally.traffic[:, 0].sum()) for agent in agents)
+        delivered = sum(int(agent.tally.traffic[:, 1].sum()) for agent in agents)
+        waiting.append(sent - delivered)
+    directed = 2 * GRAPH.number_of_edges()
+    assert waiting[5:] == [directed * 4] * (rounds - 5)
+
+
+@settings(max_examples=12)
+@given(
+    loss=st.floats(0.0, 1.0),
+    delay=st.integers(0, 5),
+    bits=st.sampled_from([1, 2, 8, 32, 64]),
+    silence=st.sampled_from(["skip", "last"]),
+    trigger=st.sampled_from([0.0, 0.01, 0.5]),
+    awake=st.floats(0.05, 1.0),
+    protocol=st.sampled_from(list(PROTOCOLS)),
+    seed=st.integers(0, 3),
+)
+def test_any_mix_is_the_same_in_any_blocks(loss, delay, bits, silence, trigger, awake, protocol, seed):
+    experiment = described(
+        protocol,
+        seed=seed,
+        links={
+            "loss": loss,
+            "delay": {"name": "between", "shortest": 0, "longest": delay},
+            "quantization": {"bits": bits},
+            "silence": silence,
+            "trigger": {"threshold": trigger},
+        },
+        clock={"name": "bernoulli", "probability": awake},
+        rounds=25,
+    )
+    whole = learned(lived(experiment))
+    assert_same(whole, learned(lived(experiment, [[0, 2], [1, 3, 4]], compiled=False)))
+
+
+def test_bursts_have_the_length_they_say():
+    bursts = Bursts(worsens=0.1, recovers=0.25)
+    experiment = described(
+        "consensus", links={"loss": {"name": "bursts", "worsens": 0.1, "recovers": 0.25}}, rounds=400
+    )
+    result = simulate(experiment)
+    share = result.network["lost"][-1] / result.network["messages"][-1]
+    expected = bursts.worsens / (bursts.worsens + bursts.recovers)
+    assert abs(share - expected) < 0.06
