@@ -32,6 +32,9 @@ from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.contract import Rule
 
 Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+NO_STAMPS = np.zeros(0, dtype=np.int64)
 
 AHEAD = 2**22
 """Numbers that are drawn ahead, at most, for all nodes together."""
@@ -70,6 +73,8 @@ class Flight(NamedTuple):
     answer_loads: Array  # (E + outside, b) with the answers
     duals: Array  # (E,) as the agents send them
     sent: Array  # (E + outside,) as they are heard
+    previous: Integers = NO_STAMPS  # (V + outside,) where links are not ideal: the round of the message before
+    answered: Integers = NO_STAMPS  # (E + outside,) and that of the points that are answered
 
 
 class Population:
@@ -86,7 +91,7 @@ class Population:
     def __init__(self, agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
         self._size: int = agents[0].learner.batch_size
-        self._outside = _outside(agents)
+        self._outside = outside_of(agents)
         places = {agent.node: i for i, agent in enumerate(agents)}
         places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
         self.places = places
@@ -279,12 +284,13 @@ class Population:
             if sum(wanted for _, wanted in lengths) - used > max(WASTED, 8 * used):
                 return False
             self._capacity = capacity
-            rows = self._messages.rows
-            wider = np.zeros((len(rows), max(self._columns(), rows.shape[1])))
-            wider[:, : rows.shape[1]] = rows
-            self._messages = self._messages._replace(rows=wider)
+            self._widen()
             self._make_states()
         return True
+
+    def _widen(self) -> None:
+        """Make room in the rows for the present capacity."""
+        self._messages = self._messages._replace(rows=widened(self._messages.rows, self._columns()))
 
     def _make_states(self) -> None:
         """Move the agents' states, which are up to date, into arrays of the present capacity."""
@@ -335,20 +341,15 @@ class Population:
         ]
 
 
-def fits(agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> bool:
-    """Tell whether every agent has learned its part of priming and every batch in flight is whole."""
-    size = agents[0].learner.batch_size
-    for agent in agents:
-        if agent.own is None or agent.following is None or agent.targets is None:
-            return False
-        if len(agent.own.points) != size or len(agent.following[0]) != size:
-            return False
-        if any(len(evaluation.points) != size for evaluation in agent.theirs):
-            return False
-    return all(len(messages[node].points) == size for node in _outside(agents))
+def widened(rows: Array, columns: int) -> Array:
+    """Copy rows into rows with so many columns, or as many as they have."""
+    wider = np.zeros((len(rows), max(columns, rows.shape[1])))
+    wider[:, : rows.shape[1]] = rows
+    return wider
 
 
-def _outside(agents: Sequence[Agent]) -> list[int]:
+def outside_of(agents: Sequence[Agent]) -> list[int]:
+    """Return the labels of the nodes elsewhere that agents hear, sorted."""
     return sorted({other for agent in agents for other in agent.neighbors} - {agent.node for agent in agents})
 
 

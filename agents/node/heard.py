@@ -88,8 +88,9 @@ class Inbox:
         senders = np.array(neighbors, dtype=np.int64)
         hearers = np.full(len(senders), neighborhood.node, dtype=np.int64)
         distances = neighborhood.distances if len(senders) else np.zeros(0)
-        facts = EdgeFacts(senders, hearers, distances, neighborhood.edges[: len(senders)])
-        self._weather = Weather(conditions, np.array([neighborhood.node], dtype=np.int64), facts)
+        self.facts = EdgeFacts(senders, hearers, distances, neighborhood.edges[: len(senders)])
+        """What is known of the edges."""
+        self._weather = Weather(conditions, np.array([neighborhood.node], dtype=np.int64), self.facts)
         self._sender_keys = keys_of(*conditions.key, senders, np.full(len(senders), NODE, dtype=np.int64)).tolist()
         self._edge_keys = keys_of(*conditions.key, senders, hearers).tolist()
         self._quantile = address(links.noise.quantile, QUANTILE)

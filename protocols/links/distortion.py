@@ -81,6 +81,6 @@ def rounded_up(number: float) -> float:
 
     Limits and scales must not come out too small.
     """
-    exponent = math.ceil(math.log2(number) * STEPS)
+    exponent = math.ceil(math.log2(number) * STEPS - 1e-9)  # a power of 2 of that kind stays what it is
     power: float = 2.0 ** (exponent / STEPS)
     return power if power >= number else power * 2.0 ** (1.0 / STEPS)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.population import Population, fits, obstacle
+from kernelswarm.agents.compiled.populating import fits, populated
+from kernelswarm.agents.compiled.population import Population, obstacle
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent, Outgoing, loads_sent
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
@@ -67,8 +68,7 @@ class Block:
     def __init__(self, plans: Sequence[AgentPlan], compiled: bool = True) -> None:
         self._agents = [plan.build() for plan in plans]
         self._steps = plans[0].steps
-        ideal = plans[0].conditions is None
-        self._compiled = compiled and ideal and obstacle([plan.learner for plan in plans], plans[0].rule) is None
+        self._compiled = compiled and obstacle([plan.learner for plan in plans], plans[0].rule) is None
         self._population: Population | None = None
         self._evaluated = [plan.evaluated for plan in plans]
         self.nodes = tuple(agent.node for agent in self._agents)
@@ -140,7 +140,7 @@ class Block:
         if self._population is None:
             self._read(incoming)
             if self._compiled and fits(self._agents, self._messages):
-                self._population = Population(self._agents, self._messages)
+                self._population = populated(self._agents, self._messages)
                 self._crossing = Crossing(self._population, self._boundary, self._reader, self._wanted)
         population = self._population
         if population is not None and self._crossing is not None:

@@ -19,7 +19,7 @@ from kernelswarm.simulations.round.wire import Reader, pack, split
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-POINTS, OWN, DUALS, ANSWERS = 1.0, 2.0, 3.0, 4.0
+POINTS, OWN, DUALS, ANSWERS, STAMPS = 1.0, 2.0, 3.0, 4.0, 5.0
 
 
 class _Places(NamedTuple):
@@ -34,6 +34,8 @@ class _Places(NamedTuple):
     own: Integers
     duals: Integers
     reverse: Integers
+    previous: Integers
+    answered: Integers
 
 
 class Crossing:
@@ -78,15 +80,17 @@ class Crossing:
             degree = int(links.start[place + 1] - links.start[place])
             duals = np.full(degree, DUALS) if population.sends_duals else None
             answers: list[Array | None] = [np.full(values, ANSWERS)] * degree
-            messages.append((population.agents[place].node, Outgoing(points, own, answers, duals), slots))
+            stamps = np.full(1 + degree, STAMPS) if len(flight.previous) else None
+            messages.append((population.agents[place].node, Outgoing(points, own, answers, duals, stamps), slots))
         specimen = pack(messages)
         header, numbers = split(specimen)
         self._packed = np.frombuffer(specimen).copy()
         begin = len(header) // numbers.itemsize
         kinds = numbers[begin:]
-        self._points, self._own, self._duals, self._answers = (
-            begin + np.flatnonzero(kinds == kind) for kind in (POINTS, OWN, DUALS, ANSWERS)
+        self._points, self._own, self._duals, self._answers, self._stamps = (
+            begin + np.flatnonzero(kinds == kind) for kind in (POINTS, OWN, DUALS, ANSWERS, STAMPS)
         )
+        self._slots = np.array([len(slots) for _, slots in boundary], dtype=np.int64)
 
     def gather(self) -> bytes:
         """Return what the agents sent last, as ``pack`` writes it; nothing where no neighbour is in another block."""
@@ -102,6 +106,8 @@ class Crossing:
             self._own,
             self._duals,
             self._edges,
+            self._stamps,
+            self._slots,
             self._columns,
             flight.points,
             flight.values,
@@ -109,6 +115,8 @@ class Crossing:
             flight.loads,
             flight.answer_loads,
             flight.duals,
+            flight.previous,
+            flight.answered,
         )
         return packed.tobytes()
 
@@ -134,6 +142,8 @@ class Crossing:
             flight.loads,
             flight.answer_loads,
             flight.sent,
+            flight.previous,
+            flight.answered,
         )
         return whole
 
@@ -164,7 +174,11 @@ class Crossing:
                     if layout.own[1][0] != size:
                         return None
                     found["own"] += moved(layout.own[0])
+                if layout.stamps is not None:
+                    found["previous"].append(begin + layout.stamps[0].start)
                 for slot, where in given.items():
+                    if layout.stamps is not None:
+                        found["answered"].append(begin + layout.stamps[0].start + layout.stamps[1].index(1 + slot))
                     found["answers"] += moved(where)
                     found["edges"].append(wanted[slot])
                     if layout.duals is not None:
@@ -188,6 +202,8 @@ def _gather(
     own_at: Integers,
     duals_at: Integers,
     edges: Integers,
+    stamps_at: Integers,
+    slots: Integers,  # how many of a node's neighbours are elsewhere
     columns: int,  # C, and one more where loads are sent
     points: Array,
     values: Array,
@@ -195,6 +211,8 @@ def _gather(
     loads: Array,
     answer_loads: Array,
     duals: Array,
+    previous: Integers,
+    answered: Integers,
 ) -> None:
     _, size, width = points.shape
     outputs = values.shape[2]
@@ -215,6 +233,13 @@ def _gather(
                 packed[answers_at[(e * size + k) * columns + outputs]] = answer_loads[reverse[e], k]
     for e in range(len(duals_at)):
         packed[duals_at[e]] = duals[edges[e]]
+    if len(stamps_at):
+        at, e = 0, 0
+        for i in range(len(nodes)):
+            packed[stamps_at[at]] = previous[nodes[i]]
+            for k in range(slots[i]):
+                packed[stamps_at[at + 1 + k]] = answered[reverse[e + k]]
+            at, e = at + 1 + slots[i], e + slots[i]
 
 
 @numba.njit(cache=True)
@@ -229,6 +254,8 @@ def _scatter(
     own_at: Integers,
     duals_at: Integers,
     reverse: Integers,
+    previous_at: Integers,
+    answered_at: Integers,
     columns: int,
     points: Array,
     values: Array,
@@ -236,6 +263,8 @@ def _scatter(
     loads: Array,
     answer_loads: Array,
     sent: Array,
+    previous: Integers,
+    answered: Integers,
 ) -> bool:
     for k in range(len(heads)):
         if heads[k] >= len(numbers) or numbers[heads[k]] != expected[k]:
@@ -259,4 +288,8 @@ def _scatter(
                 answer_loads[edges[e], k] = numbers[answers_at[(e * size + k) * columns + outputs]]
     for e in range(len(duals_at)):
         sent[reverse[e]] = numbers[duals_at[e]]
+    for i in range(len(previous_at)):
+        previous[nodes[i]] = int(numbers[previous_at[i]])
+    for e in range(len(answered_at)):
+        answered[edges[e]] = int(numbers[answered_at[e]])
     return True

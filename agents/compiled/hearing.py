@@ -1,0 +1,104 @@
+"""How messages set out, arrive and are found, for agents in arrays: the compiled form of what an inbox does."""
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.compiled.rounds import Coupling, Links
+from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Terms
+from kernelswarm.agents.node.agent import PRIMING
+from kernelswarm.agents.node.heard import ANSWERS, DELIVERED, LOST_ON_THE_WAY, OWN, POINTS, SILENT, TOO_LATE
+from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
+from kernelswarm.protocols.weather.weather import LOST
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
+
+@numba.njit(cache=True)
+def hear(
+    links: Links, air: Air, counts: Counts, coupling: Coupling, terms: Terms, awake: Booleans, place: int, now: int
+) -> None:
+    """Let the messages of the round before set out, disturbed as the links do, and those that are due arrive."""
+    sent, traffic, slots = now - 1, counts.traffic, air.points.shape[0]
+    slot = sent % slots
+    own_priming = sent >= PRIMING
+    if terms.bits != EXACT or terms.noise_on_points > 0.0 or terms.noise_on_values > 0.0:
+        for j in range(air.points.shape[1]):
+            first, second = terms.node_keys[j, 0], terms.node_keys[j, 1]
+            distort(air.points[slot, j], terms.noise_on_points, terms.quantile, terms.bits, first, second, sent, POINTS)
+            if coupling.symmetric:
+                distort(air.own[slot, j], terms.noise_on_values, terms.quantile, terms.bits, first, second, sent, OWN)
+                coarsen(air.own_loads[slot, j], terms.bits)
+        for e in range(air.due.shape[1]):
+            first, second = terms.edge_keys[e, 0], terms.edge_keys[e, 1]
+            said = air.answers[slot, e]
+            distort(said, terms.noise_on_values, terms.quantile, terms.bits, first, second, sent, ANSWERS)
+            if coupling.symmetric:
+                coarsen(air.answer_loads[slot, e], terms.bits)
+    for e in range(air.due.shape[1]):
+        air.due[slot, e] = ABSENT
+        if air.answered[slot, e] == SILENT:
+            continue
+        fate = air.fates[slot, e]
+        if fate == LOST:
+            traffic[e, LOST_ON_THE_WAY] += own_priming
+        elif fate > terms.max_age:
+            traffic[e, TOO_LATE] += own_priming
+        else:
+            air.due[slot, e] = now + fate
+    for i in range(len(links.start) - 1):
+        heard = awake[i, place] or terms.listens
+        for e in range(links.start[i], links.start[i + 1]):
+            for back in range(1, terms.reach + 1):
+                then = (now - back) % slots
+                if air.due[then, e] == now and now >= back:
+                    if heard:
+                        traffic[e, DELIVERED] += now - back >= PRIMING
+                    else:
+                        traffic[e, LOST_ON_THE_WAY] += now - back >= PRIMING
+                        air.due[then, e] = ABSENT
+
+
+@numba.njit(cache=True)
+def coarsen(numbers: Array, bits: int) -> None:
+    """Round loads up to what is sent of them."""
+    if bits != EXACT:
+        for k in range(len(numbers)):
+            if 0.0 < numbers[k] < np.inf:
+                numbers[k] = rounded_up(numbers[k])
+
+
+@numba.njit(cache=True)
+def has_arrived(air: Air, e: int, sent: int, now: int, reach: int) -> bool:
+    """Tell whether the message of a round has arrived on an edge, and is kept."""
+    if sent < 0 or sent < now - reach or sent >= now:
+        return False
+    due = air.due[sent % air.due.shape[0], e]
+    return bool(due != ABSENT and due <= now)
+
+
+@numba.njit(cache=True)
+def find_answer(air: Air, terms: Terms, used: int, e: int, now: int) -> int:
+    """Return the round of the newest message whose answer can be learned from, or ABSENT."""
+    for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
+        if not has_arrived(air, e, sent, now, terms.reach):
+            continue
+        answered = air.answered[sent % air.due.shape[0], e]
+        if answered < 0 or answered < now - terms.memory:
+            continue
+        return ABSENT if sent == used and not terms.repeats else sent
+    return ABSENT
+
+
+@numba.njit(cache=True)
+def find_values(air: Air, terms: Terms, used: int, e: int, sender: int, now: int) -> int:
+    """Return the round of the newest message whose sender's own values can be learned from, or ABSENT."""
+    for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
+        if not has_arrived(air, e, sent, now, terms.reach):
+            continue
+        if not has_arrived(air, e, air.previous[sent % air.due.shape[0], sender], now, terms.reach):
+            continue
+        return ABSENT if sent == used and not terms.repeats else sent
+    return ABSENT

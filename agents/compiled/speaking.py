@@ -1,0 +1,175 @@
+"""What an agent in arrays evaluates for its neighbours, and what it sends."""
+
+import math
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.signatures import evaluate_at, inner_at
+from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.compiled.hearing import has_arrived
+from kernelswarm.agents.compiled.rounds import EVALUATE, INNER, Coupling, Kinds, Links, States, first_row
+from kernelswarm.agents.compiled.weathered_arrays import Air, Counts, Kept, Terms, Workspace
+from kernelswarm.agents.node.agent import PRIMING
+from kernelswarm.agents.node.heard import SENT, SILENT
+from kernelswarm.protocols.limits import own_products, pair_loads_in
+from kernelswarm.protocols.links.distortion import EXACT, SCALE_BITS
+
+Array = npt.NDArray[np.float64]
+
+
+@numba.njit(cache=True)
+def prepare(
+    i: int,
+    states: States,
+    kinds: Kinds,
+    links: Links,
+    air: Air,
+    kept: Kept,
+    counts: Counts,
+    coupling: Coupling,
+    terms: Terms,
+    scratch: Array,
+    work: Workspace,
+    step_sizes: Array,
+    now: int,
+) -> None:
+    """Evaluate node i's function at the samples that follow and at the newest points of its neighbours."""
+    slots, size, inputs = air.points.shape[0], air.points.shape[2], air.points.shape[3]
+    outputs, columns, memory = kept.values.shape[2], kept.rows.shape[1], kept.points.shape[1]
+    begin, degree = links.start[i], links.start[i + 1] - links.start[i]
+    kind = kinds.of[i]
+    evaluate = evaluate_at(kinds.functions[kind, EVALUATE])
+    tools = line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1])
+    numbers = line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind])
+    state = line(states.storage, i * states.storage.shape[1], states.storage.shape[1])
+    integers = line(states.counts, i * states.counts.shape[1], states.counts.shape[1])
+    answer, sample = size * outputs, size * inputs
+    kept.learning[i] = kept.following[i]
+    place = first_row(i, begin, size, True)
+    own_points = table(kept.points, (i * memory + kept.learning[i] % memory) * sample, size, inputs)
+    own = table(kept.values, i * answer, size, outputs)
+    evaluate(tools, numbers, state, integers, own_points, table(kept.rows, place * columns, size, columns), own)
+    for d in range(degree):
+        e = begin + d
+        for sent in range(now - 1, max(now - terms.reach - 1, -1), -1):
+            if has_arrived(air, e, sent, now, terms.reach):
+                kept.heard_at[e] = sent
+                copy_matrix(
+                    air.points[sent % slots, links.other[e]], table(kept.heard_points, e * sample, size, inputs)
+                )
+                break
+        at = place + size * (1 + d)
+        evaluate(
+            tools,
+            numbers,
+            state,
+            integers,
+            table(kept.heard_points, e * sample, size, inputs),
+            table(kept.rows, at * columns, size, columns),
+            table(kept.heard_values, e * answer, size, outputs),
+        )
+    if not coupling.implicit or not degree:
+        return
+    taken = size * (1 + degree) if coupling.symmetric else size
+    stepped, found = table(work.points, 0, taken, inputs), table(work.values, 0, taken, outputs)
+    copy_matrix(own_points, table(stepped, 0, size, inputs))
+    copy_matrix(own, table(found, 0, size, outputs))
+    if coupling.symmetric:
+        for d in range(degree):
+            at, e = size * (1 + d), begin + d
+            copy_matrix(table(kept.heard_points, e * sample, size, inputs), table(stepped, at * inputs, size, inputs))
+            copy_matrix(table(kept.heard_values, e * answer, size, outputs), table(found, at * outputs, size, outputs))
+    gram, loads = table(scratch, 0, taken, taken), line(work.loads, 0, taken)
+    rows = table(kept.rows, place * columns, taken, columns)
+    inner_at(kinds.functions[kind, INNER])(tools, numbers, state, integers, stepped, rows, found, gram)
+    kept.products[i, 0], kept.products[i, 1] = own_products(gram, size)
+    pair_loads_in(gram, size, degree, step_sizes[i, counts.cursor[i] + 1, 0], loads)
+    for k in range(size):
+        kept.loads[i, k] = loads[k]
+    if coupling.symmetric:
+        for d in range(degree):
+            for k in range(size):
+                kept.heard_loads[begin + d, k] = loads[size * (1 + d) + k]
+
+
+@numba.njit(cache=True)
+def say(
+    i: int,
+    states: States,
+    kinds: Kinds,
+    links: Links,
+    air: Air,
+    kept: Kept,
+    counts: Counts,
+    coupling: Coupling,
+    terms: Terms,
+    ahead_points: Array,
+    ahead_targets: Array,
+    now: int,
+) -> None:
+    """Draw node i's next samples, and send what there is to say."""
+    slots, size, inputs = air.points.shape[0], air.points.shape[2], air.points.shape[3]
+    outputs, columns, memory = kept.values.shape[2], kept.rows.shape[1], kept.points.shape[1]
+    begin, degree = links.start[i], links.start[i + 1] - links.start[i]
+    slot, cursor = now % slots, counts.cursor[i]
+    kept.points[i, now % memory] = ahead_points[i, cursor]
+    kept.targets[i, now % memory] = ahead_targets[i, cursor]
+    kept.drawn_at[i, now % memory] = now
+    counts.cursor[i] += 1
+    kept.following[i] = now
+    air.points[slot, i] = ahead_points[i, cursor]
+    air.own[slot, i] = kept.values[i]
+    air.own_loads[slot, i] = kept.loads[i]
+    air.previous[slot, i] = kept.learning[i]
+    threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING)) if terms.threshold > 0.0 else 0.0
+    points, values, others = size * inputs, size * outputs, 0
+    if coupling.symmetric:
+        values += size * outputs
+        others = int(coupling.sends_duals) + (2 * size if coupling.implicit else 0)
+    bytes_sent = 8.0 * (points + values + others)
+    if terms.bits != EXACT:
+        scales = 3 if coupling.symmetric else 2
+        bytes_sent = math.ceil((terms.bits * (points + values) + SCALE_BITS * (others + scales)) / 8)
+    for d in range(degree):
+        e = begin + d
+        if terms.threshold > 0.0:
+            kept.quiet[e] = kept.said[e] and moved(i, e, states, kinds, kept, columns) <= threshold
+            if not kept.quiet[e]:
+                kept.said[e] = True
+                kept.said_points[e] = kept.heard_points[e]
+                kept.said_values[e] = kept.heard_values[e]
+        back = links.reverse[e]
+        air.answers[slot, back] = kept.heard_values[e]
+        air.answer_loads[slot, back] = kept.heard_loads[e]
+        air.answered[slot, back] = SILENT if kept.quiet[e] else kept.heard_at[e]
+        if coupling.duals >= 0:
+            air.duals[slot, e] = links.state[coupling.rows * begin + coupling.duals * degree + d]
+        if not kept.quiet[e]:
+            counts.traffic[e, SENT] += 1
+            counts.scalars[i] += points + values + others
+            counts.bytes[i] += bytes_sent
+
+
+@numba.njit(cache=True)
+def moved(i: int, e: int, states: States, kinds: Kinds, kept: Kept, columns: int) -> float:
+    """Return how far node i's function has moved where it last answered on edge e."""
+    size, outputs = kept.said_values.shape[1], kept.said_values.shape[2]
+    kind = kinds.of[i]
+    rows, values = np.empty((size, columns)), np.empty((size, outputs))
+    evaluate_at(kinds.functions[kind, EVALUATE])(
+        line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1]),
+        line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
+        line(states.storage, i * states.storage.shape[1], states.storage.shape[1]),
+        line(states.counts, i * states.counts.shape[1], states.counts.shape[1]),
+        kept.said_points[e],
+        rows,
+        values,
+    )
+    farthest = 0.0
+    for k in range(size):
+        for c in range(outputs):
+            farthest = max(farthest, abs(values[k, c] - kept.said_values[e, k, c]))
+    return farthest

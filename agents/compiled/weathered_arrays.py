@@ -1,0 +1,108 @@
+"""What is on its way between agents in arrays, what has arrived, and what they keep.
+
+Messages lie in slots by the round in which they were sent: those of round r in slot ``r % S``.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
+ABSENT = -1
+"""In place of the slot of a message, or of its arrival: there is none."""
+
+
+class Terms(NamedTuple):
+    """What links do, in numbers."""
+
+    max_age: int
+    reach: int  # rounds for which messages are kept
+    memory: int  # rounds for which nodes keep their own samples
+    repeats: bool  # whether what was heard last is taken again in silence
+    listens: bool  # whether messages wait for those asleep
+    damping: float
+    bits: int
+    quantile: int
+    noise_on_points: float
+    noise_on_values: float
+    threshold: float
+    decay: float
+    node_keys: Integers  # (V + outside, 2)
+    edge_keys: Integers  # (E, 2)
+
+
+class Air(NamedTuple):
+    """Messages on their way and those that have arrived, by slot: to the nodes here, and to those in other blocks."""
+
+    points: Array  # (S, V + outside, b, p)
+    own: Array  # (S, V + outside, b, C)
+    own_loads: Array  # (S, V + outside, b)
+    previous: Integers  # (S, V + outside) the round of the sender's message before
+    answers: Array  # (S, E + outside, b, C)
+    answer_loads: Array  # (S, E + outside, b)
+    answered: Integers  # (S, E + outside) the round of the points that are answered, or SILENT
+    duals: Array  # (S, E + outside) of the edge's owner
+    fates: Integers  # (S, E)
+    due: Integers  # (S, E) the round of arrival, or ABSENT
+
+
+class Kept(NamedTuple):
+    """What nodes keep from round to round."""
+
+    points: Array  # (V, M, b, p) their own samples, by the round in which they sent them
+    targets: Array  # (V, M, b, q)
+    drawn_at: Integers  # (V, M) these rounds
+    learning: Integers  # (V,) the round of the samples that they learn from next
+    following: Integers  # (V,) and of those that follow
+    values: Array  # (V, b, C) at the first
+    rows: Array  # (N, R) of all points evaluated, node by node: its own, then its neighbours'
+    loads: Array  # (V, b)
+    products: Array  # (V, 2) as of own_products
+    heard_at: Integers  # (E,) the round of the neighbour's points evaluated
+    heard_points: Array  # (E, b, p)
+    heard_values: Array  # (E, b, C) the node's own there
+    heard_loads: Array  # (E, b)
+    used: Integers  # (E, 2) the rounds of the last answers and of the last values of the neighbour's learned from
+    quiet: Booleans  # (E,)
+    said: Booleans  # (E,) whether anything was ever answered
+    said_points: Array  # (E, b, p)
+    said_values: Array  # (E, b, C)
+
+
+class Counts(NamedTuple):
+    """What is counted."""
+
+    traffic: Integers  # (E, 4)
+    gap_rounds: Integers  # (E,) since the last report
+    learned: Integers  # (V,) steps since the agents were brought up to date
+    lived: Integers  # (V,) steps of the whole run
+    cursor: Integers  # (V,) the samples taken of those drawn ahead
+    scalars: Integers  # (V,) of the whole run
+    bytes: Array  # (V,) of the whole run
+
+
+class Workspace(NamedTuple):
+    """What steps work with; it outlives them, so that parts of it may be handed around."""
+
+    points: Array  # (N, p) of the most that a step takes
+    rows: Array  # (N, R)
+    values: Array  # (N, C) the node's own there
+    gradients: Array  # (N, C)
+    loads: Array  # (N,)
+    rates: Array  # (N,)
+    stiffness: Array  # (N,)
+    answers: Array  # (deg, b, C) of the most neighbours that a node has
+    pull: Array  # (deg, b, C)
+    far: Array  # (deg, b, C)
+    stiff: Array  # (deg, b)
+    bounds: Array  # (deg, b)
+    ends: Array  # (deg, b)
+    gaps: Array  # (deg,)
+    excess: Array  # (deg,)
+    pulling: Array  # (b, C)
+    summed: Array  # (b,)
+    losses: Array  # (b,)

@@ -1,0 +1,185 @@
+"""The arrays of agents on links that are not ideal, filled from the agents."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.compiled.rounds import Coupling, Links, first_row
+from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Kept, Terms
+from kernelswarm.agents.node.agent import Outgoing
+from kernelswarm.agents.node.heard import SILENT
+from kernelswarm.agents.node.weathered import WeatheredAgent
+from kernelswarm.protocols.first_class import address
+from kernelswarm.protocols.links.noises import QUANTILE
+from kernelswarm.protocols.weather.weather import NODE, keys_of
+
+Array = npt.NDArray[np.float64]
+
+
+def terms_of(agents: Sequence[WeatheredAgent], links: Links, labels: Sequence[int]) -> Terms:
+    """Return what the links do, in numbers; ``labels`` are those of all places."""
+    conditions, inbox = agents[0].conditions, agents[0].inbox
+    table, key = conditions.links, conditions.key
+    nodes = np.array(labels, dtype=np.int64)
+    senders = nodes[links.other]
+    hearers = np.repeat(nodes[: len(agents)], np.diff(links.start))
+    return Terms(
+        max_age=table.max_age,
+        reach=inbox.reach,
+        memory=inbox.memory,
+        repeats=table.silence == "last",
+        listens=conditions.clock.listens,
+        damping=float(table.damping),
+        bits=table.bits,
+        quantile=address(table.noise.quantile, QUANTILE),
+        noise_on_points=float(table.noise_on("points")),
+        noise_on_values=float(table.noise_on("values")),
+        threshold=float(table.trigger.threshold),
+        decay=float(table.trigger.decay),
+        node_keys=keys_of(*key, nodes, np.full(len(nodes), NODE, dtype=np.int64)),
+        edge_keys=keys_of(*key, senders, hearers),
+    )
+
+
+def air_of(
+    agents: Sequence[WeatheredAgent],
+    links: Links,
+    places: Mapping[int, int],
+    coupling: Coupling,
+    messages: Mapping[int, Outgoing],
+) -> Air:
+    """Put what is on its way, and what has arrived, in slots."""
+    first = agents[0]
+    size, now = first.learner.batch_size, first.now
+    slots, nodes, edges, sent = first.inbox.reach + 1, len(places), len(links.other), len(links.sent)
+    width, outputs = first.state.function.inputs, first.outputs
+    air = Air(
+        points=np.zeros((slots, nodes, size, width)),
+        own=np.zeros((slots, nodes, size, outputs)),
+        own_loads=np.zeros((slots, nodes, size)),
+        previous=np.full((slots, nodes), ABSENT),
+        answers=np.zeros((slots, sent, size, outputs)),
+        answer_loads=np.zeros((slots, sent, size)),
+        answered=np.full((slots, sent), SILENT),
+        duals=np.zeros((slots, sent)),
+        fates=np.zeros((slots, edges), dtype=np.int64),
+        due=np.full((slots, edges), ABSENT),
+    )
+    slot = (now - 1) % slots
+    for label, place in places.items():
+        message = messages[label]
+        assert message.stamps is not None
+        air.points[slot, place] = message.points
+        air.previous[slot, place] = int(message.stamps[0])
+        _put(message.own, air.own[slot, place], air.own_loads[slot, place])
+    for i, agent in enumerate(agents):
+        for d, (other, back) in enumerate(zip(agent.neighbors, agent.slots, strict=True)):
+            e, message = int(links.start[i]) + d, messages[other]
+            assert message.stamps is not None
+            air.answered[slot, e] = int(message.stamps[1 + back])
+            _put(message.answers[back], air.answers[slot, e], air.answer_loads[slot, e])
+            if message.duals is not None:
+                air.duals[slot, links.reverse[e]] = message.duals[back]
+            air.fates[slot, e] = agent.inbox.fate(d, now - 1)
+            for at, packet in agent.inbox.packets[d].items():
+                then = at % slots
+                air.points[then, links.other[e]] = packet.points
+                air.previous[then, links.other[e]] = packet.previous
+                air.answered[then, e], air.due[then, e] = packet.answered, packet.due
+                air.duals[then, links.reverse[e]] = packet.dual
+                _put(packet.own, air.own[then, links.other[e]], air.own_loads[then, links.other[e]])
+                _put(packet.answer, air.answers[then, e], air.answer_loads[then, e])
+            if agent.rule.sends_duals and coupling.duals >= 0:
+                own = messages[agent.node].duals
+                assert own is not None
+                air.duals[slot, e] = own[d]
+    # Answers to nodes elsewhere that were sent last: whoever asks what was sent is told from here.
+    for i, agent in enumerate(agents):
+        message = messages[agent.node]
+        assert message.stamps is not None
+        for d in range(len(agent.neighbors)):
+            back = int(links.reverse[int(links.start[i]) + d])
+            air.answered[slot, back] = int(message.stamps[1 + d])
+            _put(message.answers[d], air.answers[slot, back], air.answer_loads[slot, back])
+    return air
+
+
+def kept_of(agents: Sequence[WeatheredAgent], links: Links, columns: int) -> Kept:
+    """Copy what agents keep."""
+    first = agents[0]
+    size, nodes, edges, memory = first.learner.batch_size, len(agents), len(links.other), first.inbox.memory + 1
+    width, outputs = first.state.function.inputs, first.outputs
+    assert first.targets is not None
+    kept = Kept(
+        points=np.zeros((nodes, memory, size, width)),
+        targets=np.zeros((nodes, memory, size, first.targets.shape[1])),
+        drawn_at=np.full((nodes, memory), ABSENT),
+        learning=np.array([agent.sent_at[0] for agent in agents], dtype=np.int64),
+        following=np.array([agent.sent_at[1] for agent in agents], dtype=np.int64),
+        values=np.zeros((nodes, size, outputs)),
+        rows=np.zeros(((nodes + edges) * size, columns)),
+        loads=np.zeros((nodes, size)),
+        products=np.array([agent.own_products for agent in agents], dtype=np.float64),
+        heard_at=np.full(edges, ABSENT),
+        heard_points=np.zeros((edges, size, width)),
+        heard_values=np.zeros((edges, size, outputs)),
+        heard_loads=np.zeros((edges, size)),
+        used=np.full((edges, 2), ABSENT),
+        quiet=np.zeros(edges, dtype=np.bool_),
+        said=np.zeros(edges, dtype=np.bool_),
+        said_points=np.zeros((edges, size, width)),
+        said_values=np.zeros((edges, size, outputs)),
+    )
+    for i, agent in enumerate(agents):
+        assert agent.own is not None
+        for at, (points, targets) in agent.drawn.items():
+            kept.points[i, at % memory], kept.targets[i, at % memory] = points, targets
+            kept.drawn_at[i, at % memory] = at
+        kept.values[i] = agent.own.values
+        if len(agent.loads):
+            kept.loads[i] = agent.loads[:size]
+        begin = int(links.start[i])
+        place = first_row(i, begin, size, True)
+        kept.rows[place : place + size, : agent.own.rows.shape[1]] = agent.own.rows
+        for d, evaluation in enumerate(agent.theirs):
+            e = begin + d
+            place += size
+            kept.rows[place : place + size, : evaluation.rows.shape[1]] = evaluation.rows
+            kept.heard_at[e], kept.used[e], kept.quiet[e] = agent.heard_at[d], agent.used[d], agent.quiet[d]
+            kept.heard_points[e], kept.heard_values[e] = evaluation.points, evaluation.values
+            if len(agent.loads) > size:
+                kept.heard_loads[e] = agent.loads[size * (1 + d) : size * (2 + d)]
+            said = agent.said[d]
+            if said is not None:
+                kept.said[e], kept.said_points[e], kept.said_values[e] = True, said.points, said.values
+    return kept
+
+
+def counts_of(agents: Sequence[WeatheredAgent], links: Links) -> Counts:
+    """Begin counting where the agents are."""
+    edges = len(links.other)
+    traffic = np.zeros((edges, 4), dtype=np.int64)
+    gap_rounds = np.zeros(edges, dtype=np.int64)
+    for i, agent in enumerate(agents):
+        own = slice(int(links.start[i]), int(links.start[i + 1]))
+        assert agent.tally.traffic is not None
+        traffic[own], gap_rounds[own] = agent.tally.traffic, agent.tally.gap_rounds
+    return Counts(
+        traffic=traffic,
+        gap_rounds=gap_rounds,
+        learned=np.zeros(len(agents), dtype=np.int64),
+        lived=np.array([agent.round for agent in agents], dtype=np.int64),
+        cursor=np.zeros(len(agents), dtype=np.int64),
+        scalars=np.array([agent.tally.scalars_sent for agent in agents], dtype=np.int64),
+        bytes=np.array([agent.tally.bytes_sent for agent in agents], dtype=np.float64),
+    )
+
+
+def _put(message: Array | None, values: Array, loads: Array) -> None:
+    """Part what was sent into values (b, C) and, where they are sent, loads (b,)."""
+    if message is not None:
+        outputs = values.shape[1]
+        values[:] = message[:, :outputs]
+        if message.shape[1] > outputs:
+            loads[:] = message[:, outputs]

@@ -1,0 +1,296 @@
+"""Agents on links and by clocks that are not ideal, held in arrays."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.signatures import LOOK, WANTS
+from kernelswarm.agents.compiled.arrays import (
+    coupling_of,
+    kinds_of,
+    learner_forms,
+    links_of,
+    rule_form,
+    sums_of,
+)
+from kernelswarm.agents.compiled.population import AHEAD, LONGEST, Flight, Population, outside_of, widened
+from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED
+from kernelswarm.agents.compiled.weathered_arrays import ABSENT
+from kernelswarm.agents.compiled.weathered_filling import air_of, counts_of, kept_of, terms_of
+from kernelswarm.agents.compiled.weathered_rounds import live_in_weather
+from kernelswarm.agents.node.agent import DIVERGED, PRIMING, Outgoing
+from kernelswarm.agents.node.ahead import Ahead
+from kernelswarm.agents.node.heard import Packet, coarse
+from kernelswarm.agents.node.pairs import Said
+from kernelswarm.agents.node.weathered import WeatheredAgent
+from kernelswarm.protocols.links.distortion import EXACT
+from kernelswarm.protocols.links.facts import EdgeFacts
+from kernelswarm.protocols.weather.weather import Weather
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+def whole(agents: Sequence[WeatheredAgent]) -> bool:
+    """Tell whether every batch that agents have drawn, heard or said is whole."""
+    for agent in agents:
+        size = agent.learner.batch_size
+        kept = [points for points, _ in agent.drawn.values()]
+        kept += [said.points for said in agent.said if said is not None]
+        for packets in agent.inbox.packets:
+            for packet in packets.values():
+                kept += [packet.points, *([] if packet.answer is None else [packet.answer])]
+        if any(len(points) != size for points in kept):
+            return False
+    return True
+
+
+class WeatheredPopulation(Population):
+    """Agents in arrays that hear one another late, in part, or not at all, and that may sleep.
+
+    Parameters
+    ----------
+    agents : sequence of WeatheredAgent
+        In sorted order of their labels, past the rounds that prime the network, with whole batches everywhere.
+    messages : mapping of int to Outgoing
+        What these agents and the outside nodes that they hear from sent last, by label.
+    """
+
+    def __init__(self, agents: Sequence[WeatheredAgent], messages: Mapping[int, Outgoing]) -> None:
+        self.agents: Sequence[WeatheredAgent] = agents
+        first = agents[0]
+        self._size = size = first.learner.batch_size
+        self._outside = outside_of(agents)
+        labels = [agent.node for agent in agents] + self._outside
+        self.places = {label: place for place, label in enumerate(labels)}
+        self._now = first.now
+        self._lived = first.round
+        rule, form = first.rule, rule_form(first.rule)
+        self.links = links_of(agents, self.places, form)
+        self._rule_form = form
+        self._coupling = coupling_of(rule, form, self.links)
+        self.symmetric, self.sends_duals = self._coupling.symmetric, self._coupling.sends_duals
+        self._forms = learner_forms([agent.learner for agent in agents])
+        self._kinds = kinds_of(agents, self._forms)
+        sets = 2 if self.symmetric else 1
+        self._taken = [size * (1 + sets * len(agent.neighbors)) for agent in agents]
+        self._capacity = self._wanted_capacity(0)
+        self._make_states()
+        self._sums = sums_of(agents, len(self.links.other))
+        self._stepped = 0
+        self._terms = terms_of(agents, self.links, labels)
+        senders = np.array([labels[j] for j in self.links.other], dtype=np.int64)
+        hearers = np.repeat([agent.node for agent in agents], np.diff(self.links.start))
+        lengths = [agent.inbox.facts.distances for agent in agents]
+        distances = None if any(entry is None for entry in lengths) else np.concatenate([np.zeros(0), *lengths])
+        attributes = tuple(entry for agent in agents for entry in agent.inbox.facts.attributes)
+        facts = EdgeFacts(senders, np.asarray(hearers, dtype=np.int64), distances, attributes)
+        self._weather = Weather(first.conditions, np.array(labels[: len(agents)], dtype=np.int64), facts)
+        self._air = air_of(agents, self.links, self.places, self._coupling, messages)
+        self._kept = kept_of(agents, self.links, self._columns())
+        self._counts = counts_of(agents, self.links)
+        width, columns = self._kept.points.shape[3], self._kept.targets.shape[3]
+        self._ahead = np.zeros((len(agents), 0, size, width)), np.zeros((len(agents), 0, size, columns))
+        self._step_sizes = np.zeros((len(agents), 1, 1))
+
+    def flight(self) -> Flight:
+        """Return what was sent last, with room for what is heard next."""
+        air = self._air
+        slot = (self._now - 1) % len(air.points)
+        return Flight(
+            air.points[slot],
+            air.own[slot],
+            air.answers[slot],
+            air.own_loads[slot],
+            air.answer_loads[slot],
+            air.duals[slot, : len(self.links.other)],
+            air.duals[slot],
+            air.previous[slot],
+            air.answered[slot],
+        )
+
+    def run(self, rounds: int) -> int:
+        """Live through ``rounds`` rounds; returns how many could be lived; raises as Population."""
+        left = rounds
+        while left:
+            place = self._weather.look(self._now - PRIMING)
+            count = min(left, self._weather.awake.shape[1] - place)
+            reason, lived, node, curvature = live_in_weather(
+                self._states,
+                self._kinds,
+                self.links,
+                self._air,
+                self._kept,
+                self._sums,
+                self._counts,
+                self._coupling,
+                self._terms,
+                self._scratch,
+                *self._ahead,
+                self._step_sizes,
+                self._weather.awake,
+                self._weather.fates,
+                self._weather.first,
+                self._now,
+                count,
+                DIVERGED,
+            )
+            self._now += lived
+            left -= lived
+            if reason == PAUSED:
+                used_up = (self._counts.cursor == self._ahead[0].shape[1]).any()
+                if used_up and not self._draw(left):
+                    break
+                if not self._attend():
+                    break
+            elif reason != DONE:
+                self.settle()
+                agent = self.agents[node]
+                if reason == LARGE_VALUES:
+                    agent.check_values(self._kept.values[node])
+                agent.check_stability(agent.learner.eta(agent.state) / self._size, curvature)
+        return rounds - left
+
+    def settle(self) -> None:
+        """Bring the agents up to date."""
+        self._settle_states()
+        links, sums, counts = self.links, self._sums, self._counts
+        for i, agent in enumerate(self.agents):
+            tally, steps = agent.tally, int(counts.lived[i]) - agent.round
+            agent.now = self._now
+            agent.round += steps
+            agent.samples += steps * self._size
+            agent.largest_target = float(sums.largest_target[i])
+            tally.rounds += steps
+            tally.samples += steps * self._size
+            tally.loss = float(sums.loss[i])
+            tally.compression_error = float(sums.compression_error[i])
+            tally.scalars_sent, tally.bytes_sent = int(counts.scalars[i]), float(counts.bytes[i])
+            edges = slice(int(links.start[i]), int(links.start[i + 1]))
+            tally.traffic = counts.traffic[edges].copy()
+            if agent.neighbors:
+                tally.gap_rounds = counts.gap_rounds[edges].copy()
+                tally.gaps, tally.violation = sums.gaps[edges].copy(), sums.violation[edges].copy()
+                assert self._rule_form is not None
+                rows = self._coupling.rows
+                matrix = links.state[rows * edges.start : rows * edges.stop].reshape(rows, -1)
+                agent.links = self._rule_form.unpack(agent.links, matrix)
+
+    def restart_sums(self) -> None:
+        """Begin new sums after a report."""
+        super().restart_sums()
+        self._counts.gap_rounds[:] = 0
+
+    def hand_out(self) -> list[tuple[Array, Array]]:
+        """Give the agents, which are settled, all that is kept of them; returns what was drawn ahead for each."""
+        links, kept, memory = self.links, self._kept, self._kept.points.shape[1]
+        points, targets = self._ahead
+        width, columns = points.shape[3], targets.shape[3]
+        left: list[tuple[Array, Array]] = []
+        for i, agent in enumerate(self.agents):
+            edges = range(int(links.start[i]), int(links.start[i + 1]))
+            learning, following = int(kept.learning[i]), int(kept.following[i])
+            oldest = max(0, following - agent.inbox.memory)
+            agent.drawn = {
+                at: (sealed(kept.points[i, at % memory]), sealed(kept.targets[i, at % memory]))
+                for at in sorted(kept.drawn_at[i].tolist())
+                if at >= oldest
+            }
+            agent.sent_at = learning, following
+            agent.evaluate(agent.drawn[learning][0], [kept.heard_points[e].copy() for e in edges])
+            agent.targets, agent.following = agent.drawn[learning][1], agent.drawn[following]
+            agent.heard_at = kept.heard_at[edges.start : edges.stop].copy()
+            agent.used = kept.used[edges.start : edges.stop].copy()
+            agent.quiet = kept.quiet[edges.start : edges.stop].copy()
+            agent.said = [
+                Said(kept.said_points[e].copy(), kept.said_values[e].copy()) if kept.said[e] else None for e in edges
+            ]
+            agent.inbox.packets = [self._packets(e, agent.inbox.reach) for e in edges]
+            cursor = int(self._counts.cursor[i])
+            left.append((points[i, cursor:].reshape(-1, width), targets[i, cursor:].reshape(-1, columns)))
+        return left
+
+    def _draw(self, rounds: int) -> bool:
+        """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
+        self._settle_states()
+        nodes, size = len(self.agents), self._size
+        points, targets = self._ahead
+        width, columns = points.shape[3], targets.shape[3]
+        ahead = min(rounds if not self._outside else LONGEST, LONGEST, AHEAD // (nodes * size * (width + columns)) + 1)
+        drawn: list[tuple[Array, Array]] = []
+        for i, agent in enumerate(self.agents):
+            left = points[i, int(self._counts.cursor[i]) :].reshape(-1, width)
+            if len(left):
+                agent.source = Ahead(left, targets[i, int(self._counts.cursor[i]) :].reshape(-1, columns), agent.source)
+            drawn.append(agent.source.draw(ahead * size))
+            while isinstance(agent.source, Ahead) and not len(agent.source.left[0]):
+                agent.source = agent.source.source
+        whole_batches = min(len(x) // size for x, _ in drawn)
+        for agent, (x, y) in zip(self.agents, drawn, strict=True):
+            if len(x) > whole_batches * size:
+                agent.source = Ahead(x[whole_batches * size :], y[whole_batches * size :], agent.source)
+        self._ahead = (
+            np.stack([x[: whole_batches * size].reshape(-1, size, width) for x, _ in drawn]),
+            np.stack([y[: whole_batches * size].reshape(-1, size, columns) for _, y in drawn]),
+        )
+        self._counts.cursor[:] = 0
+        known: dict[tuple[int, int], Array] = {}
+        each: list[Array] = []
+        for agent, form in zip(self.agents, self._forms, strict=True):
+            steps = form.steps(agent.state)
+            if (id(form), steps) not in known:
+                known[id(form), steps] = form.step_sizes(steps, whole_batches + 1)
+            each.append(known[id(form), steps])
+        self._step_sizes = np.zeros((nodes, whole_batches + 1, max(sizes.shape[1] for sizes in each)))
+        for own, sizes in zip(self._step_sizes, each, strict=True):
+            own[:, : sizes.shape[1]] = sizes
+        return whole_batches > 0
+
+    def _widen(self) -> None:
+        self._kept = self._kept._replace(rows=widened(self._kept.rows, self._columns()))
+
+    def _settle_states(self) -> None:
+        learned = self._counts.learned.tolist()
+        self._counts.learned[:] = 0
+        counts = self._states.counts
+        for i, (agent, form) in enumerate(zip(self.agents, self._forms, strict=True)):
+            form.settle(agent.state, counts[i], learned[i])
+            if counts[i, WANTS] == LOOK:  # as the agents' own steps do at their end
+                form.attend(agent.state)
+                known = form.counts(agent.state, self._capacity, self._taken[i])
+                counts[i, : len(known)] = known
+
+    def _packets(self, e: int, reach: int) -> dict[int, Packet]:
+        """Return the messages of an edge that agents would keep."""
+        air, links = self._air, self.links
+        slots, sender = len(air.points), int(links.other[e])
+        found: dict[int, Packet] = {}
+        for at in range(max(0, self._now - 1 - reach), self._now - 1):
+            slot = at % slots
+            if air.due[slot, e] == ABSENT:
+                continue
+            own = answer = None
+            previous, answered = int(air.previous[slot, sender]), int(air.answered[slot, e])
+            if self.symmetric and previous >= 0:
+                own = self._joined(air.own[slot, sender], air.own_loads[slot, sender])
+            if answered >= 0:
+                answer = self._joined(air.answers[slot, e], air.answer_loads[slot, e])
+            dual = float(air.duals[slot, links.reverse[e]]) if self.sends_duals else 0.0
+            if self._terms.bits != EXACT:
+                dual = float(coarse(np.array([dual]))[0])
+            points = sealed(air.points[slot, sender])
+            found[at] = Packet(int(air.due[slot, e]), previous, answered, points, own, answer, dual)
+        return found
+
+    def _joined(self, values: Array, loads: Array) -> Array:
+        if not (self.symmetric and self._coupling.implicit):
+            return sealed(values)
+        return sealed(np.column_stack([values, loads]))
+
+
+def sealed(array: Array) -> Array:
+    """Copy an array for good."""
+    copy = np.array(array, order="C")
+    copy.flags.writeable = False
+    return copy

@@ -1,0 +1,116 @@
+"""The round of :class:`~kernelswarm.agents.node.weathered.WeatheredAgent`, for all agents of a block, in compiled code.
+
+As in :mod:`~kernelswarm.agents.compiled.rounds` nothing is computed otherwise than there, nodes and directed edges are
+counted alike, and no part is known.
+"""
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.signatures import NOTHING, ROOM, WANTS
+from kernelswarm.agents.compiled.hearing import hear
+from kernelswarm.agents.compiled.learning_in_weather import learn
+from kernelswarm.agents.compiled.rounds import DONE, PAUSED, Coupling, Kinds, Links, States, Sums
+from kernelswarm.agents.compiled.speaking import prepare, say
+from kernelswarm.agents.compiled.weathered_arrays import Air, Counts, Kept, Terms, Workspace
+from kernelswarm.agents.node.agent import PRIMING
+from kernelswarm.agents.node.heard import SILENT
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
+
+@numba.njit(cache=True)
+def live_in_weather(
+    states: States,
+    kinds: Kinds,
+    links: Links,
+    air: Air,
+    kept: Kept,
+    sums: Sums,
+    counts: Counts,
+    coupling: Coupling,
+    terms: Terms,
+    scratch: Array,
+    ahead_points: Array,  # (V, T, b, p) samples drawn ahead
+    ahead_targets: Array,  # (V, T, b, q)
+    step_sizes: Array,  # (V, T + 1, k)
+    awake: Booleans,  # (V, rounds of the weather)
+    fates: Integers,  # (E, rounds of the weather)
+    weather: int,  # the first of these rounds
+    first: int,  # round of the network
+    count: int,
+    diverged: float,
+) -> tuple[int, int, int, float]:
+    """Live through ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
+    nodes = len(kinds.of)
+    slots, size, inputs = air.points.shape[0], air.points.shape[2], air.points.shape[3]
+    outputs = kept.values.shape[2]
+    widest = 0
+    for i in range(nodes):
+        widest = max(widest, links.start[i + 1] - links.start[i])
+    largest = size * (1 + (2 if coupling.symmetric else 1) * widest)
+    work = Workspace(
+        np.empty((largest, inputs)),
+        np.empty((largest, kept.rows.shape[1])),
+        np.empty((largest, outputs)),
+        np.empty((largest, outputs)),
+        np.empty(largest),
+        np.empty(largest),
+        np.empty(largest),
+        np.empty((widest, size, outputs)),
+        np.empty((widest, size, outputs)),
+        np.empty((widest, size, outputs)),
+        np.empty((widest, size)),
+        np.empty((widest, size)),
+        np.empty((widest, size)),
+        np.empty(widest),
+        np.empty(widest),
+        np.empty((size, outputs)),
+        np.empty(size),
+        np.empty(size),
+    )
+    for now in range(first, first + count):
+        place = now - PRIMING - weather
+        for i in range(nodes):
+            if awake[i, place]:
+                degree = links.start[i + 1] - links.start[i]
+                most = size * (1 + (2 if coupling.symmetric else 1) * degree)
+                if states.counts[i, WANTS] != NOTHING or states.counts[i, ROOM] < most:
+                    return PAUSED, now - first, 0, 0.0
+                if counts.cursor[i] == ahead_points.shape[1]:
+                    return PAUSED, now - first, 0, 0.0
+        hear(links, air, counts, coupling, terms, awake, place, now)
+        for i in range(nodes):
+            if awake[i, place]:
+                reason, curvature = learn(
+                    i,
+                    states,
+                    kinds,
+                    links,
+                    air,
+                    kept,
+                    sums,
+                    counts,
+                    coupling,
+                    terms,
+                    scratch,
+                    work,
+                    step_sizes,
+                    now,
+                    diverged,
+                )
+                if reason != DONE:
+                    return reason, now - first, i, curvature
+        for i in range(nodes):
+            if awake[i, place]:
+                prepare(i, states, kinds, links, air, kept, counts, coupling, terms, scratch, work, step_sizes, now)
+                say(i, states, kinds, links, air, kept, counts, coupling, terms, ahead_points, ahead_targets, now)
+            else:
+                for e in range(links.start[i], links.start[i + 1]):
+                    air.answered[now % slots, links.reverse[e]] = SILENT
+        for e in range(fates.shape[0]):
+            air.fates[now % slots, e] = fates[e, place]
+    return DONE, count, 0, 0.0
