@@ -44,6 +44,32 @@ class Ring:
 
 
 @dataclass(frozen=True)
+class Exponential:
+    """Nodes on a circle, each adjacent to those 1, 2, 4, ... places away, up to half the circle.
+
+    Any two are at most about ``log2(nodes) / 2`` steps apart, at about ``2 log2(nodes)`` neighbours each.
+
+    Parameters
+    ----------
+    nodes : int
+        At least 1.
+    """
+
+    nodes: int = DEFAULT_NODES
+
+    def __post_init__(self) -> None:
+        require_nodes(self.nodes)
+
+    def build(self, generator: np.random.Generator) -> Graph:
+        """Build the network; the generator is not used."""
+        nodes = self.nodes
+        each = np.arange(nodes)
+        hops = [2**power for power in range(nodes.bit_length()) if 2 * 2**power <= nodes]
+        pairs = [np.column_stack([each, (each + hop) % nodes]) for hop in hops]
+        return from_edges(nodes, np.concatenate([np.zeros((0, 2), dtype=np.int64), *pairs]), circle(nodes))
+
+
+@dataclass(frozen=True)
 class Path:
     """Nodes in a line, each adjacent to the next.
 

@@ -56,13 +56,15 @@ class File:
         return read_graph(self.path)
 
 
-def read_graph(path: str | os.PathLike[str]) -> Graph:
+def read_graph(path: str | os.PathLike[str], whole: bool = True) -> Graph:
     """Read a network from a GraphML file or an edge list, told apart by the suffix.
 
     Parameters
     ----------
     path : str or path
         The file. Numeric node attributes ``x`` and ``y`` of a GraphML file become ``pos``.
+    whole : bool
+        Whether it is a network by itself, which is connected.
 
     Returns
     -------
@@ -85,7 +87,7 @@ def read_graph(path: str | os.PathLike[str]) -> Graph:
     except OSError as error:
         raise ValueError(f"path = {str(path)!r} cannot be read, {error.strerror or error}{_nearest(file)}") from error
     try:
-        return validate(read(text), fresh=True)
+        return validate(read(text), fresh=True, connected=whole)
     except ValueError as error:
         raise ValueError(f"path = {str(path)!r}: {error}") from error
 

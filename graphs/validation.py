@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import isfinite
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, cast
 
 import networkx as nx
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from kernelswarm.graphs.directed import ASKS, HIGHER, LOWER, undirected
 from kernelswarm.graphs.spectrum import adjacency_matrix
 from kernelswarm.graphs.topology import Graph
 
@@ -18,22 +19,25 @@ SHOWN = 8  # offenders named in a message; the rest are counted
 LARGEST_LABEL = 2**63 - 1  # labels become columns of 64-bit integers
 
 
-def validate(graph: nx.Graph[Any], fresh: bool = False) -> Graph:
+def validate(graph: nx.Graph[Any], fresh: bool = False, connected: bool = True) -> Graph:
     """Check a graph and return it as a network.
 
     Parameters
     ----------
     graph : networkx.Graph
-        Undirected, without parallel edges or self loops, connected; labels are integers from 0 (not necessarily without
-        gaps). One node without edges is a network. The node attribute ``pos``, if any node has it, is a pair of finite
-        numbers on every node.
+        Without parallel edges or self loops, connected; labels are integers from 0 (not necessarily without gaps). A
+        directed edge from i to j says that i asks j. One node without edges is a network. The node attribute ``pos``,
+        if any node has it, is a pair of finite numbers on every node.
     fresh : bool
         Whether nobody else holds the graph: it is then returned itself where it is in order.
+    connected : bool
+        Whether it must be connected; not where it is one of several that take turns.
 
     Returns
     -------
     networkx.Graph
-        A copy with plain ``int`` labels, nodes and edges in sorted order and all attributes kept.
+        A copy with plain ``int`` labels, nodes and edges in sorted order and all attributes kept; undirected, with the
+        attribute ``asks`` of :mod:`~kernelswarm.graphs.directed` on edges on which only one end asks.
 
     Raises
     ------
@@ -48,13 +52,16 @@ def validate(graph: nx.Graph[Any], fresh: bool = False) -> Graph:
         raise ValueError("graph has no nodes; a network has at least one: add nodes")
     _refuse_kind(graph)
     _refuse_labels(graph)
+    if graph.is_directed():
+        graph, fresh = undirected(cast("Any", graph)), True
     loops = sorted(int(node) for node in nx.nodes_with_selfloops(graph))
     if loops:
         raise ValueError(
             f"graph has self loops at nodes {listed(loops)}; an agent is not its own neighbor: remove them with "
             "graph.remove_edges_from(list(networkx.selfloop_edges(graph)))"
         )
-    _refuse_disconnected(graph)
+    if connected:
+        _refuse_disconnected(graph)
     _refuse_positions(graph)
     return graph if fresh and _is_in_order(graph) else _copy(graph)
 
@@ -74,10 +81,13 @@ def _refuse_kind(graph: nx.Graph[Any]) -> None:
         found = f" and has parallel edges between {parallel}" if parallel else ""
         kind = "a directed multigraph" if graph.is_directed() else "a multigraph"
         raise ValueError(f"graph is {kind}{found}; two agents share at most one edge: pass networkx.Graph(graph)")
-    if graph.is_directed():
-        one_way = [(source, target) for source, target in graph.edges() if not graph.has_edge(target, source)]
-        found = f" and has edges in one direction only, {listed(_sorted(one_way))}" if one_way else ""
-        raise ValueError(f"graph is directed{found}; neighbors talk both ways: pass graph.to_undirected()")
+    known = (None, LOWER, HIGHER)
+    wrong = [(i, j) for i, j, attributes in graph.edges(data=True) if attributes.get(ASKS) not in known]
+    if wrong:
+        raise ValueError(
+            f'graph has an attribute "{ASKS}" on edges {listed(_sorted(wrong))} that says neither "{LOWER}" nor '
+            f'"{HIGHER}", the end that asks: leave it out where both do'
+        )
 
 
 def _pairs(edges: Iterable[frozenset[Any]]) -> str:

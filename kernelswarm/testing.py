@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.testing.dispersions import check_dispersion
     from kernelswarm.simulations.testing.kernels import check_kernel
     from kernelswarm.simulations.testing.learners import check_learner
-    from kernelswarm.simulations.testing.links import check_clock, check_link_delay, check_link_loss, check_link_noise
+    from kernelswarm.simulations.testing.links import (
+        check_clock,
+        check_graph_schedule,
+        check_link_delay,
+        check_link_loss,
+        check_link_noise,
+    )
     from kernelswarm.simulations.testing.losses import check_loss
     from kernelswarm.simulations.testing.mirror_maps import check_mirror_map
     from kernelswarm.simulations.testing.protocols import check_protocol
@@ -36,6 +42,7 @@ _PLACES = {
     "check_censoring": "subspace_rules",
     "check_clock": "links",
     "check_dispersion": "dispersions",
+    "check_graph_schedule": "links",
     "check_kernel": "kernels",
     "check_learner": "learners",
     "check_link_delay": "links",
@@ -57,6 +64,7 @@ __all__ = [
     "check_censoring",
     "check_clock",
     "check_dispersion",
+    "check_graph_schedule",
     "check_kernel",
     "check_learner",
     "check_link_delay",

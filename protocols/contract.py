@@ -40,6 +40,8 @@ class Neighborhood:
         The attributes of the edge to each neighbour, as the graph holds them, (deg,).
     batch_sizes : tuple of int
         The samples that each neighbour draws in a round, (deg,).
+    asks, asked : tuple of bool
+        In directed networks whether the node asks each neighbour, and is asked by it, (deg,); empty in others.
     """
 
     node: int
@@ -51,6 +53,8 @@ class Neighborhood:
     degrees: tuple[int, ...]
     edges: tuple[Mapping[str, Any], ...]
     batch_sizes: tuple[int, ...]
+    asks: tuple[bool, ...] = ()
+    asked: tuple[bool, ...] = ()
 
     @property
     def weights(self) -> Array:

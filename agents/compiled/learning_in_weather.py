@@ -110,7 +110,8 @@ def learn(
     whole, fresh, late, taken = True, 0, 0, size
     for d in range(degree):
         e = begin + d
-        answers_from[d] = find_answer(air, terms, kept.used[e, 0], e, now)
+        if kept.asks[e]:
+            answers_from[d] = find_answer(air, terms, kept.used[e, 0], e, now)
         if answers_from[d] == ABSENT:
             whole = False
         else:
@@ -122,7 +123,8 @@ def learn(
         for d in range(degree):
             e = begin + d
             j = links.other[e]
-            values_from[d] = find_values(air, terms, kept.used[e, 1], e, j, now)
+            if kept.asked[e]:
+                values_from[d] = find_values(air, terms, kept.used[e, 1], e, j, now)
             if values_from[d] == ABSENT:
                 whole = False
                 continue

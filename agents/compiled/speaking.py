@@ -18,6 +18,7 @@ from kernelswarm.protocols.limits import own_products, pair_loads_in
 from kernelswarm.protocols.links.distortion import EXACT, SCALE_BITS
 
 Array = npt.NDArray[np.float64]
+Booleans = npt.NDArray[np.bool_]
 
 
 @numba.njit(cache=True)
@@ -106,8 +107,9 @@ def say(
     counts: Counts,
     coupling: Coupling,
     terms: Terms,
-    ahead_points: Array,
-    ahead_targets: Array,
+    ahead: tuple[Array, Array],
+    there: Booleans,
+    place: int,
     now: int,
 ) -> None:
     """Draw node i's next samples, and send what there is to say."""
@@ -115,6 +117,7 @@ def say(
     outputs, columns, memory = kept.values.shape[2], kept.rows.shape[1], kept.points.shape[1]
     begin, degree = links.start[i], links.start[i + 1] - links.start[i]
     slot, cursor = now % slots, counts.cursor[i]
+    ahead_points, ahead_targets = ahead
     kept.points[i, now % memory] = ahead_points[i, cursor]
     kept.targets[i, now % memory] = ahead_targets[i, cursor]
     kept.drawn_at[i, now % memory] = now
@@ -125,32 +128,40 @@ def say(
     air.own_loads[slot, i] = kept.loads[i]
     air.previous[slot, i] = kept.learning[i]
     threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING)) if terms.threshold > 0.0 else 0.0
-    points, values, others = size * inputs, size * outputs, 0
-    if coupling.symmetric:
-        values += size * outputs
-        others = int(coupling.sends_duals) + (2 * size if coupling.implicit else 0)
-    bytes_sent = 8.0 * (points + values + others)
-    if terms.bits != EXACT:
-        scales = 3 if coupling.symmetric else 2
-        bytes_sent = math.ceil((terms.bits * (points + values) + SCALE_BITS * (others + scales)) / 8)
     for d in range(degree):
         e = begin + d
         if terms.threshold > 0.0:
             kept.quiet[e] = kept.said[e] and moved(i, e, states, kinds, kept, columns) <= threshold
-            if not kept.quiet[e]:
+            if there[e, place] and not kept.quiet[e]:
                 kept.said[e] = True
                 kept.said_points[e] = kept.heard_points[e]
                 kept.said_values[e] = kept.heard_values[e]
         back = links.reverse[e]
         air.answers[slot, back] = kept.heard_values[e]
         air.answer_loads[slot, back] = kept.heard_loads[e]
-        air.answered[slot, back] = SILENT if kept.quiet[e] else kept.heard_at[e]
+        silent = kept.quiet[e] or not there[e, place]
+        air.answered[slot, back] = SILENT if silent else kept.heard_at[e]
         if coupling.duals >= 0:
             air.duals[slot, e] = links.state[coupling.rows * begin + coupling.duals * degree + d]
-        if not kept.quiet[e]:
+        if not silent:
             counts.traffic[e, SENT] += 1
+            asks, asked = kept.asks[e], kept.asked[e]
+            points = size * inputs if asks else 0
+            values = size * outputs if asked else 0
+            others, scales = 0, int(asks) + int(asked)
+            if coupling.symmetric:
+                limited = size if coupling.implicit else 0
+                others = limited if asked else 0
+                if asks:
+                    values += size * outputs
+                    others += int(coupling.sends_duals) + limited
+                    scales += 1
             counts.scalars[i] += points + values + others
-            counts.bytes[i] += bytes_sent
+            if terms.bits == EXACT:
+                counts.bytes[i] += 8.0 * (points + values + others)
+            else:
+                bits = terms.bits * (points + values) + SCALE_BITS * (others + scales)
+                counts.bytes[i] += math.ceil(bits / 8)
 
 
 @numba.njit(cache=True)

@@ -67,6 +67,8 @@ class Kept(NamedTuple):
     heard_values: Array  # (E, b, C) the node's own there
     heard_loads: Array  # (E, b)
     used: Integers  # (E, 2) the rounds of the last answers and of the last values of the neighbour's learned from
+    asks: Booleans  # (E,) whether the node asks the neighbour
+    asked: Booleans  # (E,) whether the neighbour asks the node
     quiet: Booleans  # (E,)
     said: Booleans  # (E,) whether anything was ever answered
     said_points: Array  # (E, b, p)

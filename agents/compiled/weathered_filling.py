@@ -126,6 +126,8 @@ def kept_of(agents: Sequence[WeatheredAgent], links: Links, columns: int) -> Kep
         heard_values=np.zeros((edges, size, outputs)),
         heard_loads=np.zeros((edges, size)),
         used=np.full((edges, 2), ABSENT),
+        asks=np.array([entry for agent in agents for entry in agent.asks], dtype=np.bool_),
+        asked=np.array([entry for agent in agents for entry in agent.asked], dtype=np.bool_),
         quiet=np.zeros(edges, dtype=np.bool_),
         said=np.zeros(edges, dtype=np.bool_),
         said_points=np.zeros((edges, size, width)),

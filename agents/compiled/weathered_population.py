@@ -131,6 +131,7 @@ class WeatheredPopulation(Population):
                 self._step_sizes,
                 self._weather.awake,
                 self._weather.fates,
+                self._weather.there,
                 self._weather.first,
                 self._now,
                 count,

@@ -39,6 +39,7 @@ def live_in_weather(
     step_sizes: Array,  # (V, T + 1, k)
     awake: Booleans,  # (V, rounds of the weather)
     fates: Integers,  # (E, rounds of the weather)
+    there: Booleans,  # (E, rounds of the weather)
     weather: int,  # the first of these rounds
     first: int,  # round of the network
     count: int,
@@ -107,7 +108,21 @@ def live_in_weather(
         for i in range(nodes):
             if awake[i, place]:
                 prepare(i, states, kinds, links, air, kept, counts, coupling, terms, scratch, work, step_sizes, now)
-                say(i, states, kinds, links, air, kept, counts, coupling, terms, ahead_points, ahead_targets, now)
+                say(
+                    i,
+                    states,
+                    kinds,
+                    links,
+                    air,
+                    kept,
+                    counts,
+                    coupling,
+                    terms,
+                    (ahead_points, ahead_targets),
+                    there,
+                    place,
+                    now,
+                )
             else:
                 for e in range(links.start[i], links.start[i + 1]):
                     air.answered[now % slots, links.reverse[e]] = SILENT

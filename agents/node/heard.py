@@ -105,6 +105,13 @@ class Inbox:
         place = self._weather.look(round)
         return bool(self._weather.awake[0, place])
 
+    def there(self, round: int) -> npt.NDArray[np.bool_]:
+        """Return whether each edge is there in a round of the weather, (deg,)."""
+        if round < 0:
+            return np.ones(len(self.packets), dtype=np.bool_)
+        place = self._weather.look(round)
+        return self._weather.there[:, place]
+
     def take(self, e: int, message: Outgoing, slot: int, now: int, counts: Integers) -> None:
         """Take what a neighbour sent in the round before ``now``, with what the edge makes of it, and count it."""
         assert message.stamps is not None

@@ -55,6 +55,8 @@ class WeatheredAgent(Agent):
         self.quiet = np.zeros(degree, dtype=np.bool_)
         self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
         self._trigger = conditions.links.trigger
+        self.asks = neighborhood.asks[:degree] or (True,) * degree
+        self.asked = neighborhood.asked[:degree] or (True,) * degree
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
         """Live through one round with what the neighbours sent, and return what this node sends; raises as Agent."""
@@ -92,6 +94,7 @@ class WeatheredAgent(Agent):
         if following == self.now - 1:
             stamps[0] = learning
             stamps[1:] = np.where(self.quiet, SILENT, self.heard_at)
+            stamps[1:][~self.inbox.there(following - PRIMING)] = SILENT
         sent.stamps = stamps
         return sent
 
@@ -148,13 +151,14 @@ class WeatheredAgent(Agent):
         if not self._trigger.threshold:
             return
         threshold = self._trigger.at(max(0, now - PRIMING))
+        there = self.inbox.there(now - PRIMING)
         for e, evaluation in enumerate(self.theirs):
             said = self.said[e]
             moved = np.inf
             if said is not None and len(said.points) and now >= PRIMING:
                 moved = float(np.max(np.abs(self.learner.evaluate(self.state, said.points).values - said.values)))
             self.quiet[e] = moved <= threshold
-            if not self.quiet[e]:
+            if there[e] and not self.quiet[e]:
                 self.said[e] = Said(evaluation.points, evaluation.values)
 
     def _count(self, sent: Outgoing) -> None:
@@ -163,16 +167,22 @@ class WeatheredAgent(Agent):
         if self.now <= PRIMING:
             return
         assert self.own is not None and tally.traffic is not None
+        assert sent.stamps is not None
         for e, evaluation in enumerate(self.theirs):
-            if self.quiet[e]:
+            if sent.stamps[1 + e] == SILENT:
                 continue
             tally.traffic[e, SENT] += 1
-            points, values, others = sent.points.size, evaluation.values.size, 0
+            points = sent.points.size if self.asks[e] else 0
+            values = evaluation.values.size if self.asked[e] else 0
+            others, scales = 0, self.asks[e] + self.asked[e]
             if self._symmetric:
-                values += self.own.values.size
-                others = (sent.duals is not None) + self._limited * (len(self.own.points) + len(evaluation.points))
+                others = self._limited * len(evaluation.points) if self.asked[e] else 0
+                if self.asks[e]:
+                    values += self.own.values.size
+                    others += (sent.duals is not None) + self._limited * len(self.own.points)
+                    scales += 1
             tally.scalars_sent += points + values + others
-            tally.bytes_sent += bytes_of(points, values, others, 3 if self._symmetric else 2, bits)
+            tally.bytes_sent += bytes_of(points, values, others, scales, bits)
 
     def _learn(self, now: int) -> None:
         """Take the step on the samples evaluated, with what there is to hear."""
@@ -185,8 +195,8 @@ class WeatheredAgent(Agent):
         rate = eta / learner.batch_size
         if size:
             self._admit(own.values, targets)
-        answered = [self._answered(e, now, own) for e in range(degree)] if size else [None] * degree
-        backward = [self._backward(e, now) for e in range(degree)] if self._symmetric else [None] * degree
+        answered = [self._answered(e, now, own) if size and self.asks[e] else None for e in range(degree)]
+        backward = [self._backward(e, now) if self._symmetric and self.asked[e] else None for e in range(degree)]
         late = [(e, pairs) for e, pairs in enumerate(answered) if pairs is not None and pairs.evaluation is not own]
         sets = [own] if size else []
         sets += [pairs.evaluation for pairs in backward if pairs is not None]

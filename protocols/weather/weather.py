@@ -14,6 +14,7 @@ from kernelswarm.protocols.chance import threefry, uniform
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links
+from kernelswarm.protocols.weather.timetable import Timetable
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -44,16 +45,22 @@ class Conditions:
         Who is awake.
     key : tuple of int
         Two 32-bit words, from the experiment's seed.
+    timetable : Timetable or None
+        When edges are there, where they are not always.
+    directed : bool
+        Whether there are edges on which only one end asks.
     """
 
     links: Links
     clock: Clock
     key: tuple[int, int]
+    timetable: Timetable | None = None
+    directed: bool = False
 
     @property
     def ideal(self) -> bool:
         """Whether nothing ever happens."""
-        return self.links.ideal and self.clock.ideal
+        return self.links.ideal and self.clock.ideal and self.timetable is None and not self.directed
 
 
 class Weather:
@@ -89,6 +96,10 @@ class Weather:
         # The equilibrium of a renewal process: the first is w rounds ahead with a probability that goes as P(gap > w).
         longer = np.maximum(1.0 - np.concatenate([np.zeros((len(gaps), 1)), self._gaps[:, :-1]], axis=1), 0.0)
         self._first = np.cumsum(longer, axis=1) / longer.sum(axis=1, keepdims=True)
+        self._timetable = conditions.timetable
+        self._edges = np.zeros(0, dtype=np.int64)
+        if self._timetable is not None:
+            self._edges = self._timetable.places(edges.senders, edges.hearers)
         self._begin()
         width = max(1, len(nodes) + len(edges.senders))
         self._span = int(max(1, min(256, AHEAD // width)))
@@ -98,6 +109,8 @@ class Weather:
         """Whether each node is awake, (V, rounds)."""
         self.fates: Integers = np.zeros((len(edges.senders), 0), dtype=np.int64)
         """The delay of the message that each edge carries if one is sent, (E, rounds), or LOST."""
+        self.there: Booleans = np.zeros((len(edges.senders), 0), dtype=np.bool_)
+        """Whether each edge is there at all, (E, rounds)."""
 
     def _begin(self) -> None:
         self._known = 0  # rounds
@@ -110,12 +123,15 @@ class Weather:
         """Look ahead from a round on; returns its place among the rounds that are seen now."""
         if round < self.first:
             self._begin()
-            self.first, self.awake, self.fates = 0, self.awake[:, :0], self.fates[:, :0]
+            self.first, self.awake = 0, self.awake[:, :0]
         while round >= self.first + self.awake.shape[1]:
             self.first = self._known
             self.awake = np.zeros((len(self._node_keys), self._span), dtype=np.bool_)
             self.fates = np.zeros((len(self._edge_keys), self._span), dtype=np.int64)
             wake(self._node_keys, self._gaps, self._next, self._draws, self.first, self.awake)
+            self.there = np.ones((len(self._edge_keys), self._span), dtype=np.bool_)
+            if self._timetable is not None:
+                self.there = self._timetable.rounds(self.first, self._span, self._edges)
             carry(self._edge_keys, self._channels, self._delays, self._bad, self.first, self.fates)
             self._known += self._span
         return round - self.first

@@ -14,6 +14,8 @@ from kernelswarm.agents.learners.batch_expansion import BatchExpansion
 from kernelswarm.agents.learners.contract import Learner, ValueLearner
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import grid_of
+from kernelswarm.graphs.schedules.contract import Schedule
+from kernelswarm.graphs.schedules.random_schedules import Always
 from kernelswarm.graphs.topology import Graph, Topology
 from kernelswarm.protocols.clocks.clocks import Clock, Synchronous
 from kernelswarm.protocols.contract import FLAGS, Rule
@@ -101,6 +103,9 @@ class Experiment:
         Rounds between two rows of the record, at least 1; the last round is always recorded.
     checkpoint_every : int
         Rounds between two checkpoints of a run that is written to a folder; 0 for none.
+    schedule : Schedule
+        Which edges are there in which round, in a file the table ``[topology.schedule]``; all in every one when left
+        out.
     links : Links
         What happens to messages on their way; ideal when left out.
     clock : Clock
@@ -127,6 +132,7 @@ class Experiment:
     rounds: int = 500
     evaluate_every: int = 25
     checkpoint_every: int = 0
+    schedule: Schedule = field(default=Always(), metadata={"part": "graph_schedule", "key": ""})
     links: Links = IDEAL
     clock: Clock = field(default=Synchronous(), metadata={"part": "clock"})
     evaluation: Evaluation = Evaluation()
@@ -179,8 +185,12 @@ class Experiment:
             check_depth(table)
         except NotTOML as error:
             raise InputError(f"an experiment is refused: {error}") from error
+        schedule, topology = Always(), table.get("topology")
+        if isinstance(topology, Mapping) and "schedule" in topology:
+            schedule = build("graph_schedule", topology["schedule"], "topology.schedule", folder)
+            table["topology"] = {key: value for key, value in topology.items() if key != "schedule"}
         experiment: Experiment = fill(cls, table, "", folder, title="an experiment")
-        return replace(experiment, folder=folder)
+        return replace(experiment, folder=folder, schedule=schedule)
 
     @classmethod
     def from_file(cls, path: str | Path, changes: Sequence[str] = (), safe: bool = False) -> Experiment:
@@ -221,10 +231,12 @@ class Experiment:
             value = getattr(self, entry.name)
             if isinstance(value, nx.Graph):
                 table[entry.name] = {"name": "file", "path": "graph.graphml"}
-            elif "part" in entry.metadata:
+            elif "part" in entry.metadata and written(entry):
                 table[entry.name] = describe(value)
             elif written(entry) and value != ():
                 table[written(entry)] = described(value, entry)
+        if not self.schedule.constant:
+            table["topology"]["schedule"] = describe(self.schedule)
         # The plain values first: in a file they must stand before the first table.
         return dict(sorted(table.items(), key=lambda item: isinstance(item[1], dict | list)))
 
@@ -239,7 +251,8 @@ class Experiment:
             table["topology"] = self.topology
         for key, value in changes.items():
             table = changed(table, key, value)
-        return Experiment.from_dict(table, self.folder)
+        found = Experiment.from_dict(table, self.folder)
+        return replace(found, schedule=self.schedule) if isinstance(table["topology"], nx.Graph) else found
 
     def learner_for(self, node: int) -> Learner:
         """Return the learner of a node, its overrides laid over the experiment's in their order.

@@ -130,6 +130,9 @@ PARTS: dict[str, dict[str, str]] = {
     "topology": {
         "ring": "kernelswarm.graphs.elementary:Ring",
         "path": "kernelswarm.graphs.elementary:Path",
+        "directed_ring": "kernelswarm.graphs.directed:DirectedRing",
+        "random_asking": "kernelswarm.graphs.directed:RandomAsking",
+        "exponential": "kernelswarm.graphs.elementary:Exponential",
         "star": "kernelswarm.graphs.elementary:Star",
         "complete": "kernelswarm.graphs.elementary:Complete",
         "balanced_tree": "kernelswarm.graphs.elementary:BalancedTree",
@@ -143,6 +146,15 @@ PARTS: dict[str, dict[str, str]] = {
         "caveman": "kernelswarm.graphs.cliques:Caveman",
         "barbell": "kernelswarm.graphs.cliques:Barbell",
         "file": "kernelswarm.graphs.files:File",
+    },
+    "graph_schedule": {
+        "always": "kernelswarm.graphs.schedules.random_schedules:Always",
+        "activation": "kernelswarm.graphs.schedules.random_schedules:Activation",
+        "failures": "kernelswarm.graphs.schedules.random_schedules:Failures",
+        "gossip": "kernelswarm.graphs.schedules.random_schedules:Gossip",
+        "mobile": "kernelswarm.graphs.schedules.random_schedules:Mobile",
+        "one_peer": "kernelswarm.graphs.schedules.fixed_schedules:OnePeer",
+        "sequence": "kernelswarm.graphs.schedules.fixed_schedules:Sequence",
     },
     "stream": {
         "gaussian_mixture": "kernelswarm.simulations.streams.generated.gaussian_mixture:GaussianMixture",
@@ -179,6 +191,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "link_noise": (),
     "clock": ("gaps",),
     "topology": ("build",),
+    "graph_schedule": ("begin",),
     "stream": ("open",),
     "backend": ("kept", "start"),
 }

@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Learner, ScheduledLearner, ValueLearner
+from kernelswarm.graphs.directed import asks, is_directed
 from kernelswarm.graphs.validation import validate
 from kernelswarm.protocols.contract import Neighborhood, Rule, strengths_of
+from kernelswarm.protocols.weather.timetable import Timetable
 from kernelswarm.protocols.weather.weather import Conditions
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build, describe
@@ -119,7 +121,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     evaluated = list(zip(labels, source.nodes, strict=True))
     plans: list[AgentPlan] = []
     pooled = rule.pooled
-    conditions = weather(experiment)
+    conditions = weather(experiment, graph)
     with Bounded("stream", experiment.stream):  # targets may be compared between nodes
         for label in planned:
             if label not in learners:
@@ -127,7 +129,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
             place = places[label]
             plans.append(
                 AgentPlan(
-                    neighborhood=_neighborhood(graph, source, label, places, learners, alone=pooled),
+                    neighborhood=_neighborhood(graph, source, label, places, learners, pooled, conditions.directed),
                     slots=() if pooled else _slots(graph, label),
                     learner=learners[label],
                     rule=rule,
@@ -181,10 +183,23 @@ def open_stream(experiment: Experiment, graph: "nx.Graph[int]") -> Source:
         return experiment.stream.open(len(labels), experiment.seed, experiment.evaluation.local_samples, locations)
 
 
-def weather(experiment: Experiment) -> Conditions:
-    """Return what an experiment says of links and clock, with the key of their random numbers."""
+def weather(experiment: Experiment, graph: "nx.Graph[int]") -> Conditions:
+    """Return what an experiment says of links, clock and changing edges, with the key of their random numbers.
+
+    Raises
+    ------
+    InputError
+        The network is none that the schedule can switch.
+    """
     first, second = generator(experiment.seed, Role.WEATHER).integers(2**32, size=2).tolist()
-    return Conditions(experiment.links, experiment.clock, (first, second))
+    timetable = None
+    if not experiment.schedule.constant:
+        labels = np.array(sorted(graph.nodes), dtype=np.int64)
+        ends = np.searchsorted(labels, np.array(sorted(map(sorted, graph.edges)), dtype=np.int64).reshape(-1, 2))
+        timetable = Timetable(experiment.schedule, labels, ends.astype(np.int64), (first, second))
+        with Asked("topology.schedule", experiment.schedule, joint=": "):
+            timetable.rounds(0, 1, np.zeros(0, dtype=np.int64))
+    return Conditions(experiment.links, experiment.clock, (first, second), timetable, is_directed(graph))
 
 
 def _learners(experiment: Experiment, labels: Sequence[int]) -> dict[int, Learner]:
@@ -245,6 +260,7 @@ def _neighborhood(
     places: Mapping[int, int],
     learners: Mapping[int, Learner],
     alone: bool,
+    directed: bool,
 ) -> Neighborhood:
     place = places[label]
     neighbors = () if alone else tuple(sorted(graph.neighbors(label)))
@@ -264,6 +280,8 @@ def _neighborhood(
         degrees=tuple(graph.degree(other) for other in neighbors),
         edges=tuple(dict(graph.edges[label, other]) for other in neighbors),
         batch_sizes=tuple(learners[other].batch_size for other in neighbors),
+        asks=tuple(asks(label, other, graph.edges[label, other]) for other in neighbors) if directed else (),
+        asked=tuple(asks(other, label, graph.edges[label, other]) for other in neighbors) if directed else (),
     )
 
 

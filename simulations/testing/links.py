@@ -1,4 +1,4 @@
-"""The contracts of links and clocks: probabilities of every edge or node, the same whenever they are asked for."""
+"""The contracts of links, clocks and schedules of a network: the same whenever they are asked for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelswarm.graphs.schedules.contract import Integers, Schedule
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.first_class import ready
 from kernelswarm.protocols.links.delays import Delay
@@ -14,6 +15,8 @@ from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.losses import Loss
 from kernelswarm.protocols.links.noises import QUANTILE, Noise
 from kernelswarm.simulations.testing.properties import Array, checked, require, require_equal, sealed
+
+ROUNDS = 600
 
 
 def edges(attribute: str = "loss") -> EdgeFacts:
@@ -122,6 +125,45 @@ def check_link_noise(noise: Noise) -> None:
         drawn = np.array([[quantile(u, v) for u in (0.0, *grid, 1.0 - 2.0**-53)] for v in (0.0, *grid)])
         require(bool(np.all(np.isfinite(drawn))), noise, "quantile is finite for all numbers of [0, 1)")
         require(abs(float(np.mean(drawn[1:, 1:-1] > 0.0)) - 0.5) < 0.02, noise, "half of the noise is above 0")
+
+
+def check_graph_schedule(schedule: Schedule) -> None:
+    """Check that a schedule of a network keeps its contract, ``graphs/schedules/contract.py``.
+
+    For each round, without end, which edges are there; the same for the same generator; and, where it does not say that
+    it is constant, some edge that is not always there, and none that is there never. The network is 8 nodes, each with
+    those 1, 2 and 4 places away.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        A frozen dataclass.
+
+    Raises
+    ------
+    AssertionError
+        A property does not hold; the text names it.
+    InputError
+        It is no schedule of a network.
+    ValueError
+        The network is none that it can switch.
+    """
+    with checked("graph_schedule", schedule):
+        labels = np.arange(8)
+        pairs = [sorted((i, (i + hop) % 8)) for hop in (1, 2, 4) for i in range(8)]
+        ends = np.unique(np.array(pairs), axis=0)
+        wanted = _rounds(schedule, labels, ends)
+        kind = wanted.dtype == np.bool_ and wanted.shape == (ROUNDS, len(ends))
+        require(kind, schedule, f"a round is one truth value for each edge, not {wanted.dtype} of {wanted.shape[1:]}")
+        again = _rounds(schedule, labels, ends)
+        require_equal(again, wanted, schedule, "the rounds are the same for the same generator")
+        require(schedule.constant == bool(wanted.all()), schedule, "constant says whether every edge is always there")
+        require(bool(wanted.any(axis=0).all()), schedule, "every edge is there at some time")
+
+
+def _rounds(schedule: Schedule, labels: Integers, ends: Integers) -> Any:
+    rounds = schedule.begin(labels, ends, np.random.default_rng(0))
+    return np.array([next(rounds) for _ in range(ROUNDS)])
 
 
 def _require_distributions(rows: Array, count: int, part: object) -> None:

@@ -15,6 +15,8 @@ from kernelswarm.simulations.testing.properties import require, require_equal
 
 ROUNDS = 24
 
+LINKS = {"loss": 0.3, "delay": {"name": "between", "longest": 2}, "silence": "last"}
+
 
 def small_network(learner: object, protocol: object, stream: object) -> Experiment:
     """Return an experiment on four nodes: a triangle with a tail, so that degrees differ."""
@@ -47,6 +49,13 @@ def require_the_same_bits(description: Experiment, part: object) -> None:
         ("a compiled run that is gone on with has the bits of one in one go", _ran(description, rests=True)),
     ):
         require_equal(other, wanted, part, sentence)
+    if description.protocol.communicates:
+        stormy = description.with_changes({"links": LINKS, "clock": {"name": "bernoulli", "probability": 0.8}})
+        alone = _ran(stormy, compiled=False)
+        sentence = "on links that lose and delay, compiled rounds have the bits of agents that live one by one"
+        require_equal(_ran(stormy), alone, part, sentence)
+        sentence = "on links that lose and delay, a run that is gone on with has the bits of one in one go"
+        require_equal(_ran(stormy, [list(places[::2]), list(places[1::2])], rests=True), alone, part, sentence)
     finite = all(np.isfinite(array).all() for node in wanted["functions"].values() for array in node.values())
     require(finite, part, "what is learned in a small network stays finite")
 

@@ -23,6 +23,8 @@ from kernelswarm.simulations.testing.properties import (
 from kernelswarm.simulations.testing.tolerances import neighborhood
 
 BATCH, OUTPUTS, DEGREE = 3, 2, 3
+SILENT = 1
+"""The edge on which nothing is heard in some rounds."""
 FORMS = {"form": ("one_sided", "symmetric"), "step": ("explicit", "implicit")}
 LEARNER = {"name": "polk", "step_size": 0.1, "batch_size": 2, "kernel": {"name": "gaussian", "bandwidth": 0.4}}
 
@@ -78,7 +80,15 @@ def _ran(rule: Rule) -> list[Any]:
         before = copy.deepcopy(links)
         gaps = sealed(generator.exponential(size=DEGREE))
         excess = sealed(generator.normal(size=DEGREE)) if rule.compares_losses else None
+        if round % 3 == 0:
+            gaps, excess = _unheard(gaps), None if excess is None else _unheard(excess)
         following = rule.advance(links, gaps, excess, 0.1, round)
+        if round % 3 == 0:
+            for name, now, then in zip(
+                ("tolerances", "duals"), rule.record(following, DEGREE), rule.record(links, DEGREE), strict=True
+            ):
+                sentence = f"the {name} of an edge whose gap is NaN, since nothing was heard on it, stay as they are"
+                require_equal(now[SILENT], then[SILENT], rule, sentence)
         require_equal(
             list(leaves(links)), list(leaves(before)), rule, "advance leaves the links it is given as they are"
         )
@@ -86,6 +96,13 @@ def _ran(rule: Rule) -> list[Any]:
         _shows_its_links(rule, links)
         found.append([np.array(leaf) for leaf in leaves(links)])
     return found
+
+
+def _unheard(numbers: Array) -> Array:
+    """Return the numbers of a round in which nothing is heard on one edge."""
+    numbers = numbers.copy()
+    numbers[SILENT] = np.nan
+    return sealed(numbers)
 
 
 def _couples(rule: Rule, links: Any, generator: np.random.Generator) -> None:

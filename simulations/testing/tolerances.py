@@ -76,14 +76,19 @@ def _ran(tolerance: Tolerance, curvature: float) -> list[Any]:
             f"tolerances are finite and not negative; before round {round} they are {state.values.tolist()}",
         )
         before = ToleranceState(state.values.copy(), state.averages.copy())
-        excess = sealed(generator.normal(0.2, 1.0, 3))
-        following = tolerance.next(state, excess, curvature, round)
+        excess = generator.normal(0.2, 1.0, 3)
+        if round % 3 == 0:
+            excess[1] = np.nan
+        following = tolerance.next(state, sealed(excess), curvature, round)
+        if round % 3 == 0:
+            sentence = "the tolerance of an edge whose excess is NaN, since nothing was heard on it, stays as it is"
+            require_equal(following.values[1], state.values[1], tolerance, sentence)
         require_equal(tuple(state), tuple(before), tolerance, "next leaves the state it is given as it is")
         if not tolerance.adapts:
             require_equal(tuple(following), tuple(before), tolerance, "a tolerance that does not adapt never changes")
         if form is not None:
             values, averages = before.values.copy(), before.averages.copy()
-            ready(form.next, NEXT_TOLERANCES)(form.numbers, excess, curvature, round, values, averages)
+            ready(form.next, NEXT_TOLERANCES)(form.numbers, sealed(excess), curvature, round, values, averages)
             require_equal((values, averages), tuple(following), tolerance, "the compiled next has the bits of next")
         state = following
         found.append(tuple(np.array(array) for array in state))

@@ -28,7 +28,8 @@ from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, SquaredNorm
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing, Horizon
 from kernelswarm.agents.parts.subspace_rules import MovingAverage, Normalized, Power, Threshold
-from kernelswarm.graphs import cliques, elementary, files, lattices, random_families
+from kernelswarm.graphs import cliques, directed, elementary, files, lattices, random_families
+from kernelswarm.graphs.schedules import fixed_schedules, random_schedules
 from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.batch import Batch
 from kernelswarm.protocols.centralized import Centralized
@@ -191,9 +192,16 @@ TOLERANCES = [
 DETERMINISTIC: list[Any] = [
     *(
         family(nodes)
-        for family in (elementary.Ring, elementary.Path, elementary.Star, elementary.Complete)
+        for family in (
+            elementary.Ring,
+            elementary.Path,
+            elementary.Exponential,
+            elementary.Star,
+            elementary.Complete,
+        )
         for nodes in (1, 2, 3, 20)
     ),
+    *(directed.DirectedRing(nodes) for nodes in (1, 2, 3, 20)),
     *(elementary.BalancedTree(*sizes) for sizes in ((), (1, 4), (3, 2), (2, 0))),
     *(elementary.BalancedTree(2, nodes=1), elementary.BalancedTree(3, nodes=20)),
     elementary.BalancedTree(2, height=4, nodes=20),
@@ -209,6 +217,7 @@ DETERMINISTIC: list[Any] = [
     *(cliques.Barbell(*sizes) for sizes in ((4,), (5,), (21,), (20, 8), (20, 0))),
 ]
 RANDOM: list[Any] = [
+    *(directed.RandomAsking(*sizes) for sizes in ((), (1, 1), (2, 1), (6, 5))),
     *(random_families.ErdosRenyi(*sizes) for sizes in ((), (1,), (2, 1.0), (40, 0.1))),
     *(random_families.RandomGeometric(*sizes) for sizes in ((), (1,), (60, 0.3), (5, 2.0))),
     *(random_families.SmallWorld(*sizes) for sizes in ((), (3, 2), (21, 4, 1.0), (12, 6, 0.0))),
@@ -281,6 +290,13 @@ def write_idx(path: Path, values: np.ndarray) -> Path:
     return path
 
 
+def networks_in_turn(folder: Path) -> fixed_schedules.Sequence:
+    for place, hops in enumerate(((1,), (2, 4))):
+        pairs = [f"{i} {(i + hop) % 8}" for hop in hops for i in range(8)]
+        (folder / f"{place}.edges").write_text("\n".join(pairs))
+    return fixed_schedules.Sequence((folder / "0.edges", folder / "1.edges"), rounds=3)
+
+
 def images(folder: Path) -> Idx:
     pixels = np.random.default_rng(3).integers(256, size=(400, 2, 3), dtype=np.uint8)
     return Idx(
@@ -332,6 +348,11 @@ SPECIMENS: dict[str, list[Specimen]] = {
         clocks.Stragglers(),
         clocks.Churn(),
     ),
+    "graph_schedule": [
+        *ready(random_schedules.Always(), random_schedules.Activation(), random_schedules.Failures()),
+        *ready(random_schedules.Gossip(), random_schedules.Mobile(), fixed_schedules.OnePeer()),
+        Specimen("sequence", networks_in_turn),
+    ],
     "topology": [*ready(*DETERMINISTIC, *RANDOM), Specimen("file", network_file)],
     "stream": [*ready(*ENDLESS), *FINITE],
     "backend": ready(Serial(), Ray(nodes_per_actor=2)),

@@ -1,4 +1,4 @@
-"""A network is undirected, simple, connected and labelled by integers; all else is refused, offenders named."""
+"""A network is simple, connected and labelled by integers; all else is refused, offenders named."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.graphs.directed import asks, is_directed
 from kernelswarm.graphs.validation import listed, validate
 
 
@@ -58,14 +59,21 @@ def test_an_empty_graph_is_refused() -> None:
     assert "no nodes" in refusal(nx.Graph())
 
 
-def test_a_directed_graph_is_refused_with_its_one_way_edges() -> None:
-    text = refusal(nx.DiGraph([(0, 1), (1, 0), (2, 1)]))
-    assert "directed" in text and "[(2, 1)]" in text and "to_undirected()" in text
-    validate(nx.DiGraph([(0, 1), (1, 0), (2, 1)]).to_undirected())  # the remedy works
+def test_a_directed_graph_says_who_asks_whom() -> None:
+    network = validate(nx.DiGraph([(0, 1), (1, 0), (2, 1), (0, 2)]))
+    assert type(network) is nx.Graph
+    assert dict(network.edges) == {(0, 1): {}, (0, 2): {"asks": "lower"}, (1, 2): {"asks": "higher"}}
+    assert [asks(i, j, network.edges[i, j]) for i, j in ((0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1))] == [
+        *(True, True),
+        *(True, False),
+        *(False, True),
+    ]
+    assert "[(0, 1)]" in refusal(nx.Graph([(0, 1, {"asks": "left"})]))
 
 
-def test_a_symmetric_directed_graph_is_still_refused() -> None:
-    assert "to_undirected()" in refusal(nx.path_graph(3).to_directed())
+def test_a_graph_directed_both_ways_is_undirected() -> None:
+    network = validate(nx.path_graph(3).to_directed())
+    assert dict(network.edges) == {(0, 1): {}, (1, 2): {}} and not is_directed(network)
 
 
 def test_a_multigraph_is_refused_with_its_parallel_edges() -> None:

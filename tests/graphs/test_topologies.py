@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelswarm.graphs.cliques import Barbell, Caveman
-from kernelswarm.graphs.elementary import BalancedTree, Complete, Path, Ring, Star
+from kernelswarm.graphs.directed import DirectedRing, RandomAsking
+from kernelswarm.graphs.elementary import BalancedTree, Complete, Exponential, Path, Ring, Star
 from kernelswarm.graphs.lattices import Grid, Torus
 from kernelswarm.graphs.random_families import (
     ErdosRenyi,
@@ -25,7 +26,22 @@ from kernelswarm.graphs.random_families import (
 from kernelswarm.graphs.topology import Graph, Topology
 from tests.contracts.specimens import DETERMINISTIC, RANDOM
 
-PLACED = (Ring, Path, Star, Complete, BalancedTree, Grid, Torus, Caveman, Barbell, RandomGeometric, SmallWorld)
+PLACED = (
+    Exponential,
+    DirectedRing,
+    RandomAsking,
+    Ring,
+    Path,
+    Star,
+    Complete,
+    BalancedTree,
+    Grid,
+    Torus,
+    Caveman,
+    Barbell,
+    RandomGeometric,
+    SmallWorld,
+)
 
 
 def build(topology: Topology, seed: int = 0) -> Graph:

@@ -24,6 +24,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "protocols/clocks",
     "protocols/weather",
     "graphs",
+    "graphs/schedules",
     "agents/arithmetic",
     "agents/parts",
     "agents/functions",

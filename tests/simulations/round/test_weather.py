@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import networkx as nx
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernelswarm.graphs.schedules.random_schedules import Activation, Failures, Gossip, Mobile
 from kernelswarm.protocols.links.losses import Bursts
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -48,7 +50,13 @@ MIXES: dict[str, dict[str, Any]] = {
     "asleep": {"clock": {"name": "bernoulli", "probability": 0.4}},
     "churn": {"clock": {"name": "churn", "leaves": 0.2, "returns": 0.3}},
     "stragglers": {"clock": {"name": "stragglers", "share": 0.4, "longest": 9}},
+    "activation": {"schedule": Activation(0.4)},
+    "failures": {"schedule": Failures(0.2, 0.3), "links": {"silence": "last"}},
+    "gossip": {"schedule": Gossip()},
+    "mobile": {"schedule": Mobile(0.5, 0.1), "links": {"trigger": {"threshold": 0.05}}},
+    "directed": {"topology": nx.DiGraph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7), (7, 5), (0, 2)])},
     "everything": {
+        "schedule": Failures(0.1, 0.3),
         "links": {
             "loss": {"name": "bursts", "worsens": 0.2, "recovers": 0.4, "good": 0.1},
             "delay": {"name": "between", "shortest": 0, "longest": 3},
@@ -69,8 +77,8 @@ EVERY_CELL = pytest.mark.parametrize(
 )
 
 
-def described(protocol: str, **tables: Any) -> Experiment:
-    return Experiment.from_dict(
+def described(protocol: str, schedule: Any = None, **tables: Any) -> Experiment:
+    found = Experiment.from_dict(
         {
             "topology": GRAPH,
             "stream": {"name": "sine_regression", "noise": 0.3},
@@ -81,6 +89,7 @@ def described(protocol: str, **tables: Any) -> Experiment:
             **tables,
         }
     )
+    return found if schedule is None else replace(found, schedule=schedule)
 
 
 def lived(experiment: Experiment, blocks: list[list[int]] | None = None, compiled: bool = True) -> SerialEngine:
@@ -249,3 +258,21 @@ def test_bursts_have_the_length_they_say():
     share = result.network["lost"][-1] / result.network["messages"][-1]
     expected = bursts.worsens / (bursts.worsens + bursts.recovers)
     assert abs(share - expected) < 0.06
+
+
+@pytest.mark.parametrize("form", ["one_sided", "symmetric"])
+def test_who_asks_nobody_and_is_asked_by_nobody_is_alone(form):
+    """On a path of edges that all point to node 0, node 0 asks nobody: one-sided it is the isolated node."""
+    path = nx.DiGraph([(1, 0), (2, 1), (3, 2)])
+    alone = learned(lived(described("isolated", topology=path)))
+    found = learned(lived(described("one-sided" if form == "one_sided" else "consensus", topology=path)))
+    same = {node: np.array_equal(found[node]["weights"], alone[node]["weights"]) for node in path}
+    assert same == {0: form == "one_sided", 1: False, 2: False, 3: False}
+    asked = found[0]["gaps"]
+    assert not asked.any()
+
+
+def test_a_graph_directed_both_ways_is_the_undirected_one():
+    plain, directed = (lived(described("proximity", topology=graph)) for graph in (GRAPH, GRAPH.to_directed()))
+    assert_same(learned(plain), learned(directed), "traffic")
+    assert directed.blocks[0].agents[0].tally.traffic is None

@@ -1,0 +1,111 @@
+"""Directed networks: who asks whom.
+
+A network is kept as the undirected graph of those who exchange messages. On an edge where only one end asks, the
+attribute ``asks`` says which: ``"lower"``, the end with the smaller label, or ``"higher"``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from kernelswarm.graphs.layout import circle
+from kernelswarm.graphs.topology import DEFAULT_NODES, Graph, from_edges, require_nodes
+
+ASKS = "asks"
+"""The edge attribute."""
+
+LOWER, HIGHER = "lower", "higher"
+
+
+def undirected(graph: nx.DiGraph[Any]) -> nx.Graph[Any]:
+    """Return the undirected graph of a directed one, in which an edge from i to j says that i asks j.
+
+    Attributes of an edge that is there both ways are those from the smaller label to the larger.
+    """
+    found: nx.Graph[Any] = nx.Graph()
+    found.graph.update(graph.graph)
+    found.add_nodes_from(graph.nodes(data=True))
+    for i, j, attributes in graph.edges(data=True):
+        both = graph.has_edge(j, i)
+        if both and i > j:
+            continue
+        found.add_edge(i, j, **attributes, **({} if both else {ASKS: LOWER if i < j else HIGHER}))
+    return found
+
+
+def asks(node: int, other: int, attributes: Any) -> bool:
+    """Return whether a node asks its neighbour, by the attributes of their edge."""
+    return bool(attributes.get(ASKS) in (None, LOWER if node < other else HIGHER))
+
+
+def is_directed(graph: Graph) -> bool:
+    """Return whether there is an edge on which only one end asks."""
+    return any(ASKS in attributes for _, _, attributes in graph.edges(data=True))
+
+
+@dataclass(frozen=True)
+class DirectedRing:
+    """Nodes on a circle, each of which asks the one after it.
+
+    Parameters
+    ----------
+    nodes : int
+        At least 1.
+    """
+
+    nodes: int = DEFAULT_NODES
+
+    def __post_init__(self) -> None:
+        require_nodes(self.nodes)
+
+    def build(self, generator: np.random.Generator) -> Graph:
+        """Build the ring; the generator is not used."""
+        each = np.arange(self.nodes if self.nodes > 1 else 0)
+        pairs = np.column_stack([each, (each + 1) % self.nodes])
+        return _asking(self.nodes, pairs)
+
+
+@dataclass(frozen=True)
+class RandomAsking:
+    """Each node asks the same number of others, drawn at random, besides the one after it on a circle.
+
+    Parameters
+    ----------
+    nodes : int
+        At least 1.
+    asked : int
+        How many others a node asks, at least 1 and below ``nodes``.
+    """
+
+    nodes: int = DEFAULT_NODES
+    asked: int = 3
+
+    def __post_init__(self) -> None:
+        require_nodes(self.nodes)
+        if not 1 <= self.asked < max(self.nodes, 2):
+            raise ValueError(
+                f"asked = {self.asked} must be from 1 to {max(self.nodes, 2) - 1}: nodes - 1 others are there"
+            )
+
+    def build(self, generator: np.random.Generator) -> Graph:
+        """Draw the network."""
+        pairs = []
+        for node in range(self.nodes if self.nodes > 1 else 0):
+            others = [other for other in range(self.nodes) if other not in (node, (node + 1) % self.nodes)]
+            drawn = generator.permutation(len(others))[: self.asked - 1]
+            pairs += [(node, (node + 1) % self.nodes), *((node, others[k]) for k in drawn)]
+        return _asking(self.nodes, np.array(pairs, dtype=np.int64).reshape(-1, 2))
+
+
+def _asking(nodes: int, pairs: Any) -> Graph:
+    """Build the network in which the first of each pair asks the second."""
+    asked = {(int(i), int(j)) for i, j in pairs}
+    graph = from_edges(nodes, np.asarray(pairs, dtype=np.int64), circle(nodes))
+    for i, j, attributes in graph.edges(data=True):
+        if not {(i, j), (j, i)} <= asked:
+            attributes[ASKS] = LOWER if (min(i, j), max(i, j)) in asked else HIGHER
+    return graph

@@ -1,0 +1,1 @@
+"""Which edges of a network are there in which round."""

@@ -1,0 +1,49 @@
+"""What every schedule is: a frozen description that says, round by round, which edges of the network are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Booleans = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
+
+
+class Schedule(Protocol):
+    """A network that changes: its fields are the keys of the experiment file.
+
+    The topology holds every edge that there ever is; a schedule switches them on and off.
+    """
+
+    @property
+    def constant(self) -> bool:
+        """Whether every edge is there in every round."""
+        ...
+
+    def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
+        """Yield for each round, from the first on and without end, which edges are there, (E,).
+
+        Parameters
+        ----------
+        labels : Integers
+            The nodes' labels, (V,), sorted.
+        edges : Integers
+            The ends of every edge, (E, 2): places among the labels, the smaller first, sorted.
+        generator : numpy.random.Generator
+            Source of all randomness.
+
+        Raises
+        ------
+        ValueError
+            The network is none that the schedule can switch.
+        """
+        ...
+
+
+def require_probability(name: str, value: float) -> None:
+    """Refuse a probability that is not above 0: what never happens is no schedule."""
+    if not 0.0 < value <= 1.0:
+        raise ValueError(f"{name} = {value!r} must be a probability above 0, at most 1")

@@ -1,0 +1,83 @@
+"""Schedules that are known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from kernelswarm.graphs.files import read_graph
+from kernelswarm.graphs.schedules.contract import Booleans, Integers
+
+
+@dataclass(frozen=True)
+class OnePeer:
+    """One distance a round: nodes talk to those 1, then 2, then 4, ... places away, and from the start again.
+
+    It is for ``topology.name = "exponential"``, where each pair of rounds then costs every node as much as a ring does,
+    and as many rounds as there are distances mix the whole network (Ying et al. 2021).
+    """
+
+    constant: ClassVar[bool] = False
+
+    def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
+        """Yield the edges of each distance in turn; raises ValueError where one is no power of 2."""
+        hops = edges[:, 1] - edges[:, 0]
+        hops = np.minimum(hops, len(labels) - hops)
+        powers = {int(hop) for hop in hops if hop > 0 and hop & (hop - 1) == 0}
+        odd = [(int(labels[i]), int(labels[j])) for (i, j), hop in zip(edges, hops, strict=True) if hop not in powers]
+        if odd:
+            raise ValueError(
+                f"one_peer needs edges between nodes 1, 2, 4, ... places apart on a circle, and {odd[0]} is not: take "
+                'topology.name = "exponential"'
+            )
+        for hop in cycle(sorted(powers)):
+            yield hops == hop
+        while True:  # a single node
+            yield np.ones(len(edges), dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Networks from files, one after the other, and from the first again; the topology holds all their edges.
+
+    Parameters
+    ----------
+    paths : tuple of path
+        Files as of ``topology.name = "file"``, at least one, each with nodes of the topology.
+    rounds : int
+        For how many rounds each holds, at least 1.
+    """
+
+    paths: tuple[Path, ...]
+    rounds: int = 1
+
+    constant: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not self.paths:
+            raise ValueError("paths = [] must name at least one file")
+        if self.rounds < 1:
+            raise ValueError(f"rounds = {self.rounds} must be at least 1")
+
+    def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
+        """Yield each network's edges; raises ValueError where one has an edge that the topology lacks."""
+        places = {(int(labels[i]), int(labels[j])): e for e, (i, j) in enumerate(edges)}
+        steps: list[Booleans] = []
+        for path in self.paths:
+            there = np.zeros(len(edges), dtype=np.bool_)
+            for i, j in read_graph(path, whole=False).edges:
+                ends = min(i, j), max(i, j)
+                if ends not in places:
+                    raise ValueError(
+                        f"{path} has the edge {ends}, which the topology lacks: give it every edge there is"
+                    )
+                there[places[ends]] = True
+            steps.append(there)
+        for there in cycle(steps):
+            for _ in range(self.rounds):
+                yield there

@@ -1,0 +1,76 @@
+"""Which edges of a network are there in which round, looked up by whoever lives at one."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Booleans = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
+
+SPAN = 256
+"""Rounds that are looked at together."""
+
+
+class Changing(Protocol):
+    """A network that changes, as ``graphs/schedules/contract.py`` has it."""
+
+    def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
+        """Yield for each round which edges are there."""
+        ...
+
+
+class Timetable:
+    """The rounds of a network that changes: the same for all who ask, in whatever order.
+
+    Parameters
+    ----------
+    schedule : Changing
+        Says which edges are there.
+    labels : Integers
+        The nodes' labels, (V,), sorted.
+    edges : Integers
+        The ends of every edge, (E, 2): places among the labels, the smaller first, sorted.
+    key : tuple of int
+        Two 32-bit words, from the experiment's seed.
+    """
+
+    def __init__(self, schedule: Changing, labels: Integers, edges: Integers, key: tuple[int, int]) -> None:
+        self._schedule, self._labels, self._edges, self._key = schedule, labels, edges, key
+        self._begin()
+
+    def __getstate__(self) -> tuple[Changing, Integers, Integers, tuple[int, int]]:
+        return self._schedule, self._labels, self._edges, self._key
+
+    def __setstate__(self, state: tuple[Changing, Integers, Integers, tuple[int, int]]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def _begin(self) -> None:
+        generator = np.random.default_rng(self._key)
+        self._rounds = self._schedule.begin(self._labels, self._edges, generator)
+        self._first = 0
+        self._pages: list[Booleans] = []  # the last two that were turned to
+
+    def rounds(self, first: int, count: int, edges: Integers) -> Booleans:
+        """Return whether some edges are there in some rounds, (n, count)."""
+        found = np.empty((len(edges), count), dtype=np.bool_)
+        for t in range(count):
+            found[:, t] = self._page(first + t)[(first + t) % SPAN][edges]
+        return found
+
+    def places(self, senders: Integers, hearers: Integers) -> Integers:
+        """Return the places of directed edges among all, (n,), by the labels of their ends."""
+        ends = np.searchsorted(self._labels, np.stack([senders, hearers], axis=1)).reshape(-1, 2)
+        ends = np.sort(ends, axis=1)
+        width = len(self._labels)
+        return np.searchsorted(self._edges[:, 0] * width + self._edges[:, 1], ends[:, 0] * width + ends[:, 1])
+
+    def _page(self, round: int) -> Booleans:
+        if round // SPAN < self._first - len(self._pages):
+            self._begin()
+        while round // SPAN >= self._first:
+            page = np.array([next(self._rounds) for _ in range(SPAN)]).reshape(SPAN, -1)
+            self._pages = [*self._pages[-1:], page]
+            self._first += 1
+        return self._pages[round // SPAN - self._first]
