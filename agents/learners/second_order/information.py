@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.agents.arithmetic.lanes import dot
 from kernelswarm.agents.arithmetic.tables import line, table
@@ -334,6 +335,50 @@ def project(factor: Array, order: int, sums: Array, change: Array) -> None:
                 image += below[k] * sums[k, c]
             for k in range(i + 1):
                 change[k, c] += image * below[k]
+
+
+@njit(cache=True)
+def pull(root: Array, moments: Array, order: int, sums: Array, unit: float) -> None:
+    """Move the solution by ``unit inv(H) sums`` (M, C), which is used up: ``Q += unit inv(R') sums``."""
+    outputs = moments.shape[1]
+    for i in range(order):
+        upper = root[i]
+        for c in range(outputs):
+            entry = sums[i, c] / upper[i]
+            moments[i, c] += unit * entry
+            for k in range(i + 1, order):
+                sums[k, c] -= entry * upper[k]
+
+
+@njit(cache=True)
+def uncertainty(root: Array, factor: Array, order: int, rows: Array, ridge: float, gram: Array) -> None:
+    """Put ``k' inv(H) k`` in the place of the kernel between points (n, n), ``kappa / lambda`` where nothing is known.
+
+    With the kernel rows k (n, M or more) of the points, and z their images in the span of the dictionary:
+
+        k' inv(H) k + (kappa(x, x) - z'z) / lambda
+
+    It is what a sample of curvature 1 at one point would move the function by at another, and times the noise's
+    variance the covariance of the values (Rasmussen and Williams 2006, eq. 2.26 and 8.14).
+    """
+    size = len(gram)
+    known, images = np.empty((size, order)), np.empty((size, order))
+    for n in range(size):
+        row, own = line(rows, n * rows.shape[1], order), known[n]
+        copy_vector(row, own)
+        for i in range(order):
+            upper = root[i]
+            entry = own[i] / upper[i]
+            own[i] = entry
+            for k in range(i + 1, order):
+                own[k] -= entry * upper[k]
+            images[n, i] = dot(factor, i * factor.shape[1], row, i + 1)
+    for n in range(size):
+        for m in range(n + 1):
+            beyond = gram[n, m] - dot(images, n * order, images[m], order)
+            if n == m:
+                beyond = max(beyond, 0.0)
+            gram[n, m] = gram[m, n] = dot(known, n * order, known[m], order) + beyond / ridge
 
 
 @njit(cache=True)

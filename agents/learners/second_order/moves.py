@@ -142,6 +142,7 @@ def settle(
     leaving: Array,  # (r, before), the kernel between those that leave and all; where others come in their place
     pulls: Array,  # (N, C), the weights of the coupling
     coupled: bool,
+    unit: float,  # of the inner products by which they move f; 0 for the kernel's own
     curvatures: Array,  # (n,)
     aims: Array,  # (n, C), used up
     ridge: float,
@@ -163,14 +164,17 @@ def settle(
         follow(origins, before, order, points, new_points)
     gather(origins, before, order, cross, gram, fresh)
     first = 2 * capacity + size * (1 + capacity)
-    if forgetting < 1.0 and count:
-        information.forget(root, moments, order, forgetting**count)
     if coupled:
         sums = table(work, first, capacity, outputs)
         moved = table(work, first + capacity * outputs, capacity, outputs)
         weigh_sums(fresh, pulls, order, sums)
-        information.project(factor, order, sums, moved)
-        information.shift(root, moments, order, moved)
+        if unit > 0.0:
+            information.pull(root, moments, order, sums, unit)
+        else:
+            information.project(factor, order, sums, moved)
+            information.shift(root, moments, order, moved)
+    if forgetting < 1.0 and count:
+        information.forget(root, moments, order, forgetting**count)
     for n in range(count):
         scale_row(fresh, n, order, aims, math.sqrt(curvatures[n]))
     information.absorb(root, moments, order, table(fresh, 0, count, capacity), aims, product)
@@ -296,3 +300,12 @@ def renew(
         information.absorb(root, moments, order, rows, aims, product)
         left -= size
     return cursor
+
+
+@njit(cache=True)
+def products(root: Array, factor: Array, order: int, rows: Array, ridge: float, reach: float, gram: Array) -> None:
+    """Put in the place of the kernel between points (n, n) how far a weight at each moves f at each other."""
+    information.uncertainty(root, factor, order, rows, ridge, gram)
+    for n in range(len(gram)):
+        for m in range(len(gram)):
+            gram[n, m] *= reach

@@ -58,7 +58,10 @@ class Newton(DescentInSpace):
     change it by less than eps go. The information that earlier samples gave stays with those that are left, and a point
     that enters begins with what its projection on the others tells.
 
-    In a network the coupling moves f by first-order steps, and what is known keeps its certainty.
+    In a network a pull of weight p at x moves f by ``p / H``, H the curvature of the sum above: most where little is
+    known, and nowhere else, by the Newton step on the penalised sum. What is known keeps its certainty. Neighbours
+    share a gap as their certainties say, since the loads that limit implicit steps are then uncertainties. Explicit
+    steps pull as published, along the kernel.
 
     Parameters
     ----------
@@ -67,7 +70,8 @@ class Newton(DescentInSpace):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta of the first-order steps: of the coupling, and of the choice of points. "auto" takes what the data suggest.
+        eta of the first-order steps that offer points to the dictionary, and of explicit couplings; implicit ones take
+        as much of their Newton step as eta is of its largest. "auto" takes what the data suggest.
     ridge : float or "auto"
         lambda as a multiple of the loss's largest curvature, positive: the weight of ``||f||^2`` in samples. "auto" is
         0.05, for classes 0.005.
@@ -85,7 +89,7 @@ class Newton(DescentInSpace):
     ridge: float | Literal["auto"] = "auto"
     forgetting: float = 1.0
     batch_size: int = 1
-    budget: Budget = field(default=PerSample(), metadata={"part": "budget"})
+    budget: Budget = field(default=PerSample(0.02), metadata={"part": "budget"})
 
     def __post_init__(self) -> None:
         if self.ridge != "auto" and not 0.0 < self.ridge < math.inf:
@@ -118,6 +122,19 @@ class Newton(DescentInSpace):
         """The entry of diag(inv K) beyond which an element lies in the span of the others."""
         return math.inf if self.kernel.supremum is None else komp.DEPENDENT / self.kernel.supremum
 
+    @property
+    def reach(self) -> float:
+        """What turns the weight ``eta / b`` of a pull into 1, that of a sample in the sum."""
+        return self.batch_size / self.step_size.largest
+
+    def inner(self, state: NewtonState, at: Evaluation) -> Array:
+        """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""
+        function, gram = state.function, self.kernel.cross(at.points, at.points)
+        root, factor = function.root_buffer, function.factor_buffer
+        rows = np.require(at.rows, requirements=["C", "W"])
+        moves.products(root, factor, function.order, rows, self.penalty, self.reach, gram)
+        return gram
+
     def init(self, inputs: int, outputs: int) -> NewtonState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         return NewtonState(InformedExpansion(self.kernel, inputs, outputs), self.budget.start())
@@ -133,7 +150,7 @@ class Newton(DescentInSpace):
     ) -> Info:
         """Take the node's own samples into account, and move along what neighbours add to their gradients.
 
-        The curvatures of the coupling are not asked for: its pulls are gradient steps, whatever their form.
+        Of the curvatures it only matters whether there are any: pulls come as far as they may go.
         """
         eta = self.eta(state) if eta is None else eta
         function, count = state.function, len(targets)
@@ -149,7 +166,8 @@ class Newton(DescentInSpace):
         function.reserve(len(at.points))
         large = len(at.points) >= BLOCKED_FROM_SAMPLES and function.order >= BLOCKED_FROM_ORDER
         move = self._move_blocked if large else self._move
-        error, changes = move(state, at, deciding, pulls, coupled, bends, aims, epsilon)
+        unit = None if not coupled else self.reach if curvatures is not None else 0.0
+        error, changes = move(state, at, deciding, pulls, unit, bends, aims, epsilon)
         state.budget = self.budget.next(state.budget, function.order)
         state.steps += 1
         state.changes += changes
@@ -163,7 +181,7 @@ class Newton(DescentInSpace):
         at: Evaluation,
         deciding: Array,
         pulls: Array,
-        coupled: bool,
+        unit: float | None,
         bends: Array,
         aims: Array,
         epsilon: float,
@@ -202,7 +220,8 @@ class Newton(DescentInSpace):
             gram,
             leaving,
             pulls,
-            coupled,
+            unit is not None,
+            unit or 0.0,
             bends,
             aims,
             self.penalty,
@@ -224,7 +243,7 @@ class Newton(DescentInSpace):
         at: Evaluation,
         deciding: Array,
         pulls: Array,
-        coupled: bool,
+        unit: float | None,
         bends: Array,
         aims: Array,
         epsilon: float,
@@ -267,11 +286,13 @@ class Newton(DescentInSpace):
             moves.follow(origins, before, order, function.points_buffer, points)
         fresh = np.concatenate([at.rows, gram], axis=1)[:, origins[:order, 0].astype(np.intp)]
         lost = 1.0 - self.forgetting**count
-        if lost:
-            information.forget(root, moments, order, 1.0 - lost)
-        if coupled:
+        if unit:
+            information.pull(root, moments, order, fresh.T @ pulls, unit)
+        elif unit is not None:
             kernel_root = function.factor
             blocked_information.shift(root, moments, order, kernel_root.T @ (kernel_root @ (fresh.T @ pulls)))
+        if lost:
+            information.forget(root, moments, order, 1.0 - lost)
         scale = np.sqrt(bends)[:, np.newaxis]
         blocked_information.absorb(root, moments, order, fresh[:count] * scale, aims * scale)
         if lost:

@@ -38,7 +38,7 @@ so that the size alone decides."""
 BUDGET_BOUND, BUDGET_NEXT, DERIVATIVES, CURVATURES = 1, 2, 3, 4
 """Among the addresses that a step calls, after that of the kernel."""
 
-RIDGE, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FORGETTING, CURVATURE, LOSS_NUMBERS, FIRST = range(10)
+RIDGE, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FORGETTING, CURVATURE, REACH, LOSS_NUMBERS, FIRST = range(11)
 """The learner's own numbers, the first of them as POLK's, behind those of the kernel; the loss's numbers, so many of
 them, and the budget's follow."""
 
@@ -123,6 +123,7 @@ def step(
         leaving,
         pulls,
         coupled,
+        own[REACH] if implicit else 0.0,
         curvatures,
         aims,
         own[RIDGE],
@@ -136,6 +137,25 @@ def step(
     return error
 
 
+@njit(cache=True)
+def inner(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    points: Array,
+    rows: Array,
+    values: Array,
+    gram: Array,
+) -> None:
+    """Fill ``gram`` (N, N) with how far a weight at each point moves f at each other."""
+    own, order, capacity, outputs = own_numbers(numbers), counts[ORDER], counts[CAPACITY], values.shape[1]
+    kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
+    _, _, factor, _ = tables(storage, capacity, points.shape[1], outputs)
+    root, _ = root_and_moments(storage, capacity, points.shape[1], outputs)
+    moves.products(root, factor, order, rows, own[RIDGE], own[REACH], gram)
+
+
 class CompiledNewton(CompiledExpansion):
     """What the learner hands over to compiled rounds; its numbers in the storage are the budget's state and the
     coordinate whose ridge is renewed next.
@@ -146,6 +166,7 @@ class CompiledNewton(CompiledExpansion):
         The learner.
     """
 
+    inner = staticmethod(inner)
     step = staticmethod(step)
 
     def __init__(self, learner: Any) -> None:
@@ -160,6 +181,7 @@ class CompiledNewton(CompiledExpansion):
             LARGE_ORDER: BLOCKED_FROM_ORDER,
             FORGETTING: learner.forgetting,
             CURVATURE: learner.loss.curvature,
+            REACH: learner.reach,
             LOSS_NUMBERS: len(loss.numbers),
         }
         self._own = np.array([own[place] for place in range(FIRST)], dtype=np.float64)

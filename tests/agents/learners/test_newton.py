@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm import Experiment, simulate
 from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.contract import Evaluation
 from kernelswarm.agents.learners.polk import Polk
@@ -176,6 +178,48 @@ def test_a_coupling_alone_moves_f_as_a_gradient_step_does():
         each.step(its, [each.evaluate(its, heard)], [pulls], None, np.zeros((0, 2)))
     assert np.allclose(state.function.values(points), first_order.function.values(points), atol=1e-8)
     assert state.function.order > 30
+
+
+def test_what_is_not_known_is_the_posterior_covariance_of_a_gaussian_process():
+    ours = learner(budget=Epsilon(0.0), ridge=0.3, batch_size=50)
+    points, targets = samples(ours.loss, 50, 11)
+    state = ours.init(2, 2)
+    elsewhere = np.random.default_rng(12).uniform(-1.5, 1.5, size=(20, 2))
+    before = ours.inner(state, ours.evaluate(state, elsewhere))
+    prior = ours.kernel.cross(elsewhere, elsewhere)
+    assert np.allclose(before, ours.reach * prior / ours.penalty)
+    passes.learn(ours, state, points, targets)
+    gram, cross = ours.kernel.cross(points, points), ours.kernel.cross(elsewhere, points)
+    # A noise of variance lambda / r on a process of covariance kappa, in units of lambda.
+    posterior = prior - cross @ np.linalg.solve(gram + 0.3 * np.eye(50), cross.T)
+    found = ours.inner(state, ours.evaluate(state, elsewhere))
+    assert np.allclose(found, ours.reach * posterior / ours.penalty, rtol=1e-6, atol=1e-9)
+
+
+def test_implicit_pulls_move_f_as_inner_says():
+    ours = learner(budget=Epsilon(0.0), batch_size=3)
+    points, targets = samples(ours.loss, 30, 5)
+    state = ours.init(2, 2)
+    passes.learn(ours, state, points, targets)
+    heard = np.random.default_rng(7).uniform(-1.0, 1.0, size=(3, 2))
+    pulls = np.random.default_rng(8).normal(size=(3, 2))
+    at = ours.evaluate(state, heard)
+    moved = -0.2 / 3 * ours.inner(state, at) @ pulls
+    ours.step(state, [at], [pulls], [1.0], np.zeros((0, 2)))
+    assert np.allclose(state.function.values(heard), at.values + moved, atol=1e-8)
+
+
+@pytest.mark.parametrize(("penalty", "share"), [(1.0, 0.7), (100.0, 0.4), (1e6, 0.4)])
+def test_a_network_comes_near_to_one_place(penalty, share):
+    tables = {
+        "topology": nx.cycle_graph(6),
+        "stream": {"name": "sine_regression", "noise": 1.0},
+        "learner": {"name": "newton", "kernel": {"name": "gaussian", "bandwidth": 0.1}},
+    }
+    experiment = Experiment.from_dict({**tables, "protocol": "isolated", "rounds": 300, "evaluate_every": 300})
+    alone = simulate(experiment).final["global_error"]
+    together = simulate(experiment.with_changes({"protocol": {"name": "consensus", "penalty": penalty}}))
+    assert together.final["global_error"] < share * alone
 
 
 def test_pulls_and_own_samples_together_are_one_after_the_other():
