@@ -24,7 +24,7 @@ from kernelswarm.agents.parts.schedules import Auto, Schedule
 
 Array = npt.NDArray[np.float64]
 
-RIDGE_OF_NUMBERS, RIDGE_OF_CLASSES = 0.05, 0.005
+RIDGE_OF_NUMBERS, RIDGE_OF_CLASSES = 0.1, 0.005
 """The ridge that "auto" stands for. Targets that are numbers have noise in them; classes, where they can be told apart,
 ask for functions of large norm."""
 
@@ -74,7 +74,7 @@ class Newton(DescentInSpace):
         as much of their Newton step as eta is of its largest. "auto" takes what the data suggest.
     ridge : float or "auto"
         lambda as a multiple of the loss's largest curvature, positive: the weight of ``||f||^2`` in samples. "auto" is
-        0.05, for classes 0.005.
+        0.1, for classes 0.005.
     forgetting : float
         What a sample still counts when one more has come, in (0, 1]; 1 forgets nothing.
     batch_size : int
