@@ -61,8 +61,9 @@ def table(name: str, points: Array, targets: Array, classes: bool = False) -> Da
 
 def drawn(name: str, stream: dict[str, Any], count: int) -> tuple[Array, Array]:
     """Draw samples of one node of a stream."""
-    learner = {"loss": "multiclass_logistic"} if stream["name"] == "gaussian_mixture" else {}
-    experiment = Experiment.from_dict({"topology": {"name": "ring", "nodes": 1}, "stream": stream, "learner": learner})
+    loss = "multiclass_logistic" if stream["name"] == "gaussian_mixture" else "squared"
+    tables = {"topology": {"name": "ring", "nodes": 1}, "stream": stream, "protocol": "isolated"}
+    experiment = Experiment.from_dict({**tables, "learner": {"name": "newton", "loss": loss}, "rounds": 1})
     points, targets = open_network(experiment).source.nodes[0].draw(count)
     return points, targets[:, 0]
 
