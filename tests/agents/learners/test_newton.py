@@ -310,6 +310,20 @@ def test_it_asks_a_loss_with_a_curvature_and_says_what_else_there_is():
             learner(**keys)
 
 
+def test_a_pass_has_the_bits_of_single_steps_where_matrix_products_take_over():
+    ours = learner(kernel=Gaussian(0.2), batch_size=8, budget=Epsilon(1e-3))
+    points, targets = samples(ours.loss, 300, 13)
+    whole, single = ours.init(2, 2), ours.init(2, 2)
+    passes.learn(ours, whole, points, targets)
+    for start in range(0, 300, 8):
+        batch = slice(start, start + 8)
+        own, part = ours.evaluate(single, points[batch]), len(points[batch]) / 8
+        ours.step(single, [own], [ours.gradient(single, own, targets[batch]) * part], None, targets[batch])
+    assert whole.function.order > newton_module.BLOCKED_FROM_ORDER
+    for name, array in ours.snapshot(whole).items():
+        assert np.array_equal(array, ours.snapshot(single)[name]), name
+
+
 def test_an_evaluation_with_other_strides_is_as_good():
     ours = learner(batch_size=3)
     points, targets = samples(ours.loss, 3, 0)
