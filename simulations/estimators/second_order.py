@@ -16,6 +16,9 @@ WIDER = 1.5
 """A factor on the bandwidth "median", which suits gradient descent: that learns slowly along wide kernels' small
 eigenvalues, second-order steps do not. Of 0.4 to 1.2 of the median distance 0.6 to 0.8 erred least on four sets."""
 
+FEWEST_STEPS = 256
+"""The budget follows the dictionary's size by at most a tenth a step, and overshoots where steps are few."""
+
 LARGEST_BATCH = 64
 """Matrix products of larger batches are hardly faster, and points would be chosen less often."""
 
@@ -43,7 +46,7 @@ class _SecondOrder(PolkEstimator):
     def _in_batches(self, single: Polk, known: Polk, points: Array, targets: Array, outputs: int, count: int) -> Polk:
         # Second-order steps are as long in a batch as alone; eta only says what is offered to the dictionary.
         size = 1
-        while 2 * size <= LARGEST_BATCH and 16 * size <= count:
+        while 2 * size <= LARGEST_BATCH and 2 * size * FEWEST_STEPS <= count:
             size *= 2
         return replace(single, batch_size=size, step_size=Constant(size * single.step_size.largest))
 
@@ -69,7 +72,7 @@ class KernelRegressor(_SecondOrder, PolkRegressor):
     step_size : float, "auto", mapping or Schedule
         eta of the first-order steps by which points are offered to the dictionary.
     batch_size : int or "auto"
-        b, the samples of a step. "auto" is up to 64, an eighth of the data at most.
+        b, the samples of a step. "auto" is up to 64, as long as that leaves 256 steps a pass.
     budget : "auto", float, mapping or Budget
         As of `PolkRegressor`; "auto" takes away a fiftieth of what a sample first changes.
     epochs : int
