@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.comparison.compare import read as read_comparison
     from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
     from kernelswarm.simulations.estimators.kernel_features import BudgetedKernelFeatures, OnlineKernelFeatures
+    from kernelswarm.simulations.estimators.second_order import KernelClassifier, KernelRegressor
     from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment, Override
     from kernelswarm.simulations.experiment.naming import listed_parts_only
     from kernelswarm.simulations.experiment.parts import build as build_part
@@ -56,6 +57,8 @@ _PLACES = {
     "Evaluation": "experiment.experiment:Evaluation",
     "Experiment": "experiment.experiment:Experiment",
     "InputError": "ground.errors:InputError",
+    "KernelClassifier": "estimators.second_order:KernelClassifier",
+    "KernelRegressor": "estimators.second_order:KernelRegressor",
     "Model": "models.model:Model",
     "OnlineKernelFeatures": "estimators.kernel_features:OnlineKernelFeatures",
     "Override": "experiment.experiment:Override",
@@ -87,6 +90,8 @@ __all__ = [
     "Evaluation",
     "Experiment",
     "InputError",
+    "KernelClassifier",
+    "KernelRegressor",
     "Model",
     "OnlineKernelFeatures",
     "Override",

@@ -127,6 +127,8 @@ class CompiledLoss(NamedTuple):
     values: Compiled  # LOSS_VALUES
     derivatives: Compiled  # LOSS_DERIVATIVES
     numbers: Array
+    curvatures: Compiled | None = None  # LOSS_VALUES
+    """Each sample's curvature, for second-order steps; None where it is the same for all."""
 
 
 class CompiledBudget(NamedTuple):

@@ -76,6 +76,25 @@ class ProbabilisticLoss(Loss, Protocol):
 
 
 @runtime_checkable
+class CurvedLoss(Protocol):
+    """A loss that says of every sample how curved it is there, for second-order steps."""
+
+    def curvatures(self, predictions: Array, targets: Array) -> Array:
+        """Return r, positive and at most `curvature`, (n,).
+
+        Steps of ``-l' / r`` on the predictions must not raise the loss. The second derivative itself does not do: where
+        a class is wrong beyond doubt it is next to 0.
+        """
+
+
+def curvatures_of(loss: Loss, predictions: Array, targets: Array) -> Array:
+    """Return the curvature of each sample, (n,): the bound for all where the loss does not say."""
+    if isinstance(loss, CurvedLoss):
+        return loss.curvatures(predictions, targets)
+    return np.full(len(predictions), loss.curvature)
+
+
+@runtime_checkable
 class IntegratedLoss(Protocol):
     """A loss whose risk has the integral of the prediction over a box in it, the same for all samples."""
 
@@ -110,6 +129,18 @@ class _Compiled(ABC):
         slopes = np.empty(predictions.shape)
         fill(self._formulas[1], LOSS_DERIVATIVES, self._numbers, predictions, targets, slopes)
         return slopes
+
+
+class _Curved(_Compiled):
+    """A loss whose curvature differs from sample to sample."""
+
+    _bends: ClassVar[tuple[Compiled]]  # in a tuple, since it would become a method else
+
+    def curvatures(self, predictions: Array, targets: Array) -> Array:
+        """Return r of a quadratic that touches the loss at each prediction: (n, C) and (n, q) give (n,)."""
+        values = np.empty(len(predictions))
+        fill(*self._bends, LOSS_VALUES, self._numbers, predictions, targets, values)
+        return values
 
 
 class _Regression(_Compiled):
@@ -206,7 +237,7 @@ class Absolute(_Regression):
 
 
 @dataclass(frozen=True)
-class Huber(_Regression):
+class Huber(_Regression, _Curved):
     """Huber loss, summed over c: r^2 / 2 where |r| <= threshold, else threshold (|r| - threshold / 2), r = f_c - y_c.
 
     The derivative is r clipped to [-threshold, threshold]; the second derivative is 1 inside and 0 outside.
@@ -231,6 +262,7 @@ class Huber(_Regression):
         object.__setattr__(self, "threshold", float(threshold))
 
     _formulas = (loss_formulas.huber_values, loss_formulas.huber_derivatives)
+    _bends = (loss_formulas.huber_curvatures,)
 
     @cached_property
     def _numbers(self) -> Array:
@@ -240,11 +272,11 @@ class Huber(_Regression):
     @property
     def compiled(self) -> CompiledLoss:
         """What the loss hands over to compiled rounds."""
-        return CompiledLoss(*self._formulas, self._numbers)
+        return CompiledLoss(*self._formulas, self._numbers, *self._bends)
 
 
 @dataclass(frozen=True)
-class Logistic(_Binary):
+class Logistic(_Binary, _Curved):
     """Logistic loss log(1 + exp(-s f)) with the sign s = -1 or +1 of the class, derivative -s / (1 + exp(s f)).
 
     The second derivative q (1 - q), q = 1 / (1 + exp(-f)), is at most 1/4.
@@ -254,11 +286,12 @@ class Logistic(_Binary):
     quadratic: ClassVar[bool] = False
 
     _formulas = (loss_formulas.logistic_values, loss_formulas.logistic_derivatives)
+    _bends = (loss_formulas.logistic_curvatures,)
 
     @property
     def compiled(self) -> CompiledLoss:
         """What the loss hands over to compiled rounds."""
-        return CompiledLoss(*self._formulas, self._numbers)
+        return CompiledLoss(*self._formulas, self._numbers, *self._bends)
 
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return the log odds of class 1, (1,)."""
@@ -291,7 +324,7 @@ class Hinge(_Binary):
 
 
 @dataclass(frozen=True)
-class MulticlassLogistic(_Multiclass):
+class MulticlassLogistic(_Multiclass, _Curved):
     """Multi-class logistic loss log(sum_c exp(f_c)) - f_y (POLK eq. 28), derivative softmax(f) - e_y.
 
     The second derivative diag(q) - q q', q = softmax(f), has no eigenvalue above 1/2, which is reached where two
@@ -302,11 +335,12 @@ class MulticlassLogistic(_Multiclass):
     quadratic: ClassVar[bool] = False
 
     _formulas = (loss_formulas.multiclass_logistic_values, loss_formulas.multiclass_logistic_derivatives)
+    _bends = (loss_formulas.multiclass_logistic_curvatures,)
 
     @property
     def compiled(self) -> CompiledLoss:
         """What the loss hands over to compiled rounds."""
-        return CompiledLoss(*self._formulas, self._numbers)
+        return CompiledLoss(*self._formulas, self._numbers, *self._bends)
 
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return the logarithms of the classes' frequencies, (C,)."""

@@ -64,6 +64,7 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
     shuffle: bool
     random_state: Any
     n_jobs: Any
+    _kind: ClassVar[type[Any]] = Polk
     _boldness: ClassVar[float]  # factor on the first step size
     _most: ClassVar[int]  # points, about, at which the default budget ends: a step costs as their square
     _forgotten: ClassVar[float]  # the share of a sample's first effect that compression may take
@@ -122,12 +123,12 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         if isinstance(step_size, str) and step_size == "auto":
             step_size = Auto(self._boldness, math.inf if epoch is None else float(epoch))
         learner: Polk = fill(
-            Polk,
+            self._kind,
             {
                 "loss": loss,
                 "kernel": kernel_for(self.kernel, self.bandwidth, points),
                 "step_size": step_size,
-                "regularization": self.regularization,
+                **self._particular(),
                 "batch_size": 1 if batched else self.batch_size,
                 "budget": budget,
             },
@@ -141,15 +142,33 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             if self.shuffle:  # rows that follow one another, which make a batch, are then no neighbours in the data
                 chosen = np.random.default_rng(0).permutation(chosen)
             with self._threads():
-                single = cast(Polk, fitted(learner, points[chosen], targets[chosen], outputs))
-                if batched and isinstance(learner.step_size, Auto) and points.shape[1] > NARROW:
+                single = self._adapted(learner, cast(Polk, fitted(learner, points[chosen], targets[chosen], outputs)))
+                if batched and isinstance(learner.step_size, Auto):
                     known = replace(learner, kernel=single.kernel)
-                    single = _batched(single, known, points[chosen], targets[chosen], outputs, len(points))
+                    single = self._in_batches(single, known, points[chosen], targets[chosen], outputs, len(points))
             learner = single
         if automatic:
-            learner = replace(learner, budget=_bounded(learner.budget, learner.batch_size, self._most))
+            learner = replace(learner, budget=_bounded(learner.budget, learner.batch_size, self._ending()))
         self.state_ = learner.init(points.shape[1], outputs)
         self.learner_ = learner
+
+    def _ending(self) -> int:
+        """Return the points at which the default budget ends."""
+        return self._most
+
+    def _adapted(self, before: Polk, after: Polk) -> Polk:
+        """Return the learner in which data have made numbers of the words, ``after``, as this estimator wants it."""
+        return after
+
+    def _particular(self) -> dict[str, Any]:
+        """Return the keys that only this learner has."""
+        return {"regularization": self.regularization}
+
+    def _in_batches(self, single: Polk, known: Polk, points: Array, targets: Array, outputs: int, count: int) -> Polk:
+        """Return the learner with the batch size that suits ``count`` samples, from that of single ones."""
+        if points.shape[1] <= NARROW:
+            return single
+        return batched(single, known, points, targets, outputs, count)
 
     def _loss(self, classes: int | None) -> Any:
         return self.loss
@@ -214,7 +233,7 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             return self.model_.evaluate(points)
 
 
-def _batched(single: Polk, learner: Polk, points: Array, targets: Array, outputs: int, count: int) -> Polk:
+def batched(single: Polk, learner: Polk, points: Array, targets: Array, outputs: int, count: int) -> Polk:
     """Return the learner with the largest batches, up to 32, whose samples take the steps that single ones would.
 
     Of many inputs a batch costs less than its samples one by one, since its kernel rows are a matrix product.

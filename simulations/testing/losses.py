@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelswarm.agents.arithmetic.signatures import LOSS_DERIVATIVES, LOSS_VALUES
-from kernelswarm.agents.parts.losses import Loss, grid_of
+from kernelswarm.agents.parts.losses import Loss, curvatures_of, grid_of
 from kernelswarm.protocols.first_class import ready
 from kernelswarm.simulations.testing.properties import (
     Array,
@@ -166,6 +166,17 @@ def _curvature_is_honest(loss: Loss, predictions: Array, targets: Array, generat
         loss,
         f"curvature = {loss.curvature:.6g} bounds the second derivative; in some direction it is {second.max():.6g}",
     )
+    bends = curvatures_of(loss, predictions, targets)
+    require_shape(bends, (len(predictions),), loss, "curvatures")
+    require(
+        bool(np.all((bends > 0.0) & (bends <= loss.curvature * (1.0 + 1e-12)))),
+        loss,
+        "curvatures are positive and at most curvature",
+    )
+    moved = sealed(predictions - loss.derivatives(predictions, targets) / bends[:, np.newaxis])
+    before, after = loss.values(predictions, targets), loss.values(moved, targets)
+    slack = 1e-9 * (1.0 + np.abs(before))
+    require(bool(np.all(after <= before + slack)), loss, "a step of the derivatives over curvatures raises no loss")
     if loss.quadratic:
         require_close(
             second,
@@ -214,6 +225,12 @@ def _compiled_form_has_the_same_bits(loss: Loss, predictions: Array, targets: Ar
     values, slopes = np.empty(len(predictions)), np.empty(predictions.shape)
     ready(form.values, LOSS_VALUES)(form.numbers, predictions, targets, values)
     ready(form.derivatives, LOSS_DERIVATIVES)(form.numbers, predictions, targets, slopes)
+    if form.curvatures is not None:
+        bends = np.empty(len(predictions))
+        ready(form.curvatures, LOSS_VALUES)(form.numbers, predictions, targets, bends)
+        require_equal(
+            bends, curvatures_of(loss, predictions, targets), loss, "compiled curvatures have the bits of curvatures"
+        )
     require_equal(values, loss.values(predictions, targets), loss, "compiled values have the bits of values")
     require_equal(
         slopes, loss.derivatives(predictions, targets), loss, "compiled derivatives have the bits of derivatives"

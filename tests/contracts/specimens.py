@@ -74,6 +74,7 @@ def ready(*parts: Any, **told: Any) -> list[Specimen]:
 KERNEL = {"name": "gaussian", "bandwidth": 0.4}
 SIZES: dict[str, dict[str, object]] = {
     "polk": {"kernel": KERNEL},
+    "newton": {"kernel": KERNEL},
     "spppot": {"kernel": KERNEL, "mirror_map": "kl"},
     "colk": {"kernel": KERNEL, "dispersion": "variance"},
     "policy_evaluation": {"kernel": KERNEL, "batch_size": 4, "discount": 0.5},
@@ -127,6 +128,10 @@ LEARNERS = [
         {"stream": "gaussian_density"},
     ),
     *(learner("polk", batch_size=batch, loss=loss) for batch, loss in ((1, "absolute"), (5, "huber"))),
+    *(
+        learner("newton", batch_size=batch, loss=loss, forgetting=0.99)
+        for batch, loss in ((1, "squared"), (5, "huber"))
+    ),
 ]
 
 # --- what learners are made of

@@ -30,6 +30,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "agents/functions",
     "agents/learners",
     "agents/learners/features",
+    "agents/learners/second_order",
     "agents/learners/baselines",
     "agents/learners/subspaces",
     "agents/learners/risk",

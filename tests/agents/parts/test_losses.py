@@ -22,6 +22,7 @@ from kernelswarm.agents.parts.losses import (
     MulticlassLogistic,
     ProbabilisticLoss,
     Squared,
+    curvatures_of,
     grid_of,
 )
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
@@ -262,3 +263,27 @@ def test_a_loss_without_a_grid_is_a_sum_over_samples() -> None:
     assert mean_error(loss, values, HeldOut(np.zeros((2, 1)), targets)) == (1.0 + 4.0) / 2.0
     box = PoissonProcess((0.0,), (2.0,), (4,))
     assert grid_of(box) is box.grid
+
+
+@pytest.mark.parametrize("loss", [Huber(0.7), Logistic()], ids=repr)
+def test_a_quadratic_of_the_stated_curvature_lies_above_the_loss_everywhere(loss: Loss) -> None:
+    for start in (-9.0, -0.3, -1e-6, 0.0, 1e-5, 0.4, 2.0, 11.0):
+        for target in (0.0, 1.0):
+            at, wanted = np.array([[start]]), np.array([[target]])
+            mirrored = 2.0 * target - start if loss.task == "regression" else -start
+            points = np.append(np.linspace(-30.0, 30.0, 241), mirrored)[:, np.newaxis]
+            distance = (points - start)[:, 0]
+            bend = curvatures_of(loss, at, wanted)[0]
+            above = loss.values(at, wanted) + loss.derivatives(at, wanted)[0, 0] * distance + 0.5 * bend * distance**2
+            values = loss.values(points, np.full(points.shape, target))
+            assert (above >= values - 1e-9 * (1.0 + values)).all()
+            assert np.isclose(above[-1], values[-1], rtol=1e-9, atol=1e-9)  # no smaller curvature would do
+
+
+def test_the_curvature_of_several_classes_is_twice_that_of_two() -> None:
+    values = np.array([[-3.0], [-1e-5], [0.0], [0.2], [40.0]])
+    for label in (0.0, 1.0):
+        targets = np.full(values.shape, label)
+        pairs = np.hstack([-0.5 * values, 0.5 * values])
+        several = curvatures_of(MulticlassLogistic(), pairs, targets)
+        assert np.allclose(several, 2.0 * curvatures_of(Logistic(), values, targets), rtol=1e-12)

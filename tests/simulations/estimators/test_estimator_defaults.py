@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.datasets import load_breast_cancer, load_diabetes, make_friedman1
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
@@ -19,6 +19,7 @@ from kernelswarm.agents.parts.bandwidths import SHARE, median_distance
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
 from kernelswarm.simulations.estimators.kernel_features import OnlineKernelFeatures
+from kernelswarm.simulations.estimators.second_order import KernelRegressor
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.records.model_loading import load
 
@@ -162,3 +163,13 @@ def test_transformers_take_the_words_that_need_no_targets() -> None:
     assert features.subspace_.kernel == Gaussian(SHARE * median_distance(x))
     with pytest.raises(InputError, match=r'^bandwidth = "relevance" needs targets'):
         OnlineKernelFeatures(rank=5, bandwidth="relevance").fit(x)
+
+
+def test_one_pass_of_second_order_steps_is_worth_more_than_three_of_gradient_descent() -> None:
+    x, y = make_friedman1(2400, noise=1.0, random_state=0)
+    train, test = slice(0, 2000), slice(2000, None)
+    first_order = PolkRegressor(budget={"target_order": 150, "gain": 0.002}, random_state=0).fit(x[train], y[train])
+    second_order = KernelRegressor(150, random_state=0).fit(x[train], y[train])
+    assert second_order.model_order_ <= 1.2 * first_order.model_order_
+    errors = [1.0 - model.score(x[test], y[test]) for model in (second_order, first_order)]
+    assert errors[0] < 0.9 * errors[1]

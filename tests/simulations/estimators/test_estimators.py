@@ -21,6 +21,7 @@ from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear, Matern
 from kernelswarm.agents.parts.losses import Hinge, Huber, Logistic, MulticlassHinge, MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant, Diminishing
 from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
+from kernelswarm.simulations.estimators.second_order import KernelClassifier, KernelRegressor
 from kernelswarm.simulations.records.model_loading import load
 from tests.helpers.checkout import ROOT
 
@@ -44,6 +45,9 @@ def sectors(classes: int, samples: int = 300, seed: int = 0) -> tuple[Array, npt
 @parametrize_with_checks(  # type: ignore[untyped-decorator]  # scikit-learn is untyped
     [
         PolkRegressor(),
+        KernelRegressor(),
+        KernelRegressor(20, loss="huber", forgetting=0.99, epochs=2),
+        KernelClassifier(),
         PolkRegressor(kernel="matern", batch_size=4, step_size=0.5, budget={"epsilon": 1e-3}),
         PolkClassifier(),
         PolkClassifier("hinge", kernel="laplacian", batch_size=4, step_size={"name": "diminishing", "initial": 2.0}),

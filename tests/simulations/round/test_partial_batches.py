@@ -67,8 +67,12 @@ def test_a_partial_batch_is_a_step_as_much_smaller(name):
     for key in ("budget", "tracking_budget"):
         if key in table:
             keys[key] = {"epsilon": 1e-3}
+    if "regularization" not in table:
+        del keys["regularization"]
     whole = build("learner", {"name": name, **keys, "batch_size": 8})
-    few = {"batch_size": 2, "step_size": 0.1 * 2 / 8, "regularization": keys["regularization"] * 8 / 2}
+    few = {"batch_size": 2, "step_size": 0.1 * 2 / 8}
+    if "regularization" in keys:
+        few["regularization"] = keys["regularization"] * 8 / 2
     smaller = build("learner", {"name": name, **keys, **few})
     stream = build("stream", TRANSITIONS if name == "policy_evaluation" else "sine_regression")
     points, targets = stream.open(1, 0, 10, None).nodes[0].draw(82)

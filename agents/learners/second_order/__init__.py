@@ -1,0 +1,1 @@
+"""Learners that step with the second derivative of what they have seen."""

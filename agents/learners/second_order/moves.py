@@ -1,0 +1,311 @@
+"""What a second-order step does to the dictionary, to what is known on it, and to the weights."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.arithmetic.copying import copy_vector
+from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.learners.second_order import information
+
+Array = npt.NDArray[np.float64]
+
+RENEWED = 8
+"""Coordinates whose ridge is renewed together."""
+
+
+@njit(cache=True)
+def part_ways(
+    gradients: Array,  # (N, C), the losses' and the coupling's; turned into the weights of a first-order step
+    slopes: Array,  # (n, C), the losses' alone, at the node's own samples
+    values: Array,  # (n, C)
+    curvatures: Array,  # (n,)
+    rates: Array,  # (N,)
+    part: float,
+    aims: Array,  # (n, C)
+    pulls: Array,  # (N, C)
+) -> bool:
+    """Tell what own samples ask for, ``f - l' / r``, from the weights with which neighbours pull.
+
+    Returns whether they pull at all.
+    """
+    size, outputs = gradients.shape
+    count, coupled = len(slopes), False
+    for n in range(size):
+        for c in range(outputs):
+            pull = gradients[n, c]
+            if n < count:
+                pull -= part * slopes[n, c]
+                aims[n, c] = values[n, c] - slopes[n, c] / curvatures[n]
+            coupled = coupled or pull != 0.0
+            pulls[n, c] = -rates[n] * pull
+            gradients[n, c] *= -rates[n]
+    return coupled
+
+
+@njit(cache=True)
+def choose(
+    komp_work: Array,  # (5, capacity)
+    work: Array,  # as `room` says; its beginning then holds the places where the points were
+    weights: Array,  # (capacity, C)
+    factor: Array,  # (capacity, capacity)
+    precision: Array,  # (capacity,)
+    before: int,
+    new_weights: Array,  # (N, C), of the first-order step
+    cross: Array,  # (N, M or more)
+    gram: Array,  # (N, N)
+    epsilon: float,
+    limit: float,
+) -> tuple[int, float, int, int]:
+    """Choose the dictionary by KOMP, and have its factor follow.
+
+    What is compressed is f with that part of a first-order step added that no point so far can express. So old points
+    are judged by what f would be without them, and new ones by what they would add.
+
+    Returns the new order, the error of the choice, the changes of the factor, and how many points stay.
+    """
+    capacity, size = len(factor), len(new_weights)
+    origins, arrivals = table(work, 0, capacity, 1), table(work, 2 * capacity, size, 1)
+    for j in range(before):
+        origins[j, 0] = j
+    for n in range(size):
+        arrivals[n, 0] = before + n
+    outputs = new_weights.shape[1]
+    first = 2 * capacity + size * (1 + capacity)
+    sums, moved = table(work, first, capacity, outputs), table(work, first + capacity * outputs, capacity, outputs)
+    weigh_sums(cross, new_weights, before, sums)
+    information.project(factor, before, sums, moved)
+    for j in range(before):
+        for c in range(outputs):
+            weights[j, c] -= moved[j, c]
+    # KOMP moves points and never looks at them: given their places, it tells where each of those that stay was.
+    order, error, changes = komp.project_in(
+        komp_work,
+        origins,
+        weights,
+        factor,
+        precision,
+        before,
+        arrivals,
+        new_weights,
+        cross,
+        gram,
+        1.0,
+        epsilon,
+        limit,
+        0,
+    )
+    return order, error, changes, count_kept(origins, before, order)
+
+
+@njit(cache=True)
+def count_kept(origins: Array, before: int, order: int) -> int:
+    """Return how many points were there before."""
+    kept = 0
+    while kept < order and origins[kept, 0] < before:
+        kept += 1
+    return kept
+
+
+@njit(cache=True)
+def leaving_points(origins: Array, before: int, kept: int, points: Array) -> Array:
+    """Return the points that leave, (r, p), before any has moved."""
+    found = np.empty((before - kept, points.shape[1]))
+    stays = place = 0
+    for j in range(before):
+        if stays < kept and origins[stays, 0] == j:
+            stays += 1
+            continue
+        copy_vector(points[j], found[place])
+        place += 1
+    return found
+
+
+@njit(cache=True)
+def settle(
+    work: Array,  # as `choose` left it
+    points: Array,  # (capacity, p)
+    weights: Array,  # (capacity, C)
+    factor: Array,  # (capacity, capacity)
+    root: Array,  # (capacity, capacity)
+    moments: Array,  # (capacity, C)
+    before: int,
+    order: int,
+    kept: int,
+    changes: int,
+    new_points: Array,  # (N, p)
+    cross: Array,  # (N, before or more)
+    gram: Array,  # (N, N)
+    leaving: Array,  # (r, before), the kernel between those that leave and all; where others come in their place
+    pulls: Array,  # (N, C), the weights of the coupling
+    coupled: bool,
+    unit: float,  # of the inner products by which they move f; 0 for the kernel's own
+    curvatures: Array,  # (n,)
+    aims: Array,  # (n, C), used up
+    ridge: float,
+    forgetting: float,
+    cursor: float,
+) -> float:
+    """Have the information follow the dictionary, add the pulls and the samples, and solve for the weights.
+
+    Returns the coordinate whose ridge is renewed next.
+    """
+    size, outputs = pulls.shape
+    capacity, count = len(points), len(aims)
+    origins, product = table(work, 0, capacity, 1), line(work, capacity, capacity)
+    fresh = table(work, 2 * capacity + size, size, capacity)
+    if changes:
+        follow_information(
+            root, moments, before, order, kept, line(work, 0, capacity), factor, leaving, cross, gram, ridge, product
+        )
+        follow(origins, before, order, points, new_points)
+    gather(origins, before, order, cross, gram, fresh)
+    first = 2 * capacity + size * (1 + capacity)
+    if coupled:
+        sums = table(work, first, capacity, outputs)
+        moved = table(work, first + capacity * outputs, capacity, outputs)
+        weigh_sums(fresh, pulls, order, sums)
+        if unit > 0.0:
+            information.pull(root, moments, order, sums, unit)
+        else:
+            information.project(factor, order, sums, moved)
+            information.shift(root, moments, order, moved)
+    if forgetting < 1.0 and count:
+        information.forget(root, moments, order, forgetting**count)
+    for n in range(count):
+        scale_row(fresh, n, order, aims, math.sqrt(curvatures[n]))
+    information.absorb(root, moments, order, table(fresh, 0, count, capacity), aims, product)
+    if forgetting < 1.0 and count:
+        room = line(work, first + 2 * capacity * outputs, RENEWED * (capacity + outputs))
+        cursor = renew(root, moments, order, factor, ridge, 1.0 - forgetting**count, cursor, room, product)
+    information.solve(root, moments, order, weights)
+    return cursor
+
+
+@njit(cache=True)
+def follow_information(
+    root: Array,
+    moments: Array,
+    before: int,
+    order: int,
+    kept: int,
+    origins: Array,
+    factor: Array,
+    leaving: Array,
+    cross: Array,
+    gram: Array,
+    ridge: float,
+    product: Array,
+) -> None:
+    """Take points out of the information and put others in."""
+    if kept < before and kept < order:
+        total = before - kept + order - kept
+        memory = np.empty(total * (len(root) + total + 1))
+        information.exchange(
+            root, moments, before, order, kept, origins, factor, leaving, cross, gram, ridge, memory, product
+        )
+    elif kept < before:
+        information.keep(root, moments, before, origins, kept, product)
+    else:
+        for place in range(kept, order):
+            information.append(root, moments, place, factor, ridge, product)
+
+
+@njit(cache=True)
+def room(capacity: int, size: int, outputs: int) -> int:
+    """Return the numbers that :func:`choose` and :func:`settle` work with."""
+    return 2 * capacity + size * (1 + capacity) + (2 * outputs + RENEWED) * capacity + RENEWED * outputs
+
+
+@njit(cache=True)
+def follow(origins: Array, before: int, order: int, points: Array, new_points: Array) -> None:
+    """Put the points where KOMP has put their places."""
+    for place in range(order):
+        origin = int(origins[place, 0])
+        if origin >= before:
+            copy_vector(new_points[origin - before], points[place])
+        elif place < origin:
+            copy_vector(points[origin], points[place])
+
+
+@njit(cache=True)
+def gather(origins: Array, before: int, order: int, cross: Array, gram: Array, fresh: Array) -> None:
+    """Fill in the kernel between the step's points and the dictionary as it is now, (N, M)."""
+    for n in range(len(gram)):
+        row = fresh[n]
+        for place in range(order):
+            origin = int(origins[place, 0])
+            row[place] = cross[n, origin] if origin < before else gram[n, origin - before]
+
+
+@njit(cache=True)
+def weigh_sums(fresh: Array, pulls: Array, order: int, sums: Array) -> None:
+    """Fill in the values at the dictionary of ``sum_n pulls[n] kappa(x_n, .)``, (M, C)."""
+    outputs = pulls.shape[1]
+    for k in range(order):
+        for c in range(outputs):
+            sums[k, c] = 0.0
+    for n in range(len(pulls)):
+        row = fresh[n]
+        for k in range(order):
+            for c in range(outputs):
+                sums[k, c] += row[k] * pulls[n, c]
+
+
+@njit(cache=True)
+def scale_row(rows: Array, n: int, order: int, aims: Array, factor: float) -> None:
+    """Multiply a sample's features and what it asks for."""
+    row = rows[n]
+    for k in range(order):
+        row[k] *= factor
+    for c in range(aims.shape[1]):
+        aims[n, c] *= factor
+
+
+@njit(cache=True)
+def renew(
+    root: Array,
+    moments: Array,
+    order: int,
+    factor: Array,
+    ridge: float,
+    lost: float,
+    cursor: float,
+    scratch: Array,  # (8 (capacity + C),)
+    product: Array,
+) -> float:
+    """Give the ridge back what it lost by forgetting, in some coordinates a step, in turn.
+
+    So many that none loses more than about a quarter of its ridge before its turn comes.
+    """
+    if order == 0:
+        return cursor
+    capacity, outputs = len(root), moments.shape[1]
+    left = min(order, math.ceil(4.0 * order * lost))
+    weight = math.sqrt(ridge * lost * order / left)
+    while left > 0:
+        size = min(left, RENEWED)
+        rows = table(scratch, 0, size, capacity)
+        aims = table(scratch, size * capacity, size, outputs)
+        for n in range(size):
+            place = int(cursor) if cursor < order else 0
+            information.coordinate(factor, order, place, rows[n])
+            for c in range(outputs):
+                aims[n, c] = 0.0
+            scale_row(rows, n, order, aims, weight)
+            cursor = place + 1.0
+        information.absorb(root, moments, order, rows, aims, product)
+        left -= size
+    return cursor
+
+
+@njit(cache=True)
+def products(root: Array, factor: Array, order: int, rows: Array, ridge: float, reach: float, gram: Array) -> None:
+    """Put in the place of the kernel between points (n, n) how far a weight at each moves f at each other."""
+    information.uncertainty(root, factor, order, rows, ridge, gram)
+    for n in range(len(gram)):
+        for m in range(len(gram)):
+            gram[n, m] *= reach

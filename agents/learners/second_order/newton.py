@@ -1,0 +1,340 @@
+"""Second-order steps on a compressed dictionary: as accurate as a batch solver, sample by sample."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic import blocked_komp, komp
+from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES
+from kernelswarm.agents.functions.informed_expansion import InformedExpansion
+from kernelswarm.agents.learners.contract import Evaluation, Info, together
+from kernelswarm.agents.learners.descent import DescentInSpace, joined, share
+from kernelswarm.agents.learners.polk import DEFECT_LIMIT
+from kernelswarm.agents.learners.polk_steps import inspection_due
+from kernelswarm.agents.learners.second_order import blocked_information, information, moves
+from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_ORDER, CompiledNewton
+from kernelswarm.agents.parts.budgets import Budget, PerSample
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel
+from kernelswarm.agents.parts.losses import Loss, Squared, curvatures_of
+from kernelswarm.agents.parts.schedules import Auto, Schedule
+
+Array = npt.NDArray[np.float64]
+
+RIDGE_OF_NUMBERS, RIDGE_OF_CLASSES = 0.1, 0.005
+"""The ridge that "auto" stands for. Targets that are numbers have noise in them; classes, where they can be told apart,
+ask for functions of large norm."""
+
+
+class NewtonState:
+    """Everything the learner changes: function and information, steps, the budget's state, the factor's history."""
+
+    __slots__ = ("budget", "changes", "cursor", "function", "rebuilds", "steps")
+
+    def __init__(self, function: InformedExpansion, budget: float) -> None:
+        self.function = function
+        self.steps = 0
+        self.budget = budget
+        self.changes = 0
+        self.rebuilds = 0
+        self.cursor = 0.0
+        """The coordinate whose ridge is renewed next, where samples are forgotten."""
+
+
+@dataclass(frozen=True)
+class Newton(DescentInSpace):
+    """Kernel online Newton steps: the regularised least-squares solution on a dictionary that KOMP chooses.
+
+    With the loss's slope g_n and curvature r_n at sample n, when it came, f minimises over the span of the dictionary
+
+        sum_n r_n / 2 ||f(x_n) - (f_n(x_n) - g_n / r_n)||^2 + lambda / 2 ||f||^2
+
+    which for the squared loss is the risk of all samples so far, exactly (recursive least squares), and otherwise its
+    model by quadratics (kernel online Newton step, Calandriello, Lazaric and Valko 2017). Which points the dictionary
+    has destructive KOMP decides, as for `polk`: of the function after a first-order step, those whose removal would
+    change it by less than eps go. The information that earlier samples gave stays with those that are left, and a point
+    that enters begins with what its projection on the others tells.
+
+    In a network a pull of weight p at x moves f by ``p / H``, H the curvature of the sum above: most where little is
+    known, and nowhere else, by the Newton step on the penalised sum. What is known keeps its certainty. Neighbours
+    share a gap as their certainties say, since the loads that limit implicit steps are then uncertainties. Explicit
+    steps pull as published, along the kernel.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss of a sample; its curvature must not be 0.
+    kernel : Kernel
+        The reproducing kernel.
+    step_size : Schedule
+        eta of the first-order steps that offer points to the dictionary, and of explicit couplings; implicit ones take
+        as much of their Newton step as eta is of its largest. "auto" takes what the data suggest.
+    ridge : float or "auto"
+        lambda as a multiple of the loss's largest curvature, positive: the weight of ``||f||^2`` in samples. "auto" is
+        0.1, for classes 0.005.
+    forgetting : float
+        What a sample still counts when one more has come, in (0, 1]; 1 forgets nothing.
+    batch_size : int
+        b, the samples that a node draws in a round.
+    budget : Budget
+        The rule for eps, as for `polk`.
+    """
+
+    loss: Loss = field(default=Squared(), metadata={"part": "loss"})
+    kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
+    step_size: Schedule = field(default=Auto(), metadata={"part": "schedule", "scalar": "constant"})
+    ridge: float | Literal["auto"] = "auto"
+    forgetting: float = 1.0
+    batch_size: int = 1
+    budget: Budget = field(default=PerSample(0.02), metadata={"part": "budget"})
+
+    def __post_init__(self) -> None:
+        if self.ridge != "auto" and not 0.0 < self.ridge < math.inf:
+            raise ValueError(f'ridge = {self.ridge!r} must be positive, or "auto"')
+        if not 0.0 < self.forgetting <= 1.0:
+            raise ValueError(f"forgetting = {self.forgetting!r} must be in (0, 1]: 1 forgets nothing")
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size = {self.batch_size!r} must be at least 1")
+        if not self.loss.curvature > 0.0:
+            raise ValueError(
+                f"loss = {self.loss} has no curvature, and second-order steps divide by it: use squared, huber, "
+                'logistic or multiclass_logistic, or learner.name = "polk"'
+            )
+
+    @property
+    def linear(self) -> bool:
+        """False: how far a sample moves the function depends on what is known there."""
+        return False
+
+    @property
+    def penalty(self) -> float:
+        """lambda, in the unit of the loss."""
+        ridge = self.ridge
+        if ridge == "auto":
+            ridge = RIDGE_OF_NUMBERS if self.loss.task == "regression" else RIDGE_OF_CLASSES
+        return ridge * self.loss.curvature
+
+    @property
+    def limit(self) -> float:
+        """The entry of diag(inv K) beyond which an element lies in the span of the others."""
+        return math.inf if self.kernel.supremum is None else komp.DEPENDENT / self.kernel.supremum
+
+    @property
+    def reach(self) -> float:
+        """What turns the weight ``eta / b`` of a pull into 1, that of a sample in the sum."""
+        return self.batch_size / self.step_size.largest
+
+    def inner(self, state: NewtonState, at: Evaluation) -> Array:
+        """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""
+        function, gram = state.function, self.kernel.cross(at.points, at.points)
+        root, factor = function.root_buffer, function.factor_buffer
+        rows = np.require(at.rows, requirements=["C", "W"])
+        moves.products(root, factor, function.order, rows, self.penalty, self.reach, gram)
+        return gram
+
+    def init(self, inputs: int, outputs: int) -> NewtonState:
+        """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
+        return NewtonState(InformedExpansion(self.kernel, inputs, outputs), self.budget.start())
+
+    def step(
+        self,
+        state: NewtonState,
+        evaluations: Sequence[Evaluation],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None,
+        targets: Array,
+        eta: float | None = None,
+    ) -> Info:
+        """Take the node's own samples into account, and move along what neighbours add to their gradients.
+
+        Of the curvatures it only matters whether there are any: pulls come as far as they may go.
+        """
+        eta = self.eta(state) if eta is None else eta
+        function, count = state.function, len(targets)
+        at = together(evaluations)
+        deciding, rates, _ = joined(eta, gradients, None)
+        values = at.values[:count]
+        slopes = self.loss.derivatives(values, targets)
+        bends = curvatures_of(self.loss, values, targets)
+        aims, pulls = np.empty(values.shape), np.empty(deciding.shape)
+        part = share(count, self.batch_size)
+        coupled = moves.part_ways(deciding, slopes, np.ascontiguousarray(values), bends, rates, part, aims, pulls)
+        epsilon = self.budget.bound(eta, state.budget, self.batch_size)
+        function.reserve(len(at.points))
+        large = len(at.points) >= BLOCKED_FROM_SAMPLES and function.order >= BLOCKED_FROM_ORDER
+        move = self._move_blocked if large else self._move
+        unit = None if not coupled else self.reach if curvatures is not None else 0.0
+        error, changes = move(state, at, deciding, pulls, unit, bends, aims, epsilon)
+        state.budget = self.budget.next(state.budget, function.order)
+        state.steps += 1
+        state.changes += changes
+        if state.changes >= inspection_due(function.order):
+            self.inspect(state)
+        return Info(error, eta)
+
+    def _move(
+        self,
+        state: NewtonState,
+        at: Evaluation,
+        deciding: Array,
+        pulls: Array,
+        unit: float | None,
+        bends: Array,
+        aims: Array,
+        epsilon: float,
+    ) -> tuple[float, int]:
+        function, before = state.function, state.function.order
+        capacity, gram = len(function.points_buffer), self.kernel.cross(at.points, at.points)
+        work = np.empty(moves.room(capacity, len(at.points), function.outputs))
+        rows = np.require(at.rows, requirements=["C", "W"])
+        function.order, error, changes, kept = moves.choose(
+            np.empty((5, capacity)),
+            work,
+            function.weights_buffer,
+            function.factor_buffer,
+            function.precision_buffer,
+            before,
+            deciding,
+            rows,
+            gram,
+            float(epsilon),
+            self.limit,
+        )
+        leaving = self._leaving(function, work[:capacity].reshape(-1, 1), before, kept)
+        state.cursor = moves.settle(
+            work,
+            function.points_buffer,
+            function.weights_buffer,
+            function.factor_buffer,
+            function.root_buffer,
+            function.moments_buffer,
+            before,
+            function.order,
+            kept,
+            changes,
+            np.require(at.points, requirements=["C", "W"]),
+            rows,
+            gram,
+            leaving,
+            pulls,
+            unit is not None,
+            unit or 0.0,
+            bends,
+            aims,
+            self.penalty,
+            float(self.forgetting),
+            state.cursor,
+        )
+        return error, changes
+
+    def _leaving(self, function: InformedExpansion, origins: Array, before: int, kept: int) -> Array:
+        """Return the kernel between the points that leave and all before, (r, before), where others come."""
+        if kept == before or kept == function.order:
+            return np.empty((0, before))
+        points = function.points_buffer
+        return self.kernel.cross(moves.leaving_points(origins, before, kept, points), points[:before])
+
+    def _move_blocked(
+        self,
+        state: NewtonState,
+        at: Evaluation,
+        deciding: Array,
+        pulls: Array,
+        unit: float | None,
+        bends: Array,
+        aims: Array,
+        epsilon: float,
+    ) -> tuple[float, int]:
+        function, size, before = state.function, len(at.points), state.function.order
+        factor, root, moments = function.factor_buffer, function.root_buffer, function.moments_buffer
+        capacity, count, ridge = len(root), len(aims), self.penalty
+        origins = np.empty((capacity, 1))
+        origins[: before + size, 0] = np.arange(before + size)
+        gram = self.kernel.cross(at.points, at.points)
+        kernel_root = function.factor
+        function.weights[:] -= kernel_root.T @ (kernel_root @ (at.rows.T @ deciding))
+        order, error, changes = blocked_komp.project(
+            origins,
+            function.weights_buffer,
+            factor,
+            function.precision_buffer,
+            before,
+            origins[before : before + size].copy(),
+            deciding,
+            at.rows,
+            gram,
+            1.0,
+            epsilon,
+            self.limit,
+        )
+        function.order = order
+        product = np.empty(capacity)
+        if changes:
+            kept = moves.count_kept(origins, before, order)
+            leaving = self._leaving(function, origins, before, kept)
+            places = origins.reshape(-1)
+            if kept == before:
+                blocked_information.append(root, moments, kept, order, factor, ridge)
+            else:
+                moves.follow_information(
+                    root, moments, before, order, kept, places, factor, leaving, at.rows, gram, ridge, product
+                )
+            points = np.require(at.points, requirements=["C", "W"])
+            moves.follow(origins, before, order, function.points_buffer, points)
+        fresh = np.concatenate([at.rows, gram], axis=1)[:, origins[:order, 0].astype(np.intp)]
+        lost = 1.0 - self.forgetting**count
+        if unit:
+            information.pull(root, moments, order, fresh.T @ pulls, unit)
+        elif unit is not None:
+            kernel_root = function.factor
+            blocked_information.shift(root, moments, order, kernel_root.T @ (kernel_root @ (fresh.T @ pulls)))
+        if lost:
+            information.forget(root, moments, order, 1.0 - lost)
+        scale = np.sqrt(bends)[:, np.newaxis]
+        blocked_information.absorb(root, moments, order, fresh[:count] * scale, aims * scale)
+        if lost:
+            room = np.empty(moves.RENEWED * (capacity + function.outputs))
+            state.cursor = moves.renew(root, moments, order, factor, ridge, lost, state.cursor, room, product)
+        blocked_information.solve(root, moments, order, function.weights_buffer)
+        return error, changes
+
+    def compression_budget(self, state: NewtonState) -> float:
+        """Return eps of the step to come, a Hilbert norm; 0 while the budget steers to more points than there are."""
+        if state.function.order < getattr(self.budget, "target_order", 0):
+            return 0.0
+        return self.budget.bound(self.eta(state), state.budget)
+
+    def inspect(self, state: NewtonState) -> None:
+        """Look at the accuracy of the factor, and compute it afresh where it is lost and that is better."""
+        state.changes = 0
+        if not state.function.defect() <= DEFECT_LIMIT:
+            state.rebuilds += state.function.improve()
+
+    def function(self, state: NewtonState) -> InformedExpansion:
+        """Return the current function."""
+        return state.function
+
+    def snapshot(self, state: NewtonState) -> dict[str, Array]:
+        """Return the function with its information, and ``progress``: steps, changes, rebuilds, budget and cursor."""
+        progress = np.array([state.steps, state.changes, state.rebuilds, state.budget, state.cursor])
+        return {**state.function.snapshot(), "progress": progress}
+
+    def restore(self, state: NewtonState, arrays: Mapping[str, Array]) -> None:
+        """Put the state where :meth:`snapshot` was taken."""
+        state.function.restore(arrays)
+        steps, changes, rebuilds, state.budget, state.cursor = arrays["progress"].tolist()
+        state.steps, state.changes, state.rebuilds = int(steps), int(changes), int(rebuilds)
+
+    @property
+    def compiled(self) -> CompiledNewton:
+        """What the learner hands over to compiled rounds.
+
+        Raises
+        ------
+        NotCompiledError
+            When the kernel, the loss or the budget hands nothing over.
+        """
+        return CompiledNewton(self)

@@ -1,0 +1,227 @@
+"""The second-order step in compiled code, on a function that lies in a vector."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kernelswarm.agents.arithmetic.signatures import (
+    BOUND,
+    LOSS_DERIVATIVES,
+    LOSS_VALUES,
+    NEXT_BUDGET,
+    ORDER,
+    ROOM,
+    WANTS,
+    bound_at,
+    kernel_at,
+    loss_derivatives_at,
+    loss_values_at,
+    next_budget_at,
+)
+from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES, tables
+from kernelswarm.agents.functions.informed_expansion import root_and_moments
+from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
+from kernelswarm.agents.learners.polk_steps import CHANGES, inner_products, wanted
+from kernelswarm.agents.learners.second_order import moves
+from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.protocols.first_class import NONE, Integers, address
+
+Array = npt.NDArray[np.float64]
+
+BLOCKED_FROM_ORDER = 128
+"""A step of several points on so large a dictionary is faster with matrix-matrix products. Its last digits are others,
+so that the size alone decides."""
+
+BUDGET_BOUND, BUDGET_NEXT, DERIVATIVES, CURVATURES = 1, 2, 3, 4
+"""Among the addresses that a step calls, after that of the kernel."""
+
+RIDGE, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FORGETTING, CURVATURE, REACH, LOSS_NUMBERS, FIRST = range(11)
+"""The learner's own numbers, the first of them as POLK's, behind those of the kernel; the loss's numbers, so many of
+them, and the budget's follow."""
+
+
+@njit(cache=True)
+def step(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    gradients: Array,
+    rates: Array,
+    stiffness: Array,
+    implicit: bool,
+    sizes: Array,
+    values: Array,
+    targets: Array,
+) -> float:
+    """Take a step, as :meth:`~kernelswarm.agents.learners.second_order.newton.Newton.step` does."""
+    taken, outputs = gradients.shape
+    own, count = own_numbers(numbers), len(values)
+    order, capacity = counts[ORDER], counts[CAPACITY]
+    losses = int(own[LOSS_NUMBERS])
+    loss_numbers = line(own, FIRST, losses)
+    budget = line(own, FIRST + losses, len(own) - FIRST - losses)
+    gram = inner_products(tools, numbers, counts, scratch, points)
+    first = 5 * capacity + taken * taken
+    slopes, aims = table(scratch, first, count, outputs), table(scratch, first + count * outputs, count, outputs)
+    first += 2 * count * outputs
+    curvatures = line(scratch, first, count)
+    loss_derivatives_at(tools[DERIVATIVES])(loss_numbers, values, targets, slopes)
+    if tools[CURVATURES] == NONE:
+        for n in range(count):
+            curvatures[n] = own[CURVATURE]
+    else:
+        loss_values_at(tools[CURVATURES])(loss_numbers, values, targets, curvatures)
+    first += count
+    pulls = table(scratch, first, taken, outputs)
+    part = 1.0 if count >= own[BATCH_SIZE] else count / own[BATCH_SIZE]  # as descent.share
+    coupled = moves.part_ways(gradients, slopes, values, curvatures, rates, part, aims, pulls)
+    first += taken * outputs
+    dictionary, weights, factor, precision = tables(storage, capacity, points.shape[1], outputs)
+    root, moments = root_and_moments(storage, capacity, points.shape[1], outputs)
+    epsilon = bound_at(tools[BUDGET_BOUND])(budget, sizes[0], storage[0], int(own[BATCH_SIZE]))
+    work = line(scratch, first, len(scratch) - first)
+    before = order
+    order, error, changes, kept = moves.choose(
+        table(scratch, 0, 5, capacity),
+        work,
+        weights,
+        factor,
+        precision,
+        before,
+        gradients,
+        rows,
+        gram,
+        epsilon,
+        own[LIMIT],
+    )
+    leaving = np.empty((0, before))
+    if kept < before and kept < order:
+        gone = moves.leaving_points(table(work, 0, capacity, 1), before, kept, dictionary)
+        leaving = np.empty((before - kept, before))
+        kernel_at(tools[CROSS])(kernel_numbers(numbers), gone, table(dictionary, 0, before, points.shape[1]), leaving)
+    storage[1] = moves.settle(
+        work,
+        dictionary,
+        weights,
+        factor,
+        root,
+        moments,
+        before,
+        order,
+        kept,
+        changes,
+        points,
+        rows,
+        gram,
+        leaving,
+        pulls,
+        coupled,
+        own[REACH] if implicit else 0.0,
+        curvatures,
+        aims,
+        own[RIDGE],
+        own[FORGETTING],
+        storage[1],
+    )
+    storage[0] = next_budget_at(tools[BUDGET_NEXT])(budget, storage[0], order)
+    counts[ORDER], counts[ROOM] = order, capacity - order
+    counts[CHANGES] += changes
+    counts[WANTS] = wanted(own, order, counts[CHANGES], taken)
+    return error
+
+
+@njit(cache=True)
+def inner(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    points: Array,
+    rows: Array,
+    values: Array,
+    gram: Array,
+) -> None:
+    """Fill ``gram`` (N, N) with how far a weight at each point moves f at each other."""
+    own, order, capacity, outputs = own_numbers(numbers), counts[ORDER], counts[CAPACITY], values.shape[1]
+    kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
+    _, _, factor, _ = tables(storage, capacity, points.shape[1], outputs)
+    root, _ = root_and_moments(storage, capacity, points.shape[1], outputs)
+    moves.products(root, factor, order, rows, own[RIDGE], own[REACH], gram)
+
+
+class CompiledNewton(CompiledExpansion):
+    """What the learner hands over to compiled rounds; its numbers in the storage are the budget's state and the
+    coordinate whose ridge is renewed next.
+
+    Parameters
+    ----------
+    learner : Newton
+        The learner.
+    """
+
+    inner = staticmethod(inner)
+    step = staticmethod(step)
+
+    def __init__(self, learner: Any) -> None:
+        kernel, budget = handed_over(learner.kernel, "kernel"), handed_over(learner.budget, "budget")
+        loss = handed_over(learner.loss, "loss")
+        own = {
+            RIDGE: learner.penalty,
+            LIMIT: learner.limit,
+            UNIT: kernel.unit,
+            BATCH_SIZE: learner.batch_size,
+            LARGE_BATCH: BLOCKED_FROM_SAMPLES,
+            LARGE_ORDER: BLOCKED_FROM_ORDER,
+            FORGETTING: learner.forgetting,
+            CURVATURE: learner.loss.curvature,
+            REACH: learner.reach,
+            LOSS_NUMBERS: len(loss.numbers),
+        }
+        self._own = np.array([own[place] for place in range(FIRST)], dtype=np.float64)
+        tools = (
+            address(budget.bound, BOUND),
+            address(budget.next, NEXT_BUDGET),
+            address(loss.derivatives, LOSS_DERIVATIVES),
+            NONE if loss.curvatures is None else address(loss.curvatures, LOSS_VALUES),
+        )
+        super().__init__(learner, np.concatenate([self._own, loss.numbers, budget.numbers]), tools)
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers that KOMP, the step's own sums and the information work with."""
+        outputs = state.function.outputs
+        own = points * (points + 3 * outputs + 1)
+        return int(5 * capacity + own + moves.room(capacity, points, outputs))
+
+    def storage(self, state: Any) -> Array:
+        """Return the vector of the state."""
+        vector = super().storage(state)
+        vector[0], vector[1] = state.budget, state.cursor
+        return vector
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        """Have the state live in another vector."""
+        super().move(state, storage, capacity)
+        storage[0], storage[1] = state.budget, state.cursor
+
+    def counts(self, state: Any, capacity: int, points: int) -> Integers:
+        """Return the state's integers."""
+        counts = super().counts(state, capacity, points)
+        counts[WANTS] = wanted(self._own, state.function.order, state.changes, points)
+        return np.append(counts, state.changes)
+
+    def settle(self, state: Any, counts: Integers, steps: int) -> None:
+        """Bring a state up to date."""
+        super().settle(state, counts, steps)
+        state.changes = int(counts[CHANGES])
+        state.budget, state.cursor = float(state.function.storage[0]), float(state.function.storage[1])
+
+    def attend(self, state: Any) -> None:
+        """Look at the accuracy of the factor."""
+        self._learner.inspect(state)
