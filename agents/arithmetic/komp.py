@@ -10,12 +10,12 @@ What is done to U is in :mod:`~kernelswarm.agents.arithmetic.inverse_factor`; he
 
 import math
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.inverse_factor import append, remove, split
 from kernelswarm.agents.arithmetic.lanes import LANES, dot
+from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -32,7 +32,7 @@ TRANSIENT = 1e3
 """So much further it may go while a mini-batch enters, before KOMP has had its turn."""
 
 
-@numba.njit(cache=True)
+@jitted
 def _square(weights: Array, order: int, norms: Array) -> None:
     """Compute ``norms[j] = ||W_j||^2``."""
     outputs = weights.shape[1]
@@ -51,7 +51,7 @@ def _square(weights: Array, order: int, norms: Array) -> None:
         norms[j] = total
 
 
-@numba.njit(cache=True)
+@jitted
 def _add(weights: Array, order: int, projection: Array, new_weights: Array, n: int) -> None:
     """Give the weight of new point n to its projection on the dictionary: ``W += a w'``."""
     outputs = weights.shape[1]
@@ -65,7 +65,7 @@ def _add(weights: Array, order: int, projection: Array, new_weights: Array, n: i
             weights[j, c] += projection[j] * new_weights[n, c]
 
 
-@numba.njit(cache=True)
+@jitted
 def _cheapest(norms: Array, precision: Array, order: int, fixed: int) -> int:
     """Find the element whose removal adds the least error after refitting: argmin ||W_j||^2 / inv(K)_jj."""
     best = fixed
@@ -75,7 +75,7 @@ def _cheapest(norms: Array, precision: Array, order: int, fixed: int) -> int:
     return best
 
 
-@numba.njit(cache=True)
+@jitted
 def _may_remove(norms: Array, precision: Array, order: int, fixed: int, budget: float) -> bool:
     """Tell, but for rounding, whether any element's removal adds at most ``budget``."""
     affordable = 0
@@ -84,7 +84,7 @@ def _may_remove(norms: Array, precision: Array, order: int, fixed: int, budget: 
     return affordable > 0
 
 
-@numba.njit(cache=True)
+@jitted
 def _count_beyond(precision: Array, order: int, fixed: int, limit: float) -> int:
     beyond = 0
     for j in range(fixed, order):
@@ -92,7 +92,7 @@ def _count_beyond(precision: Array, order: int, fixed: int, limit: float) -> int
     return beyond
 
 
-@numba.njit(cache=True)
+@jitted
 def _cheapest_beyond(norms: Array, precision: Array, order: int, fixed: int, limit: float) -> int:
     """Find the cheapest element to remove among those in the span of the others."""
     best = -1
@@ -102,7 +102,7 @@ def _cheapest_beyond(norms: Array, precision: Array, order: int, fixed: int, lim
     return best
 
 
-@numba.njit(cache=True)
+@jitted
 def _is_cheapest(
     magnitude: float, schur: float, norms: Array, precision: Array, projection: Array, order: int, fixed: int
 ) -> bool:
@@ -115,7 +115,7 @@ def _is_cheapest(
     return cheaper == 0
 
 
-@numba.njit(cache=True)
+@jitted
 def project(
     points: Array,  # (capacity, p)
     weights: Array,  # (capacity, C)
@@ -168,7 +168,7 @@ def project(
     )
 
 
-@numba.njit(cache=True)
+@jitted
 def project_in(
     scratch: Array,  # (5, capacity)
     points: Array,
@@ -256,7 +256,7 @@ def project_in(
     return order, math.sqrt(spent), changes
 
 
-@numba.njit(cache=True)
+@jitted
 def drop_dependent(
     row: Array,  # (capacity,), to work with
     norms: Array,  # (capacity,), to work with
@@ -290,7 +290,7 @@ def drop_dependent(
     return order, squared
 
 
-@numba.njit(cache=True)
+@jitted
 def combine(rows: Array, weights: Array, order: int, values: Array) -> None:
     """Evaluate the expansion from its kernel rows (n, M): ``values[n] = f(x_n) = sum_m W[m] kappa(D[m], x_n)``."""
     outputs = weights.shape[1]

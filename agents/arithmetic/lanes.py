@@ -8,12 +8,13 @@ not fill eight lanes follows one by one.
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba.core import cgutils, config, types
 from numba.extending import intrinsic
+
+from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -70,7 +71,7 @@ if vars(config)["DISABLE_JIT"]:
 
 else:
 
-    @numba.njit(cache=True)
+    @jitted
     def dot(left: Array, start: int, right: Array, size: int) -> float:
         """Compute ``sum_i left.flat[start + i] right.flat[i]`` over ``size`` entries of two contiguous arrays."""
         # An offset in place of a view of a row: a view costs more than the product of a short row.

@@ -9,12 +9,13 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from kernelswarm.protocols.compiling import inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
 
-@njit(cache=True)
+@jitted
 def squared_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate sum_c (f_c - y_c)^2."""
     for i in range(predictions.shape[0]):
@@ -25,7 +26,7 @@ def squared_values(numbers: Array, predictions: Array, targets: Array, values: A
         values[i] = total
 
 
-@njit(cache=True)
+@jitted
 def squared_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate 2 (f - y)."""
     for i in range(predictions.shape[0]):
@@ -33,7 +34,7 @@ def squared_derivatives(numbers: Array, predictions: Array, targets: Array, slop
             slopes[i, c] = 2.0 * (predictions[i, c] - targets[i, c])
 
 
-@njit(cache=True)
+@jitted
 def absolute_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate sum_c |f_c - y_c|."""
     for i in range(predictions.shape[0]):
@@ -43,7 +44,7 @@ def absolute_values(numbers: Array, predictions: Array, targets: Array, values: 
         values[i] = total
 
 
-@njit(cache=True)
+@jitted
 def absolute_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate sign(f - y), 0 at 0."""
     for i in range(predictions.shape[0]):
@@ -52,7 +53,7 @@ def absolute_derivatives(numbers: Array, predictions: Array, targets: Array, slo
             slopes[i, c] = 1.0 if residual > 0.0 else (-1.0 if residual < 0.0 else residual)
 
 
-@njit(cache=True)
+@jitted
 def huber_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate the sum over c of r^2 / 2 where |r| <= threshold, else threshold (|r| - threshold / 2)."""
     threshold = numbers[0]
@@ -64,7 +65,7 @@ def huber_values(numbers: Array, predictions: Array, targets: Array, values: Arr
         values[i] = total
 
 
-@njit(cache=True)
+@jitted
 def huber_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate f - y clipped to [-threshold, threshold]."""
     threshold = numbers[0]
@@ -74,12 +75,12 @@ def huber_derivatives(numbers: Array, predictions: Array, targets: Array, slopes
             slopes[i, c] = threshold if residual > threshold else (-threshold if residual < -threshold else residual)
 
 
-@njit(cache=True)
+@inlined
 def _signed(prediction: float, target: float) -> float:
     return prediction if target > 0.5 else -prediction
 
 
-@njit(cache=True)
+@inlined
 def _sigmoid(value: float) -> float:
     # The exponent is never positive: no overflow for any |f|.
     if value >= 0.0:
@@ -88,7 +89,7 @@ def _sigmoid(value: float) -> float:
     return small / (1.0 + small)
 
 
-@njit(cache=True)
+@jitted
 def logistic_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate log(1 + exp(-s f))."""
     for i in range(predictions.shape[0]):
@@ -96,7 +97,7 @@ def logistic_values(numbers: Array, predictions: Array, targets: Array, values: 
         values[i] = max(0.0, -margin) + math.log1p(math.exp(-abs(margin)))
 
 
-@njit(cache=True)
+@jitted
 def logistic_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate -s / (1 + exp(s f))."""
     for i in range(predictions.shape[0]):
@@ -104,7 +105,7 @@ def logistic_derivatives(numbers: Array, predictions: Array, targets: Array, slo
         slopes[i, 0] = -_signed(_sigmoid(-margin), targets[i, 0])
 
 
-@njit(cache=True)
+@jitted
 def logistic_probabilities(predictions: Array) -> Array:
     """Evaluate 1 / (1 + exp(f)) and 1 / (1 + exp(-f))."""
     probabilities = np.empty((predictions.shape[0], 2))
@@ -114,14 +115,14 @@ def logistic_probabilities(predictions: Array) -> Array:
     return probabilities
 
 
-@njit(cache=True)
+@jitted
 def hinge_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate max(0, 1 - s f)."""
     for i in range(predictions.shape[0]):
         values[i] = max(0.0, 1.0 - _signed(predictions[i, 0], targets[i, 0]))
 
 
-@njit(cache=True)
+@jitted
 def hinge_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate -s where s f < 1, else 0."""
     slopes[:] = 0.0
@@ -130,7 +131,7 @@ def hinge_derivatives(numbers: Array, predictions: Array, targets: Array, slopes
             slopes[i, 0] = -_signed(1.0, targets[i, 0])
 
 
-@njit(cache=True)
+@inlined
 def _label(predictions: Array, targets: Array, i: int) -> int:
     label = int(targets[i, 0])
     if label < 0 or label >= predictions.shape[1]:
@@ -139,7 +140,7 @@ def _label(predictions: Array, targets: Array, i: int) -> int:
     return label
 
 
-@njit(cache=True)
+@inlined
 def _best(predictions: Array, i: int, excluded: int) -> int:
     best = 1 if excluded == 0 else 0
     for c in range(best + 1, predictions.shape[1]):
@@ -148,7 +149,7 @@ def _best(predictions: Array, i: int, excluded: int) -> int:
     return best
 
 
-@njit(cache=True)
+@jitted
 def multiclass_logistic_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate log(sum_c exp(f_c)) - f_y (POLK eq. 28)."""
     for i in range(predictions.shape[0]):
@@ -162,7 +163,7 @@ def multiclass_logistic_values(numbers: Array, predictions: Array, targets: Arra
         values[i] = (predictions[i, top] - predictions[i, label]) + math.log1p(others)
 
 
-@njit(cache=True)
+@inlined
 def _softmax(predictions: Array, probabilities: Array) -> None:
     """Evaluate exp(f_c) / sum_k exp(f_k)."""
     for i in range(predictions.shape[0]):
@@ -175,7 +176,7 @@ def _softmax(predictions: Array, probabilities: Array) -> None:
             probabilities[i, c] /= total
 
 
-@njit(cache=True)
+@jitted
 def softmax(predictions: Array) -> Array:
     """Evaluate exp(f_c) / sum_k exp(f_k), the probability of each class."""
     probabilities = np.empty(predictions.shape)
@@ -183,7 +184,7 @@ def softmax(predictions: Array) -> Array:
     return probabilities
 
 
-@njit(cache=True)
+@jitted
 def multiclass_logistic_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate softmax(f) - e_y."""
     _softmax(predictions, slopes)
@@ -197,7 +198,7 @@ def multiclass_logistic_derivatives(numbers: Array, predictions: Array, targets:
         slopes[i, label] = -others
 
 
-@njit(cache=True)
+@jitted
 def multiclass_hinge_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate max(0, 1 + f_r - f_y), r the best wrong class (POLK eq. 26)."""
     for i in range(predictions.shape[0]):
@@ -207,7 +208,7 @@ def multiclass_hinge_values(numbers: Array, predictions: Array, targets: Array, 
         values[i] = max(0.0, 1.0 - (predictions[i, label] - predictions[i, rival]))
 
 
-@njit(cache=True)
+@jitted
 def multiclass_hinge_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate e_r - e_y where f_y - f_r < 1, else 0."""
     slopes[:] = 0.0
