@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.inverse_factor import append, remove, split
 from kernelswarm.agents.arithmetic.lanes import LANES, dot
+from kernelswarm.agents.arithmetic.screening import screen
 from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
@@ -157,10 +158,10 @@ def project(
         factor,
         precision,
         order,
-        new_points,
-        new_weights,
-        cross,
-        gram,
+        np.ascontiguousarray(new_points),
+        new_weights.copy(),
+        np.ascontiguousarray(cross),
+        np.ascontiguousarray(gram),
         shrink,
         epsilon,
         limit,
@@ -185,7 +186,7 @@ def project_in(
     limit: float,
     fixed: int = 0,
 ) -> tuple[int, float, int]:
-    """Do the same as :func:`project` in memory that the caller keeps."""
+    """Do the same as :func:`project` in memory that the caller keeps; ``new_weights`` are written to."""
     row, image, projection, norms, origin = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     outputs = weights.shape[1]
     flat = weights.reshape(-1)
@@ -196,6 +197,20 @@ def project_in(
     changes = 0
     before = order
     size = new_points.shape[0]
+    if size > 1 and budget > 0.0:
+        spent = screen(
+            weights,
+            factor,
+            precision,
+            order,
+            new_weights,
+            cross,
+            gram,
+            budget,
+            SPAN_THRESHOLD,
+            TRANSIENT * limit,
+            fixed,
+        )
     # Where elements come from, the dictionary or, beyond it, the batch: needed from its second point on.
     if size > 1:
         for j in range(order):
