@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.exponentials import decay
 from kernelswarm.agents.arithmetic.lanes import dot
 from kernelswarm.agents.arithmetic.tables import read_only
 from kernelswarm.protocols.compiling import inlined, jitted
@@ -93,15 +94,23 @@ def _distances(points: Array, centers: Array, factors: Array, squares: Array) ->
                 squares[i, j] = _squared_distance(points, i, centers, j)
 
 
+@inlined
+def _decay(values: Array, rate: float, rows: int, columns: int) -> None:
+    """Put ``exp(rate value)`` in the place of the first columns' values."""
+    pitch = values.shape[1]
+    if pitch == columns:
+        decay(values, 0, rate, rows * columns)
+    else:
+        for i in range(rows):
+            decay(values, i * pitch, rate, columns)
+
+
 @jitted
 def gaussian(numbers: Array, points: Array, centers: Array, values: Array) -> None:
     """Evaluate exp(-||x - y||^2 / (2 bandwidth^2))."""
     bandwidth = numbers[0]
     _distances(points, centers, numbers[1:], values)
-    rate = 0.5 / (bandwidth * bandwidth)
-    for i in range(points.shape[0]):
-        for j in range(centers.shape[0]):
-            values[i, j] = math.exp(-rate * values[i, j])
+    _decay(values, -0.5 / (bandwidth * bandwidth), points.shape[0], centers.shape[0])
 
 
 @jitted
@@ -118,7 +127,8 @@ def laplacian(numbers: Array, points: Array, centers: Array, values: Array) -> N
             else:
                 for k in range(points.shape[1]):
                     total += abs(points[i, k] - centers[j, k])
-            values[i, j] = math.exp(-total / bandwidth)
+            values[i, j] = total
+    _decay(values, -1.0 / bandwidth, points.shape[0], centers.shape[0])
 
 
 @jitted

@@ -65,7 +65,7 @@ def _type_and_code(typing_context: Any, left: Any, start: Any, right: Any, size:
     return signature, generate
 
 
-class _Lanes:
+class Lanes:
     """The code of a loop over some stretches, each an array and its first entry, and of what is done in it."""
 
     def __init__(self, context: Any, builder: Any, kinds: Any, arguments: Any) -> None:
@@ -105,7 +105,7 @@ def _add_scaled(typing_context: Any, target: Any, t: Any, source: Any, s: Any, f
     signature = types.void(target, types.intp, source, types.intp, types.float64, types.intp)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes = _Lanes(context, builder, signature.args, arguments)
+        lanes = Lanes(context, builder, signature.args, arguments)
         into, out_of, by = lanes.pointer(0), lanes.pointer(2), lanes.spread(arguments[4])
 
         def body(place: Any) -> None:
@@ -122,7 +122,7 @@ def _add_squares(typing_context: Any, target: Any, t: Any, base: Any, b: Any, so
     signature = types.void(target, types.intp, base, types.intp, source, types.intp, types.intp)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes = _Lanes(context, builder, signature.args, arguments)
+        lanes = Lanes(context, builder, signature.args, arguments)
         into, onto, out_of = lanes.pointer(0), lanes.pointer(2), lanes.pointer(4)
 
         def body(place: Any) -> None:
@@ -139,7 +139,7 @@ def _rotate(typing_context: Any, upper: Any, u: Any, lower: Any, w: Any, cosine:
     signature = types.void(upper, types.intp, lower, types.intp, types.float64, types.float64, types.intp)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes = _Lanes(context, builder, signature.args, arguments)
+        lanes = Lanes(context, builder, signature.args, arguments)
         first, second = lanes.pointer(0), lanes.pointer(2)
         cosines, sines = lanes.spread(arguments[4]), lanes.spread(arguments[5])
 
@@ -171,7 +171,7 @@ def _sum_rows(
     signature = types.void(target, size_type, factors, size_type, size_type, rows, *[size_type] * 4)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes = _Lanes(context, builder, signature.args, arguments)
+        lanes = Lanes(context, builder, signature.args, arguments)
         into, by, out_of = lanes.pointer(0), lanes.pointer(2), lanes.pointer(5)
         step, pitch, count = arguments[4], arguments[7], arguments[8]
         zero, one = ir.Constant(count.type, 0), ir.Constant(count.type, 1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.features import combine
+from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledFeatures
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.parts.kernels import Linear as LinearKernel
