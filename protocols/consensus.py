@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import CompiledRule
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
 from kernelswarm.protocols.coupling import pull, pull_back, pull_back_in, pull_in
 
@@ -98,12 +98,12 @@ class Consensus:
         )
 
 
-@numba.njit(cache=True)
+@jitted
 def _couple(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
     pull_in(own, answers, links[0], 1.0, gradients, curvatures)
 
 
-@numba.njit(cache=True)
+@jitted
 def _couple_back(
     numbers: Array,
     links: Array,

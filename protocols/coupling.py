@@ -1,9 +1,9 @@
 """The compiled arithmetic that the protocols share."""
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.contract import Pull
 
 Array = npt.NDArray[np.float64]
@@ -16,7 +16,7 @@ def pull(own: Array, answers: Array, strengths: Array, scale: float) -> Pull:
     return found
 
 
-@numba.njit(cache=True)
+@jitted
 def pull_in(own: Array, answers: Array, strengths: Array, scale: float, gradients: Array, curvatures: Array) -> None:
     """Fill ``gradients`` (deg, b, C) and ``curvatures`` (deg, b) with what :func:`pull` computes."""
     degree, size, outputs = answers.shape
@@ -33,7 +33,7 @@ def pull_back(strength: float, mine: Array, theirs: Array) -> Pull:
     return Pull(strength * (mine - theirs), np.full(len(mine), strength))
 
 
-@numba.njit(cache=True)
+@jitted
 def pull_back_in(strength: float, mine: Array, theirs: Array, gradients: Array, curvatures: Array) -> None:
     """Fill ``gradients`` (b, C) and ``curvatures`` (b,) with what :func:`pull_back` computes."""
     for k in range(mine.shape[0]):
@@ -42,7 +42,7 @@ def pull_back_in(strength: float, mine: Array, theirs: Array, gradients: Array, 
             gradients[k, c] = strength * (mine[k, c] - theirs[k, c])
 
 
-@numba.njit(cache=True)
+@jitted
 def mean_square_gaps(own: Array, answers: Array) -> Array:
     """Compute the constraint values ``mean_k ||own[k] - answers[j, k]||^2`` of each directed edge, (deg,)."""
     gaps = np.empty(len(answers))
@@ -50,7 +50,7 @@ def mean_square_gaps(own: Array, answers: Array) -> Array:
     return gaps
 
 
-@numba.njit(cache=True)
+@jitted
 def mean_square_gaps_in(own: Array, answers: Array, gaps: Array) -> None:
     """Fill ``gaps`` (deg,) with what :func:`mean_square_gaps` computes."""
     degree, size, outputs = answers.shape
@@ -63,7 +63,7 @@ def mean_square_gaps_in(own: Array, answers: Array, gaps: Array) -> None:
         gaps[j] = total / size
 
 
-@numba.njit(cache=True)
+@jitted
 def total(values: Array) -> float:
     """Add ``values`` up from left to right; Python's own sum rounds differently from version to version."""
     added = 0.0

@@ -4,11 +4,11 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import NEXT_TOLERANCES, CompiledRule, handed_over, next_tolerances_at
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
 from kernelswarm.protocols.coupling import pull, pull_back, pull_back_in, pull_in
 from kernelswarm.protocols.first_class import Integers, address
@@ -169,12 +169,12 @@ def _unpack(links: ProximityState, matrix: Array) -> ProximityState:
     return links._replace(duals=matrix[0].copy(), tolerances=ToleranceState(matrix[1].copy(), averages))
 
 
-@numba.njit(cache=True)
+@jitted
 def _couple(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
     pull_in(own, answers, links[0], 2.0, gradients, curvatures)
 
 
-@numba.njit(cache=True)
+@jitted
 def _couple_back(
     numbers: Array,
     links: Array,
@@ -188,7 +188,7 @@ def _couple_back(
     pull_back_in(2.0 * dual, mine, theirs, gradients, curvatures)
 
 
-@numba.njit(cache=True)
+@jitted
 def _advance(
     tools: Integers,
     numbers: Array,
@@ -207,7 +207,7 @@ def _advance(
     ascend(links[0], gaps, links[1], max(0.0, 1.0 - delta * eta * eta), eta, bound)
 
 
-@numba.njit(cache=True)
+@jitted
 def ascend(duals: Array, gaps: Array, tolerances: Array, decay: float, eta: float, bound: float) -> None:
     """Put ``min(bound, max(0, decay mu + eta (h - gamma)))`` in the place of mu for each edge where h is known."""
     for j in range(len(duals)):
@@ -216,7 +216,7 @@ def ascend(duals: Array, gaps: Array, tolerances: Array, decay: float, eta: floa
         duals[j] = min(max(decay * duals[j] + eta * (gaps[j] - tolerances[j]), 0.0), bound)
 
 
-@numba.njit(cache=True)
+@jitted
 def largest_dual(eta: float, batch_size: int, degree: int) -> float:
     """Compute ``b / (2 eta deg)``, up to which dual variables grow where the tolerances are learned.
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, NamedTuple, Protocol
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import NEXT_TOLERANCES, CompiledTolerance
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.first_class import sole
 
@@ -226,7 +226,7 @@ class Adaptive:
         return CompiledTolerance(_average, self._numbers)
 
 
-@numba.njit(cache=True)
+@jitted
 def _average(numbers: Array, excess: Array, curvature: float, round: int, tolerances: Array, averages: Array) -> None:
     """Average the excess in: changes the tolerances, squared distances, and the averages m."""
     scale, rate = numbers[0], numbers[1]

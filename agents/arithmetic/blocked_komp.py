@@ -12,13 +12,13 @@ Notation: M old elements, n entering points; "total" is M + n. Columns keep thei
 
 import math
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import blocked_removal, komp
 from kernelswarm.agents.arithmetic.blocked_removal import FINISHED, Candidates
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
+from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -118,7 +118,7 @@ def _split(factor: Array, order: int, cross: Array) -> tuple[Array, Array]:
     return images, projections
 
 
-@numba.njit(cache=True)
+@jitted
 def _append(
     values: Array,  # (C, M + n)
     rows: Array,  # (n, M + n)

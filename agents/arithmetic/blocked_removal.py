@@ -8,9 +8,10 @@ All of this is O(total) a removal and row, save for what takes old elements out 
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from kernelswarm.protocols.compiling import inlined, jitted
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -40,7 +41,7 @@ class Candidates(NamedTuple):
     gone: Flags  # (total,)
 
 
-@numba.njit(cache=True)
+@jitted
 def score(candidates: Candidates) -> None:
     """Fill in ``||W_j||^2 / inv(K)_jj`` with the precision that the batch's rows add to that of U."""
     values, rows, base, scores = candidates.values, candidates.rows, candidates.base, candidates.scores
@@ -59,7 +60,7 @@ def score(candidates: Candidates) -> None:
         scores[k] /= base[k] + added[k]
 
 
-@numba.njit(cache=True)
+@jitted
 def remove_while_known(
     candidates: Candidates,
     size: int,
@@ -178,7 +179,7 @@ def remove_while_known(
     return spent, size, count, INACCURATE
 
 
-@numba.njit(cache=True)
+@inlined
 def _carry_out(column: Array, removed: Array, count: int, order: int, j: int, carried: Array) -> None:
     """Fill in the row that leaves U with element j: its column of the inverse, without what left before, scaled."""
     for k in range(order):
@@ -193,7 +194,7 @@ def _carry_out(column: Array, removed: Array, count: int, order: int, j: int, ca
         carried[k] *= scale
 
 
-@numba.njit(cache=True)
+@jitted
 def _take_out(factor: Array, precision: Array, order: int, elders: Indices) -> None:
     """Rotate the old elements' columns of U into as many rows, which leave with them, and close up.
 
@@ -279,7 +280,7 @@ def _take_out(factor: Array, precision: Array, order: int, elders: Indices) -> N
     factor[:order, order - count : order] = 0.0
 
 
-@numba.njit(cache=True)
+@jitted
 def settle(
     points: Array,
     weights: Array,

@@ -2,12 +2,13 @@
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
 
 
-@njit(cache=True)
+@jitted
 def copy_vector(source: Array, target: Array) -> None:
     """Copy (n,) into the first n entries of ``target``.
 
@@ -18,7 +19,7 @@ def copy_vector(source: Array, target: Array) -> None:
         target[i] = source[i]
 
 
-@njit(cache=True)
+@jitted
 def copy_matrix(source: Array, target: Array) -> None:
     """Copy (n, m) into the first n rows and m columns of ``target``; as :func:`copy_vector`."""
     for i in range(source.shape[0]):

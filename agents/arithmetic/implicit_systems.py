@@ -1,10 +1,12 @@
 """The systems of implicit steps: linear ones, and that of a dual function z whose values are f = exp(z)."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from numba.core import config, types
 
-from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.protocols.compiling import inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -18,7 +20,7 @@ PRECISION = 1e-12
 """The move of z at which the iteration ends."""
 
 
-@njit(cache=True)
+@inlined
 def eliminate(system: Array, right: Array) -> None:
     """Solve a system (N, N) for its right-hand sides (N, C) in their place, by elimination without pivoting.
 
@@ -41,7 +43,61 @@ def eliminate(system: Array, right: Array) -> None:
             right[k, c] = entry / system[k, k]
 
 
-@njit(cache=True)
+_pointer: Any = types.CPointer
+_lapack_solve: Any = types.ExternalFunction(
+    "numba_xgesv",
+    types.intc(
+        types.char,
+        types.intp,
+        types.intp,
+        _pointer(types.float64),
+        types.intp,
+        _pointer(types.int64),
+        _pointer(types.float64),
+        types.intp,
+    ),
+)
+"""The function that numba's `np.linalg.solve` calls, with the size, the right-hand sides, the system by columns, its
+pitch, room for the pivots (integers of 32 or 64 bits), the right-hand sides by columns and their pitch."""
+
+_DOUBLE = ord("d")
+
+if vars(config)["DISABLE_JIT"]:
+
+    def _solve_with_pivots(system: Array, right: Array) -> None:
+        right[:] = np.linalg.solve(system, right)
+
+else:
+
+    @jitted
+    def _solve_with_pivots(system: Array, right: Array) -> None:
+        # `np.linalg.solve` would have numba compile its checks of shapes and their messages: five seconds.
+        size, outputs = right.shape
+        columns, found = np.empty((size, size)), np.empty((outputs, size))
+        for i in range(size):
+            for j in range(size):
+                columns[j, i] = system[i, j]
+            for c in range(outputs):
+                found[c, i] = right[i, c]
+        pivots = np.empty(size, np.int64)
+        failed = _lapack_solve(_DOUBLE, size, outputs, columns.ctypes, size, pivots.ctypes, found.ctypes, size)
+        if failed:
+            raise np.linalg.LinAlgError("the system of an implicit step is singular to machine precision")
+        for i in range(size):
+            for c in range(outputs):
+                right[i, c] = found[c, i]
+
+
+@inlined
+def solve(system: Array, right: Array) -> None:
+    """Solve the system of an implicit step (N, N) for its right-hand sides (N, C) in their place; it is written to."""
+    if len(system) <= SMALL:
+        eliminate(system, right)
+    else:
+        _solve_with_pivots(system, right)
+
+
+@jitted
 def solve_mirrored(gram: Array, gradients: Array, rates: Array, stiffness: Array, duals: Array) -> None:
     """Put the weights ``-eta/b g`` of an implicit step (N, C) in the place of its explicit gradients with respect to f.
 
@@ -76,11 +132,7 @@ def solve_mirrored(gram: Array, gradients: Array, rates: Array, stiffness: Array
                 for j in range(size):
                     system[i, j] = stiffness[i] * after * gram[i, j] * rates[j]
                 system[i, i] += 1.0
-            if size <= SMALL:
-                eliminate(system, direction)
-            else:
-                found: Array = np.linalg.solve(system, direction).astype(np.float64)
-                copy_matrix(found, direction)
+            solve(system, direction)
             longest = 0.0
             for i in range(size):
                 shift[i] = 0.0

@@ -13,10 +13,12 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.exponentials import decay
 from kernelswarm.agents.arithmetic.lanes import dot
+from kernelswarm.agents.arithmetic.tables import read_only
+from kernelswarm.protocols.compiling import inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -28,7 +30,7 @@ NARROW = 32
 CANCELLATION = 1e-4
 
 
-@njit(cache=True)
+@inlined
 def _squared_norms(rows: Array) -> Array:
     norms: Array = np.empty(rows.shape[0])
     width = rows.shape[1]
@@ -37,7 +39,7 @@ def _squared_norms(rows: Array) -> Array:
     return norms
 
 
-@njit(cache=True)
+@inlined
 def _squared_distance(points: Array, i: int, centers: Array, j: int) -> float:
     total = 0.0
     for k in range(points.shape[1]):
@@ -46,7 +48,7 @@ def _squared_distance(points: Array, i: int, centers: Array, j: int) -> float:
     return total
 
 
-@njit(cache=True)
+@jitted
 def _stretched(rows: Array, factors: Array) -> Array:
     stretched: Array = np.empty(rows.shape)
     for i in range(rows.shape[0]):
@@ -55,34 +57,13 @@ def _stretched(rows: Array, factors: Array) -> Array:
     return stretched
 
 
-@njit(cache=True)
-def _stretched_distances(points: Array, centers: Array, factors: Array, squares: Array) -> None:
-    """The same with every input multiplied by its factor first."""
-    if points.shape[1] > NARROW:
-        _squared_distances(_stretched(points, factors), _stretched(centers, factors), squares)
-        return
-    for i in range(points.shape[0]):
-        for j in range(centers.shape[0]):
-            total = 0.0
-            for k in range(points.shape[1]):
-                difference = (points[i, k] - centers[j, k]) * factors[k]
-                total += difference * difference
-            squares[i, j] = total
-
-
-@njit(cache=True)
-def _squared_distances(points: Array, centers: Array, squares: Array) -> None:
-    n, m = points.shape[0], centers.shape[0]
-    if points.shape[1] <= NARROW:
-        for i in range(n):
-            for j in range(m):
-                squares[i, j] = _squared_distance(points, i, centers, j)
-        return
+@jitted
+def _wide_distances(points: Array, centers: Array, squares: Array) -> None:
     copy_matrix(np.dot(points, centers.T), squares)
     point_norms = _squared_norms(points)
     center_norms = _squared_norms(centers)
-    for i in range(n):
-        for j in range(m):
+    for i in range(points.shape[0]):
+        for j in range(centers.shape[0]):
             norms = point_norms[i] + center_norms[j]
             square = norms - 2.0 * squares[i, j]
             if not square > CANCELLATION * norms:  # also where squared norms overflow
@@ -90,26 +71,49 @@ def _squared_distances(points: Array, centers: Array, squares: Array) -> None:
             squares[i, j] = max(square, 0.0)
 
 
-@njit(cache=True)
+@inlined
 def _distances(points: Array, centers: Array, factors: Array, squares: Array) -> None:
-    if len(factors):
-        _stretched_distances(points, centers, factors, squares)
+    """Fill in squared distances, with every input multiplied by its factor first where there are any."""
+    if points.shape[1] > NARROW:
+        if len(factors):
+            stretched_points, stretched_centers = _stretched(points, factors), _stretched(centers, factors)
+            _wide_distances(read_only(stretched_points), read_only(stretched_centers), squares)
+        else:
+            _wide_distances(points, centers, squares)
+    elif len(factors):
+        for i in range(points.shape[0]):
+            for j in range(centers.shape[0]):
+                total = 0.0
+                for k in range(points.shape[1]):
+                    difference = (points[i, k] - centers[j, k]) * factors[k]
+                    total += difference * difference
+                squares[i, j] = total
     else:
-        _squared_distances(points, centers, squares)
+        for i in range(points.shape[0]):
+            for j in range(centers.shape[0]):
+                squares[i, j] = _squared_distance(points, i, centers, j)
 
 
-@njit(cache=True)
+@inlined
+def _decay(values: Array, rate: float, rows: int, columns: int) -> None:
+    """Put ``exp(rate value)`` in the place of the first columns' values."""
+    pitch = values.shape[1]
+    if pitch == columns:
+        decay(values, 0, rate, rows * columns)
+    else:
+        for i in range(rows):
+            decay(values, i * pitch, rate, columns)
+
+
+@jitted
 def gaussian(numbers: Array, points: Array, centers: Array, values: Array) -> None:
     """Evaluate exp(-||x - y||^2 / (2 bandwidth^2))."""
     bandwidth = numbers[0]
     _distances(points, centers, numbers[1:], values)
-    rate = 0.5 / (bandwidth * bandwidth)
-    for i in range(points.shape[0]):
-        for j in range(centers.shape[0]):
-            values[i, j] = math.exp(-rate * values[i, j])
+    _decay(values, -0.5 / (bandwidth * bandwidth), points.shape[0], centers.shape[0])
 
 
-@njit(cache=True)
+@jitted
 def laplacian(numbers: Array, points: Array, centers: Array, values: Array) -> None:
     """Evaluate exp(-||x - y||_1 / bandwidth)."""
     bandwidth, factors = numbers[0], numbers[1:]
@@ -123,10 +127,11 @@ def laplacian(numbers: Array, points: Array, centers: Array, values: Array) -> N
             else:
                 for k in range(points.shape[1]):
                     total += abs(points[i, k] - centers[j, k])
-            values[i, j] = math.exp(-total / bandwidth)
+            values[i, j] = total
+    _decay(values, -1.0 / bandwidth, points.shape[0], centers.shape[0])
 
 
-@njit(cache=True)
+@jitted
 def matern(numbers: Array, points: Array, centers: Array, values: Array) -> None:
     """Evaluate the Matern kernel of smoothness 1.5 or 2.5."""
     bandwidth, smoothness = numbers[0], numbers[1]
@@ -144,7 +149,7 @@ def matern(numbers: Array, points: Array, centers: Array, values: Array) -> None
                 values[i, j] = (1.0 + distance * (1.0 + curved * distance)) * math.exp(-distance)
 
 
-@njit(cache=True)
+@jitted
 def _power(base: float, degree: int) -> float:
     # Repeated multiplication gives the same bits compiled and not; the ** operator does not.
     value = base
@@ -153,7 +158,7 @@ def _power(base: float, degree: int) -> float:
     return value
 
 
-@njit(cache=True)
+@jitted
 def polynomial(numbers: Array, points: Array, centers: Array, values: Array) -> None:
     """Evaluate (scale x.y + offset)^degree."""
     scale, offset, degree = numbers[0], numbers[1], int(numbers[2])
@@ -172,7 +177,7 @@ def polynomial(numbers: Array, points: Array, centers: Array, values: Array) -> 
             values[i, j] = _power(scale * values[i, j] + offset, degree)
 
 
-@njit(cache=True)
+@jitted
 def polynomial_diagonal(numbers: Array, points: Array, values: Array) -> None:
     """Evaluate (scale ||x||^2 + offset)^degree."""
     scale, offset, degree = numbers[0], numbers[1], int(numbers[2])

@@ -10,12 +10,13 @@ What is done to U is in :mod:`~kernelswarm.agents.arithmetic.inverse_factor`; he
 
 import math
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.inverse_factor import append, remove, split
 from kernelswarm.agents.arithmetic.lanes import LANES, dot
+from kernelswarm.agents.arithmetic.screening import screen
+from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -32,7 +33,7 @@ TRANSIENT = 1e3
 """So much further it may go while a mini-batch enters, before KOMP has had its turn."""
 
 
-@numba.njit(cache=True)
+@jitted
 def _square(weights: Array, order: int, norms: Array) -> None:
     """Compute ``norms[j] = ||W_j||^2``."""
     outputs = weights.shape[1]
@@ -51,7 +52,7 @@ def _square(weights: Array, order: int, norms: Array) -> None:
         norms[j] = total
 
 
-@numba.njit(cache=True)
+@jitted
 def _add(weights: Array, order: int, projection: Array, new_weights: Array, n: int) -> None:
     """Give the weight of new point n to its projection on the dictionary: ``W += a w'``."""
     outputs = weights.shape[1]
@@ -65,7 +66,7 @@ def _add(weights: Array, order: int, projection: Array, new_weights: Array, n: i
             weights[j, c] += projection[j] * new_weights[n, c]
 
 
-@numba.njit(cache=True)
+@jitted
 def _cheapest(norms: Array, precision: Array, order: int, fixed: int) -> int:
     """Find the element whose removal adds the least error after refitting: argmin ||W_j||^2 / inv(K)_jj."""
     best = fixed
@@ -75,7 +76,7 @@ def _cheapest(norms: Array, precision: Array, order: int, fixed: int) -> int:
     return best
 
 
-@numba.njit(cache=True)
+@jitted
 def _may_remove(norms: Array, precision: Array, order: int, fixed: int, budget: float) -> bool:
     """Tell, but for rounding, whether any element's removal adds at most ``budget``."""
     affordable = 0
@@ -84,7 +85,7 @@ def _may_remove(norms: Array, precision: Array, order: int, fixed: int, budget: 
     return affordable > 0
 
 
-@numba.njit(cache=True)
+@jitted
 def _count_beyond(precision: Array, order: int, fixed: int, limit: float) -> int:
     beyond = 0
     for j in range(fixed, order):
@@ -92,7 +93,7 @@ def _count_beyond(precision: Array, order: int, fixed: int, limit: float) -> int
     return beyond
 
 
-@numba.njit(cache=True)
+@jitted
 def _cheapest_beyond(norms: Array, precision: Array, order: int, fixed: int, limit: float) -> int:
     """Find the cheapest element to remove among those in the span of the others."""
     best = -1
@@ -102,7 +103,7 @@ def _cheapest_beyond(norms: Array, precision: Array, order: int, fixed: int, lim
     return best
 
 
-@numba.njit(cache=True)
+@jitted
 def _is_cheapest(
     magnitude: float, schur: float, norms: Array, precision: Array, projection: Array, order: int, fixed: int
 ) -> bool:
@@ -115,7 +116,7 @@ def _is_cheapest(
     return cheaper == 0
 
 
-@numba.njit(cache=True)
+@jitted
 def project(
     points: Array,  # (capacity, p)
     weights: Array,  # (capacity, C)
@@ -157,10 +158,10 @@ def project(
         factor,
         precision,
         order,
-        new_points,
-        new_weights,
-        cross,
-        gram,
+        np.ascontiguousarray(new_points),
+        new_weights.copy(),
+        np.ascontiguousarray(cross),
+        np.ascontiguousarray(gram),
         shrink,
         epsilon,
         limit,
@@ -168,7 +169,7 @@ def project(
     )
 
 
-@numba.njit(cache=True)
+@jitted
 def project_in(
     scratch: Array,  # (5, capacity)
     points: Array,
@@ -185,7 +186,7 @@ def project_in(
     limit: float,
     fixed: int = 0,
 ) -> tuple[int, float, int]:
-    """Do the same as :func:`project` in memory that the caller keeps."""
+    """Do the same as :func:`project` in memory that the caller keeps; ``new_weights`` are written to."""
     row, image, projection, norms, origin = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     outputs = weights.shape[1]
     flat = weights.reshape(-1)
@@ -196,6 +197,20 @@ def project_in(
     changes = 0
     before = order
     size = new_points.shape[0]
+    if size > 1 and budget > 0.0:
+        spent = screen(
+            weights,
+            factor,
+            precision,
+            order,
+            new_weights,
+            cross,
+            gram,
+            budget,
+            SPAN_THRESHOLD,
+            TRANSIENT * limit,
+            fixed,
+        )
     # Where elements come from, the dictionary or, beyond it, the batch: needed from its second point on.
     if size > 1:
         for j in range(order):
@@ -256,7 +271,7 @@ def project_in(
     return order, math.sqrt(spent), changes
 
 
-@numba.njit(cache=True)
+@jitted
 def drop_dependent(
     row: Array,  # (capacity,), to work with
     norms: Array,  # (capacity,), to work with
@@ -290,7 +305,7 @@ def drop_dependent(
     return order, squared
 
 
-@numba.njit(cache=True)
+@jitted
 def combine(rows: Array, weights: Array, order: int, values: Array) -> None:
     """Evaluate the expansion from its kernel rows (n, M): ``values[n] = f(x_n) = sum_m W[m] kappa(D[m], x_n)``."""
     outputs = weights.shape[1]

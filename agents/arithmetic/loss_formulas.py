@@ -9,12 +9,13 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from kernelswarm.protocols.compiling import inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
 
-@njit(cache=True)
+@jitted
 def squared_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate sum_c (f_c - y_c)^2."""
     for i in range(predictions.shape[0]):
@@ -25,7 +26,7 @@ def squared_values(numbers: Array, predictions: Array, targets: Array, values: A
         values[i] = total
 
 
-@njit(cache=True)
+@jitted
 def squared_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate 2 (f - y)."""
     for i in range(predictions.shape[0]):
@@ -33,7 +34,7 @@ def squared_derivatives(numbers: Array, predictions: Array, targets: Array, slop
             slopes[i, c] = 2.0 * (predictions[i, c] - targets[i, c])
 
 
-@njit(cache=True)
+@jitted
 def absolute_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate sum_c |f_c - y_c|."""
     for i in range(predictions.shape[0]):
@@ -43,7 +44,7 @@ def absolute_values(numbers: Array, predictions: Array, targets: Array, values: 
         values[i] = total
 
 
-@njit(cache=True)
+@jitted
 def absolute_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate sign(f - y), 0 at 0."""
     for i in range(predictions.shape[0]):
@@ -52,7 +53,7 @@ def absolute_derivatives(numbers: Array, predictions: Array, targets: Array, slo
             slopes[i, c] = 1.0 if residual > 0.0 else (-1.0 if residual < 0.0 else residual)
 
 
-@njit(cache=True)
+@jitted
 def huber_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate the sum over c of r^2 / 2 where |r| <= threshold, else threshold (|r| - threshold / 2)."""
     threshold = numbers[0]
@@ -64,7 +65,7 @@ def huber_values(numbers: Array, predictions: Array, targets: Array, values: Arr
         values[i] = total
 
 
-@njit(cache=True)
+@jitted
 def huber_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate f - y clipped to [-threshold, threshold]."""
     threshold = numbers[0]
@@ -74,7 +75,7 @@ def huber_derivatives(numbers: Array, predictions: Array, targets: Array, slopes
             slopes[i, c] = threshold if residual > threshold else (-threshold if residual < -threshold else residual)
 
 
-@njit(cache=True)
+@jitted
 def huber_curvatures(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate l'(r) / r, 1 inside and threshold / |r| outside, for the least |r| of a sample's outputs."""
     threshold = numbers[0]
@@ -85,12 +86,12 @@ def huber_curvatures(numbers: Array, predictions: Array, targets: Array, values:
             values[i] = max(values[i], 1.0 if size <= threshold else threshold / size)
 
 
-@njit(cache=True)
+@inlined
 def _signed(prediction: float, target: float) -> float:
     return prediction if target > 0.5 else -prediction
 
 
-@njit(cache=True)
+@inlined
 def _sigmoid(value: float) -> float:
     # The exponent is never positive: no overflow for any |f|.
     if value >= 0.0:
@@ -99,7 +100,7 @@ def _sigmoid(value: float) -> float:
     return small / (1.0 + small)
 
 
-@njit(cache=True)
+@jitted
 def logistic_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate log(1 + exp(-s f))."""
     for i in range(predictions.shape[0]):
@@ -107,7 +108,7 @@ def logistic_values(numbers: Array, predictions: Array, targets: Array, values: 
         values[i] = max(0.0, -margin) + math.log1p(math.exp(-abs(margin)))
 
 
-@njit(cache=True)
+@jitted
 def logistic_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate -s / (1 + exp(s f))."""
     for i in range(predictions.shape[0]):
@@ -115,7 +116,7 @@ def logistic_derivatives(numbers: Array, predictions: Array, targets: Array, slo
         slopes[i, 0] = -_signed(_sigmoid(-margin), targets[i, 0])
 
 
-@njit(cache=True)
+@jitted
 def _secant(margin: float) -> float:
     """Evaluate tanh(m / 2) / (2 m), 1/4 at 0: the quadratic of this curvature that touches log(1 + exp(-m)) at m and
     at -m lies above it everywhere (Jaakkola and Jordan, Statistics and Computing 10, 2000)."""
@@ -124,14 +125,14 @@ def _secant(margin: float) -> float:
     return 0.25 if size < 1e-4 else math.tanh(0.5 * size) / (2.0 * size)
 
 
-@njit(cache=True)
+@jitted
 def logistic_curvatures(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate tanh(f / 2) / (2 f)."""
     for i in range(predictions.shape[0]):
         values[i] = _secant(predictions[i, 0])
 
 
-@njit(cache=True)
+@jitted
 def logistic_probabilities(predictions: Array) -> Array:
     """Evaluate 1 / (1 + exp(f)) and 1 / (1 + exp(-f))."""
     probabilities = np.empty((predictions.shape[0], 2))
@@ -141,14 +142,14 @@ def logistic_probabilities(predictions: Array) -> Array:
     return probabilities
 
 
-@njit(cache=True)
+@jitted
 def hinge_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate max(0, 1 - s f)."""
     for i in range(predictions.shape[0]):
         values[i] = max(0.0, 1.0 - _signed(predictions[i, 0], targets[i, 0]))
 
 
-@njit(cache=True)
+@jitted
 def hinge_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate -s where s f < 1, else 0."""
     slopes[:] = 0.0
@@ -157,7 +158,7 @@ def hinge_derivatives(numbers: Array, predictions: Array, targets: Array, slopes
             slopes[i, 0] = -_signed(1.0, targets[i, 0])
 
 
-@njit(cache=True)
+@inlined
 def _label(predictions: Array, targets: Array, i: int) -> int:
     label = int(targets[i, 0])
     if label < 0 or label >= predictions.shape[1]:
@@ -166,7 +167,7 @@ def _label(predictions: Array, targets: Array, i: int) -> int:
     return label
 
 
-@njit(cache=True)
+@inlined
 def _best(predictions: Array, i: int, excluded: int) -> int:
     best = 1 if excluded == 0 else 0
     for c in range(best + 1, predictions.shape[1]):
@@ -175,7 +176,7 @@ def _best(predictions: Array, i: int, excluded: int) -> int:
     return best
 
 
-@njit(cache=True)
+@jitted
 def multiclass_logistic_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate log(sum_c exp(f_c)) - f_y (POLK eq. 28)."""
     for i in range(predictions.shape[0]):
@@ -189,7 +190,7 @@ def multiclass_logistic_values(numbers: Array, predictions: Array, targets: Arra
         values[i] = (predictions[i, top] - predictions[i, label]) + math.log1p(others)
 
 
-@njit(cache=True)
+@inlined
 def _softmax(predictions: Array, probabilities: Array) -> None:
     """Evaluate exp(f_c) / sum_k exp(f_k)."""
     for i in range(predictions.shape[0]):
@@ -202,7 +203,7 @@ def _softmax(predictions: Array, probabilities: Array) -> None:
             probabilities[i, c] /= total
 
 
-@njit(cache=True)
+@jitted
 def softmax(predictions: Array) -> Array:
     """Evaluate exp(f_c) / sum_k exp(f_k), the probability of each class."""
     probabilities = np.empty(predictions.shape)
@@ -210,7 +211,7 @@ def softmax(predictions: Array) -> Array:
     return probabilities
 
 
-@njit(cache=True)
+@jitted
 def multiclass_logistic_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate softmax(f) - e_y."""
     _softmax(predictions, slopes)
@@ -224,7 +225,7 @@ def multiclass_logistic_derivatives(numbers: Array, predictions: Array, targets:
         slopes[i, label] = -others
 
 
-@njit(cache=True)
+@jitted
 def multiclass_logistic_curvatures(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate tanh(m / 2) / m with the log odds m of the sample's class against all others: twice the secant of m,
     since a step moves the class up and the others down."""
@@ -238,7 +239,7 @@ def multiclass_logistic_curvatures(numbers: Array, predictions: Array, targets: 
         values[i] = 2.0 * _secant((predictions[i, label] - predictions[i, rival]) - math.log(others))
 
 
-@njit(cache=True)
+@jitted
 def multiclass_hinge_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate max(0, 1 + f_r - f_y), r the best wrong class (POLK eq. 26)."""
     for i in range(predictions.shape[0]):
@@ -248,7 +249,7 @@ def multiclass_hinge_values(numbers: Array, predictions: Array, targets: Array, 
         values[i] = max(0.0, 1.0 - (predictions[i, label] - predictions[i, rival]))
 
 
-@njit(cache=True)
+@jitted
 def multiclass_hinge_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate e_r - e_y where f_y - f_r < 1, else 0."""
     slopes[:] = 0.0

@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from kernelswarm.protocols.compiling import inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -13,7 +14,7 @@ STEPS = 16
 """Steps of the golden section search: the place of the new point is then known to 5e-4 of the way between the two."""
 
 
-@njit(cache=True)
+@jitted
 def best_partner(weights: Array, order: int, place: int, row: Array) -> tuple[int, float, float]:
     """Find the element that merges best with the one at ``place``.
 
@@ -66,7 +67,7 @@ def best_partner(weights: Array, order: int, place: int, row: Array) -> tuple[in
     return best, best_share, max(least, 0.0)
 
 
-@njit(cache=True)
+@inlined
 def _products(weights: Array, place: int, n: int) -> tuple[float, float]:
     """Return ``||a_n||^2`` and ``a_m.a_n``."""
     other, both = 0.0, 0.0
@@ -76,7 +77,7 @@ def _products(weights: Array, place: int, n: int) -> tuple[float, float]:
     return other, both
 
 
-@njit(cache=True)
+@jitted
 def _loss(weights: Array, place: int, n: int, mine: float, kernel: float) -> tuple[float, float]:
     """Return the best h for the elements at ``place`` and n, and what is then lost, squared."""
     other, both = _products(weights, place, n)
@@ -87,7 +88,7 @@ def _loss(weights: Array, place: int, n: int, mine: float, kernel: float) -> tup
     return share, mine + other + 2.0 * kernel * both - kept
 
 
-@njit(cache=True)
+@inlined
 def _largest(logarithm: float, mine: float, other: float, both: float) -> tuple[float, float]:
     """Maximise ``||a_z||^2`` over h by golden section search, the ends included."""
     low, high = 0.0, 1.0
@@ -110,14 +111,14 @@ def _largest(logarithm: float, mine: float, other: float, both: float) -> tuple[
     return share, kept
 
 
-@njit(cache=True)
+@inlined
 def _norm(share: float, logarithm: float, mine: float, other: float, both: float) -> float:
     first = math.exp(logarithm * (1.0 - share) * (1.0 - share))
     second = math.exp(logarithm * share * share)
     return mine * first * first + other * second * second + 2.0 * both * first * second
 
 
-@njit(cache=True)
+@inlined
 def merge(points: Array, weights: Array, place: int, partner: int, share: float, kernel: float) -> None:
     """Put both elements together at ``place``; the partner is to leave."""
     if kernel > 0.0:

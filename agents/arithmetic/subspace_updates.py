@@ -8,10 +8,10 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.lanes import dot
+from kernelswarm.protocols.compiling import inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -23,7 +23,7 @@ RIDGE = 1e-12
 matters in directions of which the features hold less than its root."""
 
 
-@njit(cache=True)
+@jitted
 def coordinates(rows: Array, factor: Array, count: int, found: Array) -> None:
     """Fill the inner products ``b = A' k`` of points with the basis, (n, r), from the first ``count`` entries of their
     kernel rows (n, m) and rows of A (m, r)."""
@@ -34,7 +34,7 @@ def coordinates(rows: Array, factor: Array, count: int, found: Array) -> None:
         _one(rows[n], factor, count, found[n], size)
 
 
-@njit(cache=True)
+@inlined
 def _two(row: Array, other: Array, factor: Array, count: int, found: Array, second: Array, size: int) -> None:
     for c in range(size):
         found[c] = second[c] = 0.0
@@ -54,7 +54,7 @@ def _two(row: Array, other: Array, factor: Array, count: int, found: Array, seco
             second[c] += more * weights[c]
 
 
-@njit(cache=True)
+@inlined
 def _one(row: Array, factor: Array, count: int, found: Array, size: int) -> None:
     for c in range(size):
         found[c] = 0.0
@@ -70,7 +70,7 @@ def _one(row: Array, factor: Array, count: int, found: Array, size: int) -> None
             found[c] += entry * weights[c]
 
 
-@njit(cache=True)
+@jitted
 def transposed_product(left: Array, right: Array, count: int) -> Array:
     """Return ``L' R`` of the first ``count`` rows of (m, r) and (m, c): (r, c)."""
     product = np.zeros((left.shape[1], right.shape[1]))
@@ -89,7 +89,7 @@ def transposed_product(left: Array, right: Array, count: int) -> Array:
     return product
 
 
-@njit(cache=True)
+@inlined
 def mix(products: Array, mixing: Array) -> Array:
     """Compute the features ``z = G' b`` of points, (n, r), from the inner products b with the basis, (n, r)."""
     features = np.empty(products.shape)
@@ -97,7 +97,7 @@ def mix(products: Array, mixing: Array) -> Array:
     return features
 
 
-@njit(cache=True)
+@jitted
 def root(matrix: Array) -> Array:
     """Return the lower triangular C with ``C C' = M`` of a positive semidefinite matrix, (r, r).
 
@@ -123,7 +123,7 @@ def root(matrix: Array) -> Array:
     return triangle
 
 
-@njit(cache=True)
+@jitted
 def solve(triangle: Array, right: Array) -> None:
     """Overwrite ``right`` (r, c) with ``inv(T T') right``, T lower triangular (r, r); 0 where T has no pivot."""
     rank, columns = right.shape
@@ -143,7 +143,7 @@ def solve(triangle: Array, right: Array) -> None:
             right[i, c] *= scale
 
 
-@njit(cache=True)
+@jitted
 def prepare(
     factor: Array, image: Array, order: int, regularization: float, inner: Array, triangle: Array, mixing: Array
 ) -> None:
@@ -164,7 +164,7 @@ def prepare(
     solve(triangle, mixing)
 
 
-@njit(cache=True)
+@jitted
 def project(
     row: Array, order: int, factor: Array, triangle: Array, diagonal: float, regularization: float
 ) -> tuple[Array, Array, float, float]:
@@ -184,7 +184,7 @@ def project(
     return found[0], solution.reshape(-1), fit, math.sqrt(length)
 
 
-@njit(cache=True)
+@inlined
 def update_nonparametric(
     factor: Array, image: Array, order: int, gram: Array, projection: Array, step: float, decay: float
 ) -> None:
@@ -200,7 +200,7 @@ def update_nonparametric(
             line[c] -= step * (residual * projection[c] + decay * images[c])
 
 
-@njit(cache=True)
+@inlined
 def update_parametric(
     factor: Array, image: Array, order: int, gram: Array, projection: Array, step: float, decay: float
 ) -> None:
@@ -217,7 +217,7 @@ def update_parametric(
         factor[order - 1, c] = step * projection[c]
 
 
-@njit(cache=True)
+@inlined
 def least(factor: Array, recency: Array, order: int) -> int:
     """Return the row with the least ``recency[i] ||a_i||``, the oldest of equals (OKFEB eq. 25 and 26)."""
     chosen, smallest = 0, np.inf
@@ -231,7 +231,7 @@ def least(factor: Array, recency: Array, order: int) -> int:
     return chosen
 
 
-@njit(cache=True)
+@inlined
 def discard(
     points: Array, gram: Array, factor: Array, image: Array, recency: Array, order: int, j: int, follow: bool
 ) -> None:
@@ -262,7 +262,7 @@ def discard(
             part[k] = values[k]
 
 
-@njit(cache=True)
+@jitted
 def carried(
     weights: Array, old_inner: Array, old_mixing: Array, cross: Array, inner: Array, mixing: Array, follow: bool
 ) -> tuple[Array, float]:
@@ -289,7 +289,7 @@ def carried(
     return new, math.sqrt(max(moved, 0.0))
 
 
-@njit(cache=True)
+@jitted
 def _quadratic(matrix: Array, vectors: Array) -> float:
     """Compute ``sum_c v_c' S v_c`` over the columns of (r, C)."""
     image = np.empty(vectors.shape)
@@ -297,7 +297,7 @@ def _quadratic(matrix: Array, vectors: Array) -> float:
     return _sum_of_products(vectors, image)
 
 
-@njit(cache=True)
+@inlined
 def _sum_of_products(left: Array, right: Array) -> float:
     added = 0.0
     for i in range(left.shape[0]):
@@ -306,7 +306,7 @@ def _sum_of_products(left: Array, right: Array) -> float:
     return added
 
 
-@njit(cache=True)
+@inlined
 def holds(points: Array, order: int, place: int) -> bool:
     """Tell whether one of the first ``order`` points is the one at ``place``."""
     for i in range(order):
@@ -318,7 +318,7 @@ def holds(points: Array, order: int, place: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@jitted
 def advance(
     points: Array,
     gram: Array,

@@ -54,6 +54,10 @@ if vars(config)["DISABLE_JIT"]:
         """Return the (count, rows, columns) numbers from a place in the array on."""
         return array.reshape(-1)[start : start + count * rows * columns].reshape(count, rows, columns)
 
+    def read_only(array: AnyArray) -> AnyArray:
+        """Return an array as one that is only read."""
+        return array
+
 else:
 
     @intrinsic
@@ -70,3 +74,11 @@ else:
     def cube(typing_context: Any, array: Any, start: Any, count: Any, rows: Any, columns: Any) -> Any:
         """Return the (count, rows, columns) numbers from a place in the array on."""
         return _view(array, 3)
+
+    @intrinsic
+    def read_only(typing_context: Any, array: Any) -> Any:
+        """Return an array as one that is only read, which numba compiles functions for as for another kind."""
+        signature = array.copy(readonly=True)(array)
+        return signature, lambda context, builder, signature, arguments: _arrays.impl_ret_borrowed(
+            context, builder, signature.return_type, arguments[0]
+        )

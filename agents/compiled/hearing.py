@@ -1,6 +1,5 @@
 """How messages set out, arrive and are found, for agents in arrays: the compiled form of what an inbox does."""
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -8,6 +7,7 @@ from kernelswarm.agents.compiled.rounds import Coupling, Links
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Terms
 from kernelswarm.agents.node.agent import PRIMING
 from kernelswarm.agents.node.heard import ANSWERS, DELIVERED, LOST_ON_THE_WAY, OWN, POINTS, SILENT, TOO_LATE
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
 from kernelswarm.protocols.weather.weather import LOST
 
@@ -16,7 +16,7 @@ Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
 
-@numba.njit(cache=True)
+@jitted
 def hear(
     links: Links, air: Air, counts: Counts, coupling: Coupling, terms: Terms, awake: Booleans, place: int, now: int
 ) -> None:
@@ -61,7 +61,7 @@ def hear(
                         air.due[then, e] = ABSENT
 
 
-@numba.njit(cache=True)
+@jitted
 def coarsen(numbers: Array, bits: int) -> None:
     """Round loads up to what is sent of them."""
     if bits != EXACT:
@@ -70,7 +70,7 @@ def coarsen(numbers: Array, bits: int) -> None:
                 numbers[k] = rounded_up(numbers[k])
 
 
-@numba.njit(cache=True)
+@jitted
 def has_arrived(air: Air, e: int, sent: int, now: int, reach: int) -> bool:
     """Tell whether the message of a round has arrived on an edge, and is kept."""
     if sent < 0 or sent < now - reach or sent >= now:
@@ -79,7 +79,7 @@ def has_arrived(air: Air, e: int, sent: int, now: int, reach: int) -> bool:
     return bool(due != ABSENT and due <= now)
 
 
-@numba.njit(cache=True)
+@jitted
 def find_answer(air: Air, terms: Terms, used: int, e: int, now: int) -> int:
     """Return the round of the newest message whose answer can be learned from, or ABSENT."""
     for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
@@ -92,7 +92,7 @@ def find_answer(air: Air, terms: Terms, used: int, e: int, now: int) -> int:
     return ABSENT
 
 
-@numba.njit(cache=True)
+@jitted
 def find_values(air: Air, terms: Terms, used: int, e: int, sender: int, now: int) -> int:
     """Return the round of the newest message whose sender's own values can be learned from, or ABSENT."""
     for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):

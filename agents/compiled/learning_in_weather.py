@@ -2,7 +2,6 @@
 
 import math
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -40,6 +39,7 @@ from kernelswarm.agents.compiled.rounds import (
 )
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Kept, Terms, Workspace
 from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.coupling import mean_square_gaps_in, total
 from kernelswarm.protocols.first_class import NONE
 from kernelswarm.protocols.limits import gather_in, own_share, pair_loads_in, restrain
@@ -48,7 +48,7 @@ from kernelswarm.protocols.links.distortion import EXACT, rounded_up
 Array = npt.NDArray[np.float64]
 
 
-@numba.njit(cache=True)
+@jitted
 def learn(
     i: int,
     states: States,

@@ -6,7 +6,6 @@ the single steps call, in the same order, so that both give the same bits.
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -26,6 +25,7 @@ from kernelswarm.agents.compiled.rounds import EVALUATE, GRADIENT, LOSS_DERIVATI
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import NONE, Integers
 
 Array = npt.NDArray[np.float64]
@@ -132,7 +132,7 @@ def _compiled_steps(learner: Learner, form: CompiledLearner, state: Any, points:
             return min(taken * size, len(points))
 
 
-@numba.njit(cache=True)
+@jitted
 def _steps(
     functions: Integers,
     tools: Integers,

@@ -10,7 +10,6 @@ follow as V, V + 1, ...; answers to them as edges E, E + 1, ...
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -29,6 +28,7 @@ from kernelswarm.agents.arithmetic.signatures import (
 )
 from kernelswarm.agents.arithmetic.tables import cube, line, table
 from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.coupling import mean_square_gaps_in, total
 from kernelswarm.protocols.first_class import NONE
 from kernelswarm.protocols.limits import gather_in, own_products, own_share, pair_loads_in, restrain
@@ -116,7 +116,7 @@ class Coupling(NamedTuple):
     compares_losses: bool
 
 
-@numba.njit(cache=True)
+@jitted
 def live(
     states: States,
     kinds: Kinds,
@@ -361,7 +361,7 @@ def live(
     return DONE, count, 0, 0.0
 
 
-@numba.njit(cache=True)
+@jitted
 def send_duals(links: Links, coupling: Coupling) -> None:
     """Copy the dual variables to where neighbours hear them."""
     for i in range(len(links.start) - 1):
@@ -371,7 +371,7 @@ def send_duals(links: Links, coupling: Coupling) -> None:
             links.sent[begin + e] = edges[coupling.duals, e]
 
 
-@numba.njit(cache=True)
+@jitted
 def first_row(node: int, edges: int, size: int, symmetric: bool) -> int:
     """Return where the rows of the points that a node steps on begin; ``edges`` are those of the nodes before it."""
     return size * (node + edges) if symmetric else size * node

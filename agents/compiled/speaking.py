@@ -2,7 +2,6 @@
 
 import math
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +13,7 @@ from kernelswarm.agents.compiled.rounds import EVALUATE, INNER, Coupling, Kinds,
 from kernelswarm.agents.compiled.weathered_arrays import Air, Counts, Kept, Terms, Workspace
 from kernelswarm.agents.node.agent import PRIMING
 from kernelswarm.agents.node.heard import SENT, SILENT
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.limits import own_products, pair_loads_in
 from kernelswarm.protocols.links.distortion import EXACT, SCALE_BITS
 
@@ -21,7 +21,7 @@ Array = npt.NDArray[np.float64]
 Booleans = npt.NDArray[np.bool_]
 
 
-@numba.njit(cache=True)
+@jitted
 def prepare(
     i: int,
     states: States,
@@ -96,7 +96,7 @@ def prepare(
                 kept.heard_loads[begin + d, k] = loads[size * (1 + d) + k]
 
 
-@numba.njit(cache=True)
+@jitted
 def say(
     i: int,
     states: States,
@@ -164,7 +164,7 @@ def say(
                 counts.bytes[i] += math.ceil(bits / 8)
 
 
-@numba.njit(cache=True)
+@jitted
 def moved(i: int, e: int, states: States, kinds: Kinds, kept: Kept, columns: int) -> float:
     """Return how far node i's function has moved where it last answered on edge e."""
     size, outputs = kept.said_values.shape[1], kept.said_values.shape[2]

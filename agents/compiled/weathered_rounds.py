@@ -4,7 +4,6 @@ As in :mod:`~kernelswarm.agents.compiled.rounds` nothing is computed otherwise t
 counted alike, and no part is known.
 """
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -16,13 +15,14 @@ from kernelswarm.agents.compiled.speaking import prepare, say
 from kernelswarm.agents.compiled.weathered_arrays import Air, Counts, Kept, Terms, Workspace
 from kernelswarm.agents.node.agent import PRIMING
 from kernelswarm.agents.node.heard import SILENT
+from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
 
-@numba.njit(cache=True)
+@jitted
 def live_in_weather(
     states: States,
     kinds: Kinds,

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 from scipy.linalg import lapack
 
 from kernelswarm.agents.arithmetic import blocked_komp, inverse_factor, komp
@@ -14,6 +13,7 @@ from kernelswarm.agents.arithmetic.lanes import dot
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
 from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.protocols.compiling import inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -201,7 +201,7 @@ class Expansion(KernelSum):
         self.factor_buffer, self.precision_buffer = buffers[2:]
 
 
-@njit(cache=True)
+@inlined
 def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Array, Array, Array, Array]:
     """Return points, weights, factor and precision of an expansion in its storage, as its shapes lay them out."""
     weights = OWN + capacity * inputs
@@ -215,13 +215,13 @@ def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Ar
     )
 
 
-@njit(cache=True)
+@inlined
 def length_of(capacity: int, inputs: int, outputs: int) -> int:
     """Return the numbers of the storage of an expansion with room for so many points."""
     return OWN + capacity * (inputs + outputs + capacity + 1)
 
 
-@njit(cache=True)
+@jitted
 def absorb_points(
     weights: Array,  # (capacity, C)
     factor: Array,  # (capacity, capacity)

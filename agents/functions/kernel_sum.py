@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.protocols.compiling import inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -171,7 +171,7 @@ class KernelSum:
         self.points_buffer, self.weights_buffer = buffers
 
 
-@njit(cache=True)
+@jitted
 def add_points(points: Array, weights: Array, order: int, new_points: Array, new_weights: Array, shrink: float) -> int:
     """Make of f ``shrink f + sum_n new_weights[n] kappa(new_points[n], .)``; returns the new order.
 
@@ -185,7 +185,7 @@ def add_points(points: Array, weights: Array, order: int, new_points: Array, new
     return order
 
 
-@njit(cache=True)
+@inlined
 def scale(weights: Array, order: int, factor: float) -> None:
     """Multiply the weights by a factor."""
     for m in range(order):
@@ -193,7 +193,7 @@ def scale(weights: Array, order: int, factor: float) -> None:
             weights[m, c] *= factor
 
 
-@njit(cache=True)
+@inlined
 def is_zero(weights: Array, n: int) -> bool:
     """Tell whether row n has no weight."""
     zero = True
@@ -202,7 +202,7 @@ def is_zero(weights: Array, n: int) -> bool:
     return zero
 
 
-@njit(cache=True)
+@jitted
 def find(points: Array, order: int, new_points: Array, n: int) -> int:
     """Find new point n among the first ``order``; ``order`` where it is not there."""
     for m in range(order):
@@ -216,7 +216,7 @@ def find(points: Array, order: int, new_points: Array, n: int) -> int:
     return order
 
 
-@njit(cache=True)
+@jitted
 def enter(points: Array, weights: Array, order: int, place: int, new_points: Array, new_weights: Array, n: int) -> int:
     """Add new point n at its place, which :func:`find` has found; returns the new order."""
     if place == order:
@@ -230,7 +230,7 @@ def enter(points: Array, weights: Array, order: int, place: int, new_points: Arr
     return order
 
 
-@njit(cache=True)
+@inlined
 def close_up(rows: Array, order: int, place: int, count: int) -> None:
     """Move rows up over ``count`` of them that leave, so that the oldest stays first."""
     for m in range(place, order - count):
@@ -238,14 +238,14 @@ def close_up(rows: Array, order: int, place: int, count: int) -> None:
             rows[m, i] = rows[m + count, i]
 
 
-@njit(cache=True)
+@inlined
 def close_up_numbers(values: Array, order: int, place: int) -> None:
     """Move numbers up over one that leaves."""
     for m in range(place, order - 1):
         values[m] = values[m + 1]
 
 
-@njit(cache=True)
+@jitted
 def drop_points(points: Array, weights: Array, order: int, place: int, count: int, diagonal: Array) -> float:
     """Take ``count`` elements from ``place`` on out of the sum; the others keep their weights.
 
@@ -260,7 +260,7 @@ def drop_points(points: Array, weights: Array, order: int, place: int, count: in
     return lost
 
 
-@njit(cache=True)
+@inlined
 def squared_length(weights: Array, m: int) -> float:
     """Compute ``||W_m||^2``."""
     total = 0.0
@@ -269,7 +269,7 @@ def squared_length(weights: Array, m: int) -> float:
     return total
 
 
-@njit(cache=True)
+@inlined
 def smallest(weights: Array, diagonal: Array, order: int) -> int:
     """Find the element of least Hilbert norm, ``||W_m||^2 kappa(d_m, d_m)``, the oldest of equal ones."""
     place, least = 0, math.inf

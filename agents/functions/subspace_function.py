@@ -5,8 +5,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.features import combine
 from kernelswarm.agents.arithmetic.subspace_updates import coordinates, mix
+from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.parts.kernels import Kernel
 
 Array = npt.NDArray[np.float64]

@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.agents.arithmetic.implicit_systems import SMALL, eliminate
+from kernelswarm.agents.arithmetic.implicit_systems import solve
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Evaluation
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.schedules import Schedule
+from kernelswarm.protocols.compiling import inlined
 
 Array = npt.NDArray[np.float64]
 
@@ -145,7 +145,7 @@ def joined(eta: float, gradients: Sequence[Array], curvatures: Sequence[float] |
     return np.concatenate(gradients), rates, np.repeat(each, sizes)
 
 
-@njit(cache=True)
+@inlined
 def weigh(gram: Array, gradients: Array, rates: Array, stiffness: Array, implicit: bool) -> None:
     """Put the weights of a step's points (N, C) in the place of their gradients, as :func:`explicit_or_implicit` does.
 
@@ -163,7 +163,7 @@ def weigh(gram: Array, gradients: Array, rates: Array, stiffness: Array, implici
             gradients[0, c] /= 1.0 + stiffness[0] * rates[0] * gram[0, 0]
 
 
-@njit(cache=True)
+@inlined
 def solved(gram: Array, gradient: Array, rates: Array, stiffness: Array) -> Array:
     size, outputs = gradient.shape
     weights = np.empty((size, outputs))
@@ -176,18 +176,11 @@ def solved(gram: Array, gradient: Array, rates: Array, stiffness: Array) -> Arra
         for j in range(size):
             system[i, j] = stiffness[i] * gram[i, j] * rates[j]
         system[i, i] += 1.0
-    if size <= SMALL:
-        for i in range(size):
-            for c in range(outputs):
-                weights[i, c] = gradient[i, c]
-        eliminate(system, weights)
-        for i in range(size):
-            for c in range(outputs):
-                weights[i, c] *= -rates[i]
-        return weights
-    # numpy's own solve costs ten microseconds more, as much as a system of twenty points.
-    solution = np.linalg.solve(system, gradient)
     for i in range(size):
         for c in range(outputs):
-            weights[i, c] = -rates[i] * solution[i, c]
+            weights[i, c] = gradient[i, c]
+    solve(system, weights)
+    for i in range(size):
+        for c in range(outputs):
+            weights[i, c] *= -rates[i]
     return weights

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.signatures import KERNEL, NOTHING, ORDER, kernel_at
@@ -13,6 +12,7 @@ from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN
 from kernelswarm.agents.parts.schedules import step_sizes
 from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Compiled, Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -24,20 +24,20 @@ CROSS = 0
 """Among the addresses that a step calls, that of the kernel."""
 
 
-@njit(cache=True)
+@inlined
 def kernel_numbers(numbers: Array) -> Array:
     """Return the kernel's numbers: those behind the first, which says how many they are."""
     return line(numbers, 1, int(numbers[0]))
 
 
-@njit(cache=True)
+@inlined
 def own_numbers(numbers: Array) -> Array:
     """Return the learner's own numbers: those behind the kernel's."""
     first = 1 + int(numbers[0])
     return line(numbers, first, len(numbers) - first)
 
 
-@njit(cache=True)
+@jitted
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
@@ -50,7 +50,7 @@ def evaluate(
     komp.combine(rows, weights, order, values)
 
 
-@njit(cache=True)
+@jitted
 def inner(
     tools: Integers,
     numbers: Array,

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.signatures import (
@@ -31,6 +30,7 @@ from kernelswarm.agents.learners.kernel_steps import (
     own_numbers,
 )
 from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -51,13 +51,13 @@ REGULARIZATION, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FIRST = range
 """POLK's own numbers, behind those of the kernel and before those of the budget."""
 
 
-@njit(cache=True)
+@inlined
 def inspection_due(order: int) -> int:
     """Return the number of changes after which the factor of ``order`` dictionary points is looked at."""
     return max(INSPECT_EVERY, INSPECT_PER_POINT * order)
 
 
-@njit(cache=True)
+@jitted
 def step(
     tools: Integers,
     numbers: Array,
@@ -80,7 +80,7 @@ def step(
     return compress(tools, numbers, storage, counts, scratch, points, rows, gradients, gram, sizes[0], 0)
 
 
-@njit(cache=True)
+@inlined
 def inner_products(tools: Integers, numbers: Array, counts: Integers, scratch: Array, points: Array) -> Array:
     """Return the inner products of a step's points, (N, N), in the scratch behind what KOMP works with."""
     taken = len(points)
@@ -92,7 +92,7 @@ def inner_products(tools: Integers, numbers: Array, counts: Integers, scratch: A
     return gram
 
 
-@njit(cache=True)
+@inlined
 def compress(
     tools: Integers,
     numbers: Array,
@@ -136,7 +136,7 @@ def compress(
     return error
 
 
-@njit(cache=True)
+@inlined
 def wanted(own: Array, order: int, changes: int, points: int) -> int:
     """Say what a state wants before its next step, on so many points."""
     if changes >= inspection_due(order):

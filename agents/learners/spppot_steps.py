@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.implicit_systems import solve_mirrored
@@ -23,6 +22,7 @@ from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.learners.polk_steps import CompiledPolk, compress, inner_products
 from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -38,12 +38,12 @@ INTEGRAL, LOSS, MIRRORED, CURVED, GRID_ONLY, SHRINKAGE, BATCH_SIZE, COUNT = rang
 the integral's weights on the fixed points, and the numbers of the loss and the mirror map."""
 
 
-@njit(cache=True)
+@jitted
 def _own(numbers: Array) -> Array:
     return line(numbers, len(numbers) - COUNT, COUNT)
 
 
-@njit(cache=True)
+@jitted
 def _part(numbers: Array, which: int) -> Array:
     """Return the numbers of the integral, the loss or the map, or POLK's, which are before them all, for -1."""
     own = _own(numbers)
@@ -54,7 +54,7 @@ def _part(numbers: Array, which: int) -> Array:
     return line(numbers, end - size, size)
 
 
-@njit(cache=True)
+@inlined
 def weigh_duals(
     gram: Array,
     gradients: Array,
@@ -94,7 +94,7 @@ def weigh_duals(
             gradients[k, c] -= rates[k] * apart[k, c]
 
 
-@njit(cache=True)
+@jitted
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
@@ -103,7 +103,7 @@ def evaluate(
     mirror_at(tools[MAP])(_part(numbers, MIRRORED), values, values)
 
 
-@njit(cache=True)
+@jitted
 def scale_by_roots(values: Array, gram: Array) -> None:
     """Multiply ``gram`` (N, N) by the roots of the largest values of f, (N, C), at both points."""
     roots = np.empty(len(values))
@@ -117,7 +117,7 @@ def scale_by_roots(values: Array, gram: Array) -> None:
             gram[m, n] *= roots[m] * roots[n]
 
 
-@njit(cache=True)
+@jitted
 def inner(
     tools: Integers,
     numbers: Array,
@@ -134,7 +134,7 @@ def inner(
         scale_by_roots(values, gram)
 
 
-@njit(cache=True)
+@jitted
 def step(
     tools: Integers,
     numbers: Array,

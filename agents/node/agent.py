@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.learners.contract import Evaluation, Learner, together
 from kernelswarm.agents.learners.descent import share
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.contract import Neighborhood, Rule, strengths_of
 from kernelswarm.protocols.coupling import mean_square_gaps, total
 from kernelswarm.protocols.limits import gather_in, own_products, own_share, pair_loads_in, restrain
@@ -383,7 +383,7 @@ def _or_lower(table: str, part: Learner | Rule) -> str:
     )
 
 
-@numba.njit(cache=True)
+@jitted
 def _largest(values: Array) -> float:
     """Compute ``max |values|``; NaN if any value is."""
     largest = 0.0

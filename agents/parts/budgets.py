@@ -9,12 +9,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.signatures import CompiledBudget
 from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.protocols.compiling import inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -292,47 +292,47 @@ class TargetOrder:
 # costs more than the formula.
 
 
-@numba.njit(cache=True)
+@jitted
 def _constant(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0])
 
 
-@numba.njit(cache=True)
+@jitted
 def _parsimony(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0] * step_size * math.sqrt(step_size))
 
 
-@numba.njit(cache=True)
+@jitted
 def _quadratic(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0] * step_size * step_size)
 
 
-@numba.njit(cache=True)
+@jitted
 def _proportional(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0] * step_size)
 
 
-@numba.njit(cache=True)
+@jitted
 def _per_sample(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0] * numbers[1] * step_size / batch_size)
 
 
-@numba.njit(cache=True)
+@jitted
 def _follow(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
     return state * step_size
 
 
-@numba.njit(cache=True)
+@jitted
 def _unchanged(numbers: Array, state: float, order: int) -> float:
     return state
 
 
-@numba.njit(cache=True)
+@jitted
 def _adapted(numbers: Array, state: float, order: int) -> float:
     return float(adapted(state, float(order), numbers[0], numbers[1], numbers[2], numbers[3]))
 
 
-@numba.njit(cache=True)
+@inlined
 def adapted(alpha: float, order: float, target_order: float, gain: float, smallest: float, largest: float) -> float:
     """Compute alpha_{t+1} of :class:`TargetOrder`."""
     change = max(min(gain * (order - target_order), 0.1), -0.1)

@@ -7,11 +7,11 @@ decided by the map (SPPPOT section III).
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.signatures import MIRROR, CompiledMirrorMap
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import sole
 
 Array = npt.NDArray[np.float64]
@@ -35,7 +35,7 @@ class MirrorMap(Protocol):
         """Compute f from z, (n, C) each."""
 
 
-@numba.njit(cache=True)
+@jitted
 def _identity(numbers: Array, duals: Array, values: Array) -> None:
     """Copy z."""
     for n in range(duals.shape[0]):
@@ -43,7 +43,7 @@ def _identity(numbers: Array, duals: Array, values: Array) -> None:
             values[n, c] = duals[n, c]
 
 
-@numba.njit(cache=True)
+@jitted
 def _exponential(numbers: Array, duals: Array, values: Array) -> None:
     """Compute exp(z) for each entry of (n, C)."""
     for n in range(duals.shape[0]):

@@ -6,9 +6,9 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic.signatures import CENSOR, SUBSPACE_STEP, CompiledCensoring, CompiledSubspaceStep
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import sole
 
 Array = npt.NDArray[np.float64]
@@ -25,22 +25,22 @@ class SubspaceStep(Protocol):
         ...
 
 
-@njit(cache=True)
+@jitted
 def _normalized(numbers: Array, sample: int, length: float) -> float:
     return float(numbers[0] / length) if length > 0.0 else 0.0
 
 
-@njit(cache=True)
+@jitted
 def _power(numbers: Array, sample: int, length: float) -> float:
     return float(numbers[0] / (1.0 + sample / numbers[1]) ** numbers[2])
 
 
-@njit(cache=True)
+@jitted
 def _fixed(numbers: Array, fits: Array) -> float:
     return float(numbers[0])
 
 
-@njit(cache=True)
+@jitted
 def _average(numbers: Array, fits: Array) -> float:
     if len(fits) == 0:
         return 0.0

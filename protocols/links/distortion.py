@@ -2,11 +2,11 @@
 
 import math
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.chance import uniform
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import NONE, at
 from kernelswarm.protocols.links.noises import QUANTILE
 
@@ -24,7 +24,7 @@ STEPS = 64.0
 """Numbers of SCALE_BITS are powers of 2 with so many of them to an octave, from 2^-512 to 2^512."""
 
 
-@numba.njit(cache=True)
+@jitted
 def distort(
     numbers: Array, noise: float, quantile: int, bits: int, first: int, second: int, round: int, stage: int
 ) -> None:
@@ -75,7 +75,7 @@ def distort(
             numbers[k, c] = scale * (2.0 * min(level, levels) / levels - 1.0)
 
 
-@numba.njit(cache=True)
+@jitted
 def rounded_up(number: float) -> float:
     """Return the least power of 2 with an exponent of whole STEPS-ths that is not below a positive number.
 

@@ -7,10 +7,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-import numba
 import numpy as np
 from numba import types
 
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import Compiled
 
 QUANTILE = types.float64(types.float64, types.float64)
@@ -44,12 +44,12 @@ def not_negative(name: str, value: float) -> None:
         raise ValueError(f"{name} = {value!r} must be a finite number, not negative")
 
 
-@numba.njit(cache=True)
+@jitted
 def _gaussian(u: float, v: float) -> float:
     return math.sqrt(-2.0 * math.log(1.0 - u)) * math.cos(2.0 * math.pi * v)
 
 
-@numba.njit(cache=True)
+@jitted
 def _laplace(u: float, v: float) -> float:
     distance = -math.log(1.0 - u)
     return distance if v < 0.5 else -distance

@@ -6,12 +6,12 @@ blocks meet the same weather, and so does a run that is resumed.
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.chance import threefry, uniform
 from kernelswarm.protocols.clocks.clocks import Clock
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links
 from kernelswarm.protocols.weather.timetable import Timetable
@@ -137,7 +137,7 @@ class Weather:
         return round - self.first
 
 
-@numba.njit(cache=True)
+@jitted
 def keys_of(first: int, second: int, left: Integers, right: Integers) -> Integers:
     """Return the keys of edges or nodes, two 32-bit words each, (n, 2)."""
     found = np.empty((len(left), 2), dtype=np.int64)
@@ -146,7 +146,7 @@ def keys_of(first: int, second: int, left: Integers, right: Integers) -> Integer
     return found
 
 
-@numba.njit(cache=True)
+@jitted
 def start(
     node_keys: Integers, first: Array, following: Integers, edge_keys: Integers, channels: Array, bad: Booleans
 ) -> None:
@@ -160,7 +160,7 @@ def start(
         bad[e] = worsens > 0.0 and drawn * (worsens + recovers) < worsens
 
 
-@numba.njit(cache=True)
+@jitted
 def wake(keys: Integers, gaps: Array, following: Integers, draws: Integers, first: int, awake: Booleans) -> None:
     """Fill in which nodes are awake in the rounds from ``first`` on."""
     rounds = awake.shape[1]
@@ -173,7 +173,7 @@ def wake(keys: Integers, gaps: Array, following: Integers, draws: Integers, firs
             following[i] += 1 + min(int(np.searchsorted(row, drawn, side="right")), len(row) - 1)
 
 
-@numba.njit(cache=True)
+@jitted
 def carry(keys: Integers, channels: Array, delays: Array, bad: Booleans, first: int, fates: Integers) -> None:
     """Fill in what becomes of the messages sent in the rounds from ``first`` on."""
     rounds = fates.shape[1]

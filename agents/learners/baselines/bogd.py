@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic.signatures import ORDER
 from kernelswarm.agents.arithmetic.tables import line
@@ -39,6 +38,7 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
 )
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.protocols.chance import key_of, uniform
+from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -124,7 +124,7 @@ class Bogd(KernelDescent):
         return CompiledDescent(self)
 
 
-@njit(cache=True)
+@jitted
 def draw(
     own: Array,
     storage: Array,
@@ -171,7 +171,7 @@ def draw(
     return DONE
 
 
-@njit(cache=True)
+@inlined
 def _probabilities(norms: Array, uniformly: bool, shares: Array) -> None:
     """Fill in the probability of each element to go."""
     size, total = len(norms), 0.0
@@ -189,7 +189,7 @@ def _probabilities(norms: Array, uniformly: bool, shares: Array) -> None:
         shares[m] /= sum_of_shares
 
 
-@njit(cache=True)
+@inlined
 def _drawn(probabilities: Array, uniform: float) -> int:
     """Return the place that a number in [0, 1) draws."""
     likeliest = 0
@@ -202,7 +202,7 @@ def _drawn(probabilities: Array, uniform: float) -> int:
     return likeliest  # where the probabilities add up to less than 1 by a rounding error
 
 
-@njit(cache=True)
+@inlined
 def _scale_up(weights: Array, go: Array, norms: Array, place: int) -> float:
     """Divide all weights but one by 1 - p; returns the sum of the Hilbert norms of what that adds."""
     added = 0.0
@@ -214,7 +214,7 @@ def _scale_up(weights: Array, go: Array, norms: Array, place: int) -> float:
     return added
 
 
-@njit(cache=True)
+@inlined
 def _bound(weights: Array, order: int, most: float) -> None:
     """Shorten the weights that are longer than the bound."""
     for m in range(order):

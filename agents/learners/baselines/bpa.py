@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic.signatures import ORDER, diagonal_at
 from kernelswarm.agents.arithmetic.tables import line
@@ -39,6 +38,7 @@ from kernelswarm.agents.learners.baselines.projection_steps import PROJECT_LEAST
 from kernelswarm.agents.learners.baselines.rows_of_points import MEASURED, NEXT, row_wanted
 from kernelswarm.agents.learners.contract import Evaluation
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, kernel_numbers, own_numbers
+from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -135,7 +135,7 @@ class Bpa(MistakeDriven):
         return CompiledDescent(self, hinge_steps)
 
 
-@njit(cache=True)
+@jitted
 def hinge_steps(
     tools: Integers,
     numbers: Array,
@@ -157,7 +157,7 @@ def hinge_steps(
     passive_aggressive(int(own[TASK]), values, targets, own[INSENSITIVITY], own[AGGRESSIVENESS], diagonal, coefficients)
 
 
-@njit(cache=True)
+@jitted
 def project_on_the_new(
     own: Array,
     storage: Array,
@@ -199,7 +199,7 @@ def project_on_the_new(
     return DONE
 
 
-@njit(cache=True)
+@jitted
 def project_on_the_nearest(
     own: Array,
     storage: Array,
@@ -250,7 +250,7 @@ def project_on_the_nearest(
     return DONE
 
 
-@njit(cache=True)
+@jitted
 def _replace(
     dictionary: Array,
     old: Array,
@@ -269,7 +269,7 @@ def _replace(
     close_up(old, order + 1, leaves, 1)
 
 
-@njit(cache=True)
+@inlined
 def _on_the_new(weights: Array, diagonal: Array, row: Array, itself: float) -> tuple[int, float, float]:
     """Find the element r that loses least when projected on kappa(x, .); returns r, its share and the squared loss."""
     best, least = 0, math.inf

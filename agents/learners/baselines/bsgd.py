@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic.merging import best_partner, merge
 from kernelswarm.agents.arithmetic.signatures import ORDER
@@ -31,6 +30,7 @@ from kernelswarm.agents.learners.baselines.projection_steps import PROJECT_SMALL
 from kernelswarm.agents.learners.baselines.removal_steps import KEEP_LARGEST
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -102,7 +102,7 @@ class Bsgd(KernelDescent):
         return CompiledDescent(self)
 
 
-@njit(cache=True)
+@jitted
 def merge_smallest(
     own: Array,
     storage: Array,

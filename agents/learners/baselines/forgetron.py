@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic.signatures import ORDER
 from kernelswarm.agents.arithmetic.tables import line
@@ -35,6 +34,7 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
 )
 from kernelswarm.agents.learners.baselines.mistakes import MistakeDriven, mistakes
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
+from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -101,7 +101,7 @@ class Forgetron(MistakeDriven):
         return CompiledDescent(self, mistakes)
 
 
-@njit(cache=True)
+@jitted
 def forget(
     own: Array,
     storage: Array,
@@ -145,7 +145,7 @@ def forget(
     return DONE
 
 
-@njit(cache=True)
+@inlined
 def _shrinkage(delta: float, mu: float, damage: float, allowed: float) -> tuple[float, float]:
     """Return the largest phi in (0, 1] that keeps the damage within what is allowed, and the damage it leads to."""
     square, line, rest = delta * delta - 2.0 * delta * mu, 2.0 * delta, damage - allowed

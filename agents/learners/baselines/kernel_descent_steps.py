@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
+from numba import types
 
 from kernelswarm.agents.arithmetic.signatures import DIAGONAL, ORDER, ROOM, SINGLE_STEPS, WANTS, diagonal_at, kernel_at
 from kernelswarm.agents.arithmetic.tables import line, table
@@ -18,6 +18,7 @@ from kernelswarm.agents.functions.kernel_sum import OWN
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import (
     COUNTS_OUT,
     MATRIX,
@@ -87,7 +88,7 @@ class DictionaryRule(NamedTuple):
     blocks: bool = False
 
 
-@njit(cache=True)
+@jitted
 def step(
     tools: Integers,
     numbers: Array,
@@ -128,7 +129,7 @@ def step(
     return error
 
 
-@njit(cache=True)
+@inlined
 def _answer(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, work: Array, points: Array, wanted: int
 ) -> None:
@@ -145,13 +146,13 @@ def _answer(
     kernel_at(tools[CROSS])(kernel_numbers(numbers), asked, dictionary, table(work, HEADER, 1, order))
 
 
-@njit(cache=True)
+@inlined
 def sum_of(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Array, Array]:
     """Return the points and the weights of a kernel sum in its storage, as its shapes lay them out."""
     return table(storage, OWN, capacity, inputs), table(storage, OWN + capacity * inputs, capacity, outputs)
 
 
-@njit(cache=True)
+@inlined
 def knows_norms(own: Array, work: Array, order: int) -> bool:
     """Put kappa(x, x) of the elements where its answer would lie, if that is 1; tell whether it is."""
     if own[UNIT] > 0.0:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import INSENSITIVITY, TASK
 from kernelswarm.agents.learners.contract import Evaluation
 from kernelswarm.agents.learners.kernel_steps import own_numbers
+from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -52,7 +52,7 @@ class MistakeDriven(KernelDescent):
         return [float(TASKS[self.loss.task]), self.insensitivity]
 
 
-@njit(cache=True)
+@jitted
 def mistaken(task: int, values: Array, targets: Array, insensitivity: float) -> Array:
     """Compute the perceptron's coefficients of samples from f's values (n, C) and the targets (n, q)."""
     coefficients = np.empty(values.shape)
@@ -60,7 +60,7 @@ def mistaken(task: int, values: Array, targets: Array, insensitivity: float) -> 
     return coefficients
 
 
-@njit(cache=True)
+@jitted
 def mistaken_in(task: int, values: Array, targets: Array, insensitivity: float, coefficients: Array) -> None:
     """Fill ``coefficients`` (n, C) with what :func:`mistaken` computes."""
     for n in range(values.shape[0]):
@@ -83,7 +83,7 @@ def mistaken_in(task: int, values: Array, targets: Array, insensitivity: float, 
                 coefficients[n, right] = -1.0
 
 
-@njit(cache=True)
+@jitted
 def mistakes(
     tools: Integers,
     numbers: Array,
@@ -102,7 +102,7 @@ def mistakes(
     mistaken_in(int(own[TASK]), values, targets, own[INSENSITIVITY], coefficients)
 
 
-@njit(cache=True)
+@inlined
 def passive_aggressive(
     task: int, values: Array, targets: Array, insensitivity: float, most: float, diagonal: Array, coefficients: Array
 ) -> None:
@@ -142,7 +142,7 @@ def passive_aggressive(
             coefficients[n, right] = -coefficients[n, wrong]
 
 
-@njit(cache=True)
+@inlined
 def best_wrong(values: Array, right: int) -> int:
     """Find the best of the wrong classes, the lowest of equal ones."""
     best = -1

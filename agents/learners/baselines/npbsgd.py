@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic.signatures import ORDER
 from kernelswarm.agents.functions.kernel_sum import KernelSum, add_points
@@ -26,6 +25,7 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
 from kernelswarm.agents.learners.baselines.removal_steps import drop_smallest
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.protocols.chance import key_of, uniform
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -99,7 +99,7 @@ class Npbsgd(KernelDescent):
         return CompiledDescent(self)
 
 
-@njit(cache=True)
+@jitted
 def toss(
     own: Array,
     storage: Array,

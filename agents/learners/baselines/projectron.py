@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic.inverse_factor import append, split
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
@@ -26,6 +25,7 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
 from kernelswarm.agents.learners.baselines.mistakes import MistakeDriven, mistakes
 from kernelswarm.agents.learners.baselines.projection_steps import inspect_in_time
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
+from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -95,7 +95,7 @@ class Projectron(MistakeDriven):
         return CompiledDescent(self, mistakes)
 
 
-@njit(cache=True)
+@jitted
 def let_in(
     own: Array,
     storage: Array,
@@ -132,7 +132,7 @@ def let_in(
     return DONE
 
 
-@njit(cache=True)
+@inlined
 def _enter(
     scratch: Array,  # (4, capacity), to work with
     points: Array,  # (capacity, p)

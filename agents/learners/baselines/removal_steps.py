@@ -2,7 +2,6 @@
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic.signatures import ORDER
 from kernelswarm.agents.arithmetic.tables import line
@@ -26,12 +25,13 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     sum_of,
 )
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
+from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
 
 
-@njit(cache=True)
+@jitted
 def keep_all(
     own: Array,
     storage: Array,
@@ -50,7 +50,7 @@ def keep_all(
     return DONE
 
 
-@njit(cache=True)
+@jitted
 def keep_newest(
     own: Array,
     storage: Array,
@@ -78,7 +78,7 @@ def keep_newest(
     return DONE
 
 
-@njit(cache=True)
+@jitted
 def keep_largest(
     own: Array,
     storage: Array,
@@ -103,7 +103,7 @@ def keep_largest(
     return DONE
 
 
-@njit(cache=True)
+@inlined
 def drop_smallest(dictionary: Array, weights: Array, counts: Integers, work: Array) -> None:
     """Let the element of least norm go; the work holds kappa(x, x) of the elements."""
     order = counts[ORDER]

@@ -2,9 +2,9 @@
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import DONE, HEADER, MOVED, PHASE, POINT
+from kernelswarm.protocols.compiling import inlined
 
 Array = npt.NDArray[np.float64]
 
@@ -12,7 +12,7 @@ NEXT, WAITS, KNOWN, MEASURED = range(1, 5)
 """Phases of a rule that takes the points one by one: before the next, waiting for its row, with it, with norms too."""
 
 
-@njit(cache=True)
+@inlined
 def row_wanted(work: Array, capacity: int, rows: Array, order: int, n: int) -> int:
     """Have the kernel between point n and the dictionary in the second row of the work; returns DONE once it is there.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
+from numba import types
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.lanes import dot
@@ -16,6 +16,7 @@ from kernelswarm.agents.arithmetic.signatures import ALWAYS, NOTHING
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.parts.schedules import step_sizes
+from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import MATRIX, MATRIX_OUT, NUMBERS, Compiled, Integers, address, at
 
 Array = npt.NDArray[np.float64]
@@ -29,7 +30,7 @@ REGULARIZATION, SHRUNK, COUNT, FIRST = range(4)
 """The numbers before those of the features, of which there are `COUNT`, the first `SHRUNK` of them regularised."""
 
 
-@njit(cache=True)
+@jitted
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
@@ -39,7 +40,7 @@ def evaluate(
     komp.combine(rows, table(storage, 0, count, values.shape[1]), count, values)
 
 
-@njit(cache=True)
+@jitted
 def step(
     tools: Integers,
     numbers: Array,
@@ -65,7 +66,7 @@ def step(
     return 0.0
 
 
-@njit(cache=True)
+@jitted
 def descend(
     coefficients: Array,  # (L, C)
     gram: Array,  # (N, N), to work with
@@ -103,7 +104,7 @@ def descend(
                 coefficients[m, c] += feature * gradients[n, c]
 
 
-@njit(cache=True)
+@inlined
 def gram_of(features: Array, count: int, gram: Array) -> None:
     """Fill ``gram`` (N, N) with the inner products of the first ``count`` features of each point, (N, L or more)."""
     size, width = features.shape
@@ -112,7 +113,7 @@ def gram_of(features: Array, count: int, gram: Array) -> None:
             gram[i, j] = gram[j, i] = dot(features, i * width, features[j], count)
 
 
-@njit(cache=True)
+@jitted
 def inner(
     tools: Integers,
     numbers: Array,

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from kernelswarm.agents.arithmetic.features import combine
+from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledFeatures
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.parts.kernels import Linear as LinearKernel
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import sole
 
 Array = npt.NDArray[np.float64]
@@ -139,7 +139,7 @@ class Linear(LinearInFeatures):
 _WITH_ONES: Array = np.ones(1)
 
 
-@njit(cache=True)
+@jitted
 def _features(numbers: Array, points: Array, rows: Array) -> None:
     """Copy the points, with a one behind each where the number is 1."""
     size, inputs = points.shape

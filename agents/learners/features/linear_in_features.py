@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.features import combine
 from kernelswarm.agents.functions.contract import Function
+from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.learners.contract import Evaluation, Info
 from kernelswarm.agents.learners.descent import Descent, check_step, joined
 from kernelswarm.agents.learners.features.feature_steps import descend, gram_of

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic.inverse_factor import append, split
 from kernelswarm.agents.arithmetic.lanes import dot
@@ -20,6 +19,7 @@ from kernelswarm.agents.learners.kernel_steps import (
     kernel_numbers,
     own_numbers,
 )
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -33,13 +33,13 @@ REGULARIZATION, LANDMARKS = range(2)
 """The learner's own numbers."""
 
 
-@njit(cache=True)
+@jitted
 def scratch(capacity: int, points: int, outputs: int) -> int:
     """Return the numbers that a step on so many points works with."""
     return 2 * points * capacity + capacity * outputs + points
 
 
-@njit(cache=True)
+@jitted
 def project(
     dictionary: Array,  # (capacity, p)
     weights: Array,  # (capacity, C)
@@ -121,7 +121,7 @@ def project(
     return order, math.sqrt(max(whole - kept, 0.0))  # what is lost is at right angles to what is kept
 
 
-@njit(cache=True)
+@jitted
 def _weigh(
     gram: Array,
     images: Array,
@@ -153,7 +153,7 @@ def _weigh(
     return whole
 
 
-@njit(cache=True)
+@jitted
 def step(
     tools: Integers,
     numbers: Array,

@@ -7,15 +7,15 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.agents.arithmetic.features import combine
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.learners.features.feature_steps import CompiledFeatures
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern
+from kernelswarm.protocols.compiling import inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -192,7 +192,7 @@ _S0, _S1, _S2, _S3, _S4, _S5, _S6, _S7, _S8, _S9, _S10 = (
 _TURNS = 0.5 / math.pi
 
 
-@njit(cache=True)
+@jitted
 def _cosines(numbers: Array, points: Array, rows: Array) -> None:
     """Fill the rows with the features whose numbers are the phases and, behind them, the frequencies."""
     inputs = points.shape[1]
@@ -200,7 +200,7 @@ def _cosines(numbers: Array, points: Array, rows: Array) -> None:
     _fill(points, table(numbers, count, count, inputs), line(numbers, 0, count), rows)
 
 
-@njit(cache=True)
+@inlined
 def _fill(points: Array, frequencies: Array, phases: Array, rows: Array) -> None:
     count, inputs = frequencies.shape
     scale = math.sqrt(2.0 / count)

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.copying import copy_matrix
@@ -29,6 +28,7 @@ from kernelswarm.agents.learners.risk.compositional_steps import (
     tool,
 )
 from kernelswarm.agents.learners.risk.joint_storage import length, put_together, together
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -37,7 +37,7 @@ PREVIOUS = 5
 """Among a state's integers, after those of POLK, the points of the function before the last step."""
 
 
-@njit(cache=True)
+@jitted
 def _center(
     tools: Integers,
     numbers: Array,
@@ -66,7 +66,7 @@ def _center(
     return next_center(tools, numbers, sizes, center, before, values, targets, losses)
 
 
-@njit(cache=True)
+@jitted
 def gradient(
     tools: Integers,
     numbers: Array,
@@ -86,7 +86,7 @@ def gradient(
     coefficients(tools, numbers, center, values, targets, losses, found)
 
 
-@njit(cache=True)
+@jitted
 def step(
     tools: Integers,
     numbers: Array,

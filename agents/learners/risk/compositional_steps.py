@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic import signatures
 from kernelswarm.agents.arithmetic.signatures import (
@@ -22,6 +21,7 @@ from kernelswarm.agents.arithmetic.signatures import (
 from kernelswarm.agents.arithmetic.tables import line
 from kernelswarm.agents.parts.schedules import step_sizes
 from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import NONE, Compiled, Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -36,46 +36,46 @@ RATE, THRESHOLD_STEP = 1, 2
 """Among the sizes of a step, behind eta: beta, and the step of a threshold."""
 
 
-@njit(cache=True)
+@inlined
 def composition(numbers: Array) -> Array:
     """Return the composition's own numbers."""
     return line(numbers, len(numbers) - COUNT, COUNT)
 
 
-@njit(cache=True)
+@inlined
 def base_numbers(numbers: Array) -> Array:
     """Return the numbers of the learner whose step is taken."""
     own = composition(numbers)
     return line(numbers, 0, len(numbers) - COUNT - int(own[LOSS]) - int(own[DISPERSION]))
 
 
-@njit(cache=True)
+@inlined
 def _loss_numbers(numbers: Array) -> Array:
     own = composition(numbers)
     size = int(own[LOSS])
     return line(numbers, len(numbers) - COUNT - int(own[DISPERSION]) - size, size)
 
 
-@njit(cache=True)
+@inlined
 def _dispersion_numbers(numbers: Array) -> Array:
     size = int(composition(numbers)[DISPERSION])
     return line(numbers, len(numbers) - COUNT - size, size)
 
 
-@njit(cache=True)
+@inlined
 def tool(tools: Integers, numbers: Array, which: int) -> int:
     """Return one of the addresses."""
     return int(tools[int(composition(numbers)[PLACE]) + which])
 
 
-@njit(cache=True)
+@inlined
 def looks_back(numbers: Array) -> bool:
     """Tell whether the gradient needs the values of the function before the last step."""
     own = composition(numbers)
     return bool(own[WEIGHT] > 0.0 and own[CENTERED] > 0.0 and own[DIFFERENCE] > 0.0)
 
 
-@njit(cache=True)
+@jitted
 def next_center(
     tools: Integers,
     numbers: Array,
@@ -109,7 +109,7 @@ def next_center(
     return corrected(center, losses, past, sizes[RATE])
 
 
-@njit(cache=True)
+@jitted
 def coefficients(
     tools: Integers,
     numbers: Array,
@@ -129,7 +129,7 @@ def coefficients(
     spread(gradient, factors, own[WEIGHT], own[CENTERED] > 0.0)
 
 
-@njit(cache=True)
+@jitted
 def mean(losses: Array, first: int) -> float:
     """Average from entry ``first`` on: all of them from 0, those of second samples from 1."""
     stride = 1 + first
@@ -140,19 +140,19 @@ def mean(losses: Array, first: int) -> float:
     return added / count
 
 
-@njit(cache=True)
+@inlined
 def averaged(center: float, losses: Array, rate: float) -> float:
     """Let g follow the mean loss of second samples by averages (SURVEY eq. 11)."""
     return (1.0 - rate) * center + rate * mean(losses, 1)
 
 
-@njit(cache=True)
+@inlined
 def corrected(center: float, losses: Array, past: Array, rate: float) -> float:
     """Let g follow by what the second samples' losses were before the last step, (n // 2,) (COLK eq. 20)."""
     return (1.0 - rate) * (center - mean(past, 0)) + mean(losses, 1)
 
 
-@njit(cache=True)
+@inlined
 def every_other(rows: Array, seconds: Array) -> None:
     """Copy rows 1, 3, ... of (n, q)."""
     for k in range(len(seconds)):
@@ -160,7 +160,7 @@ def every_other(rows: Array, seconds: Array) -> None:
             seconds[k, c] = rows[2 * k + 1, c]
 
 
-@njit(cache=True)
+@inlined
 def spread(slopes: Array, factors: Array, weight: float, centered: bool) -> None:
     """Make the coefficients of the derivatives l', (n, C), in place; factors are d' at each row, of which pairs use
     their first."""
@@ -176,7 +176,7 @@ def spread(slopes: Array, factors: Array, weight: float, centered: bool) -> None
             slopes[n, c] = share * slopes[n, c] if share != 0.0 else 0.0
 
 
-@njit(cache=True)
+@jitted
 def pair_up(
     points: Array,  # (N, p)
     rows: Array,  # (N, R)
@@ -224,7 +224,7 @@ def pair_up(
     return kept
 
 
-@njit(cache=True)
+@inlined
 def _seconds_move(gradients: Array, own: int) -> bool:
     """Tell whether any second sample has a coefficient."""
     for n in range(1, own, 2):
@@ -284,7 +284,7 @@ class CompiledComposition:
         return found
 
 
-@njit(cache=True)
+@inlined
 def own_part(numbers: Array, count: int) -> float:
     """Return what share of a whole batch ``count`` own samples are, times the loss's curvature."""
     own = composition(numbers)

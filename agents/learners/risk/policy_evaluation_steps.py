@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic.signatures import ROOM, STEP, WANTS, step_at
 from kernelswarm.agents.arithmetic.tables import line, table
@@ -15,6 +14,7 @@ from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.learners.polk_steps import CHANGES, CompiledPolk, inspection_due
 from kernelswarm.agents.learners.risk.joint_storage import length, put_together, together
 from kernelswarm.agents.parts.schedules import step_sizes
+from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -30,7 +30,7 @@ NUMBERS, DISCOUNT, CURVATURE, BATCH_SIZE, COUNT = range(5)
 """The last numbers, of which there are `COUNT`: how many the residual's learner has, which stand before these."""
 
 
-@njit(cache=True)
+@jitted
 def coefficients_in(tracked: Array, discount: float, coefficients: Array) -> None:
     """Fill in the coefficients (n, C) at the two states of each transition, from g at the first ones, (n // 2, C)."""
     for k in range(len(tracked)):
@@ -39,7 +39,7 @@ def coefficients_in(tracked: Array, discount: float, coefficients: Array) -> Non
             coefficients[2 * k + 1, c] = 2.0 * discount * tracked[k, c]
 
 
-@njit(cache=True)
+@jitted
 def errors_in(values: Array, targets: Array, tracked: Array, discount: float, errors: Array) -> None:
     """Fill in ``g(x) - delta`` of each transition, (n // 2, C), from V (n, C) and the rewards (n, C)."""
     for k in range(len(tracked)):
@@ -48,26 +48,26 @@ def errors_in(values: Array, targets: Array, tracked: Array, discount: float, er
             errors[k, c] = tracked[k, c] - delta
 
 
-@njit(cache=True)
+@inlined
 def _own(numbers: Array) -> Array:
     return line(numbers, len(numbers) - COUNT, COUNT)
 
 
-@njit(cache=True)
+@inlined
 def _numbers(numbers: Array) -> Array:
     """Return the numbers of the residual's learner."""
     size = int(_own(numbers)[NUMBERS])
     return line(numbers, len(numbers) - COUNT - size, size)
 
 
-@njit(cache=True)
+@inlined
 def _residual(storage: Array, counts: Integers, inputs: int, outputs: int) -> tuple[Array, Integers]:
     """Return the vector and the integers of the residual's state."""
     size = length_of(counts[CAPACITY], inputs, outputs)
     return line(storage, size, size), line(counts, POLK, POLK)
 
 
-@njit(cache=True)
+@jitted
 def _track(
     tools: Integers,
     numbers: Array,
@@ -86,7 +86,7 @@ def _track(
     kernel_steps.evaluate(line(tools, RESIDUAL, TOOLS), _numbers(numbers), storage, counts, states, rows, tracked)
 
 
-@njit(cache=True)
+@jitted
 def _memory(scratch: Array, first: int, pairs: int, inputs: int, capacity: int, outputs: int) -> Any:
     """Return room for the first states, their kernel rows, and two numbers for each output."""
     rows = first + pairs * inputs
@@ -99,7 +99,7 @@ def _memory(scratch: Array, first: int, pairs: int, inputs: int, capacity: int, 
     )
 
 
-@njit(cache=True)
+@jitted
 def gradient(
     tools: Integers,
     numbers: Array,
@@ -122,7 +122,7 @@ def gradient(
     coefficients_in(tracked, _own(numbers)[DISCOUNT], found)
 
 
-@njit(cache=True)
+@jitted
 def step(
     tools: Integers,
     numbers: Array,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.features import combine
+from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Evaluation, Info
 from kernelswarm.agents.learners.features.feature_steps import descend

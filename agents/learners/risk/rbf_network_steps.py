@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.copying import copy_vector
@@ -25,12 +24,13 @@ from kernelswarm.agents.learners.risk.compositional_steps import (
     tool,
 )
 from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers, address
 
 Array = npt.NDArray[np.float64]
 
 
-@njit(cache=True)
+@jitted
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
@@ -42,7 +42,7 @@ def evaluate(
     komp.combine(rows, table(storage, 0, count, values.shape[1]), count, values)
 
 
-@njit(cache=True)
+@inlined
 def _center(
     tools: Integers,
     numbers: Array,
@@ -65,7 +65,7 @@ def _center(
     return next_center(tools, numbers, sizes, center, before, values, targets, losses)
 
 
-@njit(cache=True)
+@jitted
 def gradient(
     tools: Integers,
     numbers: Array,
@@ -85,7 +85,7 @@ def gradient(
     coefficients(tools, numbers, center, values, targets, losses, found)
 
 
-@njit(cache=True)
+@jitted
 def step(
     tools: Integers,
     numbers: Array,

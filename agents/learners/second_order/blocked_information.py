@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 from scipy.linalg import lapack
 
 from kernelswarm.agents.learners.second_order import information
+from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -49,7 +49,7 @@ def absorb(root: Array, moments: Array, order: int, rows: Array, aims: Array) ->
             below -= vectors @ change
 
 
-@njit(cache=True)
+@jitted
 def _reduce(block: Array, vectors: Array, reflector: Array, product: Array) -> None:
     """Reduce ``vectors`` (n, k) below the triangle ``block`` (k, k); fill in T of the reflections ``I - Y T' Y'``.
 

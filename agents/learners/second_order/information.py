@@ -18,17 +18,17 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.agents.arithmetic.lanes import dot
 from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
 
 
-@njit(cache=True)
+@jitted
 def forget(root: Array, moments: Array, order: int, share: float) -> None:
     """Let all samples so far, and the ridge, count ``share`` of what they counted."""
     factor = math.sqrt(share)
@@ -39,7 +39,7 @@ def forget(root: Array, moments: Array, order: int, share: float) -> None:
             moments[i, c] *= factor
 
 
-@njit(cache=True)
+@jitted
 def keep(root: Array, moments: Array, order: int, kept: Array, left: int, product: Array) -> None:
     """Take points out: ``kept`` (M',) are the places of those that stay, in their order, ``left`` of them.
 
@@ -98,7 +98,7 @@ def keep(root: Array, moments: Array, order: int, kept: Array, left: int, produc
             moments[i, c] = 0.0
 
 
-@njit(cache=True)
+@jitted
 def append(root: Array, moments: Array, order: int, factor: Array, ridge: float, projection: Array) -> None:
     """Put a point behind ``order`` others, of which the samples so far tell what its projection on them tells.
 
@@ -118,7 +118,7 @@ def append(root: Array, moments: Array, order: int, factor: Array, ridge: float,
         moments[order, c] = 0.0
 
 
-@njit(cache=True)
+@jitted
 def exchange(
     root: Array,
     moments: Array,
@@ -203,7 +203,7 @@ def exchange(
     keep(root, moments, before + coming, images[0], order, product)
 
 
-@njit(cache=True)
+@jitted
 def absorb(root: Array, moments: Array, order: int, rows: Array, aims: Array, product: Array) -> None:
     """Rotate rows (n, M) with their right-hand sides (n, C) into the triangle; both are used up.
 
@@ -255,7 +255,7 @@ def absorb(root: Array, moments: Array, order: int, rows: Array, aims: Array, pr
                 aims[n, c] -= rows[n, i] * share
 
 
-@njit(cache=True)
+@jitted
 def _absorb_one(root: Array, moments: Array, order: int, row: Array, aim: Array) -> None:
     """Rotate one row into the triangle, by plane rotations."""
     for i in range(order):
@@ -276,7 +276,7 @@ def _absorb_one(root: Array, moments: Array, order: int, row: Array, aim: Array)
             aim[c] = cosine * y - sine * x
 
 
-@njit(cache=True)
+@jitted
 def shift(root: Array, moments: Array, order: int, change: Array) -> None:
     """Move the solution by ``change`` (M, C): ``Q += R change``. What is known keeps its certainty."""
     outputs = moments.shape[1]
@@ -289,7 +289,7 @@ def shift(root: Array, moments: Array, order: int, change: Array) -> None:
             moments[i, c] += total
 
 
-@njit(cache=True)
+@jitted
 def solve(root: Array, moments: Array, order: int, weights: Array) -> None:
     """Fill in the weights (M, C) of ``R W = Q``, from the last to the first."""
     width, outputs = root.shape[1], moments.shape[1]
@@ -315,7 +315,7 @@ def solve(root: Array, moments: Array, order: int, weights: Array) -> None:
             weights[i, c] /= upper[i]
 
 
-@njit(cache=True)
+@jitted
 def project(factor: Array, order: int, sums: Array, change: Array) -> None:
     """Fill in ``inv(K_DD) sums`` (M, C): the weights of the function whose values at the dictionary are given."""
     width, outputs = factor.shape[1], sums.shape[1]
@@ -337,7 +337,7 @@ def project(factor: Array, order: int, sums: Array, change: Array) -> None:
                 change[k, c] += image * below[k]
 
 
-@njit(cache=True)
+@jitted
 def pull(root: Array, moments: Array, order: int, sums: Array, unit: float) -> None:
     """Move the solution by ``unit inv(H) sums`` (M, C), which is used up: ``Q += unit inv(R') sums``."""
     outputs = moments.shape[1]
@@ -350,7 +350,7 @@ def pull(root: Array, moments: Array, order: int, sums: Array, unit: float) -> N
                 sums[k, c] -= entry * upper[k]
 
 
-@njit(cache=True)
+@jitted
 def uncertainty(root: Array, factor: Array, order: int, rows: Array, ridge: float, gram: Array) -> None:
     """Put ``k' inv(H) k`` in the place of the kernel between points (n, n), ``kappa / lambda`` where nothing is known.
 
@@ -381,7 +381,7 @@ def uncertainty(root: Array, factor: Array, order: int, rows: Array, ridge: floa
             gram[n, m] = gram[m, n] = dot(known, n * order, known[m], order) + beyond / ridge
 
 
-@njit(cache=True)
+@jitted
 def coordinate(factor: Array, order: int, j: int, row: Array) -> None:
     """Fill in the features (M,) of the unit vector of coordinate j: ``U row = e_j``. All of them sum up to K_DD."""
     width = factor.shape[1]

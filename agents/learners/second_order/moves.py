@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.learners.second_order import information
+from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -17,7 +17,7 @@ RENEWED = 8
 """Coordinates whose ridge is renewed together."""
 
 
-@njit(cache=True)
+@jitted
 def part_ways(
     gradients: Array,  # (N, C), the losses' and the coupling's; turned into the weights of a first-order step
     slopes: Array,  # (n, C), the losses' alone, at the node's own samples
@@ -46,7 +46,7 @@ def part_ways(
     return coupled
 
 
-@njit(cache=True)
+@jitted
 def choose(
     komp_work: Array,  # (5, capacity)
     work: Array,  # as `room` says; its beginning then holds the places where the points were
@@ -101,7 +101,7 @@ def choose(
     return order, error, changes, count_kept(origins, before, order)
 
 
-@njit(cache=True)
+@jitted
 def count_kept(origins: Array, before: int, order: int) -> int:
     """Return how many points were there before."""
     kept = 0
@@ -110,7 +110,7 @@ def count_kept(origins: Array, before: int, order: int) -> int:
     return kept
 
 
-@njit(cache=True)
+@jitted
 def leaving_points(origins: Array, before: int, kept: int, points: Array) -> Array:
     """Return the points that leave, (r, p), before any has moved."""
     found = np.empty((before - kept, points.shape[1]))
@@ -124,7 +124,7 @@ def leaving_points(origins: Array, before: int, kept: int, points: Array) -> Arr
     return found
 
 
-@njit(cache=True)
+@jitted
 def settle(
     work: Array,  # as `choose` left it
     points: Array,  # (capacity, p)
@@ -185,7 +185,7 @@ def settle(
     return cursor
 
 
-@njit(cache=True)
+@jitted
 def follow_information(
     root: Array,
     moments: Array,
@@ -214,13 +214,13 @@ def follow_information(
             information.append(root, moments, place, factor, ridge, product)
 
 
-@njit(cache=True)
+@jitted
 def room(capacity: int, size: int, outputs: int) -> int:
     """Return the numbers that :func:`choose` and :func:`settle` work with."""
     return 2 * capacity + size * (1 + capacity) + (2 * outputs + RENEWED) * capacity + RENEWED * outputs
 
 
-@njit(cache=True)
+@jitted
 def follow(origins: Array, before: int, order: int, points: Array, new_points: Array) -> None:
     """Put the points where KOMP has put their places."""
     for place in range(order):
@@ -231,7 +231,7 @@ def follow(origins: Array, before: int, order: int, points: Array, new_points: A
             copy_vector(points[origin], points[place])
 
 
-@njit(cache=True)
+@jitted
 def gather(origins: Array, before: int, order: int, cross: Array, gram: Array, fresh: Array) -> None:
     """Fill in the kernel between the step's points and the dictionary as it is now, (N, M)."""
     for n in range(len(gram)):
@@ -241,7 +241,7 @@ def gather(origins: Array, before: int, order: int, cross: Array, gram: Array, f
             row[place] = cross[n, origin] if origin < before else gram[n, origin - before]
 
 
-@njit(cache=True)
+@jitted
 def weigh_sums(fresh: Array, pulls: Array, order: int, sums: Array) -> None:
     """Fill in the values at the dictionary of ``sum_n pulls[n] kappa(x_n, .)``, (M, C)."""
     outputs = pulls.shape[1]
@@ -255,7 +255,7 @@ def weigh_sums(fresh: Array, pulls: Array, order: int, sums: Array) -> None:
                 sums[k, c] += row[k] * pulls[n, c]
 
 
-@njit(cache=True)
+@jitted
 def scale_row(rows: Array, n: int, order: int, aims: Array, factor: float) -> None:
     """Multiply a sample's features and what it asks for."""
     row = rows[n]
@@ -265,7 +265,7 @@ def scale_row(rows: Array, n: int, order: int, aims: Array, factor: float) -> No
         aims[n, c] *= factor
 
 
-@njit(cache=True)
+@jitted
 def renew(
     root: Array,
     moments: Array,
@@ -302,7 +302,7 @@ def renew(
     return cursor
 
 
-@njit(cache=True)
+@jitted
 def products(root: Array, factor: Array, order: int, rows: Array, ridge: float, reach: float, gram: Array) -> None:
     """Put in the place of the kernel between points (n, n) how far a weight at each moves f at each other."""
     information.uncertainty(root, factor, order, rows, ridge, gram)

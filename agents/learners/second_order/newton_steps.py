@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic.signatures import (
     BOUND,
@@ -27,6 +26,7 @@ from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledEx
 from kernelswarm.agents.learners.polk_steps import CHANGES, inner_products, wanted
 from kernelswarm.agents.learners.second_order import moves
 from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import NONE, Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -43,7 +43,7 @@ RIDGE, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FORGETTING, CURVATURE,
 them, and the budget's follow."""
 
 
-@njit(cache=True)
+@jitted
 def step(
     tools: Integers,
     numbers: Array,
@@ -137,7 +137,7 @@ def step(
     return error
 
 
-@njit(cache=True)
+@jitted
 def inner(
     tools: Integers,
     numbers: Array,

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kernelswarm.agents.arithmetic import komp, subspace_updates
 from kernelswarm.agents.arithmetic.copying import copy_matrix, copy_vector
@@ -23,6 +22,7 @@ from kernelswarm.agents.arithmetic.signatures import (
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.learners.features.feature_steps import CompiledLinear, descend, gram_of
 from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -38,13 +38,13 @@ RANK, WINDOW, STEP, THRESHOLD, SHRINKAGE, RIDGE, PARAMETRIC, BUDGET_SIZE, RECENC
 `FIRST`, then those of the kernel; the regularization of the weights and of the subspace; and how it is updated."""
 
 
-@njit(cache=True)
+@inlined
 def _kernel_numbers(numbers: Array) -> Array:
     first = FIRST + int(numbers[STEP]) + int(numbers[THRESHOLD])
     return line(numbers, first, len(numbers) - first)
 
 
-@njit(cache=True)
+@inlined
 def _squares(numbers: Array, storage: Array, outputs: int) -> tuple[Array, Array, Array]:
     """Return M, the factor of ``M + lambda I``, and G, as `Subspace` lays them out behind the weights."""
     rank = int(numbers[RANK])
@@ -56,14 +56,14 @@ def _squares(numbers: Array, storage: Array, outputs: int) -> tuple[Array, Array
     )
 
 
-@njit(cache=True)
+@inlined
 def _points(numbers: Array, outputs: int) -> int:
     """Return where the points begin, behind the fits."""
     rank = int(numbers[RANK])
     return rank * (outputs + 3 * rank) + int(numbers[WINDOW])
 
 
-@njit(cache=True)
+@jitted
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
@@ -81,7 +81,7 @@ def evaluate(
     komp.combine(rows, table(storage, 0, rank, outputs), rank, values)
 
 
-@njit(cache=True)
+@jitted
 def inner(
     tools: Integers,
     numbers: Array,
@@ -96,7 +96,7 @@ def inner(
     gram_of(rows, int(numbers[RANK]), gram)
 
 
-@njit(cache=True)
+@jitted
 def _visit(tools: Integers, numbers: Array, storage: Array, counts: Integers, point: Array, outputs: int) -> float:
     """Follow one sample (p,), as :meth:`Subspace.visit` does; returns how far the function moved."""
     rank, window, inputs = int(numbers[RANK]), int(numbers[WINDOW]), len(point)
@@ -157,7 +157,7 @@ def _visit(tools: Integers, numbers: Array, storage: Array, counts: Integers, po
     return moved
 
 
-@njit(cache=True)
+@jitted
 def step(
     tools: Integers,
     numbers: Array,

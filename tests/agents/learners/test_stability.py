@@ -283,7 +283,7 @@ def test_rebuilds_of_a_natural_run_are_in_its_record():
         kernel=Gaussian(3.0),
         step_size=Constant(0.3),
         batch_size=32,
-        budget=Epsilon(1e-6),  # at the border of what the factor can resolve
+        budget=Epsilon(1e-7),  # at the border of what the factor can resolve
     )
     description = Experiment(
         topology=nx.path_graph(2),
