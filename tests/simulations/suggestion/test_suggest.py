@@ -144,7 +144,7 @@ def test_what_cannot_be_tried_is_refused(change: dict[str, Any], refusal: str) -
 
 @pytest.mark.parametrize("loss", ["squared", "absolute"])
 def test_penalties_are_tried_in_the_unit_of_the_loss(loss: str) -> None:
-    # Targets in another unit, and a loss that grows with it linearly: the same coupling needs a penalty as much smaller.
+    # Where a loss grows linearly with the unit of its targets, the same coupling needs a penalty as much smaller.
     found = []
     for unit in (1.0, 1000.0):
         stream = {"name": "sine_regression", "slope": 2.0 * unit, "amplitude": 3.0 * unit, "noise": 0.1 * unit}
