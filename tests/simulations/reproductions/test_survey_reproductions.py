@@ -117,8 +117,3 @@ def test_claims_on_proximity(place: int | None, change: dict[str, Any], quantity
         found[setting] = entry
     rows = {claim.quantity: claim.holds for claim in proximity._claims(found, NETWORKS)}
     assert rows[quantity] is holds
-
-
-def test_the_error_of_zero_is_the_mean_square_of_the_target() -> None:
-    x = np.random.default_rng(0).uniform(size=400_000)
-    assert theory._error_of_zero() == pytest.approx(np.mean((2 * x + 3 * np.sin(6 * x)) ** 2), rel=0.01)
