@@ -7,6 +7,7 @@ held at the size by `target_order`. Time is processor time of one thread, the le
     python benchmarks/baselines.py
 """
 
+import math
 import time
 from typing import Any
 
@@ -37,6 +38,7 @@ def learners(order: int) -> dict[str, Learner]:
     """Return the learners of the table at one size, the one they are compared with first."""
     keys: dict[str, Any] = {"kernel": Gaussian(0.4), "step_size": Constant(0.2)}
     sized = {**keys, "budget_size": order}
+    passive = {**sized, "insensitivity": 0.0, "aggressiveness": 1.0}
     return {
         "polk": Polk(budget=TargetOrder(order, alpha=1e-4), **keys),
         "norma": Norma(**sized),
@@ -44,13 +46,13 @@ def learners(order: int) -> dict[str, Learner]:
         "bsgd, projection": Bsgd(maintenance="projection", **sized),
         "bsgd, merging": Bsgd(maintenance="merging", **sized),
         "npbsgd": Npbsgd(growth=0.0, **sized),
-        "bogd, uniform": Bogd(sampling="uniform", **sized),
-        "bogd, nonuniform": Bogd(**sized),
+        "bogd, uniform": Bogd(sampling="uniform", weight_bound=math.inf, **sized),
+        "bogd, nonuniform": Bogd(weight_bound=math.inf, **sized),
         "forgetron": Forgetron(insensitivity=0.0, **sized),
         "projectron": Projectron(insensitivity=0.0, tolerance=1e-3, **sized),
-        "bpa, simple": Bpa(insensitivity=0.0, **sized),
-        "bpa, nearest": Bpa(insensitivity=0.0, maintenance="nearest", **sized),
-        "bpa, projecting": Bpa(insensitivity=0.0, maintenance="projecting", **sized),
+        "bpa, simple": Bpa(**passive),
+        "bpa, nearest": Bpa(maintenance="nearest", **passive),
+        "bpa, projecting": Bpa(maintenance="projecting", **passive),
     }
 
 

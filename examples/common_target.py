@@ -32,6 +32,7 @@ RULES: list[dict[str, object]] = [
             "gamma": {"name": "adaptive", "scale": scale},
             "form": form,
             "step": "implicit",
+            "dual_step": 1.0,
         }
         for form in ("symmetric", "one_sided")
         for scale in (1.0, 2.0)

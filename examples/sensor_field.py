@@ -44,7 +44,14 @@ def protocols(length: float, step: str) -> dict[str, list[dict[str, object]]]:
     """The rules to compare; of a family with several settings the best is shown, as a tuned one."""
 
     def proximity(label: str, gamma: object) -> dict[str, object]:
-        return {"label": label, "name": "proximity", "gamma": gamma, "form": "one_sided", "step": step}
+        return {
+            "label": label,
+            "name": "proximity",
+            "gamma": gamma,
+            "form": "one_sided",
+            "step": step,
+            "dual_step": 1.0,
+        }
 
     return {
         "isolated": [{"label": "isolated", "name": "isolated", "step": step}],

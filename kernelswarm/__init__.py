@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.reproductions.running import reproduce
     from kernelswarm.simulations.running.run import resume, run
     from kernelswarm.simulations.running.simulation import Progress, simulate
+    from kernelswarm.simulations.suggestion.suggest import Suggestion, suggest
 
 # The compiled functions of these two rooms call one another.
 drop_stale([Path(__file__).parent / room for room in ("agents", "protocols")])
@@ -67,6 +68,7 @@ _PLACES = {
     "Progress": "running.simulation:Progress",
     "Result": "records.result:Result",
     "SimulationError": "ground.errors:SimulationError",
+    "Suggestion": "suggestion.suggest:Suggestion",
     "build_part": "experiment.parts:build",
     "compare": "comparison.compare:compare",
     "draw": "figures.plots:draw",
@@ -81,6 +83,7 @@ _PLACES = {
     "run": "running.run:run",
     "save_model": "models.model_files:save",
     "simulate": "running.simulation:simulate",
+    "suggest": "suggestion.suggest:suggest",
     "write_run": "records.run_folder:write",
 }
 
@@ -100,6 +103,7 @@ __all__ = [
     "Progress",
     "Result",
     "SimulationError",
+    "Suggestion",
     "build_part",
     "compare",
     "draw",
@@ -114,6 +118,7 @@ __all__ = [
     "run",
     "save_model",
     "simulate",
+    "suggest",
     "write_run",
 ]
 

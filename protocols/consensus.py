@@ -1,7 +1,7 @@
 """Consensus by a quadratic penalty."""
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +10,12 @@ from kernelswarm.protocols.compiled import CompiledRule
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
 from kernelswarm.protocols.coupling import pull, pull_back, pull_back_in, pull_in
+from kernelswarm.protocols.data_size import DataSize, significant
 
 Array = npt.NDArray[np.float64]
+
+USUAL = 0.1
+"""The penalty beside a loss with a second derivative of 2, such as the squared one."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,10 @@ class Consensus:
 
     Parameters
     ----------
-    penalty : float
-        c, not negative; 0 is the isolated learner.
+    penalty : float or "auto"
+        c, not negative; 0 is the isolated learner. "auto" is a twentieth of the loss's curvature where it is quadratic,
+        0.1 for the squared loss, and for other losses of numbers a twentieth of their slope over the targets' standard
+        deviation, so that it suits every unit; 0.1 for classes, and where no data are looked at.
     form : {"symmetric", "one_sided"}
         Terms at the node's own samples and at its neighbours', or, as published, at its own only.
     step : {"implicit", "explicit"}
@@ -35,7 +41,7 @@ class Consensus:
         The paper's one-sided, explicit form in one key; it goes before ``form`` and ``step``.
     """
 
-    penalty: float = 0.1
+    penalty: float | Literal["auto"] = "auto"
     form: Form = field(default="symmetric", metadata={"as_published": "one_sided"})
     step: Step = field(default="implicit", metadata={"as_published": "explicit"})
     as_published: bool = False
@@ -48,7 +54,7 @@ class Consensus:
     compares_losses: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.penalty < np.inf:
+        if self.penalty != "auto" and not 0.0 <= self.penalty < np.inf:
             raise ValueError(
                 f"penalty = {self.penalty!r} must be a finite number, not negative: 0 leaves the nodes alone"
             )
@@ -59,11 +65,25 @@ class Consensus:
     @property
     def strengths(self) -> dict[str, float]:
         """The key that makes the coupling stronger, with its value."""
-        return {"penalty": self.penalty}
+        return {"penalty": self.strength}
+
+    @property
+    def strength(self) -> float:
+        """The penalty c as a number."""
+        return USUAL if self.penalty == "auto" else self.penalty
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into a number."""
+        return ("penalty",) if self.penalty == "auto" else ()
+
+    def fitted(self, sample: DataSize) -> "Consensus":
+        """Return the protocol with the penalty that suits a sample of the data."""
+        return replace(self, penalty=significant(USUAL / 2.0 * sample.typical_curvature))
 
     def init(self, neighborhood: Neighborhood) -> Array:
         """Return the strength of every directed edge, c, (deg,)."""
-        return np.full(len(neighborhood.neighbors), self.penalty)
+        return np.full(len(neighborhood.neighbors), self.strength)
 
     def couple(self, links: Array, own: Array, answers: Array) -> Pull:
         """Return ``c (f_i - f_j)`` of each neighbour at the node's samples, and the curvatures c."""
@@ -71,7 +91,7 @@ class Consensus:
 
     def couple_back(self, links: Array, neighbor: int, mine: Array, theirs: Array, dual: float) -> Pull:
         """Return ``c (f_i - f_j)`` at a neighbour's samples, and the curvatures c."""
-        return pull_back(self.penalty, mine, theirs)
+        return pull_back(self.strength, mine, theirs)
 
     def advance(self, links: Array, gaps: Array, excess: Array | None, eta: float, round: int) -> Array:
         """Return the strengths unchanged."""
@@ -91,7 +111,7 @@ class Consensus:
             couple=_couple,
             couple_back=_couple_back,
             advance=None,
-            numbers=np.array([self.penalty]),
+            numbers=np.array([self.strength]),
             tools=(),
             pack=lambda links: links[np.newaxis],
             unpack=lambda links, matrix: links,

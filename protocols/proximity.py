@@ -1,8 +1,8 @@
 """Proximity constraints by a stochastic primal-dual method."""
 
 import math
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ from kernelswarm.protocols.compiled import NEXT_TOLERANCES, CompiledRule, handed
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
 from kernelswarm.protocols.coupling import pull, pull_back, pull_back_in, pull_in
+from kernelswarm.protocols.data_size import DataSize, significant
 from kernelswarm.protocols.first_class import Integers, address
 from kernelswarm.protocols.tolerances import Adaptive, Constant, Tolerance, ToleranceState
 
@@ -34,10 +35,12 @@ class Proximity:
     Primal step (SURVEY eq. 19): the gradient coefficient at node i's sample is ``sum_j 2 mu_ij (f_i(x) - f_j(x))``.
     Dual step (SURVEY eq. 20), with both right-hand sides at time t:
 
-        mu_ij <- max(0, (1 - delta eta^2) mu_ij + eta (mean_k h_ij - gamma_ij))
+        mu_ij <- max(0, (1 - delta eta^2) mu_ij + d eta (mean_k h_ij - gamma_ij))
 
-    The dual variable mu_ij belongs to the directed edge (i, j) and to node i. In the symmetric form f_i also takes
-    the terms ``2 mu_ji (f_i(x_j) - f_j(x_j))`` at its neighbours' samples.
+    where d, ``dual_step``, is 1 as published. h_ij is in the targets' unit squared, so with d = 1 the same data in
+    another unit are coupled differently; "auto" takes d from the data. The dual variable mu_ij belongs to the directed
+    edge (i, j) and to node i. In the symmetric form f_i also takes the terms ``2 mu_ji (f_i(x_j) - f_j(x_j))`` at its
+    neighbours' samples.
 
     Where the tolerances adapt, ``mu_ij <= b / (2 eta deg_i)``: the neighbours together then never weigh more at a
     sample than the node's own function. Both functions' estimation errors are part of ``h_ij``, so without that bound
@@ -56,6 +59,9 @@ class Proximity:
         or, as published, both as they are at the old one, which large dual variables make diverge.
     dual_max : float
         Dual variables are clipped to it; infinite by default. Where the tolerances adapt, the smaller bound counts.
+    dual_step : float or "auto"
+        d, positive. "auto" is ``(r / (2 s))^2`` with s the standard deviation of the targets and r the loss's slope
+        over it, 1 / s^2 for the squared loss; 1 for classes, and where no data are looked at.
     as_published : bool
         The paper's one-sided, explicit form in one key; it goes before ``form`` and ``step``, and a tolerance that
         adapts, which no paper has, becomes the constant 0.
@@ -68,6 +74,7 @@ class Proximity:
     form: Form = field(default="symmetric", metadata={"as_published": "one_sided"})
     step: Step = field(default="implicit", metadata={"as_published": "explicit"})
     dual_max: float = np.inf
+    dual_step: float | Literal["auto"] = field(default="auto", metadata={"as_published": 1.0})
     as_published: bool = False
 
     communicates: ClassVar[bool] = True
@@ -78,11 +85,14 @@ class Proximity:
     def __post_init__(self) -> None:
         if not 0.0 <= self.delta < np.inf:
             raise ValueError(f"delta = {self.delta!r} must be a finite number, not negative")
+        if self.dual_step != "auto" and not 0.0 < self.dual_step < np.inf:
+            raise ValueError(f"dual_step = {self.dual_step!r} must be positive: 1 is as published")
         if not self.dual_max > 0.0:
             raise ValueError(f"dual_max = {self.dual_max!r} must be positive: dual variables are clipped to it")
         if self.as_published:
             object.__setattr__(self, "form", "one_sided")
             object.__setattr__(self, "step", "explicit")
+            object.__setattr__(self, "dual_step", 1.0)
             if self.gamma.adapts:
                 object.__setattr__(self, "gamma", Constant(0.0))
 
@@ -100,6 +110,20 @@ class Proximity:
     def strengths(self) -> dict[str, float]:
         """The key that makes the coupling stronger, with its value."""
         return {"dual_max": self.dual_max}
+
+    @property
+    def ascent(self) -> float:
+        """The factor d as a number."""
+        return 1.0 if self.dual_step == "auto" else self.dual_step
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into a number."""
+        return ("dual_step",) if self.dual_step == "auto" else ()
+
+    def fitted(self, sample: DataSize) -> "Proximity":
+        """Return the protocol with the dual step that suits a sample of the data."""
+        return replace(self, dual_step=significant((sample.typical_curvature / (2.0 * sample.unit)) ** 2))
 
     def init(self, neighborhood: Neighborhood) -> ProximityState:
         """Return dual variables of 0 with the first tolerances."""
@@ -124,7 +148,7 @@ class Proximity:
             bound = min(bound, largest_dual(eta, links.batch_size, len(gaps)))
         decay = max(0.0, 1.0 - self.delta * eta * eta)
         duals = links.duals.copy()
-        ascend(duals, gaps, tolerances.values, decay, eta, bound)
+        ascend(duals, gaps, tolerances.values, decay, self.ascent * eta, bound)
         return links._replace(duals=duals, tolerances=tolerances)
 
     def duals(self, links: ProximityState) -> Array:
@@ -145,7 +169,7 @@ class Proximity:
             When the tolerances adapt, and have not handed over how.
         """
         tolerance = handed_over(self.gamma, "tolerance") if self.gamma.adapts else None
-        own = np.array([self.delta, self.dual_max])
+        own = np.array([self.delta, self.dual_max, self.ascent])
         return CompiledRule(
             couple=_couple,
             couple_back=_couple_back,
@@ -200,11 +224,11 @@ def _advance(
     batch_size: int,
     round: int,
 ) -> None:
-    delta, bound = numbers[0], numbers[1]
+    delta, bound, ascent = numbers[0], numbers[1], numbers[2]
     if len(excess):
-        next_tolerances_at(tools[0])(numbers[2:], excess, curvature, round, links[1], links[2])
+        next_tolerances_at(tools[0])(numbers[3:], excess, curvature, round, links[1], links[2])
         bound = min(bound, largest_dual(eta, batch_size, len(gaps)))
-    ascend(links[0], gaps, links[1], max(0.0, 1.0 - delta * eta * eta), eta, bound)
+    ascend(links[0], gaps, links[1], max(0.0, 1.0 - delta * eta * eta), ascent * eta, bound)
 
 
 @jitted

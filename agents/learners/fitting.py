@@ -5,20 +5,23 @@ Some keys may hold a word in place of a number, such as ``bandwidth = "median"``
 - ``words``, the keys that hold a word as yet, and
 - ``fitted(sample)``, which returns the same part with numbers.
 
-A part with a word still in it refuses to compute.
+A part of a learner with a word still in it refuses to compute. Protocols, which live without data too, have a number
+for that case.
 """
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.sample import Sample
 
 Array = npt.NDArray[np.float64]
+Part = TypeVar("Part")
 
 
 def words(part: Any, path: str = "") -> list[str]:
@@ -41,6 +44,16 @@ def words(part: Any, path: str = "") -> list[str]:
     return found
 
 
+@runtime_checkable
+class Surrogated(Protocol):
+    """A learner whose coefficients are not the derivatives of its loss."""
+
+    @property
+    def surrogate(self) -> Loss:
+        """The loss whose derivatives are of the size of the coefficients."""
+        ...
+
+
 def fitted(learner: Learner, points: Array, targets: Array, outputs: int) -> Learner:
     """Return a learner with numbers in place of the words in its configuration.
 
@@ -55,11 +68,15 @@ def fitted(learner: Learner, points: Array, targets: Array, outputs: int) -> Lea
     """
     if not words(learner):
         return learner
+    loss = learner.surrogate if isinstance(learner, Surrogated) else learner.loss
     kernel: Any = getattr(learner, "kernel", None)
+    sample = Sample(points, targets, loss, outputs, learner.batch_size, _unknown)
     if words(kernel):  # first: the others ask for its Gram matrices
-        sample = Sample(points, targets, learner.loss, outputs, learner.batch_size, _unknown)
         learner = replace(learner, kernel=kernel.fitted(sample))  # type: ignore[type-var]
-    sample = Sample(points, targets, learner.loss, outputs, learner.batch_size, _gram(learner, points, outputs))
+    own: Any = learner
+    if getattr(own, "words", ()):
+        learner = own.fitted(sample)
+    sample = replace(sample, gram=_gram(learner, points, outputs))
     changes = {}
     for field in fields(learner):  # type: ignore[arg-type]
         part = getattr(learner, field.name)
@@ -68,18 +85,31 @@ def fitted(learner: Learner, points: Array, targets: Array, outputs: int) -> Lea
     return replace(learner, **changes)  # type: ignore[type-var]
 
 
+def fitted_to(part: Part, learner: Learner, points: Array, targets: Array, outputs: int) -> Part:
+    """Return a part beside the learner, such as a protocol, with numbers in place of its words; as :func:`fitted`."""
+    if not words(part):
+        return part
+    suited: Any = part
+    changed: Part = suited.fitted(Sample(points, targets, learner.loss, outputs, learner.batch_size, _unknown))
+    return changed
+
+
 def _unknown(points: Array) -> Array:
     raise ValueError("a kernel is fitted before its Gram matrices are known")
 
 
 def _gram(learner: Any, points: Array, outputs: int) -> Callable[[Array], Array]:
-    if hasattr(learner, "kernel"):
-        return lambda chosen: learner.kernel.cross(chosen, chosen)
+    kernel: Any = getattr(learner, "kernel", None)
+    if kernel is not None and learner.gain is not None:
+        return lambda chosen: kernel.cross(
+            chosen, chosen
+        )  # also what features tend to, which may be many, or yet to come
     state = learner.init(points.shape[1], outputs)
 
-    def products(chosen: Array) -> Array:
-        features = learner.evaluate(state, np.ascontiguousarray(chosen)).rows
-        gram: Array = features @ features.T
-        return gram
+    def inner(chosen: Array) -> Array:
+        found: Array = learner.inner(state, learner.evaluate(state, np.ascontiguousarray(chosen)))
+        return found
 
-    return products
+    if kernel is not None and not inner(points[:1]).any():
+        return lambda chosen: kernel.cross(chosen, chosen)
+    return inner

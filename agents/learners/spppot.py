@@ -14,6 +14,7 @@ from kernelswarm.agents.functions.mirrored import Mirrored
 from kernelswarm.agents.functions.spanning import spanning
 from kernelswarm.agents.learners.contract import Evaluation, Info
 from kernelswarm.agents.learners.descent import DescentInSpace, check_step, joined, share
+from kernelswarm.agents.learners.fitting import words
 from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.learners.spppot_steps import CompiledSpppot, scale_by_roots, weigh_duals
 from kernelswarm.agents.parts.budgets import Budget, Proportional
@@ -91,7 +92,7 @@ class Spppot(DescentInSpace):
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
     kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
-    step_size: Schedule = field(default=Constant(0.1), metadata={"part": "schedule", "scalar": "constant"})
+    step_size: Schedule = field(default=Constant(0.02), metadata={"part": "schedule", "scalar": "constant"})
     regularization: float = 0.0
     batch_size: int = 1
     budget: Budget = field(default=Proportional(0.05), metadata={"part": "budget"})
@@ -107,18 +108,19 @@ class Spppot(DescentInSpace):
                 'use multiclass_logistic or multiclass_hinge, or mirror_map = "squared_norm"'
             )
         grid = self.grid
-        if grid is not None:
+        if grid is None:
+            if self.grid_only:
+                raise ValueError(
+                    f"grid_only = True needs a loss with a grid, which {type(self.loss).__name__} has not: "
+                    "use poisson_process, or leave grid_only out"
+                )
+        elif not words(self.kernel):
             chosen = grid.points[:: -(-len(grid.points) // CHECKED)]
             if not (self.kernel.cross(chosen, chosen) >= 0.0).all():
                 raise ValueError(
                     f"kernel = {self.kernel} is negative between points of the grid: descent on an integral needs a "
                     "kernel that is never negative, such as gaussian, laplacian or matern"
                 )
-        elif self.grid_only:
-            raise ValueError(
-                f"grid_only = True needs a loss with a grid, which {type(self.loss).__name__} has not: "
-                "use poisson_process, or leave grid_only out"
-            )
 
     @property
     def grid(self) -> Grid | None:

@@ -104,8 +104,8 @@ class Gaussian(_Scaled):
     ----------
     bandwidth
         Length scale s > 0 in the unit of the inputs; the papers quote s^2. Or a list of lengths, one for each input:
-        distances are then those of ``x_k / s_k``. Or a word: "median", 0.4 of the median distance of training points;
-        "relevance", a length for each input, the shorter the more the targets depend on it.
+        distances are then those of ``x_k / s_k``. Or a word: "median", the default, 0.4 of the median distance of
+        training points; "relevance", a length for each input, the shorter the more the targets depend on it.
 
     Examples
     --------
@@ -114,7 +114,7 @@ class Gaussian(_Scaled):
     array([[1.    , 0.3679]])
     """
 
-    bandwidth: Bandwidth = 1.0
+    bandwidth: Bandwidth = "median"
     supremum: ClassVar[float | None] = 1.0
 
     def __post_init__(self) -> None:
@@ -144,7 +144,7 @@ class Laplacian(_Scaled):
         kernel.
     """
 
-    bandwidth: Bandwidth = 1.0
+    bandwidth: Bandwidth = "median"
     supremum: ClassVar[float | None] = 1.0
     absolute: ClassVar[bool] = True
 
@@ -181,7 +181,7 @@ class Matern(_Scaled):
         1.5 or 2.5.
     """
 
-    bandwidth: Bandwidth = 1.0
+    bandwidth: Bandwidth = "median"
     smoothness: float = 1.5
     supremum: ClassVar[float | None] = 1.0
 

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.parts.losses import Loss
+from kernelswarm.agents.parts.losses import IntegratedLoss, Loss
 
 Array = npt.NDArray[np.float64]
 
@@ -81,6 +81,20 @@ class Sample:
         predictions = np.tile(center, (len(self.points), 1))
         slopes = self.loss.derivatives(predictions, np.ascontiguousarray(self.targets))
         return float(np.sqrt(np.mean(np.sum(slopes**2, axis=1)))) or 1.0
+
+    @property
+    def unit(self) -> float:
+        """The size of a difference of functions that matters: `spread`; 1 for classes and for events."""
+        return 1.0 if self.classes or isinstance(self.loss, IntegratedLoss) else self.spread
+
+    @property
+    def typical_curvature(self) -> float:
+        """The loss's slope over the spread of the targets, 2 for the squared loss in every unit.
+
+        A straight line from f = 0 to the targets has about this second derivative, also where the loss has none. 2 for
+        classes and for events.
+        """
+        return 2.0 if self.classes or isinstance(self.loss, IntegratedLoss) else self.slope / self.spread
 
     @cached_property
     def largest_gain(self) -> float:

@@ -320,6 +320,7 @@ def init(
 @app.command()
 def suggest(
     experiment: ExperimentFile,
+    changes: Sets = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Try also what the file gives as a number; left out, such keys are kept.")
     ] = False,
@@ -343,7 +344,7 @@ def suggest(
 
     with in_words(), progress.watch_suggestion(quiet) as observe, _warnings_in_one_line():
         found = file.suggest_for(
-            experiment, everything=everything, pooled=pooled, rounds=rounds, jobs=jobs, watch=observe
+            experiment, changes or (), everything=everything, pooled=pooled, rounds=rounds, jobs=jobs, watch=observe
         )
     print(suggestion_table.as_text(found))
     if dry_run:

@@ -302,7 +302,7 @@ def _runs(
             hear(place, share)
         speak()
 
-    with closing(parallel.answers(_execute_apart, tasks, jobs, watch)) as answers:
+    with closing(parallel.answers(_execute_apart, tasks, jobs, watch, what="the comparison")) as answers:
         for place, answer in answers:
             task = tasks[place]
             if isinstance(answer, parallel.Lost):

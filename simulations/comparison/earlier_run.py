@@ -128,6 +128,10 @@ def _refuse_another(folder: Path, experiment: Experiment, behind: Mapping[str, s
     if words(experiment.learner) or experiment.overrides:
         apart |= {"learner", "node"}  # the run folder has the numbers that data have turned words into
     asked, found = (identified(table, behind) for table in (experiment.to_dict(), config))
+    asked["protocol"], found["protocol"] = (
+        {key: value for key, value in table["protocol"].items() if key not in words(experiment.protocol)}
+        for table in (asked, found)
+    )
     other = [key for key in dict.fromkeys([*asked, *found]) if key not in apart and asked.get(key) != found.get(key)]
     if other:
         raise InputError(

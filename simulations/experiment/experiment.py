@@ -178,7 +178,7 @@ class Experiment:
         ...     "protocol": "isolated",
         ... })
         >>> experiment.learner.kernel
-        Gaussian(bandwidth=1.0)
+        Gaussian(bandwidth='median')
         """
         table = {key: value for key, value in mapping.items() if key != "compare"}  # what a comparison varies
         try:

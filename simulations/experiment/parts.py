@@ -142,7 +142,7 @@ def describe(part: Any) -> dict[str, Any]:
     Examples
     --------
     >>> describe(build("kernel", "matern"))
-    {'name': 'matern', 'bandwidth': 1.0, 'smoothness': 1.5}
+    {'name': 'matern', 'bandwidth': 'median', 'smoothness': 1.5}
     """
     if isinstance(part, GraphFunction):
         return {"name": part.function, **plain(part.arguments)}

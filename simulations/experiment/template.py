@@ -28,7 +28,7 @@ radius = 3.0            # spreads the classes; 1.0 is the papers' problem, a har
 # name = "file"         # your own data: npz with arrays x and y, csv, parquet or svmlight
 # path = "data.npz"     # relative to this file; rows are shuffled by the seed, order = "file" keeps a time series
 
-[learner]               # polk, nystroem, random_features, linear
+[learner]               # polk, nystroem, random_features, linear; numbers left out below are taken from the data
 name = "polk"
 loss = "multiclass_logistic"    # squared, huber, logistic, hinge, ...: must fit the stream
 step_size = 3.0                 # or {{ name = "diminishing", initial = 3.0, offset = 100.0 }}

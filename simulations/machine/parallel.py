@@ -52,6 +52,7 @@ def answers(
     jobs: int,
     watch: Callable[[Sequence[float]], None],
     every: float = 0.5,
+    what: str = "these calls",
 ) -> Generator[tuple[int, Answer | Lost], None, None]:
     """Yield ``(place, function(tasks[place], tell))`` for all tasks, in the order in which they end.
 
@@ -68,6 +69,8 @@ def answers(
         Processes at a time, at least 1.
     watch : callable
         Hears, at least ``every`` so many seconds, the share of each task that is done, in [0, 1].
+    what : str
+        What the processes are for, in messages: "the comparison".
 
     Raises
     ------
@@ -110,7 +113,7 @@ def answers(
                     worker.process.join()
                     workers.remove(worker)
                     if not worker.ready:
-                        raise SimulationError(_CANNOT_START.format(worker.process.exitcode)) from None
+                        raise SimulationError(_CANNOT_START.format(what, worker.process.exitcode)) from None
                     if waiting:
                         start()
                     if worker.place is not None:
@@ -139,7 +142,7 @@ def answers(
 
 
 _CANNOT_START = (
-    "the processes of the comparison could not start (exit code {}): in a script, call it under "
+    "the processes of {} could not start (exit code {}): in a script, call it under "
     'if __name__ == "__main__", or use one process: jobs = 1'
 )
 

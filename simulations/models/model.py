@@ -53,7 +53,7 @@ class Model:
     >>> from kernelswarm.agents.functions.kernel_sum import KernelSum
     >>> from kernelswarm.agents.parts.kernels import Gaussian
     >>> from kernelswarm.agents.parts.losses import Squared
-    >>> function = KernelSum(Gaussian(), 1, 1).assign(points=np.array([[0.0]]), weights=np.array([[2.0]]))
+    >>> function = KernelSum(Gaussian(1.0), 1, 1).assign(points=np.array([[0.0]]), weights=np.array([[2.0]]))
     >>> model = Model(function, Squared())
     >>> model.predict(np.array([[0.0], [9.0]])).round(6)
     array([2., 0.])

@@ -48,6 +48,7 @@ class Method:
     budgeted: bool = True
 
 
+MISTAKES = {"loss": "squared", "insensitivity": 0.1}
 METHODS = (
     Method("OK-FEB", "okfeb", {"rank": RANK, "budget_size": BUDGET, "follow": False}),
     Method("OK-FEB, weights follow", "okfeb", {"rank": RANK, "budget_size": BUDGET}),
@@ -60,10 +61,10 @@ METHODS = (
     Method("BSGD, removal", "bsgd", {"budget_size": BUDGET}),
     Method("BSGD, merging", "bsgd", {"budget_size": BUDGET, "maintenance": "merging"}),
     Method("BOGD", "bogd", {"budget_size": BUDGET, "weight_bound": 1.0}),
-    Method("BPA", "bpa", {"budget_size": BUDGET}),
-    Method("Forgetron", "forgetron", {"budget_size": BUDGET}),
-    Method("Projectron", "projectron", {"budget_size": BUDGET}),
-    Method("perceptron", "perceptron", {}, budgeted=False),
+    Method("BPA", "bpa", {"budget_size": BUDGET, "aggressiveness": 1.0, **MISTAKES}),
+    Method("Forgetron", "forgetron", {"budget_size": BUDGET, **MISTAKES}),
+    Method("Projectron", "projectron", {"budget_size": BUDGET, **MISTAKES}),
+    Method("perceptron", "perceptron", MISTAKES, budgeted=False),
     Method("NORMA", "norma", {"budget_size": BUDGET}),
     Method("OGD", "ogd", {}, budgeted=False),
 )

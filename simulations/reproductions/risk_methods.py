@@ -29,6 +29,9 @@ _RBF = {
     "name": "rbf_network",
     "kernel": {"name": "gaussian", "bandwidth": BANDWIDTH / 2**0.5},  # exp(-(x - c)^2 / r^2), r = 0.06
     "centers": 50,
+    "low": 0.0,
+    "high": 1.0,
+    "dispersion": "central_moments",
     "dispersion_weight": 0.1,
     "tracking_rate": 0.01,
 }

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.learners.fitting import fitted, words
+from kernelswarm.agents.learners.fitting import fitted, fitted_to, words
+from kernelswarm.protocols.contract import Rule
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
 from kernelswarm.simulations.experiment.parts import describe
 from kernelswarm.simulations.ground.errors import InputError
@@ -24,7 +25,7 @@ NODES = 50
 
 
 def resolved(experiment: Experiment, source: Source, labels: list[int]) -> Experiment:
-    """Return an experiment with numbers in place of the words in its learners' configuration.
+    """Return an experiment with numbers in place of the words in the configuration of its learners and its protocol.
 
     All nodes share one sample, so that what it decides is the same for all of them and their functions live in one
     space. The sources are put back where they were: what is learned from is not changed by having been looked at.
@@ -51,12 +52,13 @@ def resolved(experiment: Experiment, source: Source, labels: list[int]) -> Exper
     learners = [experiment.learner, *(learner for learner, _ in groups.values())]
     for learner in learners:
         _refuse_other_inputs(learner, source)
-    if not any(words(learner) for learner in learners):
+    if not any(words(part) for part in (*learners, experiment.protocol)):
         return experiment
     points, targets = drawn(source, max(learner.batch_size for learner in learners))
     return replace(
         experiment,
         learner=_fitted(experiment.learner, points, targets, source),
+        protocol=_fitted_protocol(experiment, points, targets, source),
         overrides=tuple(
             Override(tuple(nodes), describe(_fitted(learner, points, targets, source)))
             for learner, nodes in groups.values()
@@ -101,6 +103,14 @@ def _fitted(learner: Learner, points: Array, targets: Array, source: Source) -> 
         return fitted(learner, points, targets, outputs)
     except ValueError as refusal:
         raise InputError(f"learner: {refusal}") from refusal
+
+
+def _fitted_protocol(experiment: Experiment, points: Array, targets: Array, source: Source) -> Rule:
+    try:
+        outputs = experiment.learner.loss.outputs(source.targets, source.classes)
+        return fitted_to(experiment.protocol, experiment.learner, points, targets, outputs)
+    except ValueError as refusal:
+        raise InputError(f"protocol: {refusal}") from refusal
 
 
 def _refuse_other_inputs(learner: Learner, source: Source) -> None:

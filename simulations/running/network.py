@@ -98,7 +98,6 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
         raise InputError(
             f"node.nodes = {unknown} are not in the network: its labels run from {labels[0]} to {labels[-1]}"
         )
-    rule = experiment.protocol
     learners = _learners(experiment, labels)
     size = experiment.learner.batch_size  # of every node, where one learner sees them all
     kinds = {id(learner): (learner, label) for label, learner in reversed(learners.items())}
@@ -117,7 +116,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
         experiment = resolved(experiment, source, labels)
     needed.append(functions(experiment, source, count))
     require(experiment, needed)
-    learners = _learners(experiment, labels)
+    rule, learners = experiment.protocol, _learners(experiment, labels)
     evaluated = list(zip(labels, source.nodes, strict=True))
     plans: list[AgentPlan] = []
     pooled = rule.pooled

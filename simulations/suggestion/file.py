@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_value
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.rewriting import rewritten
 from kernelswarm.simulations.experiment.variation import read_compare
@@ -15,6 +16,7 @@ from kernelswarm.simulations.suggestion.suggest import Suggestion, suggest
 
 def suggest_for(
     path: Path,
+    changes: Sequence[str] = (),
     *,
     everything: bool = False,
     pooled: bool = False,
@@ -24,6 +26,16 @@ def suggest_for(
 ) -> Suggestion:
     """Return what :func:`~kernelswarm.simulations.suggestion.suggest.suggest` finds for an experiment file.
 
+    Parameters
+    ----------
+    path : Path
+        The file.
+    changes : sequence of str
+        Such as "learner.step_size=1", made before anything is tried; a key that gets a number is not tried. The file is
+        not changed by them.
+    everything, pooled, rounds, jobs, watch
+        As there.
+
     Raises
     ------
     InputError
@@ -31,9 +43,12 @@ def suggest_for(
     SimulationError
         Every pilot failed.
     """
-    experiment = Experiment.from_file(path)  # whose refusals name the file
+    experiment = Experiment.from_file(path, changes)  # whose refusals name the file
     read_compare(path).combinations(experiment.to_dict())
     table = parse(path.read_bytes().decode())
+    for change in changes:
+        key, value = parse_assignment(change)
+        table = changed(table, key, parse_value(value), explicit=True)
     return suggest(
         table, experiment.folder, everything=everything, pooled=pooled, rounds=rounds, jobs=jobs, watch=watch
     )

@@ -127,7 +127,7 @@ def run_all(pilots: Sequence[Pilot], jobs: int, watch: Callable[[float], None]) 
     def hear(shares: Sequence[float]) -> None:
         watch(len(found) / len(pilots))
 
-    with closing(parallel.answers(run, pilots, jobs, hear)) as answers:
+    with closing(parallel.answers(run, pilots, jobs, hear, what="suggest's pilots")) as answers:
         for place, answer in answers:
             found[place] = failed(answer.cause) if isinstance(answer, parallel.Lost) else answer
     return [found[place] for place in range(len(pilots))]

@@ -17,8 +17,9 @@ BANDWIDTHS = (0.3, 2.5)
 SCALES = (0.2, 5.0)
 """Factors on the step size that "auto" stands for, on a schedule's first step size, and on tolerances."""
 
-PENALTIES = (1e-3, 10.0)
-"""Of consensus, beside losses whose curvature is 2 or less: from hardly any coupling to one that outweighs own data."""
+PENALTIES = (1e-2, 1e2)
+"""Factors on the penalty that "auto" stands for, 0.1 beside the squared loss: from hardly any coupling to one that
+outweighs own data."""
 
 BUDGETS = (0.4, 2.5)
 """Factors on a budget."""
@@ -95,7 +96,7 @@ def ranges(experiment: Experiment, table: Mapping[str, Any], everything: bool = 
         _bandwidth(experiment, learner, table, everything),
         _step_size(learner, table, everything),
         _budget(learner, table, everything),
-        _penalty(protocol, table, everything),
+        _penalty(experiment, protocol, table, everything),
         _tolerance(protocol, table, everything),
     ]
     return [entry for entry in found if entry is not None]
@@ -156,10 +157,16 @@ def _budget(learner: Mapping[str, Any], table: Mapping[str, Any], everything: bo
     return _around(key, budget[name], BUDGETS, whole) if everything or _said(table, key) is None else None
 
 
-def _penalty(protocol: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:
+def _penalty(
+    experiment: Experiment, protocol: Mapping[str, Any], table: Mapping[str, Any], everything: bool
+) -> Range | None:
     key = "protocol.penalty"
-    tried = "penalty" in protocol and (everything or _said(table, key) is None)
-    return Range(key, *PENALTIES, now=protocol["penalty"]) if tried else None
+    if "penalty" not in protocol or not (everything or _said(table, key) in _OPEN):
+        return None
+    usual: float = open_network(experiment.with_changes({key: "auto"})).experiment.to_dict()["protocol"]["penalty"]
+    now = usual if protocol["penalty"] == "auto" else protocol["penalty"]
+    low, high = (factor * usual for factor in PENALTIES)
+    return Range(key, low, high, now=now)
 
 
 def _tolerance(protocol: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:

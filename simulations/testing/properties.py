@@ -53,6 +53,10 @@ def require_shape(array: Any, shape: tuple[int, ...], part: object, name: str) -
     )
 
 
+ON_NETWORKS = ("learner", "protocol")
+"""What is checked on a network, whose data turn words into numbers."""
+
+
 @contextmanager
 def checked(kind: str, part: Any) -> Iterator[None]:
     """Look at a part before and after its check: a frozen dataclass of its kind, equal to its copy, never changed.
@@ -60,14 +64,14 @@ def checked(kind: str, part: Any) -> Iterator[None]:
     Raises
     ------
     InputError
-        It is no instance, lacks a method of its kind, or holds a word in place of a number.
+        It is no instance, lacks a method of its kind, or holds a word in place of a number where nothing replaces it.
     AssertionError
         It is not frozen, not equal to its copy, or changed by what was done with it.
     """
     if isinstance(part, type):
         raise InputError(f"{kind} = {part.__name__} is a class: hand over a part of it, {part.__name__}()")
     refuse_other_kind(kind, part, kind)
-    if words := getattr(part, "words", ()):
+    if kind not in ON_NETWORKS and (words := getattr(part, "words", ())):
         raise InputError(
             f"{kind} = {part!r} holds words in place of numbers ({', '.join(words)}): check what fitted(sample) returns"
         )

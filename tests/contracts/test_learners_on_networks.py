@@ -235,7 +235,8 @@ def test_an_unbounded_learner_that_diverges_is_stopped() -> None:
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize("name", ["random_features", "linear"])
 def test_functions_without_a_dictionary_are_drawn_without_one(name: str, loss: str, inputs: int) -> None:
-    learner: Learner = build("learner", {"name": name, "loss": loss})
+    keys = {"kernel": {"bandwidth": 0.5}} if name == "random_features" else {}
+    learner: Learner = build("learner", {"name": name, "loss": loss, "step_size": 0.1, **keys})
     state = learner.init(inputs, 1)
     own = learner.evaluate(state, np.ones((1, inputs)))
     learner.step(state, [own], [np.ones((1, 1))], None, np.ones((1, 1)))
@@ -250,7 +251,7 @@ def test_functions_without_a_dictionary_are_drawn_without_one(name: str, loss: s
 
 
 def test_a_file_of_features_takes_no_kernel(tmp_path) -> None:
-    function = build("learner", "random_features").init(2, 1).function
+    function = build("learner", {"name": "random_features", "kernel": {"bandwidth": 0.5}}).init(2, 1).function
     save(Model(function, build("loss", "squared")), tmp_path / "model.npz")
     with pytest.raises(InputError, match=r"holds no kernel expansion: leave out kernel = Gaussian"):
-        load(tmp_path / "model.npz", kernel=Gaussian())
+        load(tmp_path / "model.npz", kernel=Gaussian(1.0))

@@ -1,8 +1,8 @@
 """Bounded online gradient descent: a full dictionary loses a point by chance, so that it stays right in the mean."""
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,8 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     sum_of,
 )
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
+from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.protocols.chance import key_of, uniform
 from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers
@@ -70,7 +72,8 @@ class Bogd(KernelDescent):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization.
+        eta, a number or a schedule; below 1 / regularization. The default is a quarter of "auto": what it
+        forgets it has to learn again.
     regularization : float
         lambda, the Tikhonov coefficient, not negative.
     batch_size : int
@@ -79,24 +82,47 @@ class Bogd(KernelDescent):
         The most points of the dictionary, at least 2.
     sampling : str
         "uniform" or "nonuniform".
-    weight_bound : float
-        The paper's gamma, positive; inf for none.
+    weight_bound : float or "auto"
+        The paper's gamma, positive; a huge number for none. "auto" is what a sample weighs at first: the size of the
+        loss's derivative before anything is learned, over b.
     seed : int
         Seed of what is drawn, not negative.
     """
 
+    step_size: Schedule = field(default=Auto(0.25), metadata={"part": "schedule", "scalar": "constant"})
     budget_size: int = 50
     sampling: Literal["uniform", "nonuniform"] = "nonuniform"
-    weight_bound: float = math.inf
+    weight_bound: float | Literal["auto"] = "auto"
     seed: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_budget_size(self.budget_size, 2)
-        if not self.weight_bound > 0.0:
-            raise ValueError(f"weight_bound = {self.weight_bound!r} must be positive: use inf for none")
+        if self.weight_bound != "auto" and not self.weight_bound > 0.0:
+            raise ValueError(
+                f"weight_bound = {self.weight_bound!r} must be positive: use a huge number, such as 1e300, for none"
+            )
         if self.seed < 0:
             raise ValueError(f"seed = {self.seed!r} must not be negative: use 0 or any larger integer")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into a number."""
+        return ("weight_bound",) if self.weight_bound == "auto" else ()
+
+    def fitted(self, sample: Sample) -> Self:
+        """Return the learner with the bound that suits a sample of the data."""
+        return replace(self, weight_bound=sample.slope / sample.batch_size)
+
+    @property
+    def longest(self) -> float:
+        """The bound as a number; ValueError where it is a word."""
+        if self.weight_bound == "auto":
+            raise ValueError(
+                'weight_bound = "auto" is a word that training data turn into a number before learning starts: take '
+                "learner.fitted(sample), or give a number"
+            )
+        return self.weight_bound
 
     def init(self, inputs: int, outputs: int) -> SumState:
         """Return the state of f = 0; its number counts what was drawn."""
@@ -110,7 +136,7 @@ class Bogd(KernelDescent):
     def rule_numbers(self) -> list[float]:
         """Return the budget, whether all are as likely to go, the bound of weights, and the key of what is drawn."""
         uniformly = float(self.sampling == "uniform")
-        return [float(self.budget_size), 0.0, 0.0, uniformly, self.weight_bound, *key_of(self.seed)]
+        return [float(self.budget_size), 0.0, 0.0, uniformly, self.longest, *key_of(self.seed)]
 
     def probabilities(self, norms: Array) -> Array:
         """Return the probability of each element to go, from their Hilbert norms: (B,) and (B,)."""

@@ -1,8 +1,8 @@
 """Budgeted passive-aggressive learning: a point that leaves is projected on what stays."""
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,8 @@ from kernelswarm.agents.learners.baselines.projection_steps import PROJECT_LEAST
 from kernelswarm.agents.learners.baselines.rows_of_points import MEASURED, NEXT, row_wanted
 from kernelswarm.agents.learners.contract import Evaluation
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, kernel_numbers, own_numbers
+from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.agents.parts.schedules import Constant, Schedule
 from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
@@ -78,25 +80,49 @@ class Bpa(MistakeDriven):
         lambda, the Tikhonov coefficient, not negative.
     batch_size : int
         b, the samples that a node draws in a round.
-    insensitivity : float
+    insensitivity : float or "auto"
         The error of a number that is none, not negative.
     budget_size : int
         The most points of the dictionary, at least 1; 2 for nearest.
     maintenance : str
         "simple", "nearest" or "projecting".
-    aggressiveness : float
-        C, the largest coefficient of a sample, positive.
+    aggressiveness : float or "auto"
+        C, the largest coefficient of a sample, positive; "auto" is 1 for classes, and for numbers the standard
+        deviation of the targets on training data.
     """
 
     budget_size: int = 50
     maintenance: Literal["simple", "nearest", "projecting"] = "simple"
-    aggressiveness: float = 1.0
+    step_size: Schedule = field(default=Constant(0.1), metadata={"part": "schedule", "scalar": "constant"})
+    aggressiveness: float | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_budget_size(self.budget_size, 2 if self.maintenance == "nearest" else 1)
-        if not self.aggressiveness > 0.0:
+        if self.aggressiveness != "auto" and not self.aggressiveness > 0.0:
             raise ValueError(f"aggressiveness = {self.aggressiveness!r} must be positive: 1 is usual, inf is no bound")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into a number."""
+        return (*super().words, "aggressiveness") if self.aggressiveness == "auto" else super().words
+
+    def fitted(self, sample: Sample) -> Self:
+        """Return the learner with the insensitivity and the aggressiveness that suit a sample of the data."""
+        learner = super().fitted(sample)
+        if self.aggressiveness != "auto":
+            return learner
+        return replace(learner, aggressiveness=1.0 if sample.classes else sample.spread)
+
+    @property
+    def largest(self) -> float:
+        """C as a number; ValueError where it is a word."""
+        if self.aggressiveness == "auto":
+            raise ValueError(
+                'aggressiveness = "auto" is a word that training data turn into a number before learning starts: take '
+                "learner.fitted(sample), or give a number"
+            )
+        return self.aggressiveness
 
     def gradient(self, state: object, own: Evaluation, targets: Array) -> Array:
         """Return the coefficients of the samples, (n, C): 0 without a hinge loss."""
@@ -105,8 +131,8 @@ class Bpa(MistakeDriven):
             TASKS[self.loss.task],
             own.values,
             targets,
-            self.insensitivity,
-            self.aggressiveness,
+            self.tolerated,
+            self.largest,
             self.kernel.diagonal(own.points),
             coefficients,
         )
@@ -127,7 +153,7 @@ class Bpa(MistakeDriven):
 
     def rule_numbers(self) -> list[float]:
         """Return the budget, what a mistake is, the limit of projections, and the aggressiveness."""
-        return [float(self.budget_size), *self.mistake_numbers(), span_limit(self.kernel), self.aggressiveness]
+        return [float(self.budget_size), *self.mistake_numbers(), span_limit(self.kernel), self.largest]
 
     @property
     def compiled(self) -> CompiledDescent:

@@ -1,7 +1,7 @@
 """The Forgetron: a perceptron that shrinks its function before it forgets its oldest mistake."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,7 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
 )
 from kernelswarm.agents.learners.baselines.mistakes import MistakeDriven, mistakes
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
+from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
@@ -65,17 +66,19 @@ class Forgetron(MistakeDriven):
     kernel : Kernel
         The reproducing kernel; the bound on the mistakes asks for kappa(x, x) <= 1.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization. The paper's is 1.
+        eta, a number or a schedule; below 1 / regularization. The default is half of "auto": what it
+        forgets it has to learn again. The paper's is 1.
     regularization : float
         lambda, the Tikhonov coefficient, not negative.
     batch_size : int
         b, the samples that a node draws in a round.
-    insensitivity : float
+    insensitivity : float or "auto"
         The error of a number that is no mistake, not negative.
     budget_size : int
         The most points of the dictionary, at least 1.
     """
 
+    step_size: Schedule = field(default=Auto(0.5), metadata={"part": "schedule", "scalar": "constant"})
     budget_size: int = 50
 
     def __post_init__(self) -> None:

@@ -28,7 +28,7 @@ from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.learners.polk import DEFECT_LIMIT
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
-from kernelswarm.agents.parts.schedules import Constant, Schedule
+from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.protocols.first_class import Integers, sole
 
 Array = npt.NDArray[np.float64]
@@ -81,7 +81,7 @@ class KernelDescent(DescentInSpace):
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
     kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
-    step_size: Schedule = field(default=Constant(0.1), metadata={"part": "schedule", "scalar": "constant"})
+    step_size: Schedule = field(default=Auto(), metadata={"part": "schedule", "scalar": "constant"})
     regularization: float = 1e-6
     batch_size: int = 1
 

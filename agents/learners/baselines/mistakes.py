@@ -1,7 +1,8 @@
 """Learners that move on mistakes only: what a mistake is for each task, and the coefficient it gives the sample."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,8 @@ from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import INSENSITIVITY, TASK
 from kernelswarm.agents.learners.contract import Evaluation
 from kernelswarm.agents.learners.kernel_steps import own_numbers
+from kernelswarm.agents.parts.losses import Absolute, Hinge, Loss, MulticlassHinge
+from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
@@ -17,6 +20,10 @@ Array = npt.NDArray[np.float64]
 
 REGRESSION, BINARY, MULTICLASS = 0, 1, 2
 TASKS = {"regression": REGRESSION, "binary": BINARY, "multiclass": MULTICLASS}
+SURROGATES: dict[str, Loss] = {"regression": Absolute(), "binary": Hinge(), "multiclass": MulticlassHinge()}
+
+SHARE = 0.1
+"""Of the targets' standard deviation: an error of a number that is no mistake."""
 
 
 @dataclass(frozen=True)
@@ -31,25 +38,53 @@ class MistakeDriven(KernelDescent):
     - several: a wrong class r, the best, is at least as good as the right one y, f_r >= f_y, g = e_r - e_y;
     - numbers: |f(x) - y| > insensitivity, g = sign(f(x) - y), output by output.
 
-    The coupling's pull is added to g. So a sample without a mistake enters where, and as far as, the neighbours
+    The ``insensitivity`` "auto" is a tenth of the targets' standard deviation on training data. The coupling's pull is
+    added to g. So a sample without a mistake enters where, and as far as, the neighbours
     disagree, and without neighbours not at all.
     """
 
-    insensitivity: float = 0.1
+    loss: Loss = field(default=Absolute(), metadata={"part": "loss"})
+    insensitivity: float | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.insensitivity >= 0.0:
+        if self.insensitivity != "auto" and not self.insensitivity >= 0.0:
             raise ValueError(f"insensitivity = {self.insensitivity!r} must not be negative: 0 makes all a mistake")
+
+    @property
+    def surrogate(self) -> Loss:
+        """The loss with coefficients of that size: those of every mistake are 1."""
+        return SURROGATES[self.loss.task]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into a number."""
+        return ("insensitivity",) if self.insensitivity == "auto" else ()
+
+    def fitted(self, sample: Sample) -> Self:
+        """Return the learner with an insensitivity of a tenth of the spread of the targets, 0 for classes."""
+        if self.insensitivity != "auto":
+            return self
+        return replace(self, insensitivity=0.0 if sample.classes else SHARE * sample.spread)
 
     def gradient(self, state: object, own: Evaluation, targets: Array) -> Array:
         """Return the coefficients of the samples, (n, C): 0 where the function is not mistaken."""
-        coefficients: Array = mistaken(TASKS[self.loss.task], own.values, targets, self.insensitivity)
+        coefficients: Array = mistaken(TASKS[self.loss.task], own.values, targets, self.tolerated)
         return coefficients
 
     def mistake_numbers(self) -> list[float]:
         """Return what a mistake is, for compiled steps."""
-        return [float(TASKS[self.loss.task]), self.insensitivity]
+        return [float(TASKS[self.loss.task]), self.tolerated]
+
+    @property
+    def tolerated(self) -> float:
+        """The insensitivity as a number; ValueError where it is a word."""
+        if self.insensitivity == "auto":
+            raise ValueError(
+                'insensitivity = "auto" is a word that training data turn into a number before learning starts: take '
+                "learner.fitted(sample), or give a number"
+            )
+        return self.insensitivity
 
 
 @jitted

@@ -1,10 +1,11 @@
 """NORMA: online gradient descent that forgets its oldest points."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, check_budget_size
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent, DictionaryRule
 from kernelswarm.agents.learners.baselines.removal_steps import KEEP_NEWEST
+from kernelswarm.agents.parts.schedules import Auto, Schedule
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Norma(KernelDescent):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization.
+        eta, a number or a schedule; below 1 / regularization. The default is half of "auto": what it
+        forgets it has to learn again.
     regularization : float
         lambda, the Tikhonov coefficient, not negative; 0.01 and more make the forgetting gentle.
     batch_size : int
@@ -31,6 +33,7 @@ class Norma(KernelDescent):
         The most points of the dictionary, at least 1: the paper's tau.
     """
 
+    step_size: Schedule = field(default=Auto(0.5), metadata={"part": "schedule", "scalar": "constant"})
     budget_size: int = 50
 
     def __post_init__(self) -> None:

@@ -27,7 +27,7 @@ class Perceptron(MistakeDriven):
         lambda, the Tikhonov coefficient, not negative.
     batch_size : int
         b, the samples that a node draws in a round.
-    insensitivity : float
+    insensitivity : float or "auto"
         The error of a number that is no mistake, not negative.
     """
 

@@ -57,7 +57,7 @@ class Projectron(MistakeDriven):
         lambda, the Tikhonov coefficient, not negative.
     batch_size : int
         b, the samples that a node draws in a round.
-    insensitivity : float
+    insensitivity : float or "auto"
         The error of a number that is no mistake, not negative.
     tolerance : float
         The largest Hilbert norm that a projection may take from kappa(x, .), not negative; below sqrt(kappa(x, x)).

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledFeatures
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.parts.kernels import Linear as LinearKernel
+from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import sole
 
@@ -100,7 +101,8 @@ class Linear(LinearInFeatures):
     loss : Loss
         The loss of a sample.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization.
+        eta, a number or a schedule; below 1 / regularization. The default is a fifth of "auto": a line
+        has little to learn and noise to average.
     regularization : float
         lambda, the Tikhonov coefficient of the weights, not negative; the intercept is free.
     batch_size : int
@@ -109,6 +111,7 @@ class Linear(LinearInFeatures):
         Whether there is an intercept v.
     """
 
+    step_size: Schedule = field(default=Auto(0.2), metadata={"part": "schedule", "scalar": "constant"})
     intercept: bool = True
 
     @property

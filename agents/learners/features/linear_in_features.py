@@ -17,7 +17,7 @@ from kernelswarm.agents.learners.contract import Evaluation, Info
 from kernelswarm.agents.learners.descent import Descent, check_step, joined
 from kernelswarm.agents.learners.features.feature_steps import descend, gram_of
 from kernelswarm.agents.parts.losses import Loss, Squared
-from kernelswarm.agents.parts.schedules import Constant, Schedule
+from kernelswarm.agents.parts.schedules import Auto, Schedule
 
 Array = npt.NDArray[np.float64]
 
@@ -61,7 +61,7 @@ class LinearInFeatures(Descent):
     """
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
-    step_size: Schedule = field(default=Constant(0.1), metadata={"part": "schedule", "scalar": "constant"})
+    step_size: Schedule = field(default=Auto(), metadata={"part": "schedule", "scalar": "constant"})
     regularization: float = 1e-6
     batch_size: int = 1
 

@@ -12,7 +12,7 @@ from kernelswarm.agents.learners.descent import DescentInSpace, check_step, join
 from kernelswarm.agents.learners.features.nystroem_steps import CompiledNystroem, project, scratch
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
-from kernelswarm.agents.parts.schedules import Constant, Schedule
+from kernelswarm.agents.parts.schedules import Auto, Schedule
 
 Array = npt.NDArray[np.float64]
 
@@ -58,7 +58,7 @@ class Nystroem(DescentInSpace):
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
     kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
-    step_size: Schedule = field(default=Constant(0.1), metadata={"part": "schedule", "scalar": "constant"})
+    step_size: Schedule = field(default=Auto(), metadata={"part": "schedule", "scalar": "constant"})
     regularization: float = 1e-6
     batch_size: int = 1
     landmarks: int = 50

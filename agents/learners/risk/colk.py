@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +15,18 @@ from kernelswarm.agents.learners.contract import Evaluation, Info
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.learners.risk.colk_steps import CompiledColk
-from kernelswarm.agents.learners.risk.compositional import Composition, TrackedMean, check_pairs
-from kernelswarm.agents.parts.budgets import Budget, Parsimony
-from kernelswarm.agents.parts.dispersions import CentralMoments, Dispersion
-from kernelswarm.agents.parts.schedules import Constant, Schedule
+from kernelswarm.agents.learners.risk.compositional import (
+    Composition,
+    TrackedMean,
+    Weight,
+    check_pairs,
+    weight_strengths,
+    weight_words,
+)
+from kernelswarm.agents.parts.budgets import Budget, PerSample
+from kernelswarm.agents.parts.dispersions import Dispersion, Variance
+from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
 
 Array = npt.NDArray[np.float64]
 
@@ -70,7 +79,8 @@ class Colk(Polk):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization.
+        eta, a number or a schedule; below 1 / regularization. The default is half of "auto", since the first sample of
+        a pair counts for both.
     regularization : float
         lambda, the Tikhonov coefficient, not negative.
     batch_size : int
@@ -79,19 +89,20 @@ class Colk(Polk):
         The rule for the compression error eps, as for POLK; ``{ quadratic = K }`` is the published one.
     dispersion : Dispersion
         D: variance, central_moments, semivariance or cvar.
-    dispersion_weight : float
-        nu, not negative.
+    dispersion_weight : float or "auto"
+        nu, not negative. "auto": such that the dispersion multiplies the loss's derivatives by 1/2 to 3/2, also where
+        the loss is four times as large as any of f = 0 on training data, in whatever unit the targets are.
     tracking : str
         "difference" (COLK eq. 20) or "average" (SURVEY eq. 11): how g follows the mean loss.
     tracking_rate : Schedule
         beta in (0, 1], a number or a schedule.
     """
 
-    step_size: Schedule = field(default=Constant(0.1), metadata={"part": "schedule", "scalar": "constant"})
+    step_size: Schedule = field(default=Auto(0.5), metadata={"part": "schedule", "scalar": "constant"})
     batch_size: int = 2
-    budget: Budget = field(default=Parsimony(0.01), metadata={"part": "budget"})
-    dispersion: Dispersion = field(default=CentralMoments(), metadata={"part": "dispersion"})
-    dispersion_weight: float = 0.01
+    budget: Budget = field(default=PerSample(), metadata={"part": "budget"})
+    dispersion: Dispersion = field(default=Variance(), metadata={"part": "dispersion"})
+    dispersion_weight: Weight = "auto"
     tracking: TrackedMean = "difference"
     tracking_rate: Schedule = field(default=Constant(0.01), metadata={"part": "schedule", "scalar": "constant"})
 
@@ -101,9 +112,18 @@ class Colk(Polk):
         self.composition  # noqa: B018  made now, so that it refuses what is out of range
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into a number."""
+        return weight_words(self.dispersion_weight)
+
+    def fitted(self, sample: Sample) -> Self:
+        """Return the learner with the weight that suits a sample of the data."""
+        return replace(self, dispersion_weight=self.composition.fitted_weight(sample))
+
+    @property
     def strengths(self) -> dict[str, float]:
         """The key that makes the dispersion's pull stronger, with its value."""
-        return {"dispersion_weight": self.dispersion_weight} if self.dispersion_weight else {}
+        return weight_strengths(self.dispersion_weight)
 
     @cached_property
     def composition(self) -> Composition:

@@ -20,11 +20,19 @@ from kernelswarm.agents.learners.descent import joined, share
 from kernelswarm.agents.learners.risk.compositional_steps import averaged, corrected, mean, pair_up, spread
 from kernelswarm.agents.parts.dispersions import Dispersion
 from kernelswarm.agents.parts.losses import Loss
+from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Schedule
 
 Array = npt.NDArray[np.float64]
 
 TrackedMean = Literal["difference", "average"]
+
+Weight = float | Literal["auto"]
+"""nu, or the word that data turn into it."""
+
+MOST_CHANGE, MARGIN = 0.5, 4.0
+"""How far from 1 a weight "auto" lets the dispersion's factor on a derivative be, less than 1 so that every sample is
+still descended on; and up to which loss, a multiple of the largest in the sample, since larger ones may come."""
 
 
 class Joined(NamedTuple):
@@ -62,22 +70,46 @@ class Composition:
 
     loss: Loss
     dispersion: Dispersion
-    weight: float
+    weight: Weight
     tracking: TrackedMean
     rate: Schedule
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.weight < math.inf:
+        if self.weight != "auto" and not 0.0 <= self.weight < math.inf:
             raise ValueError(
                 f"dispersion_weight = {self.weight!r} must not be negative: 0 minimises the mean loss alone"
             )
         if self.rate.largest > 1.0:
             raise ValueError(f"tracking_rate = {self.rate.largest!r} must be in (0, 1]: 0.01 averages a hundred rounds")
 
+    def fitted_weight(self, sample: Sample) -> float:
+        """Return the weight, or what a word stands for on a sample of the data: MOST_CHANGE over the largest |d'|.
+
+        The losses u are 0, those of f = 0, which a run starts with, and MARGIN times the largest of them; g is the mean
+        of those of f = 0.
+        """
+        if self.weight != "auto":
+            return self.weight
+        predictions = np.zeros((len(sample.points), sample.outputs))
+        losses = sample.loss.values(predictions, np.ascontiguousarray(sample.targets))
+        met = np.concatenate([losses, [0.0, MARGIN * losses.max()]])
+        largest = float(np.abs(self.dispersion.slopes(met, float(mean(losses, 0)))).max())
+        return float(f"{MOST_CHANGE / largest:.3g}") if 0.0 < largest < math.inf else 0.0
+
+    @property
+    def strength(self) -> float:
+        """The weight as a number; ValueError where it is a word."""
+        if self.weight == "auto":
+            raise ValueError(
+                'dispersion_weight = "auto" is a word that training data turn into a number before learning starts: '
+                "take learner.fitted(sample), or give a number"
+            )
+        return self.weight
+
     @property
     def looks_back(self) -> bool:
         """Whether the gradient needs the values of the function before the last step."""
-        return self.weight > 0.0 and self.dispersion.centered and self.tracking == "difference"
+        return self.strength > 0.0 and self.dispersion.centered and self.tracking == "difference"
 
     def center(self, center: float, losses: Array, targets: Array, before: Callable[[], Array], step: int) -> float:
         """Return what g is in the step to come, from the second rows of the pairs.
@@ -93,7 +125,7 @@ class Composition:
         step : int
             The steps taken before.
         """
-        if self.weight == 0.0 or len(losses) < 2:
+        if self.strength == 0.0 or len(losses) < 2:
             return center
         if math.isnan(center):
             return float(mean(losses, 1))
@@ -120,11 +152,11 @@ class Composition:
             f at the rows, (n, C), and their targets, (n, q).
         """
         slopes = self.loss.derivatives(values, targets)
-        if self.weight == 0.0 or len(slopes) < 2:
+        if self.strength == 0.0 or len(slopes) < 2:
             spread(slopes, np.zeros(len(slopes)), 0.0, False)
         else:
             factors = self.dispersion.slopes(losses, center)
-            spread(slopes, factors, self.weight, self.dispersion.centered)
+            spread(slopes, factors, self.strength, self.dispersion.centered)
         return slopes
 
     def pairs(
@@ -161,6 +193,16 @@ class Composition:
             kept.stiffness,
         )
         return Joined(*(array[:count] for array in kept))
+
+
+def weight_words(weight: Weight) -> tuple[str, ...]:
+    """Return the key of the weight where it holds a word."""
+    return ("dispersion_weight",) if weight == "auto" else ()
+
+
+def weight_strengths(weight: Weight) -> dict[str, float]:
+    """Return the key that makes the dispersion's pull stronger, with its value."""
+    return {"dispersion_weight": weight} if weight != "auto" and weight else {}
 
 
 def check_pairs(batch_size: int) -> None:

@@ -255,7 +255,7 @@ class CompiledComposition:
             LOSS: len(loss.numbers),
             DISPERSION: len(dispersion.numbers),
             PLACE: len(tools),
-            WEIGHT: composition.weight,
+            WEIGHT: composition.strength,
             CURVATURE: composition.loss.curvature,
             BATCH_SIZE: learner.batch_size,
             CENTERED: composition.dispersion.centered,

@@ -13,7 +13,7 @@ from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.learners.risk.compositional import check_pairs
 from kernelswarm.agents.learners.risk.policy_evaluation_steps import CompiledPolicy, coefficients_in, errors_in
-from kernelswarm.agents.parts.budgets import Budget, Parsimony
+from kernelswarm.agents.parts.budgets import Budget, PerSample
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Constant, Schedule
 
@@ -73,11 +73,11 @@ class PolicyEvaluation(Polk):
 
     loss: Loss = field(default=Squared(), init=False)
     step_size: Schedule = field(default=Constant(0.1), metadata={"part": "schedule", "scalar": "constant"})
-    budget: Budget = field(default=Parsimony(0.01), metadata={"part": "budget"})
+    budget: Budget = field(default=PerSample(0.02), metadata={"part": "budget"})
     batch_size: int = 2
     discount: float = 0.9
     tracking_rate: Schedule = field(default=Constant(0.2), metadata={"part": "schedule", "scalar": "constant"})
-    tracking_budget: Budget = field(default=Parsimony(0.01), metadata={"part": "budget"})
+    tracking_budget: Budget = field(default=PerSample(0.02), metadata={"part": "budget"})
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,24 @@ from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Evaluation, Info
 from kernelswarm.agents.learners.features.feature_steps import descend
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
-from kernelswarm.agents.learners.risk.compositional import Composition, TrackedMean, check_pairs
+from kernelswarm.agents.learners.risk.compositional import (
+    Composition,
+    TrackedMean,
+    Weight,
+    check_pairs,
+    weight_strengths,
+    weight_words,
+)
 from kernelswarm.agents.learners.risk.rbf_network_steps import CompiledNetwork
-from kernelswarm.agents.parts.dispersions import CentralMoments, Dispersion
+from kernelswarm.agents.parts.dispersions import Dispersion, Variance
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
-from kernelswarm.agents.parts.schedules import Constant, Schedule
+from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
 
 Array = npt.NDArray[np.float64]
+
+End = float | Literal["auto"]
+"""An end of the grid, or the word that data turn into it."""
 
 MOST_CENTERS = 100_000
 
@@ -130,7 +141,7 @@ class RbfNetwork(LinearInFeatures):
     loss : Loss
         The loss l of a sample.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization.
+        eta, a number or a schedule; below 1 / regularization. The default is half of "auto", as for ``colk``.
     regularization : float
         lambda, the Tikhonov coefficient of the weights, not negative.
     batch_size : int
@@ -140,19 +151,20 @@ class RbfNetwork(LinearInFeatures):
     centers : int
         Points of the grid along each input, at least 2. Basis functions much wider than the grid's spacing overlap, and
         need a step as much smaller.
-    low, high : float
-        The ends of the grid.
+    low, high : float or "auto"
+        The ends of the grid; "auto" takes the least and the greatest number among the inputs of training data.
     dispersion, dispersion_weight, tracking, tracking_rate
         As for ``colk``; the published method tracks the average.
     """
 
     batch_size: int = 2
-    kernel: Kernel = field(default=Gaussian(0.04), metadata={"part": "kernel"})
+    step_size: Schedule = field(default=Auto(0.5), metadata={"part": "schedule", "scalar": "constant"})
+    kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
     centers: int = 50
-    low: float = 0.0
-    high: float = 1.0
-    dispersion: Dispersion = field(default=CentralMoments(), metadata={"part": "dispersion"})
-    dispersion_weight: float = 0.01
+    low: End = "auto"
+    high: End = "auto"
+    dispersion: Dispersion = field(default=Variance(), metadata={"part": "dispersion"})
+    dispersion_weight: Weight = "auto"
     tracking: TrackedMean = "average"
     tracking_rate: Schedule = field(default=Constant(0.01), metadata={"part": "schedule", "scalar": "constant"})
 
@@ -161,14 +173,26 @@ class RbfNetwork(LinearInFeatures):
         check_pairs(self.batch_size)
         if self.centers < 2:
             raise ValueError(f"centers = {self.centers!r} must be at least 2: points of the grid along each input")
-        if not self.low < self.high:
+        if not isinstance(self.low, str) and not isinstance(self.high, str) and not self.low < self.high:
             raise ValueError(f"low = {self.low!r} must be below high = {self.high!r}: they are the ends of the grid")
         self.composition  # noqa: B018  made now, so that it refuses what is out of range
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into a number."""
+        ends = tuple(key for key, end in (("low", self.low), ("high", self.high)) if end == "auto")
+        return ends + weight_words(self.dispersion_weight)
+
+    def fitted(self, sample: Sample) -> Self:
+        """Return the learner with the ends and the weight that a sample of the data gives."""
+        low = float(sample.points.min()) if isinstance(self.low, str) else self.low
+        high = max(float(sample.points.max()), low + 1e-6) if isinstance(self.high, str) else self.high
+        return replace(self, low=low, high=high, dispersion_weight=self.composition.fitted_weight(sample))
+
+    @property
     def strengths(self) -> dict[str, float]:
         """The key that makes the dispersion's pull stronger, with its value."""
-        return {"dispersion_weight": self.dispersion_weight} if self.dispersion_weight else {}
+        return weight_strengths(self.dispersion_weight)
 
     @cached_property
     def composition(self) -> Composition:
@@ -186,6 +210,11 @@ class RbfNetwork(LinearInFeatures):
             raise ValueError(
                 f"centers = {self.centers!r} are {self.centers}^{inputs} on a grid of {inputs} inputs: use fewer, or a "
                 "learner that chooses its points"
+            )
+        if isinstance(self.low, str) or isinstance(self.high, str):
+            raise ValueError(
+                'low = "auto" and high = "auto" are words that training data turn into numbers before learning '
+                "starts: take learner.fitted(sample), or give numbers"
             )
         axis = np.linspace(self.low, self.high, self.centers)
         grid = np.stack(np.meshgrid(*[axis] * inputs, indexing="ij"), axis=-1).reshape(-1, inputs)

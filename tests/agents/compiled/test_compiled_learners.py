@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.learners.fitting import fitted
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.naming import PARTS
@@ -133,6 +134,11 @@ def experiment(learner, protocol, batch=1, stream="sine_regression", **keys):
     )
 
 
+def in_numbers(learner):
+    generator = np.random.default_rng(1)
+    return fitted(learner, generator.normal(size=(40, 2)), generator.normal(size=(40, 1)), 1)
+
+
 def engine(description, compiled, blocks=None):
     plans = open_network(description).plans
     parts = [plans] if blocks is None else [[plans[k] for k in block] for block in blocks]
@@ -163,7 +169,7 @@ def test_every_learner_is_in_the_list():
 
 @EVERY
 def test_nothing_keeps_the_learner_out_of_compiled_passes(learner):
-    assert passes.obstacle(experiment(learner, "isolated").learner) is None
+    assert passes.obstacle(in_numbers(experiment(learner, "isolated").learner)) is None
 
 
 @pytest.mark.parametrize("batch", [1, 8])
@@ -221,7 +227,7 @@ def test_same_bits_after_going_on_from_a_snapshot(learner):
 @pytest.mark.parametrize(("batch", "outputs"), [(1, 1), (8, 1), (8, 2)])
 @EVERY
 def test_a_pass_has_the_bits_of_single_steps(learner, batch, outputs):
-    part = experiment(learner, "isolated", batch).learner
+    part = in_numbers(experiment(learner, "isolated", batch).learner)
     generator = np.random.default_rng(0)
     points = generator.normal(size=(203, 2))
     targets = np.sin(points[:, :outputs]) + 0.1 * generator.normal(size=(203, outputs))
@@ -309,7 +315,7 @@ def pickled(state):
 @pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
 @EVERY
 def test_a_copy_of_a_state_goes_on_by_itself(learner, copied):
-    part = experiment(learner, "isolated").learner
+    part = in_numbers(experiment(learner, "isolated").learner)
     generator = np.random.default_rng(0)
     points, targets = generator.normal(size=(90, 2)), generator.normal(size=(90, 1))
     state = part.init(2, 1)

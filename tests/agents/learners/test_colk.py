@@ -65,6 +65,9 @@ def learn(learner: Any, points: Array, targets: Array, state: Any = None, implic
     return state
 
 
+EPSILON = {"epsilon": 0.001}
+
+
 def averages(learner: Any, targets: Array) -> tuple[float, float]:
     """Learn targets at one input; returns the means of f there and of the center over the second half of the time."""
     state, found = learner.init(1, 1), []
@@ -91,7 +94,8 @@ def test_gradient_is_that_of_the_sampled_objective(dispersion: Dispersion, loss:
     # fewer rows than 8 each weighs what it does among 8.
     generator = np.random.default_rng(1)
     nu, eta = 0.3, Constant(0.1)
-    learner = Colk(loss, Gaussian(0.7), eta, batch_size=8, dispersion=dispersion, dispersion_weight=nu)
+    budget = Epsilon(0.01)
+    learner = Colk(loss, Gaussian(0.7), eta, batch_size=8, budget=budget, dispersion=dispersion, dispersion_weight=nu)
     state = learn(learner, *data(generator, loss, 64))
     points, targets = data(generator, loss, rows)
     own = learner.evaluate(state, points)
@@ -193,7 +197,8 @@ def test_weight_zero_is_polk_on_the_first_samples_to_the_bit(loss: Loss, size: i
 def test_points_of_weight_zero_do_not_enter() -> None:
     points, targets = data(np.random.default_rng(4), Squared(), 40)
     for dispersion in (Variance(), ConditionalValueAtRisk(0.5)):
-        learner = Colk(kernel=Gaussian(0.5), budget=Epsilon(0.0), dispersion=dispersion, dispersion_weight=0.1)
+        keys: dict[str, Any] = {"step_size": Constant(0.1), "budget": Epsilon(0.0), "dispersion_weight": 0.1}
+        learner = Colk(kernel=Gaussian(0.5), dispersion=dispersion, **keys)
         held = {tuple(point) for point in learn(learner, points, targets).function.points}
         seconds = {tuple(point) for point in points[1::2]}
         assert bool(held & seconds) == dispersion.centered
@@ -236,7 +241,9 @@ def test_variance_moves_a_constant_to_where_the_closed_form_says(name: str, trac
         "regularization": 0.0,
     }
     if name == "rbf_network":
-        table |= {"centers": 2, "kernel": {"name": "gaussian", "bandwidth": 0.1}}
+        table |= {"centers": 2, "low": 0.0, "high": 1.0, "kernel": {"name": "gaussian", "bandwidth": 0.1}}
+    else:
+        table |= {"kernel": {"name": "gaussian", "bandwidth": 1.0}, "budget": EPSILON}
     schedules = {"step_size": Diminishing(0.1, 300.0), "tracking_rate": Diminishing(0.3, 300.0)}
     learner = build("learner", {**table, **schedules})
     value, center = averages(learner, targets)
@@ -250,7 +257,14 @@ def test_variance_moves_a_constant_to_where_the_closed_form_says(name: str, trac
 def test_threshold_of_the_conditional_value_at_risk_tends_to_the_quantile(level: float) -> None:
     losses = np.random.default_rng(7).exponential(size=40_000)
     dispersion = ConditionalValueAtRisk(level, Diminishing(0.5 * (1.0 - level), 1000.0))
-    learner = Colk(Absolute(), step_size=Constant(1e-9), dispersion=dispersion, dispersion_weight=0.5)
+    learner = Colk(
+        Absolute(),
+        Gaussian(1.0),
+        Constant(1e-9),
+        budget=Epsilon(0.0),
+        dispersion=dispersion,
+        dispersion_weight=0.5,
+    )
     _, threshold = averages(learner, losses[:, None])
     assert threshold == pytest.approx(-math.log(1.0 - level), rel=0.05)
     tail = dispersion.values(losses, float(np.quantile(losses, level))).mean()
@@ -272,9 +286,10 @@ def test_dispersions_are_what_their_names_say() -> None:
 @pytest.mark.parametrize("name", ["colk", "rbf_network"])
 @pytest.mark.parametrize("tracking", ["difference", "average"])
 def test_a_restored_learner_goes_on_with_the_same_bits(name: str, tracking: str) -> None:
-    keys: dict[str, Any] = {"centers": 9, "low": -1.0, "kernel": {"name": "gaussian", "bandwidth": 0.2}}
-    table = {"name": name, "dispersion": "semivariance", "tracking": tracking, "batch_size": 4}
-    learner = build("learner", table | (keys if name == "rbf_network" else {}))
+    kernel = {"name": "gaussian", "bandwidth": 0.2}
+    keys: dict[str, Any] = {"centers": 9, "low": -1.0, "high": 1.0} if name == "rbf_network" else {"budget": EPSILON}
+    table = {"name": name, "kernel": kernel, "dispersion": "semivariance", "tracking": tracking, "batch_size": 4}
+    learner = build("learner", table | keys | {"step_size": 0.1, "dispersion_weight": 0.01})
     points, targets = data(np.random.default_rng(9), Squared(), 300)
     lived = learn(learner, points[:150], targets[:150])
     again = learner.init(2, 1)
@@ -287,7 +302,8 @@ def test_a_restored_learner_goes_on_with_the_same_bits(name: str, tracking: str)
 
 
 def test_a_step_without_own_samples_leaves_the_tracking_alone() -> None:
-    learner = Colk(kernel=Gaussian(0.5), dispersion=Variance())
+    keys: dict[str, Any] = {"step_size": Constant(0.1), "budget": Epsilon(0.001), "dispersion_weight": 0.01}
+    learner = Colk(kernel=Gaussian(0.5), dispersion=Variance(), **keys)
     points, targets = data(np.random.default_rng(10), Squared(), 40)
     state: ColkState = learn(learner, points, targets)
     center, previous = state.center, state.previous.weights.copy()
@@ -298,7 +314,8 @@ def test_a_step_without_own_samples_leaves_the_tracking_alone() -> None:
 
 
 def test_the_network_of_fixed_centers_is_a_kernel_expansion_on_its_grid() -> None:
-    learner = RbfNetwork(kernel=Gaussian(0.2), centers=5, low=-1.0, high=1.0, dispersion=Variance())
+    keys: dict[str, Any] = {"step_size": Constant(0.1), "dispersion": Variance(), "dispersion_weight": 0.01}
+    learner = RbfNetwork(kernel=Gaussian(0.2), centers=5, low=-1.0, high=1.0, **keys)
     state = learn(learner, *data(np.random.default_rng(11), Squared(), 200))
     axis = np.linspace(-1.0, 1.0, 5)
     assert {tuple(point) for point in state.function.points} == {(a, b) for a in axis for b in axis}
@@ -321,7 +338,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"dispersion": {"name": "semivariance", "smoothing": 0.0}}, "learner.dispersion.smoothing = 0.0 must be positive"),
     ({"dispersion": "varianze"}, 'learner.dispersion = "varianze" .*did you mean "variance"'),
     ({"name": "rbf_network", "centers": 1}, "learner.centers = 1 must be at least 2"),
-    ({"name": "rbf_network", "low": 2.0}, "learner.low = 2.0 must be below high = 1.0"),
+    ({"name": "rbf_network", "low": 2.0, "high": 1.0}, "learner.low = 2.0 must be below high = 1.0"),
     ({"name": "rbf_network", "batch_size": 5}, "learner.batch_size = 5 must be even"),
 ]
 

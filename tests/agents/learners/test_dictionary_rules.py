@@ -11,7 +11,6 @@ import pytest
 from kernelswarm.agents.arithmetic.signatures import CompiledKernel
 from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES
-from kernelswarm.agents.learners.baselines.bpa import Bpa
 from kernelswarm.agents.learners.baselines.bsgd import Bsgd
 from kernelswarm.agents.learners.baselines.ogd import Ogd
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
@@ -64,14 +63,14 @@ def test_learners_that_ask_for_norms_say_that_the_kernel_lacks_its_diagonal():
     for learner in EVERY.values():
         obstacle = passes.obstacle(altered(learner, kernel=WithoutDiagonal()))
         assert obstacle == ("the kernel WithoutDiagonal, which hands over no diagonal" if learner.rule.norms else None)
-    assert passes.obstacle(Ogd(kernel=WithoutDiagonal())) is None
-    assert passes.obstacle(Bsgd(kernel=WithoutDiagonal())) is not None
+    assert passes.obstacle(Ogd(kernel=WithoutDiagonal(), step_size=Constant(0.1))) is None
+    assert passes.obstacle(Bsgd(kernel=WithoutDiagonal(), step_size=Constant(0.1))) is not None
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(0.7), Polynomial(3, 1.0, 0.3)], ids=lambda kernel: type(kernel).__name__)
 @pytest.mark.parametrize("size", [1, 4])
 def test_gram_matrix_and_nearest_neighbours_are_those_of_the_dictionary(size, kernel):
-    learner = Bpa(Hinge(), kernel, Constant(0.5), budget_size=9, maintenance="nearest", batch_size=size)
+    learner = altered(DRIVEN["bpa, nearest"], kernel=kernel, step_size=Constant(0.5), budget_size=9, batch_size=size)
     points, targets = data(np.random.default_rng(2), learner.loss, 200)
     points[50:60] = points[40:50]  # points that come again
     state, _ = learn(learner, points, targets)
@@ -94,7 +93,7 @@ def test_gram_matrix_and_nearest_neighbours_are_those_of_the_dictionary(size, ke
     ],
 )
 def test_neighbours_that_cannot_be_are_not_restored(change, words):
-    learner = Bpa(Hinge(), budget_size=9, maintenance="nearest")
+    learner = altered(DRIVEN["bpa, nearest"], budget_size=9)
     arrays = learner.snapshot(learn(learner, *data(np.random.default_rng(3), Hinge(), 50))[0])
     learner.restore(learner.init(2, 1), arrays)
     change(arrays)

@@ -26,13 +26,14 @@ from kernelswarm.agents.parts.schedules import Constant, Diminishing
 from tests.helpers.naive_network import NaiveNode
 
 LOSSES = [Squared(), Absolute(), Huber(0.5), Logistic(), Hinge(), MulticlassLogistic(), MulticlassHinge()]
+TENTH = Constant(0.1)
 LEARNERS = {
-    "random_features": RandomFeatures(kernel=Gaussian(0.8), features=40),
-    "nystroem": Nystroem(kernel=Gaussian(0.8), landmarks=6),
-    "nystroem, growing": Nystroem(kernel=Gaussian(0.8), landmarks=10),
-    "nystroem, not full": Nystroem(kernel=Gaussian(0.8), landmarks=40),
-    "linear": Linear(),
-    "linear, no intercept": Linear(intercept=False),
+    "random_features": RandomFeatures(kernel=Gaussian(0.8), step_size=TENTH, features=40),
+    "nystroem": Nystroem(kernel=Gaussian(0.8), step_size=TENTH, landmarks=6),
+    "nystroem, growing": Nystroem(kernel=Gaussian(0.8), step_size=TENTH, landmarks=10),
+    "nystroem, not full": Nystroem(kernel=Gaussian(0.8), step_size=TENTH, landmarks=40),
+    "linear": Linear(step_size=TENTH),
+    "linear, no intercept": Linear(step_size=TENTH, intercept=False),
 }
 EVERY = pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNERS)
 
@@ -206,9 +207,9 @@ def test_functions_of_different_spaces_have_no_distance():
     functions = [
         Expansion(Gaussian(1.0), 2, 1),
         Expansion(Gaussian(2.0), 2, 1),
-        RandomFeatures(seed=0).init(2, 1).function,
-        RandomFeatures(seed=1).init(2, 1).function,
-        RandomFeatures(features=50).init(2, 1).function,
+        RandomFeatures(kernel=Gaussian(1.0), seed=0).init(2, 1).function,
+        RandomFeatures(kernel=Gaussian(1.0), seed=1).init(2, 1).function,
+        RandomFeatures(kernel=Gaussian(1.0), features=50).init(2, 1).function,
         Linear().init(2, 1).function,
     ]
     for i, one in enumerate(functions):
@@ -252,11 +253,12 @@ def test_far_points_keep_the_digits_of_their_angles():
 
 
 def test_more_random_features_begin_with_the_fewer():
-    for kernel in (Gaussian(), Laplacian(), Matern()):
+    for kernel in (Gaussian(1.0), Laplacian(1.0), Matern(1.0)):
         few, many = (RandomFeatures(kernel=kernel, features=count).init(4, 1).function for count in (10, 300))
         np.testing.assert_array_equal(few.frequencies, many.frequencies[:10])
         np.testing.assert_array_equal(few.phases, many.phases[:10])
-    assert not np.array_equal(few.phases, RandomFeatures(features=10, seed=1).init(4, 1).function.phases)
+    other = RandomFeatures(kernel=Gaussian(1.0), features=10, seed=1)
+    assert not np.array_equal(few.phases, other.init(4, 1).function.phases)
 
 
 @pytest.mark.parametrize("size", [1, 4])
@@ -399,10 +401,10 @@ def test_values_out_of_range_are_refused(make, words):
 
 
 def test_gain_is_the_mean_square_of_the_features():
-    function = RandomFeatures(features=20_000).init(2, 1).function
+    function = RandomFeatures(kernel=Gaussian(1.0), features=20_000).init(2, 1).function
     assert isinstance(function, CosineFunction)
     lengths = np.sum(function.features(np.random.default_rng(14).normal(size=(50, 2))) ** 2, axis=1)
-    np.testing.assert_allclose(lengths, RandomFeatures().gain, atol=0.05)
-    assert Nystroem(kernel=Gaussian()).gain == 1.0
+    np.testing.assert_allclose(lengths, RandomFeatures(kernel=Gaussian(1.0)).gain, atol=0.05)
+    assert Nystroem(kernel=Gaussian(1.0)).gain == 1.0
     assert Nystroem(kernel=Polynomial()).gain is None
     assert Linear().gain is None

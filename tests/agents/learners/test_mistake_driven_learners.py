@@ -24,16 +24,16 @@ from tests.helpers.naive_budgets import (
 
 KERNEL = Gaussian(0.7)
 LOSSES = [Absolute(), Hinge(), MulticlassHinge()]
-HALF = {"loss": Hinge(), "step_size": Constant(0.5), "regularization": 0.0}
-WHOLE = {"loss": Hinge(), "step_size": Constant(1.0), "regularization": 0.0}
+HALF = {"loss": Hinge(), "step_size": Constant(0.5), "regularization": 0.0, "insensitivity": 0.1}
+WHOLE = {**HALF, "step_size": Constant(1.0)}
 DRIVEN = {
     "perceptron": Perceptron(kernel=KERNEL, **HALF),
     "forgetron": Forgetron(kernel=KERNEL, budget_size=8, **HALF),
     "projectron": Projectron(kernel=KERNEL, tolerance=0.2, **HALF),
     "projectron, full": Projectron(kernel=KERNEL, tolerance=0.05, budget_size=6, **HALF),
     "bpa": Bpa(kernel=KERNEL, budget_size=8, aggressiveness=0.7, **WHOLE),
-    "bpa, nearest": Bpa(kernel=KERNEL, budget_size=8, maintenance="nearest", **WHOLE),
-    "bpa, projecting": Bpa(kernel=KERNEL, budget_size=8, maintenance="projecting", **WHOLE),
+    "bpa, nearest": Bpa(kernel=KERNEL, budget_size=8, maintenance="nearest", aggressiveness=1.0, **WHOLE),
+    "bpa, projecting": Bpa(kernel=KERNEL, budget_size=8, maintenance="projecting", aggressiveness=1.0, **WHOLE),
 }
 EVERY = pytest.mark.parametrize("name", DRIVEN)
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)

@@ -12,10 +12,16 @@ from kernelswarm.agents.parts.subspace_rules import Threshold
 from tests.agents.learners.test_fixed_size_learners import altered, data, learn, outputs
 
 LEARNERS = {
-    "okfe": Okfe(kernel=Gaussian(0.8), rank=6),
-    "okfeb": Okfeb(kernel=Gaussian(0.8), rank=6, budget_size=12),
+    "okfe": Okfe(kernel=Gaussian(0.8), step_size=Constant(0.1), rank=6),
+    "okfeb": Okfeb(kernel=Gaussian(0.8), step_size=Constant(0.1), rank=6, budget_size=12),
     "okfeb, parametric, recent": Okfeb(
-        kernel=Gaussian(0.8), rank=6, budget_size=12, recency=0.9, subspace_update="parametric", censoring=Threshold()
+        kernel=Gaussian(0.8),
+        step_size=Constant(0.1),
+        rank=6,
+        budget_size=12,
+        recency=0.9,
+        subspace_update="parametric",
+        censoring=Threshold(),
     ),
 }
 EVERY = pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNERS)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.learners.risk.policy_evaluation import PolicyEvaluation
-from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.budgets import Epsilon, Parsimony
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -106,7 +106,7 @@ def test_a_step_is_the_one_stated() -> None:
 
 
 def test_a_step_without_own_transitions_leaves_the_residual_alone() -> None:
-    learner = PolicyEvaluation(Gaussian(0.5), batch_size=4)
+    learner = PolicyEvaluation(Gaussian(0.5), batch_size=4, budget=Parsimony(0.01), tracking_budget=Parsimony(0.01))
     state, source = learner.init(1, 1), CHAIN.open(1, 0, 1, None).nodes[0]
     for _ in range(9):
         points, rewards = source.draw(4)

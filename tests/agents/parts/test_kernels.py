@@ -159,7 +159,7 @@ def test_the_source_runs_uncompiled() -> None:
         "import numpy as np\n"
         "from kernelswarm.agents.parts import kernels as k\n"
         "points = np.random.default_rng(0).normal(size=(4, 3))\n"
-        "kernels = [k.Gaussian(), k.Laplacian(), k.Matern(), k.Matern(smoothness=2.5), k.Polynomial(), k.Linear()]\n"
+        "kernels = [k.Gaussian(1.0), k.Laplacian(1.0), k.Matern(1.0), k.Matern(1.0, 2.5), k.Polynomial(), k.Linear()]\n"
         "for kernel in kernels:\n"
         "    print(json.dumps([*kernel.cross(points, points).tolist(), kernel.diagonal(points).tolist()]))\n"
     )
@@ -172,7 +172,14 @@ def test_the_source_runs_uncompiled() -> None:
         check=True,
     )
     points = np.random.default_rng(0).normal(size=(4, 3))
-    kernels: list[Kernel] = [Gaussian(), Laplacian(), Matern(), Matern(smoothness=2.5), Polynomial(), Linear()]
+    kernels: list[Kernel] = [
+        Gaussian(1.0),
+        Laplacian(1.0),
+        Matern(1.0),
+        Matern(1.0, 2.5),
+        Polynomial(),
+        Linear(),
+    ]
     for kernel, line in zip(kernels, run.stdout.splitlines(), strict=True):
         compiled = [*kernel.cross(points, points).tolist(), kernel.diagonal(points).tolist()]
         np.testing.assert_allclose(np.array(compiled), np.array(json.loads(line)), rtol=1e-14)

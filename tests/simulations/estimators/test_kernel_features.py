@@ -47,7 +47,8 @@ def test_the_transformer_follows_as_the_learner_does() -> None:
     x = plane(150)
     features = BudgetedKernelFeatures(5, 9, bandwidth=0.8, recency=0.9).fit(x)
     learner = build_part(
-        "learner", {"name": "okfeb", "rank": 5, "budget_size": 9, "recency": 0.9, "kernel": Gaussian(0.8)}
+        "learner",
+        {"name": "okfeb", "rank": 5, "budget_size": 9, "recency": 0.9, "kernel": Gaussian(0.8), "step_size": 0.1},
     )
     state = learner.init(2, 1)
     for point in x:

@@ -38,7 +38,7 @@ LENGTHS = (0.3, 2.0, 0.7)
 
 
 def sample(points: Array, targets: Array, loss: Loss, batch_size: int = 1, kernel: Kernel | None = None) -> Sample:
-    kernel = kernel or Gaussian()
+    kernel = kernel or Gaussian(1.0)
     outputs = loss.outputs(1, None if loss.task == "regression" else len(np.unique(targets)))
     return Sample(points, targets, loss, outputs, batch_size, lambda chosen: kernel.cross(chosen, chosen))
 
@@ -65,7 +65,7 @@ def experiment(**changes: Any) -> Experiment:
 
 
 @pytest.mark.parametrize("inputs", [3, 40])
-@pytest.mark.parametrize("kernel", [Gaussian(), Matern(), Matern(smoothness=2.5), Laplacian()], ids=repr)
+@pytest.mark.parametrize("kernel", [Gaussian(1.0), Matern(1.0), Matern(1.0, smoothness=2.5), Laplacian(1.0)], ids=repr)
 def test_a_length_for_each_input_is_the_unit_kernel_of_scaled_inputs(kernel: Any, inputs: int) -> None:
     generator = np.random.default_rng(0)
     points, centers = generator.normal(size=(7, inputs)), generator.normal(size=(5, inputs))
@@ -189,7 +189,7 @@ def test_error_rate_is_that_of_leaving_each_sample_out() -> None:
     generator = np.random.default_rng(0)
     points = generator.normal(size=(60, 2))
     labels = (points[:, :1] + generator.normal(size=(60, 1)) > 0).astype(float)
-    gram = Gaussian().cross(points, points)
+    gram = Gaussian(1.0).cross(points, points)
     values = (labels == np.unique(labels)).astype(float)
     values = values - values.mean(axis=0)
     wrong = 0
@@ -261,7 +261,8 @@ def test_a_word_is_not_computed_with(use: Any) -> None:
 
 def test_words_are_named_by_their_keys() -> None:
     assert words(Polk(kernel=Gaussian("median"))) == ["kernel.bandwidth", "step_size", "budget.slope"]
-    assert words(Polk(step_size=Constant(0.1), budget=PerSample(slope=1.0))) == []
+    assert words(Polk()) == ["kernel.bandwidth", "step_size", "budget.slope"]
+    assert words(Polk(kernel=Gaussian(1.0), step_size=Constant(0.1), budget=PerSample(slope=1.0))) == []
 
 
 @pytest.mark.parametrize("name", PARTS["learner"])

@@ -56,7 +56,7 @@ def test_an_unguarded_script_is_told_what_to_do(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "from kernelswarm.simulations.machine import parallel\n"
-        "print(list(parallel.answers(print, [1, 2], 2, lambda shares: None)))\n"
+        "print(list(parallel.answers(print, [1, 2], 2, lambda shares: None, what='the choir')))\n"
     )
     run = subprocess.run(
         [sys.executable, script],
@@ -67,6 +67,7 @@ def test_an_unguarded_script_is_told_what_to_do(tmp_path: Path) -> None:
     )
     assert run.returncode == 1
     assert 'if __name__ == "__main__"' in run.stderr.splitlines()[-1]
+    assert "the processes of the choir could not start" in run.stderr.splitlines()[-1]
 
 
 def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_saved_model_predicts_the_same(tmp_path: Path, kernel: Kernel, loss: L
 
 @pytest.mark.parametrize("flat", [True, False])
 def test_an_empty_model_is_zero_everywhere(tmp_path: Path, flat: bool) -> None:
-    save(Model(Expansion(Gaussian(), 3, 1), Squared(), flat=flat), tmp_path / "zero.npz")
+    save(Model(Expansion(Gaussian(1.0), 3, 1), Squared(), flat=flat), tmp_path / "zero.npz")
     prediction = load(tmp_path / "zero.npz").predict(np.ones((5, 3)))
     np.testing.assert_array_equal(prediction, np.zeros(5) if flat else np.zeros((5, 1)))
 
@@ -340,7 +340,7 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         plot_model(model(inputs=3), axes)
     with pytest.raises(InputError, match=r"points have shape \(4, 1\)"):
         plot_model(model(), axes, np.ones((4, 1)))
-    two = Model(expansion(Gaussian(), np.ones((1, 2)), np.ones((1, 2))), Squared())
+    two = Model(expansion(Gaussian(1.0), np.ones((1, 2)), np.ones((1, 2))), Squared())
     with pytest.raises(InputError, match="a model of 2 outputs over two inputs cannot be drawn"):
         plot_model(two, axes)
-    plot_model(Model(Expansion(Gaussian(), 1, 1), Squared()), axes)
+    plot_model(Model(Expansion(Gaussian(1.0), 1, 1), Squared()), axes)

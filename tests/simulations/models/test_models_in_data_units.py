@@ -351,7 +351,7 @@ def test_a_model_is_drawn_in_the_units_of_the_data() -> None:
 
 
 def test_points_of_another_width_are_refused_with_the_columns_names() -> None:
-    function = KernelSum(Gaussian(), 2, 1).assign(np.zeros((1, 2)), np.ones((1, 1)))
+    function = KernelSum(Gaussian(1.0), 2, 1).assign(np.zeros((1, 2)), np.ones((1, 1)))
     model = Model(function, Squared(), input_variables=Variables(KEYS, np.zeros(2), np.ones(2)))
     with pytest.raises(
         ValueError, match=r"shape \(4, 1\): the model needs \(n, 2\), the columns temperature, humidity"

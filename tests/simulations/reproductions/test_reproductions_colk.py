@@ -100,7 +100,8 @@ def test_missing_or_wrong_data_is_refused_with_its_place(tmp_path: Path) -> None
 
 def test_a_method_that_diverges_has_neither_error_nor_rank() -> None:
     points = np.random.default_rng(0).random((40, 1))
-    learner = build("learner", {"name": "colk", "dispersion_weight": 50.0, "step_size": 0.9})
+    keys = {"kernel": {"name": "gaussian", "bandwidth": 1.0}, "budget": {"epsilon": 0.01}, "dispersion": "variance"}
+    learner = build("learner", {"name": "colk", "dispersion_weight": 50.0, "step_size": 0.9, **keys})
     assert learn(learner, points, 10.0 * points).function is None
     measured = {"one": [0.1, float("nan")], "other": [5.0, 6.0]}
     assert least(measured, ["one", "other"], "mean") == "other"

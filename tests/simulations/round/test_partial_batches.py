@@ -60,6 +60,17 @@ def experiment(protocol, stream=None, graph=GRAPH, batch=BATCH, eta=ETA, epsilon
     return Experiment(topology=graph, stream=stream or Rows(), learner=learner, protocol=protocol, **keys)
 
 
+NUMBERS = {
+    "dispersion_weight": 0.01,
+    "insensitivity": 0.1,
+    "aggressiveness": 1.0,
+    "weight_bound": 1e300,
+    "low": 0.0,
+    "high": 1.0,
+}
+"""In place of words, by the key."""
+
+
 @pytest.mark.parametrize("name", SIZES)
 def test_a_partial_batch_is_a_step_as_much_smaller(name):
     keys = {"step_size": 0.1, "regularization": 0.001, **SIZES[name]}
@@ -69,6 +80,7 @@ def test_a_partial_batch_is_a_step_as_much_smaller(name):
             keys[key] = {"epsilon": 1e-3}
     if "regularization" not in table:
         del keys["regularization"]
+    keys |= {key: number for key, number in NUMBERS.items() if key in table}  # the same for batches of either size
     whole = build("learner", {"name": name, **keys, "batch_size": 8})
     few = {"batch_size": 2, "step_size": 0.1 * 2 / 8}
     if "regularization" in keys:
@@ -98,7 +110,7 @@ def test_nodes_that_run_dry_follow_the_formulas(protocol, form, step):
     if protocol == "consensus":
         rule = Consensus(penalty, form, step)
     else:
-        rule = Proximity(tolerances.Constant(gamma), delta, form, step)
+        rule = Proximity(tolerances.Constant(gamma), delta, form, step, dual_step=1.0)
     engine = SerialEngine([open_network(experiment(rule)).plans])
     engine.run(4)
     sources = dict(zip(sorted(GRAPH), open_network(experiment(rule)).source.nodes, strict=True))

@@ -61,11 +61,11 @@ def functions(engine):
 @pytest.mark.parametrize("form", ["one_sided", "symmetric"])
 @pytest.mark.parametrize("protocol", ["consensus", "proximity"])
 def test_uncompressed_network_follows_the_formulas(protocol, form, step, batch):
-    penalty, gamma, delta, eta = 0.4, 0.01, 0.5, 0.15
+    penalty, gamma, delta, eta, ascent = 0.4, 0.01, 0.5, 0.15, 0.7
     if protocol == "consensus":
         rule = Consensus(penalty, form, step)
     else:
-        rule = Proximity(tolerances.Constant(gamma), delta, form, step)
+        rule = Proximity(tolerances.Constant(gamma), delta, form, step, dual_step=ascent)
     description = experiment(rule, batch=batch, step=eta)
     engine = lived(description, 12)
 
@@ -80,7 +80,7 @@ def test_uncompressed_network_follows_the_formulas(protocol, form, step, batch):
         gaps = squared_loss_round(nodes, batches, strength, eta, 0.02, form == "symmetric", step == "implicit", batch)
         if protocol == "proximity":
             for (i, j), gap in gaps.items():
-                nodes[i].duals[j] = max(0.0, (1 - delta * eta**2) * nodes[i].duals[j] + eta * (gap - gamma))
+                nodes[i].duals[j] = max(0.0, (1 - delta * eta**2) * nodes[i].duals[j] + ascent * eta * (gap - gamma))
 
     x = np.linspace(0.0, 1.0, 40)[:, None]
     for i, function in functions(engine).items():

@@ -394,6 +394,6 @@ class Unlucky(Gaussian):
 
 
 def test_an_exception_of_a_users_own_part_is_named() -> None:
-    learner = {**POLK, "kernel": Unlucky()}
+    learner = {**POLK, "kernel": Unlucky(1.0)}
     with pytest.raises(SimulationError, match=r"node 0 failed in round 30: LookupError: no such key \(test_batch.py"):
         simulate(experiment(learner=learner))

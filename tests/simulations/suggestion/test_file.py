@@ -47,6 +47,21 @@ def test_the_choice_is_printed_and_written_and_the_rest_stays(call: Command) -> 
     assert simulate(Experiment.from_file(path)).summary["status"] == "done"
 
 
+def test_changed_keys_are_those_of_the_pilots_alone(call: Command) -> None:
+    path = Path("small.toml")
+    before = tomllib.loads(path.read_text())
+    changes = ["--set", "learner.kernel.bandwidth=0.2", "--set", "protocol.name=isolated", "--rounds", 5]
+    answer = call("suggest", path, *changes, "--jobs", 1)
+    assert answer.code == 0
+    header = answer.out.splitlines()[0].split()
+    assert "step_size.scale" in header and "bandwidth" not in header  # a number given so is kept
+    after = tomllib.loads(path.read_text())
+    assert after["learner"].pop("step_size", None) is not None or "stays as it is" in answer.out
+    assert after == before
+    refused = call("suggest", path, "--set", "learner.kernel.bandwith=0.2")
+    assert refused.code == 2 and 'did you mean "bandwidth"' in refused.err
+
+
 def test_numbers_are_tried_when_all_are_asked_for(call: Command) -> None:
     Path("small.toml").write_text(SMALL)
     refused = call("suggest", "small.toml")

@@ -140,3 +140,16 @@ def test_an_experiment_that_fails_itself_is_improved_on_and_all_failures_are_sai
 def test_what_cannot_be_tried_is_refused(change: dict[str, Any], refusal: str) -> None:
     with pytest.raises(InputError, match=refusal):
         suggest({**OPEN, **change})
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_penalties_are_tried_in_the_unit_of_the_loss(loss: str) -> None:
+    # Where a loss grows linearly with the unit of its targets, the same coupling needs a penalty as much smaller.
+    found = []
+    for unit in (1.0, 1000.0):
+        stream = {"name": "sine_regression", "slope": 2.0 * unit, "amplitude": 3.0 * unit, "noise": 0.1 * unit}
+        table = {**OPEN, "stream": stream, "learner": {"name": "polk", "loss": loss}}
+        (penalty,) = [entry for entry in ranges(Experiment.from_dict(table), table) if entry.key == "protocol.penalty"]
+        assert penalty.now is not None and penalty.low < penalty.now < penalty.high
+        found.append(penalty.now)
+    assert found[0] / found[1] == pytest.approx(1.0 if loss == "squared" else 1000.0, rel=0.01)

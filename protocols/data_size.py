@@ -1,0 +1,28 @@
+"""What protocols ask of training data before a run, so that their defaults suit every unit of the targets."""
+
+from typing import Protocol
+
+
+class DataSize(Protocol):
+    """How large targets and the loss's derivatives are, from a sample of the data."""
+
+    @property
+    def typical_curvature(self) -> float:
+        """The loss's slope over the deviation of the targets: 2 for the squared loss in every unit; 2 for classes."""
+        ...
+
+    @property
+    def unit(self) -> float:
+        """The size of a difference of functions that matters: the deviation of the targets; 1 for classes."""
+        ...
+
+
+def significant(number: float) -> float:
+    """Round to three digits, since a sample says no more.
+
+    Examples
+    --------
+    >>> significant(0.0999999)
+    0.1
+    """
+    return float(f"{number:.3g}")

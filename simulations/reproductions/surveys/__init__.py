@@ -1,0 +1,1 @@
+"""What the survey on optimally compressed nonparametric online learning says of networks, measured."""

@@ -1,0 +1,119 @@
+"""The reproductions of the survey's section III: what they measure, and when a claim holds."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.reproductions.surveys import consensus, proximity, theory
+from kernelswarm.simulations.reproductions.surveys.networks import (
+    GRAPHS,
+    SINE,
+    SIZES,
+    Outcome,
+    graph,
+    mean,
+    outcome,
+    slope,
+)
+
+GOOD = Outcome(error=0.1, risk=0.2, progressive=0.3, disagreement=0.4, order=9.0, scalars=60.0, violation=1.0)
+NETWORKS = (5,)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("nodes", SIZES)
+def test_graphs_have_the_size_that_is_asked_for(name: str, nodes: int) -> None:
+    assert build("topology", graph(name, nodes)).build(np.random.default_rng(0)).number_of_nodes() == nodes
+
+
+def test_a_run_that_breaks_the_stability_rule_is_named_and_a_wrong_one_is_raised() -> None:
+    rule = {"name": "consensus", "penalty": 1000.0, "as_published": True}
+    found = outcome(graph("ring", 5), SINE, rule, 20)
+    assert found.failure == "refused" and math.isnan(found.error)
+    assert mean([GOOD, found]).failure == "refused"
+    assert mean([GOOD, GOOD._replace(error=0.3)]).error == pytest.approx(0.2)
+    with pytest.raises(ValueError, match="penality"):
+        outcome(graph("ring", 5), SINE, {"name": "consensus", "penality": 1.0}, 20)
+
+
+def test_slopes_are_exponents() -> None:
+    x = [1.0, 10.0, 100.0]
+    assert slope(x, [3.0 * value**0.75 for value in x]) == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize(
+    ("exponents", "holds"),
+    [
+        ((0.5, 0.75, -1.0, 1.0), (True, True, True, True)),
+        ((0.7, 0.75, -2.0, 0.3), (False, True, True, True)),
+        ((0.1, 0.9, -0.5, 1.5), (True, False, False, False)),
+    ],
+)
+def test_rates_hold_up_to_their_exponents(exponents: tuple[float, ...], holds: tuple[bool, ...]) -> None:
+    x = [10.0, 100.0, 1000.0]
+    names = ("regret", "violation", "disagreement", "order")
+    bounds = (0.5, 0.75, -1.0, 1.0)
+    lines = {
+        name: theory.Line(x, [value**exponent for value in x], bound)
+        for name, exponent, bound in zip(names, exponents, bounds, strict=True)
+    }
+    found = theory._claims(lines, [0.1, 0.2, 0.3])
+    assert tuple(claim.holds for claim in found) == (*holds, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "quantity", "holds"),
+    [
+        ({}, "disagreement, symmetric, implicit", True),
+        ({("symmetric", "implicit", 10.0): {"disagreement": 9.0}}, "disagreement, symmetric, implicit", False),
+        ({("symmetric", "implicit", 10.0): {"disagreement": 9.0}}, "disagreement, one_sided, implicit", True),
+        ({}, "error, ring", True),
+        ({("symmetric", "implicit", 10.0): {"error": 0.8}}, "error, ring", False),
+        ({("symmetric", "explicit", 10.0): {"failure": "diverged", "disagreement": math.nan}}, "error, ring", True),
+    ],
+)
+def test_claims_on_consensus(change: dict[tuple[str, str, float], dict[str, Any]], quantity: str, holds: bool) -> None:
+    found = {}
+    for setting in consensus._settings(NETWORKS):
+        entry = (
+            GOOD._replace(error=0.5)
+            if setting.penalty < 0.0
+            else GOOD._replace(disagreement=1.0 / (1.0 + setting.penalty))
+        )
+        found[setting] = entry._replace(**change.get((setting.form, setting.step, setting.penalty), {}))
+    rows = {claim.quantity: claim for claim in consensus._claims(found, NETWORKS, 10)}
+    assert rows[quantity].holds is holds
+    failed = sum("failure" in entry for entry in change.values()) * len(GRAPHS)
+    assert rows["stability, symmetric, explicit"].measured.startswith(
+        f"{failed} of {len(consensus.PENALTIES) * len(GRAPHS)}"
+    )
+    assert rows["scalars a round, ring"].measured == "6"
+
+
+@pytest.mark.parametrize(
+    ("place", "change", "quantity", "holds"),
+    [
+        (None, {}, "tolerance infinite, symmetric", True),
+        (-1, {"error": 0.52}, "tolerance infinite, symmetric", False),
+        (None, {}, "disagreement, symmetric", True),
+        (0, {"disagreement": 7.0}, "disagreement, symmetric", False),
+        (3, {"error": 0.3}, "best tolerance, symmetric", True),
+        (None, {}, "best tolerance, symmetric", False),
+    ],
+)
+def test_claims_on_proximity(place: int | None, change: dict[str, Any], quantity: str, holds: bool) -> None:
+    found = {}
+    for setting in proximity._settings(NETWORKS):
+        entry = GOOD._replace(error=0.5)
+        if setting.rule == "proximity":
+            entry = entry._replace(disagreement=setting.value)
+            if place is not None and setting.value == proximity.TOLERANCES[place]:
+                entry = entry._replace(**change)
+        found[setting] = entry
+    rows = {claim.quantity: claim.holds for claim in proximity._claims(found, NETWORKS)}
+    assert rows[quantity] is holds
