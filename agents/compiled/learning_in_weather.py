@@ -291,10 +291,13 @@ def learn(
                 continue
             e, slot = begin + d, answers_from[d] % slots
             heard_answer = cube(air.answers, (slot * air.answers.shape[1] + e) * answer, 1, size, outputs)
-            values, targets = own, wanted
+            values, before_learning, targets = own, own, wanted
             if is_late[d]:
                 values = table(mine, at * outputs, size, outputs)
                 answered = air.answered[slot, e] % memory
+                before_learning = values
+                if air.answered[slot, e] != kept.following[i]:
+                    before_learning = table(kept.predicted, (i * memory + answered) * answer, size, outputs)
                 targets = table(kept.targets, (i * memory + answered) * size * width, size, width)
                 for k in range(at, at + size):
                     for c in range(outputs):
@@ -302,7 +305,7 @@ def learn(
                 at += size
             mean_square_gaps_in(values, heard_answer, line(gaps, d, 1))
             if coupling.compares_losses:
-                values_of(loss_numbers, values, targets, losses)
+                values_of(loss_numbers, before_learning, targets, losses)
                 before = total(losses)
                 values_of(loss_numbers, table(heard_answer, 0, size, outputs), targets, losses)
                 excess[d] = (total(losses) - before) / size

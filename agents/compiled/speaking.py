@@ -53,6 +53,7 @@ def prepare(
     own_points = table(kept.points, (i * memory + kept.learning[i] % memory) * sample, size, inputs)
     own = table(kept.values, i * answer, size, outputs)
     evaluate(tools, numbers, state, integers, own_points, table(kept.rows, place * columns, size, columns), own)
+    copy_matrix(own, table(kept.predicted, (i * memory + kept.learning[i] % memory) * answer, size, outputs))
     for d in range(degree):
         e = begin + d
         for sent in range(now - 1, max(now - terms.reach - 1, -1), -1):

@@ -56,6 +56,7 @@ class Kept(NamedTuple):
     points: Array  # (V, M, b, p) their own samples, by the round in which they sent them
     targets: Array  # (V, M, b, q)
     drawn_at: Integers  # (V, M) these rounds
+    predicted: Array  # (V, M, b, C) what they said there before they learned from them
     learning: Integers  # (V,) the round of the samples that they learn from next
     following: Integers  # (V,) and of those that follow
     values: Array  # (V, b, C) at the first

@@ -115,6 +115,7 @@ def kept_of(agents: Sequence[WeatheredAgent], links: Links, columns: int) -> Kep
         points=np.zeros((nodes, memory, size, width)),
         targets=np.zeros((nodes, memory, size, first.targets.shape[1])),
         drawn_at=np.full((nodes, memory), ABSENT),
+        predicted=np.zeros((nodes, memory, size, outputs)),
         learning=np.array([agent.sent_at[0] for agent in agents], dtype=np.int64),
         following=np.array([agent.sent_at[1] for agent in agents], dtype=np.int64),
         values=np.zeros((nodes, size, outputs)),
@@ -138,6 +139,8 @@ def kept_of(agents: Sequence[WeatheredAgent], links: Links, columns: int) -> Kep
         for at, (points, targets) in agent.drawn.items():
             kept.points[i, at % memory], kept.targets[i, at % memory] = points, targets
             kept.drawn_at[i, at % memory] = at
+        for at, values in agent.predicted.items():
+            kept.predicted[i, at % memory] = values
         kept.values[i] = agent.own.values
         if len(agent.loads):
             kept.loads[i] = agent.loads[:size]

@@ -198,6 +198,7 @@ class WeatheredPopulation(Population):
                 for at in sorted(kept.drawn_at[i].tolist())
                 if at >= oldest
             }
+            agent.predicted = {at: sealed(kept.predicted[i, at % memory]) for at in agent.drawn if at != following}
             agent.sent_at = learning, following
             agent.evaluate(agent.drawn[learning][0], [kept.heard_points[e].copy() for e in edges])
             agent.targets, agent.following = agent.drawn[learning][1], agent.drawn[following]

@@ -45,6 +45,8 @@ class WeatheredAgent(Agent):
         """The round of the network that comes next, those included that prime it."""
         self.drawn: dict[int, tuple[Array, Array]] = {}
         """The node's own samples by the round in which it sent their points."""
+        self.predicted: dict[int, Array] = {}
+        """What its function said there before it learned from them, by the same rounds."""
         self.sent_at = NO_ANSWER, NO_ANSWER
         """The rounds in which it sent the points that it learns from next, and those that follow."""
         self.heard_at = np.full(degree, NO_ANSWER)
@@ -75,10 +77,14 @@ class WeatheredAgent(Agent):
         if self.following is not None:
             points, self.targets = self.following
             self.evaluate(points, self._points_heard(now))
+            assert self.own is not None
+            self.predicted[self.sent_at[1]] = self.own.values
         drawn = self.source.draw(self.learner.batch_size)
         drawn[0].flags.writeable = False
         self.following = drawn
-        self.drawn = {at: entry for at, entry in self.drawn.items() if at >= now - self.inbox.memory}
+        oldest = now - self.inbox.memory
+        self.drawn = {at: entry for at, entry in self.drawn.items() if at >= oldest}
+        self.predicted = {at: entry for at, entry in self.predicted.items() if at >= oldest}
         self.drawn[now] = drawn
         self.sent_at = self.sent_at[1], now
         self._listen_to_itself(now)
@@ -113,6 +119,8 @@ class WeatheredAgent(Agent):
         drawn = list(self.drawn.values())
         arrays |= stacked("weather.drawn_points", [points for points, _ in drawn])
         arrays |= stacked("weather.drawn_targets", [targets for _, targets in drawn])
+        arrays["weather.predicted"] = np.array(list(self.predicted), dtype=np.int64)
+        arrays |= stacked("weather.predicted_values", list(self.predicted.values()))
         said = [(e, entry) for e, entry in enumerate(self.said) if entry is not None]
         arrays["weather.said"] = np.array([e for e, _ in said], dtype=np.int64)
         arrays |= stacked("weather.said_points", [entry.points for _, entry in said])
@@ -128,6 +136,8 @@ class WeatheredAgent(Agent):
         self.tally.traffic = arrays["weather.traffic"].copy()
         drawn = zip(parted("weather.drawn_points", arrays), parted("weather.drawn_targets", arrays), strict=True)
         self.drawn = dict(zip(arrays["weather.drawn"].tolist(), drawn, strict=True))
+        predicted = parted("weather.predicted_values", arrays)
+        self.predicted = dict(zip(arrays["weather.predicted"].tolist(), predicted, strict=True))
         said = zip(parted("weather.said_points", arrays), parted("weather.said_values", arrays), strict=True)
         self.said = [None] * len(self.neighbors)
         for e, (points, values) in zip(arrays["weather.said"].tolist(), said, strict=True):
@@ -384,6 +394,9 @@ class WeatheredAgent(Agent):
             if self.rule.compares_losses:
                 there = targets
                 if pairs.evaluation is not own:
-                    there = self.drawn[self.inbox.packets[e][int(self.used[e, 0])].answered][1]
+                    # Fresh samples decide who predicts better: the node has learned from these since, and its
+                    # neighbour has not.
+                    answered = self.inbox.packets[e][int(self.used[e, 0])].answered
+                    there, values = self.drawn[answered][1], self.predicted.get(answered, values)
                 mine, theirs = total(loss.values(values, there)), total(loss.values(pairs.theirs, there))
                 excess[e] = (theirs - mine) / len(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator
 
@@ -19,7 +20,7 @@ def parts(kind: str | None, width: int) -> Iterator[str]:
         There is no such kind.
     """
     plurals = {f"{kind}es" if kind.endswith("s") else f"{kind}s": kind for kind in PARTS}
-    plurals = {plural.replace("ys", "ies"): kind for plural, kind in plurals.items()}
+    plurals = {re.sub(r"(?<![aeiou])ys$", "ies", plural): kind for plural, kind in plurals.items()}
     if kind is not None and kind not in plurals and kind not in PARTS:
         raise InputError(f"there is no list of {kind}{nearest(kind, plurals)} (known: {', '.join(plurals)})")
     for plural, singular in plurals.items():

@@ -43,6 +43,17 @@ penalty = 0.1
 form = "symmetric"      # the gradient of the network's objective; "one_sided" as published
 step = "implicit"       # no pull beyond what the network bears; "explicit" as published may diverge
 
+# [links]               # what happens to messages; ideal when left out: docs/links.md
+# loss = 0.2            # or {{ name = "bursts" }}, {{ name = "distance", range = 0.5 }}
+# delay = 2             # rounds; or {{ name = "geometric", mean = 2.0 }}
+# quantization = {{ bits = 8 }}
+# trigger = {{ threshold = 0.01 }}  # send only what is new
+# silence = "last"      # nothing heard: the last value again; "skip" leaves the neighbour out
+
+# [clock]               # when nodes are awake; synchronous, bernoulli, poisson, cyclic, stragglers, churn
+# name = "bernoulli"
+# probability = 0.5
+
 [backend]
 name = "serial"         # or "ray": one actor for each node, on this machine or a cluster
 

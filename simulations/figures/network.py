@@ -1,4 +1,4 @@
-"""The network: nodes coloured by their risk, edges by how much their ends differ."""
+"""The network: nodes coloured by their risk, edges by how much their ends differ, or by what arrives on them."""
 
 from __future__ import annotations
 
@@ -49,6 +49,21 @@ def final_duals(result: Result) -> dict[Edge, float]:
     return _undirected(result, "dual")
 
 
+def delivered_shares(result: Result) -> dict[Edge, float]:
+    """Return the share of the messages from a node to another that arrived, of those whose fate is known by the end.
+
+    Directed edges, (source, target); empty where links are ideal, and without an edge on which there was no message.
+    """
+    rows = last_rows(result.edges)
+    if "delivered" not in rows:
+        return {}
+    known = rows["delivered"] + rows["lost"] + rows["late"]
+    pairs = zip(
+        rows["source"].tolist(), rows["target"].tolist(), rows["delivered"].tolist(), known.tolist(), strict=True
+    )
+    return {(source, target): arrived / count for source, target, arrived, count in pairs if count}
+
+
 def model_differences(learned: Learned) -> dict[Edge, float]:
     """Return the mean square difference of each edge's two functions at the dictionary points of both."""
     known = set(learned.nodes)
@@ -72,15 +87,22 @@ def drawn_edges(result: Result) -> list[Edge]:
 
 
 def draw(
-    axes: Axes, result: Result, risks: dict[int, float], differences: dict[Edge, float], duals: dict[Edge, float]
+    axes: Axes,
+    result: Result,
+    risks: dict[int, float],
+    differences: dict[Edge, float],
+    duals: dict[Edge, float],
+    delivered: dict[Edge, float] | None = None,
 ) -> tuple[ScalarMappable | None, ScalarMappable | None]:
     """Draw the network and return what the colour bars of nodes and edges show; None for a quantity that is missing.
 
-    The wider an edge, the larger its dual.
+    The wider an edge, the larger its dual. Where ``delivered`` is known, edges have its colours instead of those of the
+    differences: the half of an edge at a node that of the messages to this node.
     """
     import matplotlib
     from matplotlib.cm import ScalarMappable
     from matplotlib.collections import LineCollection
+    from matplotlib.colors import Normalize
 
     crowded = len(result.graph) > CROWD
     area = 320.0 if len(result.graph) <= 30 else max(5000.0, min(30.0 * len(result.graph), 12000.0)) / len(result.graph)
@@ -97,6 +119,14 @@ def draw(
     edge_scale, node_scale = _norm(differences), _norm(risks)
     lines = np.array([(places[i], places[j]) for i, j in edges]).reshape(-1, 2, 2)
     edge_colors = _colors(edge_map, edge_scale, differences, edges, style.GREY)
+    if delivered:
+        edge_scale = Normalize(0.0, 1.0)
+        directed = [*edges, *((j, i) for i, j in edges)]
+        lines = np.array([((places[i] + places[j]) / 2, places[j]) for i, j in directed]).reshape(-1, 2, 2)
+        edge_colors, widths = (
+            _colors(edge_map, edge_scale, delivered, directed, style.GREY),
+            [width + thin for width in 2 * widths],
+        )
     edge_colors[:, 3] *= max(0.2, thin)
     axes.add_collection(LineCollection(list(lines), colors=edge_colors, linewidths=widths, zorder=1))
     nodes = sorted(places)

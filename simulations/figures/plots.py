@@ -183,24 +183,25 @@ def _stacked(result: Result, folder: Path, name: str, panels: Sequence[Callable[
 
 
 def _network(result: Result, learned: Learned | None, folder: Path) -> Path | None:
-    """The network with one colour bar for the nodes' risk and one for the edges' differences."""
+    """The network with one colour bar for the nodes' risk and one for the edges: differences, or what is delivered."""
     from kernelswarm.simulations.figures import network
 
     risks, differences = network.final_risks(result), network.measured_differences(result)
     where = "at the node's samples"
     if not differences and learned is not None:
         differences, where = network.model_differences(learned), "at the dictionary points"
-    duals = network.final_duals(result)
+    duals, delivered = network.final_duals(result), network.delivered_shares(result)
     figure = _figure(7.4, 5.6)
     ax = figure.add_subplot()
-    nodes, edges = network.draw(ax, result, risks, differences, duals)
+    nodes, edges = network.draw(ax, result, risks, differences, duals, delivered)
     if nodes is not None:
         label = f"node: {style.column_label('risk', result.config)}"
         style.ticks(figure.colorbar(nodes, ax=ax, location="right", shrink=0.85, label=label))
     if edges is not None:
-        label = f"edge: mean square difference {where}" + (
-            ", wider where the dual is larger" if any(duals.values()) else ""
-        )
+        shown = f"mean square difference {where}"
+        if delivered:
+            shown = "share of messages delivered (the half at a node: of those to it)"
+        label = f"edge: {shown}" + (",\nwider where the dual is larger" if any(duals.values()) else "")
         style.ticks(figure.colorbar(edges, ax=ax, location="bottom", shrink=0.85, aspect=35, label=label))
     count, lines = result.graph.number_of_edges(), len(network.drawn_edges(result))
     figure.suptitle(_title(result) + (f"\n{lines:,} of the {count:,} edges are drawn" if lines < count else ""))

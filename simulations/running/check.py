@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from kernelswarm.agents.compiled.population import obstacle
 from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost
 from kernelswarm.graphs.diagnostics import diagnose
+from kernelswarm.protocols.clocks.clocks import Clock
+from kernelswarm.protocols.links.links import EXACT
 from kernelswarm.simulations.backends.partition import crossing, partition
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -17,10 +21,14 @@ from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.batch import rows_until
 from kernelswarm.simulations.running.footprint import in_words
+from kernelswarm.simulations.running.forecast import forecast, message_bytes, share_awake
 from kernelswarm.simulations.running.network import Network, open_network
 
 PLANNED = 10_000
 """Agents of a large network that are looked at one by one, at most; the others are the same in kind."""
+
+PLACES = 1000
+"""Nodes of which the mean share of rounds awake is taken, spread evenly over those that there may be."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,8 @@ def examine(experiment: Experiment) -> list[Section]:
         tables = "1 table" if len(experiment.overrides) == 1 else f"{len(experiment.overrides)} tables"
         sections[3].lines.append(("nodes of their own", f"{own}, by {tables} [[node]]"))
     sections[3].lines.append(("outputs", f"{network.outputs}"))
-    sections.append(_cost(experiment, network))
+    weather = _weather(experiment, network)
+    sections += [*([weather] if weather.lines else []), _cost(experiment, network)]
     return sections
 
 
@@ -166,6 +175,36 @@ def _stream(experiment: Experiment, network: Network) -> Section:
     return Section(f"stream: {describe(experiment.stream)['name']}", lines)
 
 
+def _weather(experiment: Experiment, network: Network) -> Section:
+    """Say what links and clock do on average, where they are not ideal."""
+    rule, links, clock = experiment.protocol, experiment.links, experiment.clock
+    section = Section("weather")
+    if rule.pooled:
+        ignored = f"ignored: {describe(rule)['name']} has one learner, to which all samples go on ideal links"
+        section.lines.extend((key, ignored) for key, part in (("links", links), ("clock", clock)) if not part.ideal)
+        return section
+    if not links.ideal and not rule.communicates:
+        section.lines.append(("links", f"nothing is sent: the protocol is {describe(rule)['name']}"))
+    elif not links.ideal:
+        found = forecast(links, network.plans)
+        said = [f"{found.lost:.3g} of the messages lost", f"{found.delay:.3g} rounds late on average"]
+        if found.late >= 0.0005:
+            said.append(f"{found.late:.3g} dropped as older than {links.max_age} rounds")
+        exact, sent = message_bytes(network.plans, EXACT), message_bytes(network.plans, links.bits)
+        said.append(f"{sent:.4g} bytes each" + ("" if sent == exact else f" instead of {exact:.4g}"))
+        if links.trigger.threshold:
+            said.append("fewer by the trigger")
+        section.lines.append(("links", ", ".join(said)))
+    if not clock.ideal:
+        there = "awake" if clock.listens else "there"
+        section.lines.append(("clock", f"nodes {there} in {_awake(clock):.3g} of the rounds"))
+    return section
+
+
+def _awake(clock: Clock) -> float:
+    return 1.0 if clock.ideal else share_awake(clock, np.linspace(0.0, 1.0, PLACES, endpoint=False))
+
+
 def _cost(experiment: Experiment, network: Network) -> Section:
     rule, graph = experiment.protocol, network.graph
     sizes = [experiment.learner_for(node).batch_size for node in sorted(graph.nodes)]
@@ -177,7 +216,11 @@ def _cost(experiment: Experiment, network: Network) -> Section:
         )
     else:
         cost = RoundCost(0, 0)
-    total = network.rounds * cost.bytes
+    total, most = network.rounds * cost.bytes, ""
+    if rule.communicates and not rule.pooled:
+        sent = message_bytes(network.plans, experiment.links.bits) / (message_bytes(network.plans, EXACT) or 1.0)
+        total *= sent * _awake(experiment.clock)
+        most = "at most " if experiment.links.trigger.threshold else ""
     if rule.offline is not None:
         # Rows of further epochs are at hand already.
         samples = sum(rows_until(network.source, network.rounds * experiment.learner.batch_size))
@@ -188,7 +231,7 @@ def _cost(experiment: Experiment, network: Network) -> Section:
             ("samples a round", f"{sum(sizes):,}"),
             ("messages a round", f"{cost.messages:,}"),
             ("scalars a round", f"{cost.scalars:,}"),
-            ("sent in the whole run", in_words(total)),
+            ("sent in the whole run", most + in_words(total)),
             ("memory", f"{in_words(network.memory)} and the dictionaries"),
         ],
     )

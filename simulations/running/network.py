@@ -26,6 +26,7 @@ from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.running.boxes import refuse_misfit
 from kernelswarm.simulations.running.fitting import resolved
 from kernelswarm.simulations.running.footprint import Bounded, functions, needs, require
+from kernelswarm.simulations.running.forecast import forecast
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.pooled import PooledSource, members
 
@@ -142,6 +143,8 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
             )
     for plan in plans:
         _refuse_instability(plan)
+    if rule.communicates and not experiment.links.ideal:
+        forecast(experiment.links, plans)  # refuses links that need what the edges do not have
     sizes = [size if rule.pooled else learners[label].batch_size for label in labels]
     lengths = source.lengths or []
     ends = [-(-length // drawn) for length, drawn in zip(lengths, sizes, strict=bool(lengths))]

@@ -215,6 +215,7 @@ def test_list_without_a_kind_shows_all_kinds(call: Command) -> None:
     assert len(headings) == len(PARTS)
     assert {"learners", "losses", "topologies", "budgets", "kernels"} <= set(headings)
     assert call("list", "losses") == call("list", "loss")
+    assert call("list", "link_delays") == call("list", "link_delay")
     assert "regularization = 1e-06" in answer.out
     assert "epsilon  (required: a number)" in answer.out
 

@@ -241,3 +241,12 @@ def test_template_is_a_whole_experiment(tmp_path: Path) -> None:
     resolved = experiment.to_dict()
     for section in ("topology", "stream", "learner", "protocol", "backend"):
         assert resolved[section]["name"] == table[section]["name"]
+
+
+def test_what_the_template_says_of_links_and_clock_is_an_experiment_too(tmp_path: Path) -> None:
+    before, marked, after = template("experiment.toml").partition("# [links]")
+    tables, end, after = (marked + after).partition("[backend]")
+    path = tmp_path / "experiment.toml"
+    path.write_text(before + tables.replace("\n# ", "\n").removeprefix("# ") + end + after)
+    experiment = Experiment.from_file(path)
+    assert not experiment.links.ideal and not experiment.clock.ideal

@@ -10,7 +10,7 @@ import matplotlib
 import networkx as nx
 import numpy as np
 import pytest
-from matplotlib.collections import PathCollection
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.image import imread
@@ -339,6 +339,32 @@ def test_many_nodes_are_dots_without_rims_of_the_same_colours(monkeypatch: pytes
     assert len(np.unique(np.asarray(few.get_facecolors()), axis=0)) == 9
     assert np.all(few.get_linewidths() > 0.0)
     assert np.all(many.get_linewidths() == 0.0)
+
+
+def test_half_an_edge_has_the_colour_of_what_arrives_at_its_node() -> None:
+    result = believable(nodes=4)
+    rows = result.edges
+    # From i to j there are 10 j messages more than arrive, of 40; the first rounds had lost them all.
+    last = rows["round"] == max(rows["round"])
+    arrived = np.where(last, 40 - 10 * rows["target"], 0)
+    result.edges.update(sent=np.full(len(last), 45), delivered=arrived, late=arrived * 0, lost=40 - arrived)
+    shares = network.delivered_shares(result)
+    assert shares == {(i, j): 1.0 - j / 4 for i, j in [*result.graph.edges, *((j, i) for i, j in result.graph.edges)]}
+    axes = Figure().subplots()
+    _, bar = network.draw(axes, result, {}, {(0, 1): 9.0}, {}, shares)
+    assert bar is not None and bar.get_clim() == (0.0, 1.0)
+    (halves,) = [lines for lines in axes.collections if isinstance(lines, LineCollection)]
+    (dots,) = [dots for dots in axes.collections if isinstance(dots, PathCollection)]
+    places = np.asarray(dots.get_offsets())
+    assert len(halves.get_segments()) == 2 * result.graph.number_of_edges()
+    for (_, end), color in zip(halves.get_segments(), halves.get_colors(), strict=True):
+        node = int(np.argmin(np.linalg.norm(places - end, axis=1)))
+        np.testing.assert_allclose(places[node], end)
+        np.testing.assert_allclose(color, bar.to_rgba(1.0 - node / 4))
+
+
+def test_ideal_links_show_differences() -> None:
+    assert network.delivered_shares(believable()) == {}
 
 
 def test_of_many_functions_some_are_drawn(

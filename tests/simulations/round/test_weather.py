@@ -276,3 +276,18 @@ def test_a_graph_directed_both_ways_is_the_undirected_one():
     plain, directed = (lived(described("proximity", topology=graph)) for graph in (GRAPH, GRAPH.to_directed()))
     assert_same(learned(plain), learned(directed), "traffic")
     assert directed.blocks[0].agents[0].tally.traffic is None
+
+
+def test_late_neighbours_are_not_held_to_what_a_node_has_learned_since():
+    """On one common target no neighbour predicts worse, however late its answer is: no tolerance as wide as the noise.
+
+    A node that compared its function of today at samples that it has learned from would find all neighbours worse, by
+    what it has learned of the noise.
+    """
+    topology = {"name": "ring", "nodes": 6}
+    stream = {"name": "sine_regression", "noise": 1.0}
+    learner = {"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.1}}
+    for delay in (0, 1, 4):
+        changes = {"topology": topology, "stream": stream, "learner": learner, "links": {"delay": delay}}
+        edges = simulate(described("proximity", rounds=600, evaluate_every=600, **changes)).edges
+        assert edges["tolerance"].mean() < 0.1

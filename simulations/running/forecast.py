@@ -1,0 +1,94 @@
+"""What links and clock will do on average, before the first round."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.clocks.clocks import Clock
+from kernelswarm.protocols.links.facts import EdgeFacts
+from kernelswarm.protocols.links.links import Links, bytes_of
+from kernelswarm.simulations.round.block import AgentPlan
+from kernelswarm.simulations.round.failures import Asked
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What becomes of messages, on average over the directed edges.
+
+    Attributes
+    ----------
+    lost : float
+        The share that the links lose; what is sent to nodes that have left comes on top.
+    late : float
+        The share that is dropped as older than ``max_age``.
+    delay : float
+        The mean delay in rounds of those that are not lost.
+    """
+
+    lost: float
+    late: float
+    delay: float
+
+
+def forecast(links: Links, plans: Sequence[AgentPlan]) -> Forecast:
+    """Ask the links what they do on the edges of some nodes.
+
+    Raises
+    ------
+    InputError
+        The edges lack what the links need.
+    """
+    facts = edges_of(plans)
+    with Asked("links", links, joint="."):
+        channels = links.loss.channels(facts)
+        delays = links.delay.distribution(facts)
+    if not len(facts.senders):
+        return Forecast(0.0, 0.0, 0.0)
+    bad = np.where(channels.worsens > 0.0, channels.worsens / (channels.worsens + channels.recovers), 0.0)
+    lost = (1.0 - bad) * channels.good + bad * channels.bad
+    arrives = np.broadcast_to(delays, (len(lost), delays.shape[1])) * (1.0 - lost[:, np.newaxis])
+    every = float(arrives.sum()) or 1.0
+    return Forecast(
+        float(lost.mean()),
+        float(arrives[:, links.max_age + 1 :].sum() / len(lost)),
+        float((arrives @ np.arange(delays.shape[1])).sum() / every),
+    )
+
+
+def edges_of(plans: Sequence[AgentPlan]) -> EdgeFacts:
+    """Return what is known of the directed edges to some nodes."""
+    neighborhoods = [plan.neighborhood for plan in plans]
+    lengths = [neighborhood.distances for neighborhood in neighborhoods]
+    return EdgeFacts(
+        np.array([other for one in neighborhoods for other in one.neighbors], dtype=np.int64),
+        np.repeat([one.node for one in neighborhoods], [len(one.neighbors) for one in neighborhoods]),
+        None
+        if any(entry is None for entry in lengths)
+        else np.concatenate([np.zeros(0), *(entry for entry in lengths if entry is not None)]),
+        tuple(edge for one in neighborhoods for edge in one.edges),
+    )
+
+
+def share_awake(clock: Clock, places: Array) -> float:
+    """Compute the share of rounds in which nodes are awake, the mean over ``places`` (n,) in [0, 1)."""
+    gaps = clock.gaps(places)
+    return float((1.0 / (gaps @ np.arange(1.0, gaps.shape[1] + 1.0))).mean())
+
+
+def message_bytes(plans: Sequence[AgentPlan], bits: int) -> float:
+    """Compute the mean bytes of a message with numbers of so many bits: as Agents count what they send."""
+    found = []
+    for plan in plans:
+        rule, own = plan.rule, plan.learner.batch_size
+        symmetric = rule.form == "symmetric"
+        for theirs in plan.neighborhood.batch_sizes:
+            values, others = theirs * plan.outputs, 0
+            if symmetric:
+                values += own * plan.outputs
+                others = int(rule.sends_duals) + (own + theirs if rule.step == "implicit" else 0)
+            found.append(bytes_of(own * plan.inputs, values, others, 3 if symmetric else 2, bits))
+    return float(np.mean(found)) if found else 0.0
