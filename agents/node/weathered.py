@@ -56,7 +56,7 @@ class WeatheredAgent(Agent):
         self.said: list[Said | None] = [None] * degree
         self.quiet = np.zeros(degree, dtype=np.bool_)
         self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
-        self._trigger = conditions.links.trigger
+        self._links, self._trigger = conditions.links, conditions.links.trigger
         self.asks = neighborhood.asks[:degree] or (True,) * degree
         self.asked = neighborhood.asked[:degree] or (True,) * degree
 
@@ -241,7 +241,7 @@ class WeatheredAgent(Agent):
             dual = self.inbox.packets[e][int(self.used[e, 1])].dual
             pull, stiff = rule.couple_back(self.links, e, pairs.evaluation.values, pairs.theirs, dual)
             pull, both = np.array(pull), np.zeros(count)
-            damped = self._damped(pairs.age)
+            damped = self._links.damped(pairs.age)
             if damped != 1.0:
                 pull, stiff = pull * damped, stiff * damped
             if self._limited:
@@ -311,9 +311,6 @@ class WeatheredAgent(Agent):
         loads = np.ascontiguousarray(theirs[:, -1]) if self._limited and self._symmetric else np.zeros(len(theirs))
         return Pairs(evaluation, np.ascontiguousarray(theirs[:, : self.outputs]), loads, age)
 
-    def _damped(self, age: int) -> float:
-        return 1.0 / (1.0 + self.conditions.links.damping * age)
-
     def _loads_of(
         self, sets: Sequence[Evaluation], answered: Sequence[Pairs | None], backward: Sequence[Pairs | None], late: int
     ) -> Array:
@@ -356,7 +353,7 @@ class WeatheredAgent(Agent):
         heard = np.zeros(degree, dtype=np.bool_)
         for e, pairs in fresh:
             heard[e] = True
-            damped = self._damped(pairs.age)
+            damped = self._links.damped(pairs.age)
             if damped != 1.0:
                 pull[e], stiff[e] = pull[e] * damped, stiff[e] * damped
             summed += stiff[e]
@@ -364,7 +361,7 @@ class WeatheredAgent(Agent):
         held: list[tuple[Array, float]] = []
         begin = len(loads) - sum(len(pairs.theirs) for _, pairs in late)
         for e, pairs in late:
-            values, count, damped = pairs.evaluation.values, len(pairs.theirs), self._damped(pairs.age)
+            values, count, damped = pairs.evaluation.values, len(pairs.theirs), self._links.damped(pairs.age)
             there = np.stack([values] * degree)
             there[e] = pairs.theirs
             far, bound = rule.couple(self.links, values, there)
@@ -396,7 +393,7 @@ class WeatheredAgent(Agent):
                 if pairs.evaluation is not own:
                     # Fresh samples decide who predicts better: the node has learned from these since, and its
                     # neighbour has not.
-                    answered = self.inbox.packets[e][int(self.used[e, 0])].answered
-                    there, values = self.drawn[answered][1], self.predicted.get(answered, values)
+                    at = self.inbox.packets[e][int(self.used[e, 0])].answered
+                    there, values = self.drawn[at][1], self.predicted.get(at, values)
                 mine, theirs = total(loss.values(values, there)), total(loss.values(pairs.theirs, there))
                 excess[e] = (theirs - mine) / len(values)

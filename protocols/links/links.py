@@ -111,6 +111,10 @@ class Links:
         """The bits of a number that is sent."""
         return self.quantization.bits
 
+    def damped(self, age: int) -> float:
+        """Return how much what is so many rounds old counts."""
+        return 1.0 / (1.0 + self.damping * age)
+
     def noise_on(self, what: str) -> float:
         """Return the scale of the noise on "points" or "values"."""
         return self.noise.scale if self.noise.on in (what, "both") else 0.0
