@@ -11,7 +11,6 @@ from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.links.distortion import EXACT
-from kernelswarm.protocols.links.links import 
 from kernelswarm.simulations.backends.partition import crossing, partition
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.experiment.experiment import Experiment
