@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.testing.learners import check_learner
     from kernelswarm.simulations.testing.losses import check_loss
     from kernelswarm.simulations.testing.mirror_maps import check_mirror_map
-    from kernelswarm.simulations.testing.protocols import check_protocol
+    from kernelswarm.simulations.testing.protocols import check_distance, check_protocol
     from kernelswarm.simulations.testing.schedules import check_schedule
     from kernelswarm.simulations.testing.streams import check_stream
     from kernelswarm.simulations.testing.subspace_rules import check_censoring, check_subspace_step
@@ -35,6 +35,7 @@ _PLACES = {
     "check_budget": "budgets",
     "check_censoring": "subspace_rules",
     "check_dispersion": "dispersions",
+    "check_distance": "protocols",
     "check_kernel": "kernels",
     "check_learner": "learners",
     "check_loss": "losses",
@@ -52,6 +53,7 @@ __all__ = [
     "check_budget",
     "check_censoring",
     "check_dispersion",
+    "check_distance",
     "check_kernel",
     "check_learner",
     "check_loss",

@@ -29,7 +29,7 @@ from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing, Horizon
 from kernelswarm.agents.parts.subspace_rules import MovingAverage, Normalized, Power, Threshold
 from kernelswarm.graphs import cliques, elementary, files, lattices, random_families
-from kernelswarm.protocols import tolerances
+from kernelswarm.protocols import distances, tolerances
 from kernelswarm.protocols.batch import Batch
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
@@ -172,6 +172,8 @@ RULES = [
     Isolated(),
     *(build("protocol", table) for table in EXCHANGES),
     Consensus(penalty=0.7, as_published=True),
+    Consensus(penalty=0.7, distance=distances.Absolute()),
+    Consensus(penalty=0.7, form="one_sided", distance=distances.KullbackLeibler()),
     *(Proximity(gamma=gamma) for gamma in (tolerances.Constant(0.1), tolerances.Adaptive(1.0))),
     Centralized(),
     Centralized(averaged=True),
@@ -315,6 +317,7 @@ SPECIMENS: dict[str, list[Specimen]] = {
     "subspace_step": ready(Normalized(), Normalized(0.3), Power(0.5), Power(0.5, 20.0, 0.6)),
     "censoring": ready(Threshold(), Threshold(0.3), MovingAverage(), MovingAverage(7, 0.5)),
     "protocol": ready(*RULES),
+    "distance": ready(distances.Squared(), distances.Absolute(), distances.KullbackLeibler()),
     "tolerance": ready(*TOLERANCES),
     "topology": [*ready(*DETERMINISTIC, *RANDOM), Specimen("file", network_file)],
     "stream": [*ready(*ENDLESS), *FINITE],
