@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from kernelswarm.simulations.testing.losses import check_loss
     from kernelswarm.simulations.testing.mirror_maps import check_mirror_map
-    from kernelswarm.simulations.testing.protocols import check_protocol
+    from kernelswarm.simulations.testing.protocols import check_distance, check_protocol
     from kernelswarm.simulations.testing.schedules import check_budget, check_schedule
     from kernelswarm.simulations.testing.streams import check_stream
     from kernelswarm.simulations.testing.subspace_rules import check_censoring, check_subspace_step
@@ -42,6 +42,7 @@ _PLACES = {
     "check_censoring": "subspace_rules",
     "check_clock": "links",
     "check_dispersion": "dispersions",
+    "check_distance": "protocols",
     "check_graph_schedule": "links",
     "check_kernel": "kernels",
     "check_learner": "learners",
@@ -64,6 +65,7 @@ __all__ = [
     "check_censoring",
     "check_clock",
     "check_dispersion",
+    "check_distance",
     "check_graph_schedule",
     "check_kernel",
     "check_learner",

@@ -1,4 +1,4 @@
-"""Consensus by a quadratic penalty."""
+"""Consensus by a penalty on differences."""
 
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
@@ -6,11 +6,10 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiled import CompiledRule
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiled import CompiledRule, handed_over
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
-from kernelswarm.protocols.coupling import pull, pull_back, pull_back_in, pull_in
 from kernelswarm.protocols.data_size import DataSize, significant
+from kernelswarm.protocols.distances import Distance, Squared
 
 Array = npt.NDArray[np.float64]
 
@@ -24,26 +23,30 @@ class Consensus:
 
     The gradient coefficient at node i's sample is ``c sum_j (f_i(x) - f_j(x))``. In the symmetric form f_i also
     takes the terms at its neighbours' samples, ``c (f_i(x_j) - f_j(x_j))``, which the gradient of the network's
-    objective holds.
+    objective holds. Another ``distance`` h puts the penalty ``c sum_j E[h(f_i(x_i), f_j(x_i))]``.
 
     Parameters
     ----------
     penalty : float or "auto"
         c, not negative; 0 is the isolated learner. "auto" is a twentieth of the loss's curvature where it is quadratic,
         0.1 for the squared loss, and for other losses of numbers a twentieth of their slope over the targets' standard
-        deviation, so that it suits every unit; 0.1 for classes, and where no data are looked at.
+        deviation, so that it suits every unit; 0.1 for classes, and where no data are looked at. For the absolute
+        distance that times the deviation.
     form : {"symmetric", "one_sided"}
         Terms at the node's own samples and at its neighbours', or, as published, at its own only.
     step : {"implicit", "explicit"}
         Each pair of an edge and a point pulls as far as the network bears, and the loss is taken at the new function;
         or, as published, both as they are at the old one, which large penalties make diverge.
+    distance : Distance
+        h: ``squared``, as published, ``absolute`` or, for classes, ``kl``.
     as_published : bool
-        The paper's one-sided, explicit form in one key; it goes before ``form`` and ``step``.
+        The paper's one-sided, explicit form in one key; it goes before ``form``, ``step`` and ``distance``.
     """
 
     penalty: float | Literal["auto"] = "auto"
     form: Form = field(default="symmetric", metadata={"as_published": "one_sided"})
     step: Step = field(default="implicit", metadata={"as_published": "explicit"})
+    distance: Distance = field(default=Squared(), metadata={"part": "distance", "as_published": Squared()})
     as_published: bool = False
 
     communicates: ClassVar[bool] = True
@@ -61,6 +64,12 @@ class Consensus:
         if self.as_published:
             object.__setattr__(self, "form", "one_sided")
             object.__setattr__(self, "step", "explicit")
+            object.__setattr__(self, "distance", Squared())
+        if self.step == "explicit" and not self.distance.smooth:
+            raise ValueError(
+                f'step = "explicit" never settles with distance = {self.distance}, whose pull does not fade as '
+                'neighbours come near: use step = "implicit"'
+            )
 
     @property
     def strengths(self) -> dict[str, float]:
@@ -79,19 +88,20 @@ class Consensus:
 
     def fitted(self, sample: DataSize) -> "Consensus":
         """Return the protocol with the penalty that suits a sample of the data."""
-        return replace(self, penalty=significant(USUAL / 2.0 * sample.typical_curvature))
+        unit = sample.unit ** (2 - self.distance.degree)
+        return replace(self, penalty=significant(USUAL / 2.0 * sample.typical_curvature * unit))
 
     def init(self, neighborhood: Neighborhood) -> Array:
         """Return the strength of every directed edge, c, (deg,)."""
         return np.full(len(neighborhood.neighbors), self.strength)
 
     def couple(self, links: Array, own: Array, answers: Array) -> Pull:
-        """Return ``c (f_i - f_j)`` of each neighbour at the node's samples, and the curvatures c."""
-        return pull(own, answers, links, 1.0)
+        """Return each neighbour's pull at the node's samples: ``c (f_i - f_j)`` and the bound c, if h is squared."""
+        return self.distance.pull(own, answers, links)
 
     def couple_back(self, links: Array, neighbor: int, mine: Array, theirs: Array, dual: float) -> Pull:
-        """Return ``c (f_i - f_j)`` at a neighbour's samples, and the curvatures c."""
-        return pull_back(self.strength, mine, theirs)
+        """Return the same at a neighbour's samples."""
+        return self.distance.pull_back(self.strength, mine, theirs)
 
     def advance(self, links: Array, gaps: Array, excess: Array | None, eta: float, round: int) -> Array:
         """Return the strengths unchanged."""
@@ -106,32 +116,20 @@ class Consensus:
 
     @property
     def compiled(self) -> CompiledRule:
-        """What the protocol hands over to compiled rounds: an edge keeps its strength."""
+        """What the protocol hands over to compiled rounds: an edge keeps its strength.
+
+        Raises
+        ------
+        NotCompiledError
+            When the distance hands nothing over.
+        """
+        distance = handed_over(self.distance, "distance")
         return CompiledRule(
-            couple=_couple,
-            couple_back=_couple_back,
+            couple=distance.couple,
+            couple_back=distance.couple_back,
             advance=None,
             numbers=np.array([self.strength]),
             tools=(),
             pack=lambda links: links[np.newaxis],
             unpack=lambda links, matrix: links,
         )
-
-
-@jitted
-def _couple(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
-    pull_in(own, answers, links[0], 1.0, gradients, curvatures)
-
-
-@jitted
-def _couple_back(
-    numbers: Array,
-    links: Array,
-    neighbor: int,
-    dual: float,
-    mine: Array,
-    theirs: Array,
-    gradients: Array,
-    curvatures: Array,
-) -> None:
-    pull_back_in(numbers[0], mine, theirs, gradients, curvatures)

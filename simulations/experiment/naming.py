@@ -97,6 +97,11 @@ PARTS: dict[str, dict[str, str]] = {
         "centralized": "kernelswarm.protocols.centralized:Centralized",
         "batch": "kernelswarm.protocols.batch:Batch",
     },
+    "distance": {
+        "squared": "kernelswarm.protocols.distances:Squared",
+        "absolute": "kernelswarm.protocols.distances:Absolute",
+        "kl": "kernelswarm.protocols.distances:KullbackLeibler",
+    },
     "tolerance": {
         "constant": "kernelswarm.protocols.tolerances:Constant",
         "edges": "kernelswarm.protocols.tolerances:Edges",
@@ -186,6 +191,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "subspace_step": ("at",),
     "censoring": ("bound",),
     "protocol": ("init", "couple", "couple_back", "advance", "duals", "record"),
+    "distance": ("values", "pull", "pull_back"),
     "tolerance": ("init", "next"),
     "link_loss": ("channels",),
     "link_delay": ("distribution",),

@@ -11,8 +11,8 @@ REPRODUCTIONS: dict[str, str] = {
     "colk-lidar": "kernelswarm.simulations.reproductions.colk_lidar:reproduce",
     "spppot-gaussian": "kernelswarm.simulations.reproductions.spppot_gaussian:reproduce",
     "spppot-shots": "kernelswarm.simulations.reproductions.spppot_shots:reproduce",
+    "spppot-mnist": "kernelswarm.simulations.reproductions.spppot_mnist:reproduce",
     "survey-consensus": "kernelswarm.simulations.reproductions.surveys.consensus:reproduce",
     "survey-proximity": "kernelswarm.simulations.reproductions.surveys.proximity:reproduce",
     "survey-theory": "kernelswarm.simulations.reproductions.surveys.theory:reproduce",
-    "spppot-mnist": "kernelswarm.simulations.reproductions.spppot_mnist:reproduce",
 }

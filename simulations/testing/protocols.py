@@ -1,4 +1,4 @@
-"""The contract of a protocol: a coupling that vanishes at agreement and draws together, and links that come and go."""
+"""The contracts of a protocol and of a distance: a coupling that draws together, and links that come and go."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 
 from kernelswarm.agents.node.snapshot import leaves
+from kernelswarm.protocols.compiled import COUPLE, COUPLE_BACK
 from kernelswarm.protocols.contract import FLAGS, Pull, Rule
+from kernelswarm.protocols.distances import Distance
+from kernelswarm.protocols.first_class import ready
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.testing.networks import require_the_same_bits, small_network
 from kernelswarm.simulations.testing.properties import (
     Array,
     checked,
+    compiled_form,
     require,
     require_close,
     require_equal,
@@ -32,8 +36,8 @@ LEARNER = {"name": "polk", "step_size": 0.1, "batch_size": 2, "kernel": {"name":
 def check_protocol(protocol: Rule, stream: object = "sine_regression") -> None:
     """Check that a protocol keeps its contract, ``protocols/contract.py``.
 
-    The flags are there. Where neighbours talk: no coupling at agreement, a gradient that is linear in the node's own
-    values with the slope ``curvature`` that it returns, at its own samples and, symmetric, at its neighbours'; a state
+    The flags are there. Where neighbours talk: no coupling at agreement, a pull that is bounded as implicit steps need
+    and opposite at the other end, at the node's own samples and, symmetric, at its neighbours'; a state
     of links that is made of arrays, numbers and tuples, and that ``advance`` leaves as it is; dual variables that are
     finite and not negative, and there where ``sends_duals``. On a small network of `polk` the same is learned, to the
     bit, agent by agent, compiled, in blocks, and gone on with.
@@ -68,6 +72,72 @@ def check_protocol(protocol: Rule, stream: object = "sine_regression") -> None:
         else:  # fitted after the last round
             found, again = (simulate(description).summary["digest"] for _ in range(2))
             require(found == again, protocol, "the same experiment gives the same functions")
+
+
+def check_distance(distance: Distance) -> None:
+    """Check that a distance keeps its contract, ``protocols/distances.py``.
+
+    Not negative, and 0 where values are equal; a pull that is the derivative of ``values`` by the own values times the
+    strength, bounded as implicit steps need, and opposite at the other end; the same bound at all values where
+    ``smooth``; the same bits compiled, where it hands that over. Of one output and of several.
+
+    Parameters
+    ----------
+    distance : Distance
+        A frozen dataclass.
+
+    Raises
+    ------
+    AssertionError
+        A property does not hold; the text names it.
+    InputError
+        It is no distance.
+    """
+    with checked("distance", distance):
+        generator = np.random.default_rng(0)
+        for outputs in (1, 4):
+            own = sealed(generator.normal(size=(BATCH, outputs)))
+            answers = sealed(generator.normal(size=(DEGREE, BATCH, outputs)))
+            strengths = sealed(generator.exponential(size=DEGREE))
+            found = distance.pull(own, answers, strengths)
+            _is_a_pull(distance, found, own - answers, "pull")
+            for j in range(DEGREE):
+                strength, theirs = float(strengths[j]), answers[j]
+                here = Pull(found.gradients[j], found.curvatures[j])
+                _is_a_derivative(distance, here.gradients, own, theirs, strength)
+                back = distance.pull_back(strength, own, theirs)
+                require_equal(tuple(back), tuple(here), distance, "pull_back is pull at a neighbour's points")
+                _is_opposite(distance, here, distance.pull_back(strength, theirs, own), "pull_back")
+                require_close(distance.values(own, own), np.zeros(BATCH), distance, "0 at itself", relative=0.0)
+                require(bool(np.all(distance.values(own, theirs) >= 0.0)), distance, "values are not negative")
+                if distance.smooth:
+                    same = np.full(BATCH, here.curvatures[0])
+                    require_close(
+                        here.curvatures, same, distance, "where smooth, one bound for all values", relative=0.0
+                    )
+            _same_compiled(distance, own, answers, strengths, found)
+
+
+def _is_a_derivative(distance: Distance, gradients: Array, own: Array, theirs: Array, strength: float) -> None:
+    for c in range(own.shape[1]):
+        step = np.zeros(own.shape)
+        step[:, c] = 1e-6
+        slopes = (distance.values(own + step, theirs) - distance.values(own - step, theirs)) / 2e-6
+        sentence = "pull is the strength times the derivative of values by the own values"
+        require_close(gradients[:, c], strength * slopes, distance, sentence, relative=1e-5, absolute=1e-8)
+
+
+def _same_compiled(distance: Distance, own: Array, answers: Array, strengths: Array, found: Pull) -> None:
+    form = compiled_form(distance, "distance")
+    if form is None:
+        return
+    filled = Pull(np.empty(answers.shape), np.empty(answers.shape[:2]))
+    ready(form.couple, COUPLE)(strengths, strengths[np.newaxis], own, answers, *filled)
+    require_equal(tuple(filled), tuple(found), distance, "the compiled pull has the bits of pull")
+    numbers, back = strengths[:1].copy(), Pull(np.empty(own.shape), np.empty(len(own)))
+    ready(form.couple_back, COUPLE_BACK)(numbers, np.empty((1, 0)), 0, 0.0, own, answers[0], *back)
+    wanted = distance.pull_back(float(strengths[0]), own, answers[0])
+    require_equal(tuple(back), tuple(wanted), distance, "the compiled pull_back has the bits of pull_back")
 
 
 def _ran(rule: Rule) -> list[Any]:
@@ -118,7 +188,11 @@ def _couples(rule: Rule, links: Any, generator: np.random.Generator) -> None:
         absolute=1e-12,
     )
     answers = sealed(generator.normal(size=(DEGREE, BATCH, OUTPUTS)))
-    _is_a_pull(rule, own, lambda values: rule.couple(links, values, answers), "couple", generator)
+    found = rule.couple(links, own, answers)
+    _is_a_pull(rule, found, own - answers, "couple")
+    for place in range(DEGREE):
+        back = rule.couple(links, answers[place], sealed(np.tile(own, (DEGREE, 1, 1))))
+        _is_opposite(rule, Pull(*(part[place] for part in found)), Pull(*(part[place] for part in back)), "couple")
     if rule.form == "symmetric":
         theirs = sealed(generator.normal(size=(BATCH, OUTPUTS)))
         for place in range(DEGREE):
@@ -126,32 +200,31 @@ def _couples(rule: Rule, links: Any, generator: np.random.Generator) -> None:
             gradients, _ = rule.couple_back(links, place, theirs, theirs, dual)
             sentence = "there is no coupling where a neighbour's own values are met"
             require_close(gradients, np.zeros(theirs.shape), rule, sentence, relative=0.0, absolute=1e-12)
-
-            def back(values: Array, place: int = place, dual: float = dual) -> Pull:
-                return rule.couple_back(links, place, values, theirs, dual)
-
-            _is_a_pull(rule, own, back, "couple_back", generator)
+            found = rule.couple_back(links, place, own, theirs, dual)
+            _is_a_pull(rule, found, own - theirs, "couple_back")
+            _is_opposite(rule, found, rule.couple_back(links, place, theirs, own, dual), "couple_back")
 
 
-def _is_a_pull(rule: Rule, own: Array, couple: Any, name: str, generator: np.random.Generator) -> None:
-    gradients, curvatures = couple(own)
-    pairs = (DEGREE, BATCH) if name == "couple" else (BATCH,)
-    require_shape(gradients, (*pairs, OUTPUTS), rule, f"{name}'s gradients")
-    require_shape(curvatures, pairs, rule, f"{name}'s curvatures")
+def _is_a_pull(part: object, found: Pull, apart: Array, name: str) -> None:
+    """Require gradients and bounds of the right shapes, by which a limited step ends no further from agreement."""
+    gradients, curvatures = found
+    require_shape(gradients, apart.shape, part, f"{name}'s gradients")
+    require_shape(curvatures, apart.shape[:-1], part, f"{name}'s curvatures")
     fine = (curvatures >= 0.0) & np.isfinite(curvatures)
-    require(bool(fine.all()), rule, f"the curvatures of {name} are finite and not negative, not {curvatures.tolist()}")
-    shift = generator.normal(size=own.shape)
-    moved, same = couple(sealed(own + shift))
-    stiffness = curvatures[..., np.newaxis]
-    require_close(
-        moved - gradients,
-        stiffness * shift,
-        rule,
-        f"{name} is the gradient of a quadratic in the node's own values whose second derivatives are its curvatures",
-        relative=1e-9,
-        absolute=1e-9 * (1.0 + float(curvatures.max())),
+    require(bool(fine.all()), part, f"the curvatures of {name} are finite and not negative, not {curvatures.tolist()}")
+    towards, squares = np.sum(gradients * apart, axis=-1), np.sum(gradients**2, axis=-1)
+    require(
+        bool(np.all(curvatures * towards >= squares * (1.0 - 1e-9))),
+        part,
+        f"the curvatures of {name} bound its pull: r <g, d> >= ||g||^2 for the gradient g, the bound r and the "
+        "difference d of the values",
     )
-    require_close(same, curvatures, rule, "the curvatures are the same at all values", relative=1e-12)
+
+
+def _is_opposite(part: object, found: Pull, back: Pull, name: str) -> None:
+    sentence = f"{name} pulls both ends of an edge alike, in opposite directions"
+    require_close(back.gradients, -found.gradients, part, sentence, relative=1e-9, absolute=1e-12)
+    require_close(back.curvatures, found.curvatures, part, f"{name} bounds both ends alike", relative=1e-12)
 
 
 def _shows_its_links(rule: Rule, links: Any) -> None:

@@ -30,7 +30,7 @@ from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing, Hori
 from kernelswarm.agents.parts.subspace_rules import MovingAverage, Normalized, Power, Threshold
 from kernelswarm.graphs import cliques, directed, elementary, files, lattices, random_families
 from kernelswarm.graphs.schedules import fixed_schedules, random_schedules
-from kernelswarm.protocols import tolerances
+from kernelswarm.protocols import distances, tolerances
 from kernelswarm.protocols.batch import Batch
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.clocks import clocks
@@ -181,6 +181,8 @@ RULES = [
     Isolated(),
     *(build("protocol", table) for table in EXCHANGES),
     Consensus(penalty=0.7, as_published=True),
+    Consensus(penalty=0.7, distance=distances.Absolute()),
+    Consensus(penalty=0.7, form="one_sided", distance=distances.KullbackLeibler()),
     *(Proximity(gamma=gamma) for gamma in (tolerances.Constant(0.1), tolerances.Adaptive(1.0))),
     Centralized(),
     Centralized(averaged=True),
@@ -339,6 +341,7 @@ SPECIMENS: dict[str, list[Specimen]] = {
     "subspace_step": ready(Normalized(), Normalized(0.3), Power(0.5), Power(0.5, 20.0, 0.6)),
     "censoring": ready(Threshold(), Threshold(0.3), MovingAverage(), MovingAverage(7, 0.5)),
     "protocol": ready(*RULES),
+    "distance": ready(distances.Squared(), distances.Absolute(), distances.KullbackLeibler()),
     "tolerance": ready(*TOLERANCES),
     "link_loss": ready(
         link_losses.Uniform(0.3), link_losses.Bursts(), link_losses.EdgeLoss(), link_losses.DistanceLoss()

@@ -255,7 +255,7 @@ BROKEN = {
                 Consensus,
                 couple=lambda self, *told: (Consensus.couple(self, *told)[0], np.full(told[2].shape[:2], 0.2)),
             )(0.3),
-            "the gradient of a quadratic",
+            "the curvatures of couple bound its pull",
         ),
         (broken(Consensus, advance=advance_in_place)(0.3), "advance leaves the links it is given as they are"),
         (broken(Proximity, duals=lambda self, links: None)(), "a protocol that sends dual variables has them"),

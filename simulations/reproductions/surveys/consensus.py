@@ -140,12 +140,18 @@ def _figure(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> Figure:
     places = figure.subplots(2, len(GRAPHS), sharex=True, sharey="row", squeeze=False)
     nodes = sizes[-1]
     shown = [(form, step) for form in FORMS for step in STEPS]
-    colors = (style.VERMILLION, style.ORANGE, style.BLUE, style.GREEN)
+    colors = (style.VERMILLION, style.PURPLE, style.BLUE, style.GREEN)
     for column, name in enumerate(GRAPHS):
         for (form, step), color, dash in zip(shown, colors, style.DASHES, strict=False):
             ended = [c for c in PENALTIES[1:] if not found[Setting(nodes, name, form, step, c)].failure]
             rows = [found[Setting(nodes, name, form, step, c)] for c in ended]
-            look = {"color": color, "linestyle": dash, "marker": "o", "markersize": 3, "label": f"{form}, {step}"}
+            look = {
+                "color": color,
+                "linestyle": dash,
+                "marker": "o",
+                "markersize": 3,
+                "label": f"{form.replace('_', '-')}, {step}",
+            }
             places[0, column].loglog(ended, [row.error for row in rows], **look)
             places[1, column].loglog(ended, [row.disagreement for row in rows], **look)
         for penalty, rule in CONTROLS.items():

@@ -170,11 +170,19 @@ def _figure(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> Figure:
         for form, dash in zip(FORMS, ("--", "-"), strict=True):
             rows = [found[Setting(nodes, name, "proximity", form, tolerance)] for tolerance in inner]
             color = style.PROTOCOLS["proximity"][0]
-            look = {"color": color, "linestyle": dash, "marker": "o", "markersize": 3, "label": f"proximity, {form}"}
+            look = {
+                "color": color,
+                "linestyle": dash,
+                "marker": "o",
+                "markersize": 3,
+                "label": f"proximity, {form.replace('_', '-')}",
+            }
             places[0, column].semilogx(inner, [row.error for row in rows], **look)
             places[1, column].loglog(inner, [row.disagreement for row in rows], **look)
             learned = found[Setting(nodes, name, "adaptive", form, 2.0)].error
-            places[0, column].axhline(learned, color=style.SKY, linestyle=dash, label=f"adaptive, {form}")
+            places[0, column].axhline(
+                learned, color=style.SKY, linestyle=dash, label=f"adaptive, {form.replace('_', '-')}"
+            )
         alone = found[Setting(nodes, name, "isolated", "one_sided", 0.0)]
         best = min(
             (found[Setting(nodes, name, "consensus", "symmetric", c)] for c in PENALTIES), key=lambda row: row.error
