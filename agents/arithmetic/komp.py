@@ -16,7 +16,8 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.inverse_factor import append, remove, split
 from kernelswarm.agents.arithmetic.lanes import LANES, dot
 from kernelswarm.agents.arithmetic.screening import screen
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.agents.arithmetic.tables import read_only
+from kernelswarm.protocols.compiling import inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -158,10 +159,10 @@ def project(
         factor,
         precision,
         order,
-        np.ascontiguousarray(new_points),
+        read_only(np.ascontiguousarray(new_points)),
         new_weights.copy(),
-        np.ascontiguousarray(cross),
-        np.ascontiguousarray(gram),
+        read_only(np.ascontiguousarray(cross)),
+        read_only(np.ascontiguousarray(gram)),
         shrink,
         epsilon,
         limit,
@@ -169,7 +170,7 @@ def project(
     )
 
 
-@jitted
+@inlined
 def project_in(
     scratch: Array,  # (5, capacity)
     points: Array,

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba import types
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.signatures import (
@@ -31,7 +32,15 @@ from kernelswarm.agents.learners.kernel_steps import (
 )
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.compiling import inlined, jitted
-from kernelswarm.protocols.first_class import Integers, address
+from kernelswarm.protocols.first_class import (
+    COUNTS_OUT,
+    MATRIX,
+    MATRIX_OUT,
+    VECTOR_OUT,
+    Integers,
+    address,
+    at,
+)
 
 Array = npt.NDArray[np.float64]
 
@@ -44,8 +53,25 @@ INSPECT_PER_POINT = 4
 CHANGES = 4
 """Among a state's integers, after those of `kernel_steps`, the insertions and removals since the last look."""
 
-BUDGET_BOUND, BUDGET_NEXT = 1, 2
-"""Among the addresses that a step calls, after that of the kernel."""
+BUDGET_BOUND, BUDGET_NEXT, KOMP, POLK_TOOLS = range(1, 5)
+"""Among the addresses that a step calls, after that of the kernel; and how many POLK has."""
+
+PROJECT = types.float64(
+    VECTOR_OUT,
+    VECTOR_OUT,
+    COUNTS_OUT,
+    MATRIX,
+    MATRIX_OUT,
+    MATRIX,
+    MATRIX,
+    types.float64,
+    types.float64,
+    types.float64,
+    types.int64,
+)
+"""The signature of :func:`project`."""
+
+project_at = at(PROJECT)
 
 REGULARIZATION, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FIRST = range(7)
 """POLK's own numbers, behind those of the kernel and before those of the budget."""
@@ -108,18 +134,13 @@ def compress(
 ) -> float:
     """Add weighted points to the shrunk function and compress, as :meth:`~kernelswarm.agents.learners.polk.Polk.move`
     does; the first ``fixed`` points stay."""
-    taken, outputs = new_weights.shape
-    order, capacity = counts[ORDER], counts[CAPACITY]
-    dictionary, weights, factor, precision = tables(storage, capacity, points.shape[1], outputs)
     own = own_numbers(numbers)
     budget = line(own, FIRST, len(own) - FIRST)
-    order, error, changes = komp.project_in(
-        table(scratch, 0, 5, capacity),
-        dictionary,
-        weights,
-        factor,
-        precision,
-        order,
+    # By its address: compiled into every learner's step, it would be half of what a first run compiles.
+    error: float = project_at(tools[KOMP])(
+        scratch,
+        storage,
+        counts,
         points,
         new_weights,
         rows,
@@ -129,10 +150,46 @@ def compress(
         own[LIMIT],
         fixed,
     )
-    storage[0] = next_budget_at(tools[BUDGET_NEXT])(budget, storage[0], order)
+    storage[0] = next_budget_at(tools[BUDGET_NEXT])(budget, storage[0], counts[ORDER])
+    counts[WANTS] = wanted(own, counts[ORDER], counts[CHANGES], len(points))
+    return error
+
+
+@jitted
+def project(
+    scratch: Array,
+    storage: Array,
+    counts: Integers,
+    points: Array,
+    new_weights: Array,
+    rows: Array,
+    gram: Array,
+    shrink: float,
+    epsilon: float,
+    limit: float,
+    fixed: int,
+) -> float:
+    """Add points to a function in its storage and compress, as :func:`~kernelswarm.agents.arithmetic.komp.project`."""
+    capacity = counts[CAPACITY]
+    dictionary, weights, factor, precision = tables(storage, capacity, points.shape[1], new_weights.shape[1])
+    order, error, changes = komp.project_in(
+        table(scratch, 0, 5, capacity),
+        dictionary,
+        weights,
+        factor,
+        precision,
+        counts[ORDER],
+        points,
+        new_weights,
+        rows,
+        gram,
+        shrink,
+        epsilon,
+        limit,
+        fixed,
+    )
     counts[ORDER], counts[ROOM] = order, capacity - order
     counts[CHANGES] += changes
-    counts[WANTS] = wanted(own, order, counts[CHANGES], taken)
     return error
 
 
@@ -172,7 +229,7 @@ class CompiledPolk(CompiledExpansion):
             LARGE_ORDER: BLOCKED_FROM_ORDER,
         }
         self._own = np.array([own[place] for place in range(FIRST)], dtype=np.float64)
-        tools = address(budget.bound, BOUND), address(budget.next, NEXT_BUDGET)
+        tools = address(budget.bound, BOUND), address(budget.next, NEXT_BUDGET), address(project, PROJECT)
         super().__init__(learner, np.concatenate([self._own, budget.numbers]), tools)
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:

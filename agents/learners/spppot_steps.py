@@ -20,7 +20,7 @@ from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES, absorb_
 from kernelswarm.agents.learners import kernel_steps
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
-from kernelswarm.agents.learners.polk_steps import CompiledPolk, compress, inner_products
+from kernelswarm.agents.learners.polk_steps import POLK_TOOLS, CompiledPolk, compress, inner_products
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers, address
@@ -30,7 +30,7 @@ Array = npt.NDArray[np.float64]
 FIXED = 5
 """Among a state's integers, after those of POLK, the points that no compression removes."""
 
-MAP, DERIVATIVES = 3, 4
+MAP, DERIVATIVES = POLK_TOOLS, POLK_TOOLS + 1
 """Among the addresses that a step calls, after those of POLK."""
 
 INTEGRAL, LOSS, MIRRORED, CURVED, GRID_ONLY, SHRINKAGE, BATCH_SIZE, COUNT = range(8)

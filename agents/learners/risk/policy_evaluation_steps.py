@@ -11,7 +11,7 @@ from kernelswarm.agents.functions.expansion import length_of
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners import kernel_steps, polk_steps
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
-from kernelswarm.agents.learners.polk_steps import CHANGES, CompiledPolk, inspection_due
+from kernelswarm.agents.learners.polk_steps import CHANGES, POLK_TOOLS, CompiledPolk, inspection_due
 from kernelswarm.agents.learners.risk.joint_storage import length, put_together, together
 from kernelswarm.agents.parts.schedules import step_sizes
 from kernelswarm.protocols.compiling import inlined, jitted
@@ -22,9 +22,9 @@ Array = npt.NDArray[np.float64]
 POLK = CHANGES + 1
 """The integers of a POLK learner; those of the residual follow those of the values."""
 
-MOVE, RESIDUAL, TOOLS = 3, 4, 3
-"""Among the addresses, POLK's step and, from `RESIDUAL` on, the `TOOLS` that it calls on the residual; those that it
-calls on the values come first."""
+MOVE, RESIDUAL = POLK_TOOLS, POLK_TOOLS + 1
+"""Among the addresses, POLK's step and, from `RESIDUAL` on, those that it calls on the residual; those that it calls
+on the values come first."""
 
 NUMBERS, DISCOUNT, CURVATURE, BATCH_SIZE, COUNT = range(5)
 """The last numbers, of which there are `COUNT`: how many the residual's learner has, which stand before these."""
@@ -83,7 +83,7 @@ def _track(
         for i in range(points.shape[1]):
             states[k, i] = points[2 * k, i]
     storage, counts = _residual(storage, counts, points.shape[1], tracked.shape[1])
-    kernel_steps.evaluate(line(tools, RESIDUAL, TOOLS), _numbers(numbers), storage, counts, states, rows, tracked)
+    kernel_steps.evaluate(line(tools, RESIDUAL, POLK_TOOLS), _numbers(numbers), storage, counts, states, rows, tracked)
 
 
 @jitted
@@ -160,7 +160,7 @@ def step(
             for c in range(outputs):
                 errors[k, c] *= few
         polk_step(
-            line(tools, RESIDUAL, TOOLS),
+            line(tools, RESIDUAL, POLK_TOOLS),
             _numbers(numbers),
             vector,
             integers,
