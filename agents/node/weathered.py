@@ -386,7 +386,7 @@ class WeatheredAgent(Agent):
                 if pairs.evaluation is not own:
                     # Fresh samples decide who predicts better: the node has learned from these since, and its
                     # neighbour has not.
-                    answered = self.inbox.packets[e][int(self.used[e, 0])].answered
-                    there, values = self.drawn[answered][1], self.predicted.get(answered, values)
+                    at = self.inbox.packets[e][int(self.used[e, 0])].answered
+                    there, values = self.drawn[at][1], self.predicted.get(at, values)
                 mine, theirs = total(loss.values(values, there)), total(loss.values(pairs.theirs, there))
                 excess[e] = (theirs - mine) / len(values)

@@ -12,4 +12,5 @@ REPRODUCTIONS: dict[str, str] = {
     "spppot-gaussian": "kernelswarm.simulations.reproductions.spppot_gaussian:reproduce",
     "spppot-shots": "kernelswarm.simulations.reproductions.spppot_shots:reproduce",
     "spppot-mnist": "kernelswarm.simulations.reproductions.spppot_mnist:reproduce",
+    "weather": "kernelswarm.simulations.reproductions.networks.weather:reproduce",
 }

@@ -10,7 +10,7 @@ from kernelswarm.agents.compiled.population import obstacle
 from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.protocols.clocks.clocks import Clock
-from kernelswarm.protocols.links.links import EXACT
+from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.simulations.backends.partition import crossing, partition
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -216,7 +216,7 @@ def _cost(experiment: Experiment, network: Network) -> Section:
         )
     else:
         cost = RoundCost(0, 0)
-    total, most = network.rounds * cost.bytes, ""
+    total, most = float(network.rounds * cost.bytes), ""
     if rule.communicates and not rule.pooled:
         sent = message_bytes(network.plans, experiment.links.bits) / (message_bytes(network.plans, EXACT) or 1.0)
         total *= sent * _awake(experiment.clock)

@@ -50,6 +50,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/suggestion",
     "simulations/estimators",
     "simulations/reproductions",
+    "simulations/reproductions/networks",
     "simulations/command",
     "simulations/testing",
 )
