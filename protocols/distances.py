@@ -11,11 +11,11 @@ so that a step of ``g / r`` towards the neighbour, or less, ends no further from
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import COUPLE, COUPLE_BACK
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.contract import Pull
 from kernelswarm.protocols.coupling import pull, pull_back, pull_back_in, pull_in
 from kernelswarm.protocols.first_class import Compiled, sole
@@ -172,12 +172,12 @@ def _filled_back(couple_back: Compiled, strength: float, mine: Array, theirs: Ar
     return found
 
 
-@numba.njit(cache=True)
+@jitted
 def _squared(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
     pull_in(own, answers, links[0], 1.0, gradients, curvatures)
 
 
-@numba.njit(cache=True)
+@jitted
 def _squared_back(
     numbers: Array,
     links: Array,
@@ -191,7 +191,7 @@ def _squared_back(
     pull_back_in(numbers[0], mine, theirs, gradients, curvatures)
 
 
-@numba.njit(cache=True)
+@jitted
 def _toward(strength: float, mine: Array, theirs: Array, gradient: Array) -> float:
     """Fill the pull (C,) of the length of the difference; returns its bound."""
     square = 0.0
@@ -207,7 +207,7 @@ def _toward(strength: float, mine: Array, theirs: Array, gradient: Array) -> flo
     return float(strength / length)
 
 
-@numba.njit(cache=True)
+@jitted
 def _absolute(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
     degree, size, _ = answers.shape
     for j in range(degree):
@@ -215,7 +215,7 @@ def _absolute(numbers: Array, links: Array, own: Array, answers: Array, gradient
             curvatures[j, k] = _toward(links[0, j], own[k], answers[j, k], gradients[j, k])
 
 
-@numba.njit(cache=True)
+@jitted
 def _absolute_back(
     numbers: Array,
     links: Array,
@@ -230,7 +230,7 @@ def _absolute_back(
         curvatures[k] = _toward(numbers[0], mine[k], theirs[k], gradients[k])
 
 
-@numba.njit(cache=True)
+@jitted
 def _probabilities(values: Array, found: Array) -> None:
     """Fill the softmax of values (C,), or of one value f the probability 1 / (1 + exp(-f))."""
     if len(values) == 1:
@@ -245,7 +245,7 @@ def _probabilities(values: Array, found: Array) -> None:
         found[c] /= total
 
 
-@numba.njit(cache=True)
+@jitted
 def _apart(strength: float, mine: Array, theirs: Array, gradient: Array) -> None:
     """Fill ``strength (p - q)`` with the probabilities p and q of two nodes' values (C,)."""
     other = np.empty(len(theirs))
@@ -255,7 +255,7 @@ def _apart(strength: float, mine: Array, theirs: Array, gradient: Array) -> None
         gradient[c] = strength * (gradient[c] - other[c])
 
 
-@numba.njit(cache=True)
+@jitted
 def _kullback_leibler(
     numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array
 ) -> None:
@@ -266,7 +266,7 @@ def _kullback_leibler(
             curvatures[j, k] = links[0, j] / (4.0 if outputs == 1 else 2.0)
 
 
-@numba.njit(cache=True)
+@jitted
 def _kullback_leibler_back(
     numbers: Array,
     links: Array,

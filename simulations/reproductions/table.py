@@ -15,4 +15,5 @@ REPRODUCTIONS: dict[str, str] = {
     "survey-consensus": "kernelswarm.simulations.reproductions.surveys.consensus:reproduce",
     "survey-proximity": "kernelswarm.simulations.reproductions.surveys.proximity:reproduce",
     "survey-theory": "kernelswarm.simulations.reproductions.surveys.theory:reproduce",
+    "weather": "kernelswarm.simulations.reproductions.networks.weather:reproduce",
 }

@@ -52,6 +52,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/suggestion",
     "simulations/estimators",
     "simulations/reproductions",
+    "simulations/reproductions/networks",
     "simulations/reproductions/surveys",
     "simulations/command",
     "simulations/testing",

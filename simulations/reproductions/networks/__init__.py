@@ -1,0 +1,1 @@
+"""What networks bear that are not ideal, measured."""

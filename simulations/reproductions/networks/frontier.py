@@ -1,0 +1,84 @@
+"""How many bytes an error costs: numbers of few bits, and messages that are sent only when there is something new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import NamedTuple
+
+from kernelswarm.simulations.reproductions.networks.problems import PROTOCOLS, Outcome, Problem, measure, together
+
+NEAR = 1.05
+"""An error within this factor of that of ideal links is the same."""
+
+PROBLEMS = (Problem("sine", "ring"), Problem("field", "geometric"))
+BATCHES = (1, 8)
+BITS = (64, 10, 8, 6, 4)
+TRIGGERS = ((0.0, 1.0), (0.003, 1.0), (0.01, 1.0), (0.03, 1.0), (0.1, 0.99))
+"""Thresholds, and by what they shrink a round."""
+
+
+class Thrift(NamedTuple):
+    """What is done to send little."""
+
+    bits: int
+    threshold: float
+    decay: float
+
+    @property
+    def words(self) -> str:
+        """How tables call it."""
+        numbers = "exact numbers" if self.bits == 64 else f"{self.bits} bits"
+        if not self.threshold:
+            return numbers
+        return f"{numbers}, trigger {self.threshold:g}" + (f" x {self.decay:g}^t" if self.decay < 1.0 else "")
+
+
+PLAIN = Thrift(64, 0.0, 1.0)
+
+Priced = dict[tuple[Problem, int, Thrift], Outcome]
+"""By problem, batch size and what was done."""
+
+
+def priced(
+    problems: Sequence[Problem],
+    batches: Sequence[int],
+    bits: Sequence[int],
+    triggers: Sequence[tuple[float, float]],
+    seeds: Sequence[int],
+    rounds: int,
+    tell: Callable[[str, float], None],
+) -> Priced:
+    """Run consensus with all pairs of bits and triggers."""
+    cells = list(product(problems, batches, bits, triggers))
+    found: Priced = {}
+    for place, (problem, batch, count, (threshold, decay)) in enumerate(cells):
+        thrift = Thrift(count, threshold, decay)
+        tell(f"{thrift.words}: {problem.words}, {batch} samples a round", place / len(cells))
+        links = {
+            "quantization": {"bits": count},
+            "trigger": {"threshold": threshold, "decay": decay},
+            "silence": "last",
+        }
+        runs = (
+            measure(problem, PROTOCOLS["consensus"], {"links": links}, seed, rounds, {"batch_size": batch})
+            for seed in seeds
+        )
+        found[problem, batch, thrift] = together(runs)
+    return found
+
+
+def shares(found: Priced, problem: Problem, batch: int) -> dict[Thrift, tuple[float, float]]:
+    """Return the bytes and the error of all that was done, as shares of those of ideal links."""
+    plain = found[problem, batch, PLAIN]
+    return {
+        thrift: (outcome.bytes / plain.bytes, outcome.error / plain.error)
+        for (other, size, thrift), outcome in found.items()
+        if (other, size) == (problem, batch)
+    }
+
+
+def cheapest(shares: dict[Thrift, tuple[float, float]]) -> Thrift:
+    """Return what needs the least bytes for an error within NEAR of that of ideal links."""
+    near = [thrift for thrift, (_, error) in shares.items() if error <= NEAR]
+    return min(near, key=lambda thrift: shares[thrift][0])

@@ -1,0 +1,136 @@
+"""The networks that are put into the weather, and what is measured of one in one kind of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.running.simulation import simulate
+
+Table = Mapping[str, Any]
+
+EVALUATE_EVERY = 25
+LAST = 0.3
+"""The share of the evaluations, the last, whose medians count: a single one is off by a tenth and more."""
+
+GRAPHS: dict[str, Table] = {
+    "ring": {"name": "ring", "nodes": 8},
+    "complete": {"name": "complete", "nodes": 8},
+    "geometric": {"name": "random_geometric", "nodes": 20, "radius": 0.35},
+}
+STREAMS: dict[str, Table] = {
+    "sine": {"name": "sine_regression", "noise": 1.0},
+    "patches": {"name": "sine_regression", "noise": 1.0, "split": "patches", "overlap": 0.5},
+    "field": {"name": "sensor_field", "noise": 3.0, "length": 2.0},
+}
+PROTOCOLS: dict[str, Table] = {
+    "isolated": {"name": "isolated"},
+    "consensus": {"name": "consensus", "penalty": 10.0},
+    "proximity": {"name": "proximity"},
+}
+
+
+class Problem(NamedTuple):
+    """A stream on a graph, by their names in STREAMS and GRAPHS."""
+
+    stream: str
+    graph: str
+
+    @property
+    def words(self) -> str:
+        """How tables and figures call it."""
+        return f"{self.stream}, {self.graph}"
+
+
+PROBLEMS = (
+    Problem("sine", "ring"),
+    Problem("sine", "complete"),
+    Problem("sine", "geometric"),
+    Problem("field", "geometric"),
+    Problem("patches", "complete"),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a run, or of several: NaN where one was stopped.
+
+    Attributes
+    ----------
+    error : float
+        The error against the noise-free target, on all nodes' data; on the nodes' own where their targets differ.
+    disagreement : float
+        The mean square difference of neighbours.
+    bytes : float
+        All that was sent.
+    stopped : int
+        The runs that were stopped because a function or a step grew beyond all bounds.
+    """
+
+    error: float
+    disagreement: float
+    bytes: float
+    stopped: int = 0
+
+
+def measure(
+    problem: Problem, protocol: Table, weather: Table, seed: int, rounds: int, learner: Table | None = None
+) -> Outcome:
+    """Run a problem once, and take the medians over the last evaluations.
+
+    Parameters
+    ----------
+    problem : Problem
+        The stream and the graph.
+    protocol : mapping
+        The table of the protocol.
+    weather : mapping
+        The tables ``links`` and ``clock``, as far as they are not ideal.
+    seed, rounds : int
+        Of the experiment.
+    learner : mapping, optional
+        Keys laid over those of the learner.
+    """
+    kernel = {"name": "gaussian", "bandwidth": 0.1}
+    described = {
+        "seed": seed,
+        "rounds": rounds,
+        "evaluate_every": EVALUATE_EVERY,
+        "topology": dict(GRAPHS[problem.graph]),
+        "stream": dict(STREAMS[problem.stream]),
+        "learner": {"name": "polk", "kernel": kernel, **(learner or {})},
+        "protocol": dict(protocol),
+        "evaluation": {"rkhs_distance": False},
+        **weather,
+    }
+    try:
+        table = simulate(Experiment.from_dict(described)).network
+    except SimulationError:
+        return Outcome(np.nan, np.nan, np.nan, stopped=1)
+    last = slice(-max(1, int(LAST * len(table["round"]))), None)
+    error = table["error" if problem.stream == "field" else "global_error"]
+    return Outcome(
+        float(np.median(error[last])), float(np.median(table["disagreement"][last])), float(table["bytes_sent"][-1])
+    )
+
+
+def together(outcomes: Iterable[Outcome]) -> Outcome:
+    """Take the medians over seeds: NaN where most runs were stopped, which count as infinitely wrong."""
+    found = list(outcomes)
+    stopped = sum(outcome.stopped for outcome in found)
+
+    def median(values: Iterable[float]) -> float:
+        value = float(np.median([np.inf if np.isnan(value) else value for value in values]))
+        return value if np.isfinite(value) else np.nan
+
+    return Outcome(
+        median(outcome.error for outcome in found),
+        median(outcome.disagreement for outcome in found),
+        median(outcome.bytes for outcome in found),
+        stopped,
+    )
