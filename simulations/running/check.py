@@ -20,6 +20,7 @@ from kernelswarm.simulations.machine.memory import free, require_memory
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.batch import rows_until
+from kernelswarm.simulations.running.changing import reach
 from kernelswarm.simulations.running.footprint import in_words
 from kernelswarm.simulations.running.forecast import forecast, message_bytes, share_awake
 from kernelswarm.simulations.running.network import Network, open_network
@@ -195,6 +196,18 @@ def _weather(experiment: Experiment, network: Network) -> Section:
         if links.trigger.threshold:
             said.append("fewer by the trigger")
         section.lines.append(("links", ", ".join(said)))
+    timetable = None if network.plans[0].conditions is None else network.plans[0].conditions.timetable
+    if timetable is not None and rule.communicates:
+        labels = sorted(network.graph.nodes)
+        ends = np.searchsorted(labels, np.array(sorted(map(sorted, network.graph.edges))).reshape(-1, 2))
+        found_edges = reach(timetable, len(labels), ends, network.rounds)
+        over = f"the first {found_edges.rounds:,} rounds"
+        joined = (
+            f"those of {over} together do not connect all nodes"
+            if found_edges.window is None
+            else (f"those of any {found_edges.window:,} rounds in a row connect all nodes, by {over}")
+        )
+        section.lines.append(("edges", f"{found_edges.share:.3g} of them there on average; {joined}"))
     if not clock.ideal:
         there = "awake" if clock.listens else "there"
         section.lines.append(("clock", f"nodes {there} in {_awake(clock):.3g} of the rounds"))
