@@ -54,7 +54,9 @@ def of_run(result: Result) -> dict[str, Any]:
             name = ("own data", "pooled data")[place] if len(columns) > 1 else "network"
             line = {"label": name, "course": 0, "color": place, "dash": place, **_mean(network[column][rows])}
             if column in result.nodes:
-                spread = over_nodes(result.nodes, column, np.asarray(network["round"])[rows], sorted(result.graph.nodes))
+                spread = over_nodes(
+                    result.nodes, column, np.asarray(network["round"])[rows], sorted(result.graph.nodes)
+                )
                 line |= _band(*_quantiles(spread))
             lines.append(line)
         if lines:

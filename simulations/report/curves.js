@@ -1,7 +1,7 @@
 "use strict";
 // Axes on a canvas, and charts of lines with bands whose values stand under the pointer, or under the arrow keys.
 
-const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3], [12, 4], [4, 2]];
+const DASHES = [[], [7, 4], [2, 3]]; // with eight colours 24 looks, each of which a border can show in the legend
 const COLORS = 8;
 const redraws = []; // everything on a canvas, drawn again when the page turns dark or light
 
@@ -132,6 +132,7 @@ function chart(title, lines, levels, xLabel) {
   const canvas = element("canvas", { tabindex: 0, role: "slider", "aria-label": `${title}, against ${xLabel}`, "aria-valuemin": 0 });
   const readout = element("p", { class: "readout" });
   const legend = element("div", { class: "legend" });
+  const values = new Map(); // of each line, where its value at the pointer stands in the legend
   const hidden = new Set();
   let label = xLabel;
   let at = null; // the x that is looked at
@@ -197,10 +198,14 @@ function chart(title, lines, levels, xLabel) {
     const said = visible().map((one) => {
       const place = nearest(one.x, at);
       const band = one.low && one.low[place] !== null ? ` (${readable(one.low[place])} to ${readable(one.high[place])})` : "";
-      return `${one.label} ${readable(one.mean[place])}${band}`;
+      const value = at === null ? "" : `${readable(one.mean[place])}${band}`;
+      values.get(one).textContent = value;
+      return `${one.label} ${value}`;
     });
-    const text = at === null ? "" : [`${readable(at)} ${label}: ${said.join("; ")}`, ...levels.map((one) => `${one.label} ${readable(one.value)}`)].join("; ");
-    readout.textContent = text;
+    const fixed = levels.map((one) => `${one.label} ${readable(one.value)}`);
+    const here = at === null ? [] : [`${readable(at)} ${label}`];
+    readout.textContent = [...here, ...fixed.map((text) => `dotted: ${text}`)].join("; ");
+    const text = at === null ? "" : [...here, ...said, ...fixed].join("; ");
     canvas.setAttribute("aria-valuetext", text || "no value chosen");
     canvas.setAttribute("aria-valuenow", at === null ? 0 : at);
     draw();
@@ -225,11 +230,15 @@ function chart(title, lines, levels, xLabel) {
 
   function name(one, place) {
     const swatch = element("i");
-    const button = element("button", { type: "button", "aria-pressed": "true", title: "show or hide" }, swatch, one.label);
+    const button = element("button", { type: "button", "aria-pressed": "true", title: "show or hide" }, swatch, one.label, " ");
+    const value = element("span", { class: "value" });
+    button.append(value);
+    values.set(one, value);
     swatch.style.borderTopColor = `var(--c${one.color % COLORS})`;
-    swatch.style.borderTopStyle = ["solid", "dashed", "dotted"][one.failed ? 2 : one.dash % 3];
+    swatch.style.borderTopStyle = ["solid", "dashed", "dotted"][one.failed ? 2 : one.dash % DASHES.length];
     button.addEventListener("click", () => {
       if (!hidden.delete(one)) hidden.add(one);
+      value.textContent = "";
       button.setAttribute("aria-pressed", String(!hidden.has(one)));
       look(at);
     });
@@ -240,6 +249,7 @@ function chart(title, lines, levels, xLabel) {
     lines = newLines;
     label = newLabel;
     hidden.clear();
+    values.clear();
     legend.replaceChildren(...lines.map(name));
     canvas.setAttribute("aria-label", `${title}, against ${label}`);
     canvas.setAttribute("aria-valuemax", extent(lines.flatMap((one) => finite(one.x)))[1]);

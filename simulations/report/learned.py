@@ -53,7 +53,9 @@ def of_run(result: Result) -> tuple[dict[str, Any] | None, list[str]]:
     except InputError as error:
         return None, [f"The learned functions are not shown, their configuration cannot be built here: {error}"]
     if learned.inputs not in (1, 2):
-        return None, [f"The learned functions are not shown: they take {learned.inputs} inputs, and a plot has room for two."]
+        return None, [
+            f"The learned functions are not shown: they take {learned.inputs} inputs, and a plot has room for two."
+        ]
     stream = reopen(learned)
     bounds, grid = _grid(learned, stream)
     nodes = sorted(result.graph.nodes)

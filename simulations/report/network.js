@@ -18,6 +18,7 @@ function scaleOf(column) {
   const quantile = (share) => values[Math.round(share * (values.length - 1))];
   let [low, high] = [quantile(0.01), quantile(0.99)];
   const log = low > 0 && high / low > 30;
+  if (!values.length) [low, high] = [0, 1]; // measured in rounds that are left out only
   if (low === high) high = low + (Math.abs(low) || 1);
   const share = (value) => (log ? Math.log(Math.max(value, low) / low) / Math.log(high / low) : (value - low) / (high - low));
   return { low, high, log, share: (value) => Math.min(Math.max(share(value), 0), 1) };
@@ -76,6 +77,11 @@ function network(data, functions) {
       context.beginPath();
       context.arc(x, y, radius, 0, 7);
       context.fill();
+      if (radius > 4) {
+        context.lineWidth = 1;
+        context.strokeStyle = style("--faint");
+        context.stroke();
+      }
       if (labelled) {
         context.fillStyle = share === null || share > 0.55 ? "#000000" : "#ffffff";
         context.fillText(names[place], x, y);
@@ -120,7 +126,8 @@ function network(data, functions) {
     const { low, high, log } = scales.get(column);
     const bar = element("i");
     bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
-    box.replaceChildren(`${label}:`, readable(low), bar, readable(high), log ? "(logarithmic)" : "");
+    const texts = [`${label}: ${readable(low)}`, `${readable(high)}${log ? ", logarithmic" : ""}`].map((text) => element("span", {}, text));
+    box.replaceChildren(texts[0], bar, texts[1]);
   }
 
   function tell() {
@@ -205,7 +212,7 @@ function network(data, functions) {
 
 // The chosen node: its course beside the mean of all nodes, and its function after the last round.
 function nodePanel(data, functions) {
-  const box = element("div", {}, element("p", { class: "faint" }, "No node is chosen."));
+  const box = element("div", { class: "node" }, element("p", { class: "faint" }, "No node is chosen."));
   const course = chart("", [], [], "rounds");
   const learned = functions ? learnedPlot(functions) : null;
 

@@ -82,7 +82,9 @@ def of_run(result: Result) -> tuple[dict[str, Any], list[str]]:
     }
     left = []
     if len(rounds) < len(every):
-        left.append(f"The network is shown at {len(rounds):,} of the {len(every):,} evaluations: all would be too much.")
+        left.append(
+            f"The network is shown at {len(rounds):,} of the {len(every):,} evaluations: all would be too much."
+        )
     if len(edges) < (count := result.graph.number_of_edges()):
         left.append(f"{len(edges):,} of the {count:,} edges are drawn.")
     return table, left
@@ -117,4 +119,3 @@ def over_edges(table: Table, column: str, rounds: npt.NDArray[Any], edges: list[
     np.add.at(sums, (row[wanted], place[wanted]), values[wanted])
     np.add.at(counts, (row[wanted], place[wanted]), 1.0)
     return np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)
-

@@ -1,4 +1,4 @@
-"""One HTML page about a run or a comparison, complete in itself: opened from a file, it asks no network for anything."""
+"""One HTML page about a run or a comparison, complete in itself: it needs no network when it is opened."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def write(folder: Path | str) -> Path:
         parts = (*run_folder.FILES, measurements.FOLDER)
         if not any((folder / name).exists() for name in parts):
             raise InputError(
-                f"{folder} holds neither a run nor a comparison: name a folder that kernelswarm run or compare has written"
+                f"{folder} holds neither a run nor a comparison: name a folder that kernelswarm run or compare wrote"
             )
         content = data.of_run(run_folder.read(folder, partial=True))
     path = folder / NAME

@@ -31,8 +31,12 @@ APART = ("round",)
 def of_run(result: Result) -> list[dict[str, Any]]:
     """Return the final figures of a run, its nodes and its edges after the last round."""
     final = {name: value for name, value in result.final.items() if name != "round"}
-    facts = {name: value for name, value in (result.summary.get("facts") or {}).items() if isinstance(value, int | float)}
+    facts = {
+        name: value for name, value in (result.summary.get("facts") or {}).items() if isinstance(value, int | float)
+    }
+    order = [*METRICS, *facts, *final]  # what is asked first comes first
     known = {name: value for name, value in {**final, **facts}.items() if value is not None}
+    known = {name: known[name] for name in dict.fromkeys(order) if name in known}
     figures = {
         "name": "final",
         "title": "Final figures",
@@ -50,14 +54,19 @@ def of_run(result: Result) -> list[dict[str, Any]]:
 
 def of_comparison(comparison: Comparison) -> list[dict[str, Any]]:
     """Return the figures of each row over its seeds, of each run, and of each pair of rows held against one another."""
-    return [table for table in (_rows(comparison), _pairs(comparison), _runs(comparison)) if table["columns"][0]["cells"]]
+    return [
+        table for table in (_rows(comparison), _pairs(comparison), _runs(comparison)) if table["columns"][0]["cells"]
+    ]
 
 
 def _last(name: str, title: str, table: Table) -> dict[str, Any]:
     rows = last_rows(table)
     kept = some(len(rows.get("round", ())), ROWS)
     columns: list[Column] = [
-        {"label": column.replace("_", " "), "cells": [number(value, TABLE) for value in np.asarray(values)[kept].tolist()]}
+        {
+            "label": column.replace("_", " "),
+            "cells": [number(value, TABLE) for value in np.asarray(values)[kept].tolist()],
+        }
         for column, values in rows.items()
         if column not in APART and (values.dtype.kind in "US" or finite(values))
     ]
@@ -106,7 +115,9 @@ def _runs(comparison: Comparison) -> dict[str, Any]:
     for name in METRICS:
         values = [run.final.get(name, math.nan) for run in runs]
         if finite(values):
-            columns.append({"label": HEADINGS.get(name, name.replace("_", " ")), "cells": [number(value) for value in values]})
+            columns.append(
+                {"label": HEADINGS.get(name, name.replace("_", " ")), "cells": [number(value) for value in values]}
+            )
     folders = [
         run.folder.relative_to(comparison.folder).as_posix() if run.folder and comparison.folder else "" for run in runs
     ]
@@ -135,7 +146,11 @@ def _pairs(comparison: Comparison) -> dict[str, Any]:
             "cells": [number(one.mean) for one in kept],
             "shown": [pair(one.mean, one.deviation) for one in kept],
         },
-        {"label": "in seeds", "cells": [one.wins for one in kept], "shown": [f"{one.wins} of {one.seeds}" for one in kept]},
+        {
+            "label": "in seeds",
+            "cells": [one.wins for one in kept],
+            "shown": [f"{one.wins} of {one.seeds}" for one in kept],
+        },
         {"label": "p (Holm)", "cells": [number(one.chance) for one in kept]},
         {"label": "supported", "cells": ["yes" if one.supported else "no" for one in kept]},
     ]

@@ -35,7 +35,7 @@ def verdict(result: Result) -> list[str]:
         said = [f"The run is done: {rounds:,} rounds on {size}."]
     risk, constant, first = final.get("risk"), final.get("constant_risk"), _first(result)
     if risk is not None:
-        begun = "" if first is None else f" and began at {readable(first)}"
+        begun = "" if first is None else f", from {readable(first[1])} after round {first[0]:,}"
         beside = "" if constant is None else f"; the best constant prediction has {readable(constant)}"
         said.append(f"The mean risk of the nodes is {readable(risk)}{begun}{beside}.")
     order, disagreement, sent = (final.get(name) for name in ("model_order", "disagreement", "bytes_sent"))
@@ -81,6 +81,7 @@ def _name(part: Any) -> str:
     return str(part.get("name", "")) if isinstance(part, Mapping) else str(part or "")
 
 
-def _first(result: Result) -> float | None:
-    risks = result.network.get("risk")
-    return float(risks[0]) if risks is not None and len(risks) > 1 else None
+def _first(result: Result) -> tuple[int, float] | None:
+    """Return the first measured round and its risk; None where there is no later one."""
+    rounds, risks = result.network.get("round", ()), result.network.get("risk", ())
+    return (int(rounds[0]), float(risks[0])) if len(rounds) > 1 and len(risks) else None
