@@ -1,4 +1,4 @@
-"""The command line: kernelswarm run, resume, compare, reproduce, plot, list, init, suggest, check.
+"""The command line: kernelswarm run, resume, compare, reproduce, plot, report, list, init, suggest, check.
 
 Results go to standard output, progress and errors to standard error. Exit codes: 0 done, 1 failed while running,
 2 refused input, 130 stopped by Ctrl-C. Everything heavy is imported inside the commands: --help must not wait for it.
@@ -9,9 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 import textwrap
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernelswarm.simulations.command import reading
+from kernelswarm.simulations.command.complaints import complain, warnings_in_one_line
 from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.machine.interruption import in_words
 
@@ -99,19 +98,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (InputError, SimulationError) as error:
         if "--debug" in words:
             raise
-        _complain(str(error))
+        complain(str(error))
         said = True
         interrupted = isinstance(error, Interrupted) and error.number == signal.SIGINT
         code = STOPPED if interrupted else REFUSED if isinstance(error, InputError) else FAILED
     except typer.TyperException as error:  # a wrong option or command
         context = getattr(error, "ctx", None)
         command = "kernelswarm" if context is None else context.command_path
-        _complain(f"{error.format_message().rstrip('.')} ({command} --help shows what there is)")
+        complain(f"{error.format_message().rstrip('.')} ({command} --help shows what there is)")
         code = REFUSED
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED
     if code == STOPPED and not said:
-        _complain("stopped by Ctrl-C")
+        complain("stopped by Ctrl-C")
     sys.exit(code)
 
 
@@ -149,7 +148,7 @@ def run(
     run_folder.check_place(folder)
     from kernelswarm.simulations.running import run as running
 
-    with in_words(), progress.watch_run(quiet) as observe, _warnings_in_one_line():
+    with in_words(), progress.watch_run(quiet) as observe, warnings_in_one_line():
         finished = running.run(described, folder, observe)
     _show(finished, figures)
 
@@ -173,7 +172,7 @@ def resume(
     options = reading.options(changes, backend, address)
     if rounds is not None:
         options.append(f"rounds={rounds}")
-    with in_words(), progress.watch_run(quiet) as observe, _warnings_in_one_line():
+    with in_words(), progress.watch_run(quiet) as observe, warnings_in_one_line():
         finished = running.resume(folder, options, observe)
     if finished.before:
         done = finished.result.summary["rounds"]
@@ -215,7 +214,7 @@ def compare(
     described = reading.read(experiment, changes, backend, address)
     plan = reading.plan(experiment, vary, seeds)
     place = Path("runs") / f"{experiment.stem}-compare" if out is None else out
-    with in_words(), progress.watch_comparison(quiet) as observe, _warnings_in_one_line():
+    with in_words(), progress.watch_comparison(quiet) as observe, warnings_in_one_line():
         comparison = run_all(
             described, plan.vary, plan.seeds, jobs, place, observe, afresh=afresh, numbered=out is None
         )
@@ -244,18 +243,14 @@ def reproduce(
     width = get_terminal_size((100, 24)).columns
     if name is None:
         from kernelswarm.simulations.command import listing
-        from kernelswarm.simulations.reproductions.catalogue import catalogue
 
-        for entry in catalogue():
-            print(*listing.entry(entry.name, entry.sentence, width), sep="\n")
-            if entry.data:
-                print(listing.indented(f"needs --data: {entry.data}", width))
+        print(*listing.reproductions(width), sep="\n")
         return
     from kernelswarm.simulations.command import progress
     from kernelswarm.simulations.reproductions import report, running
 
     place = Path("reproductions") / name if out is None else out
-    with progress.watch_reproduction(quiet) as observe, _warnings_in_one_line():
+    with progress.watch_reproduction(quiet) as observe, warnings_in_one_line():
         finding = running.reproduce(name, data, place, quick, seed, observe)
     folder = finding.folder or place
     print(report.as_text(finding, width))
@@ -279,10 +274,23 @@ def plot(
     results = [run_folder.read(folder, partial=True) for folder in folders]
     target = (folders[0] / "figures" if len(folders) == 1 else Path("figures")) if out is None else out
     run_folder.check_place(target, new=False)
-    with _warnings_in_one_line():
+    with warnings_in_one_line():
         drawn = draw_many(results, target)
     for path in drawn:
         print(path)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, _given("FOLDER", "The folder of a run or of a comparison.")],
+    safe: Safe = False,
+    debug: Debug = False,
+) -> None:
+    """Write one page about a run or a comparison, report.html in its folder, to look through in a browser."""
+    from kernelswarm.simulations.report import page
+
+    with warnings_in_one_line():
+        print(page.write(folder))
 
 
 @app.command(name="list")
@@ -293,8 +301,7 @@ def list_parts(
     """List the names that an experiment file knows, with their keys and defaults."""
     from kernelswarm.simulations.command import listing
 
-    for line in listing.parts(kind, get_terminal_size((100, 24)).columns):
-        print(line)
+    print(*listing.parts(kind, get_terminal_size((100, 24)).columns), sep="\n")
 
 
 @app.command()
@@ -342,7 +349,7 @@ def suggest(
     from kernelswarm.simulations.command import progress, suggestion_table
     from kernelswarm.simulations.suggestion import file
 
-    with in_words(), progress.watch_suggestion(quiet) as observe, _warnings_in_one_line():
+    with in_words(), progress.watch_suggestion(quiet) as observe, warnings_in_one_line():
         found = file.suggest_for(
             experiment, changes or (), everything=everything, pooled=pooled, rounds=rounds, jobs=jobs, watch=observe
         )
@@ -375,24 +382,8 @@ def _show(finished: Finished, figures: bool) -> None:
     print(as_text(result, get_terminal_size((100, 24)).columns))
     print(f"\nrun folder  {folder}")
     if figures:
-        with _warnings_in_one_line():
+        with warnings_in_one_line():
             from kernelswarm.simulations.figures.plots import draw
 
             drawn = draw(result, folder / "figures")
         print(f"figures     {folder / 'figures'}: {', '.join(path.name for path in drawn)}")
-
-
-@contextmanager
-def _warnings_in_one_line() -> Iterator[None]:
-    """Show what a figure or a run warns of as a sentence, without the place in the code that says so."""
-    shown: Callable[..., Any] = warnings.showwarning
-    warnings.showwarning = lambda message, *place, **more: _complain(f"warning: {message}")
-    try:
-        yield
-    finally:
-        warnings.showwarning = shown
-
-
-def _complain(text: str) -> None:
-    """Write one paragraph to standard error."""
-    typer.echo(f"kernelswarm: {' '.join(text.split())}", err=True)

@@ -34,6 +34,16 @@ def parts(kind: str | None, width: int) -> Iterator[str]:
         yield ""
 
 
+def reproductions(width: int) -> Iterator[str]:
+    """Yield the lines that list the experiments of papers, with the data that they need."""
+    from kernelswarm.simulations.reproductions.catalogue import catalogue as experiments
+
+    for one in experiments():
+        yield from entry(one.name, one.sentence, width)
+        if one.data:
+            yield indented(f"needs --data: {one.data}", width)
+
+
 def entry(name: str, sentence: str, width: int) -> Iterator[str]:
     """Yield a name and, indented below it, what it stands for."""
     yield f"  {name}"

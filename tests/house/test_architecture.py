@@ -49,6 +49,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/running",
     "simulations/figures",
     "simulations/comparison",
+    "simulations/report",
     "simulations/suggestion",
     "simulations/estimators",
     "simulations/reproductions",

@@ -17,6 +17,13 @@ from tests.helpers.checkout import ROOT
 ROOMS = ["agents", "graphs", "protocols", "simulations"]
 
 
+def page_files() -> list[Path]:
+    """What the page of a report is made of besides modules."""
+    found = [path for path in (ROOT / "simulations/report").iterdir() if path.suffix in (".html", ".css", ".js")]
+    assert {path.suffix for path in found} == {".html", ".css", ".js"}
+    return found
+
+
 def run(*command: str | Path, cwd: Path) -> str:
     done = subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
@@ -72,7 +79,8 @@ def test_wheel_holds_every_module_under_the_one_name(wheel: Path) -> None:
         f"kernelswarm/{path.relative_to(ROOT).as_posix()}" for room in ROOMS for path in (ROOT / room).rglob("*.py")
     }
     own = {f"kernelswarm/{path.name}" for path in (ROOT / "kernelswarm").glob("*.py")}
-    assert packed == modules | own | {"kernelswarm/py.typed"}
+    page = {f"kernelswarm/simulations/report/{path.name}" for path in page_files()}
+    assert packed == modules | own | page | {"kernelswarm/py.typed"}
 
 
 def test_source_distribution_holds_each_file_once(built: Path) -> None:
@@ -82,6 +90,7 @@ def test_source_distribution_holds_each_file_once(built: Path) -> None:
     assert {"pyproject.toml", "README.md", "LICENSE", "kernelswarm/__init__.py", "kernelswarm/py.typed"} <= packed
     assert {"constraints.txt", "tests/conftest.py", "tests/house/test_package.py"} <= packed
     assert {path.relative_to(ROOT).as_posix() for room in ROOMS for path in (ROOT / room).rglob("*.py")} <= packed
+    assert {path.relative_to(ROOT).as_posix() for path in page_files()} <= packed
     assert not any(name.startswith(f"kernelswarm/{room}") for name in packed for room in ROOMS)
 
 

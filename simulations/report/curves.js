@@ -1,0 +1,267 @@
+"use strict";
+// Axes on a canvas, and charts of lines with bands whose values stand under the pointer, or under the arrow keys.
+
+const DASHES = [[], [7, 4], [2, 3]]; // with eight colours 24 looks, each of which a border can show in the legend
+const COLORS = 8;
+const redraws = []; // everything on a canvas, drawn again when the page turns dark or light
+
+function style(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+// Call draw(context, width, height), in CSS pixels, now and whenever the canvas has another size.
+function drawn(canvas, draw) {
+  function again() {
+    const { clientWidth: width, clientHeight: height } = canvas;
+    if (!width || !height) return;
+    const density = window.devicePixelRatio || 1;
+    canvas.width = Math.round(width * density);
+    canvas.height = Math.round(height * density);
+    const context = canvas.getContext("2d");
+    context.setTransform(density, 0, 0, density, 0, 0);
+    context.font = "12px system-ui, sans-serif";
+    draw(context, width, height);
+  }
+  new ResizeObserver(again).observe(canvas);
+  redraws.push(again);
+  return again;
+}
+
+function finite(values) {
+  return values.filter((value) => value !== null && value !== undefined);
+}
+
+// Smallest and largest, without spreading: there may be hundreds of thousands.
+function extent(values) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of values) {
+    if (value !== null && value < low) low = value;
+    if (value !== null && value > high) high = value;
+  }
+  return [low, high];
+}
+
+// As in the figures: positive but for a few zeros, over one and a half powers of ten or more.
+function spansDecades(values) {
+  const positive = values.filter((value) => value > 0);
+  const [low, high] = extent(positive);
+  return positive.length > 1 && positive.length >= 0.8 * values.length && !values.some((value) => value < 0) &&
+    Math.log10(high / low) >= 1.5;
+}
+
+function ticksBetween(low, high, log) {
+  if (log) {
+    const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
+    const step = Math.max(1, Math.ceil((last - first) / 6));
+    const found = [];
+    for (let power = first; power <= last; power += step) {
+      for (const factor of last - first <= 2 ? [1, 2, 5] : [1]) found.push(factor * 10 ** power);
+    }
+    return found.filter((value) => value >= low * 0.999 && value <= high * 1.001);
+  }
+  const rough = (high - low) / 5;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find((factor) => factor * power >= rough) * power;
+  const first = Math.ceil(low / step - 1e-9);
+  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, k) => Number(((first + k) * step).toPrecision(12)));
+}
+
+function short(value) {
+  const size = Math.abs(value);
+  if (size >= 1e9 || (size > 0 && size < 1e-3)) return value.toExponential(0).replace("e+", "e");
+  if (size >= 1e6) return `${Number((value / 1e6).toPrecision(3))}M`;
+  return size >= 1e4 ? `${Number((value / 1e3).toPrecision(3))}k` : String(Number(value.toPrecision(4)));
+}
+
+// Grid, ticks and names of two axes; returns what turns values into pixels, with the inside as clip.
+function axes(context, width, height, { x, y, log = false, xLabel, yTicks = null }) {
+  const [left, right, top, bottom] = [yTicks ? 74 : 52, width - 12, 10, height - 36];
+  const scaled = (value) => (log ? Math.log10(Math.max(value, y[0] / 10)) : value);
+  const [low, high] = [scaled(y[0]), scaled(y[1])];
+  const px = (value) => left + ((value - x[0]) / (x[1] - x[0] || 1)) * (right - left);
+  const py = (value) => bottom - ((scaled(value) - low) / (high - low || 1)) * (bottom - top);
+  context.clearRect(0, 0, width, height);
+  context.strokeStyle = style("--grid");
+  context.fillStyle = style("--faint");
+  context.lineWidth = 1;
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  const marks = yTicks || ticksBetween(y[0], y[1], log).map((value) => [value, short(value)]);
+  for (const [value, text] of marks) {
+    line(context, [[left, py(value)], [right, py(value)]]);
+    context.fillText(text.length > 10 ? `${text.slice(0, 9)}…` : text, left - 6, py(value));
+  }
+  context.textBaseline = "top";
+  context.textAlign = "center";
+  for (const value of ticksBetween(x[0], x[1], false)) {
+    line(context, [[px(value), bottom], [px(value), bottom + 4]]);
+    context.fillText(short(value), Math.min(Math.max(px(value), left + 8), right - 8), bottom + 6);
+  }
+  context.fillText(xLabel, (left + right) / 2, bottom + 21);
+  return { px, py, left, right, top, bottom };
+}
+
+function line(context, points) {
+  context.beginPath();
+  points.forEach(([x, y], place) => (place ? context.lineTo(x, y) : context.moveTo(x, y)));
+  context.stroke();
+}
+
+function inside(context, frame, draw) {
+  context.save();
+  context.beginPath();
+  context.rect(frame.left, frame.top - 3, frame.right - frame.left, frame.bottom - frame.top + 6);
+  context.clip();
+  draw();
+  context.restore();
+}
+
+// The place of the value nearest to x; the values ascend.
+function nearest(values, x) {
+  let [low, high] = [0, values.length - 1];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (values[middle] < x) low = middle;
+    else high = middle;
+  }
+  return Math.abs(values[low] - x) <= Math.abs(values[high] - x) ? low : high;
+}
+
+// Lines: label, color, dash, x, mean, and where there is a band low and high. Levels: label, value.
+function chart(title, lines, levels, xLabel) {
+  const canvas = element("canvas", { tabindex: 0, role: "slider", "aria-label": `${title}, against ${xLabel}`, "aria-valuemin": 0 });
+  const readout = element("p", { class: "readout" });
+  const legend = element("div", { class: "legend" });
+  const values = new Map(); // of each line, where its value at the pointer stands in the legend
+  const hidden = new Set();
+  let label = xLabel;
+  let at = null; // the x that is looked at
+  const color = (one) => style(`--c${one.color % COLORS}`);
+  const visible = () => lines.filter((one) => !hidden.has(one));
+
+  function range() {
+    const steady = visible().filter((one) => !one.failed);
+    const held = steady.length ? steady : visible();
+    const values = finite([...held.flatMap((one) => [...one.mean, ...(one.low || []), ...(one.high || [])]), ...levels.map((one) => one.value)]);
+    const log = spansDecades(values);
+    let [low, high] = extent(log ? values.filter((value) => value > 0) : values);
+    if (!values.length) [low, high] = [0, 1];
+    if (log) return { y: [low / 1.15, high * 1.15], log };
+    if (low >= 0 && low <= 0.5 * high) low = 0;
+    const margin = 0.05 * (high - low) || 0.5 * Math.abs(high) || 0.5;
+    return { y: [low === 0 ? 0 : low - margin, high + margin], log };
+  }
+
+  const draw = drawn(canvas, (context, width, height) => {
+    const x = extent(visible().flatMap((one) => finite(one.x)));
+    if (!Number.isFinite(x[0])) x.splice(0, 2, 0, 1);
+    const frame = axes(context, width, height, { x, ...range(), xLabel: label });
+    inside(context, frame, () => {
+      for (const one of visible()) {
+        const at = (column) => one.x.map((value, place) => [value, column[place]]).filter(([a, b]) => a !== null && b !== null).map(([a, b]) => [frame.px(a), frame.py(b)]);
+        context.strokeStyle = context.fillStyle = color(one);
+        if (one.low) {
+          context.globalAlpha = 0.17;
+          context.beginPath();
+          [...at(one.low), ...at(one.high).reverse()].forEach(([a, b], place) => (place ? context.lineTo(a, b) : context.moveTo(a, b)));
+          context.fill();
+          context.globalAlpha = 1;
+        }
+        context.lineWidth = one.failed ? 1.2 : 2.2;
+        context.setLineDash(one.failed ? [3, 3] : DASHES[one.dash % DASHES.length]);
+        const points = at(one.mean);
+        line(context, points);
+        if (points.length === 1) context.fillRect(points[0][0] - 3, points[0][1] - 3, 6, 6);
+      }
+      context.setLineDash([2, 4]);
+      context.lineWidth = 1.2;
+      context.strokeStyle = style("--faint");
+      for (const { value } of levels) line(context, [[frame.left, frame.py(value)], [frame.right, frame.py(value)]]);
+      context.setLineDash([]);
+      if (at !== null) {
+        line(context, [[frame.px(at), frame.top], [frame.px(at), frame.bottom]]);
+        for (const one of visible()) {
+          const place = nearest(one.x, at);
+          if (one.mean[place] === null) continue;
+          context.fillStyle = color(one);
+          context.beginPath();
+          context.arc(frame.px(one.x[place]), frame.py(one.mean[place]), 4, 0, 7);
+          context.fill();
+        }
+      }
+    });
+    canvas.frame = { ...frame, x };
+  });
+
+  function look(x) {
+    at = x;
+    const said = visible().map((one) => {
+      const place = nearest(one.x, at);
+      const band = one.low && one.low[place] !== null ? ` (${readable(one.low[place])} to ${readable(one.high[place])})` : "";
+      const value = at === null ? "" : `${readable(one.mean[place])}${band}`;
+      values.get(one).textContent = value;
+      return `${one.label} ${value}`;
+    });
+    const fixed = levels.map((one) => `${one.label} ${readable(one.value)}`);
+    const here = at === null ? [] : [`${readable(at)} ${label}`];
+    readout.textContent = [...here, ...fixed.map((text) => `dotted: ${text}`)].join("; ");
+    const text = at === null ? "" : [...here, ...said, ...fixed].join("; ");
+    canvas.setAttribute("aria-valuetext", text || "no value chosen");
+    canvas.setAttribute("aria-valuenow", at === null ? 0 : at);
+    draw();
+  }
+
+  canvas.addEventListener("pointermove", (event) => {
+    const { left, right, x } = canvas.frame || {};
+    const longest = visible().reduce((a, b) => (b.x.length > (a ? a.x.length : 0) ? b : a), null);
+    if (!longest || left === undefined) return;
+    const value = x[0] + ((event.offsetX - left) / (right - left)) * (x[1] - x[0]);
+    look(longest.x[nearest(longest.x, value)]);
+  });
+  canvas.addEventListener("keydown", (event) => {
+    const longest = visible().reduce((a, b) => (b.x.length > (a ? a.x.length : 0) ? b : a), null);
+    const last = longest ? longest.x.length - 1 : -1;
+    const here = at === null || !longest ? -1 : nearest(longest.x, at);
+    const to = { ArrowLeft: here - 1, ArrowDown: here - 1, ArrowRight: here + 1, ArrowUp: here + 1, Home: 0, End: last, PageUp: here + 10, PageDown: here - 10 }[event.key];
+    if (to === undefined || last < 0) return;
+    event.preventDefault();
+    look(longest.x[Math.min(Math.max(to, 0), last)]);
+  });
+
+  function name(one, place) {
+    const swatch = element("i");
+    const button = element("button", { type: "button", "aria-pressed": "true", title: "show or hide" }, swatch, one.label, " ");
+    const value = element("span", { class: "value" });
+    button.append(value);
+    values.set(one, value);
+    swatch.style.borderTopColor = `var(--c${one.color % COLORS})`;
+    swatch.style.borderTopStyle = ["solid", "dashed", "dotted"][one.failed ? 2 : one.dash % DASHES.length];
+    button.addEventListener("click", () => {
+      if (!hidden.delete(one)) hidden.add(one);
+      value.textContent = "";
+      button.setAttribute("aria-pressed", String(!hidden.has(one)));
+      look(at);
+    });
+    return button;
+  }
+
+  function show(newLines, newLabel = label) {
+    lines = newLines;
+    label = newLabel;
+    hidden.clear();
+    values.clear();
+    legend.replaceChildren(...lines.map(name));
+    canvas.setAttribute("aria-label", `${title}, against ${label}`);
+    canvas.setAttribute("aria-valuemax", extent(lines.flatMap((one) => finite(one.x)))[1]);
+    look(null);
+  }
+
+  const heading = element("h3", {}, title);
+  show(lines);
+  return {
+    element: element("section", { class: "card" }, heading, canvas, legend, readout),
+    show,
+    look,
+    rename: (text) => { title = heading.textContent = text; },
+  };
+}

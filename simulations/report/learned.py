@@ -1,0 +1,112 @@
+"""What each node has learned, evaluated on a grid: a curve over one input, a plane over two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.simulations.figures import functions, regions, style
+from kernelswarm.simulations.figures.learned import Learned, Reopened, rebuild, reopen
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.report.digits import numbers, some
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.records.result import Result
+
+Array = npt.NDArray[np.float64]
+
+CURVE = 81
+"""Points of a curve over one input."""
+
+SIDE = 28
+"""Points along each side of a plane over two inputs."""
+
+VALUES = 160_000
+"""Values of all functions together; where there would be more, some nodes have none."""
+
+DICTIONARY = 300
+"""Dictionary points of a node that are shown."""
+
+DIGITS = 3
+"""Significant digits of a value: a plot on a page shows no more."""
+
+
+def of_run(result: Result) -> tuple[dict[str, Any] | None, list[str]]:
+    """Return the functions after the last round, and what is not shown of them, a sentence each.
+
+    Returns
+    -------
+    dict or None
+        ``inputs`` and ``target``, what the axes are called; ``classes``, their names where the functions decide;
+        ``bounds`` of the grid, low and high for each input; ``size``, its points along each side; ``of``, for each node
+        in the order of the labels the place of its function in ``values``, or None; ``points``, the dictionaries;
+        ``truth``, aligned with the nodes or one for all, where the data are known. None where there is nothing to show.
+    list of str
+        What is not in it.
+    """
+    if not result.models:
+        return None, []
+    try:
+        learned = rebuild(result)
+    except InputError as error:
+        return None, [f"The learned functions are not shown, their configuration cannot be built here: {error}"]
+    if learned.inputs not in (1, 2):
+        return None, [
+            f"The learned functions are not shown: they take {learned.inputs} inputs, and a plot has room for two."
+        ]
+    stream = reopen(learned)
+    bounds, grid = _grid(learned, stream)
+    nodes = sorted(result.graph.nodes)
+    owners = learned.nodes if len(learned.nodes) == len(nodes) else learned.nodes[:1]
+    shown = [owners[place] for place in some(len(owners), max(VALUES // len(grid), 2))]
+    place_of = {owner: place for place, owner in enumerate(shown)}
+    decided = {owner: learned.decide(owner, grid) for owner in shown}
+    truth, left = _truth(learned, stream, grid, len(nodes)), []
+    if len(shown) < len(owners):
+        left.append(f"The functions of {len(shown):,} of the {len(owners):,} nodes can be looked at.")
+    if (outputs := next(iter(decided.values())).shape[1]) > 1:
+        left.append(f"Of the {outputs} values of each function the first is shown.")
+    if stream.source is None:
+        left.append(f"The learned functions are shown without the truth: {stream.missing}")
+    classifies = style.task(result.config) == "classification"
+    return {
+        "inputs": [result.data.inputs.name(place, f"input {place + 1}") for place in range(learned.inputs)],
+        "target": "class" if classifies else result.data.targets.name(0, "target"),
+        "classes": [result.data.class_name(k) for k in range(regions.class_count(learned, stream))]
+        if classifies
+        else None,
+        "bounds": numbers(bounds, DIGITS + 3),
+        "size": CURVE if learned.inputs == 1 else SIDE,
+        "of": [place_of.get(learned.owner(node)) for node in nodes],
+        "values": [numbers(decided[owner][:, 0], DIGITS) for owner in shown],
+        "points": [numbers(learned.points(owner)[:DICTIONARY], DIGITS) for owner in shown],
+        "truth": truth,
+    }, left
+
+
+def _grid(learned: Learned, stream: Reopened) -> tuple[list[tuple[float, float]], Array]:
+    """Return the bounds of each input and the points (n, p) of the grid, the first input changing fastest."""
+    if learned.inputs == 1:
+        seen = functions.interval(learned, stream)[:, 0]
+        low, high = float(seen[0]), float(seen[-1])
+        return [(low, high)], np.linspace(low, high, CURVE)[:, None]
+    left, right, bottom, top = regions.window(learned, stream)
+    x, y = np.linspace(left, right, SIDE), np.linspace(bottom, top, SIDE)
+    return [(left, right), (bottom, top)], np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+
+
+def _truth(learned: Learned, stream: Reopened, grid: Array, nodes: int) -> list[list[Any]] | None:
+    """Return the noise-free values of each node's first target over one input; a single list where all are equal."""
+    if learned.inputs != 1:
+        return None
+    found = []
+    for position in range(nodes if nodes * len(grid) <= VALUES else 1):
+        truth = stream.truth(position, grid)
+        if truth is None:
+            return None
+        found.append(truth[:, 0])
+    if all(np.array_equal(found[0], other) for other in found[1:]):
+        found = found[:1] if nodes * len(grid) <= VALUES else []
+    return [numbers(values, DIGITS) for values in found] or None

@@ -1,0 +1,121 @@
+"""The network of a page: where nodes stand, what is between them, and what each had at the recorded rounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.graphs.layout import positions
+from kernelswarm.simulations.figures import style
+from kernelswarm.simulations.figures.network import drawn_edges
+from kernelswarm.simulations.report.courses import over_nodes
+from kernelswarm.simulations.report.digits import MANY, finite, numbers, some
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.records.result import Result, Table
+
+Array = npt.NDArray[np.float64]
+
+NODE_COLUMNS = ("risk", "error", "global_risk", "global_error", "model_order")
+"""What nodes can be coloured by."""
+
+EDGE_COLUMNS = {
+    "constraint": "mean square difference",
+    "dual": "dual",
+    "violation": "violation (sum of h - gamma)",
+    "tolerance": "tolerance",
+}
+"""What edges can be coloured by, and what it is called; other columns of the edges' table keep their names."""
+
+KEYS = ("round", "source", "target")
+
+NUMBERS = 500_000
+"""Numbers of nodes and edges together, some 4 MB; where there would be more, rounds are left out."""
+
+
+def of_run(result: Result) -> tuple[dict[str, Any], list[str]]:
+    """Return the network of a run, and what was left out of it, a sentence each.
+
+    Edges have no direction here: each has the mean of the two directed ones.
+
+    Returns
+    -------
+    dict
+        ``names`` and places ``x``, ``y`` of the nodes in the order of their labels; ``edges`` as pairs of places in
+        that order; ``rounds``; and for each of ``node_columns`` and ``edge_columns`` the values, a list for each round.
+    list of str
+        What is not in it.
+    """
+    nodes = sorted(result.graph.nodes)
+    places, at = positions(result.graph), {node: place for place, node in enumerate(nodes)}
+    edges = [(i, j) for i, j in drawn_edges(result) if i != j]
+    of_nodes = [name for name in NODE_COLUMNS if name in result.nodes and finite(result.nodes[name])]
+    of_edges = [name for name in result.edges if name not in KEYS and finite(result.edges[name])]
+    of_edges.sort(key=lambda name: [*EDGE_COLUMNS, name].index(name))
+    every = np.unique(result.nodes["round"]) if "round" in result.nodes else np.empty(0, dtype=np.int64)
+    each = len(nodes) * len(of_nodes) + len(edges) * len(of_edges)
+    rounds = every[some(len(every), NUMBERS // max(each, 1))]
+    table = {
+        "rounds": numbers(rounds),
+        "names": [str(result.node_names[node]) for node in nodes],
+        "x": numbers([places[node][0] for node in nodes], MANY),
+        "y": numbers([places[node][1] for node in nodes], MANY),
+        "edges": [[at[i], at[j]] for i, j in edges],
+        "node_columns": [
+            {
+                "name": name,
+                "label": style.column_label(name, result.config),
+                "values": numbers(over_nodes(result.nodes, name, rounds, nodes), MANY),
+            }
+            for name in of_nodes
+        ],
+        "edge_columns": [
+            {
+                "name": name,
+                "label": EDGE_COLUMNS.get(name, name.replace("_", " ")),
+                "values": numbers(over_edges(result.edges, name, rounds, edges), MANY),
+            }
+            for name in of_edges
+        ],
+    }
+    left = []
+    if len(rounds) < len(every):
+        left.append(
+            f"The network is shown at {len(rounds):,} of the {len(every):,} evaluations: all would be too much."
+        )
+    if len(edges) < (count := result.graph.number_of_edges()):
+        left.append(f"{len(edges):,} of the {count:,} edges are drawn.")
+    return table, left
+
+
+def over_edges(table: Table, column: str, rounds: npt.NDArray[Any], edges: list[tuple[int, int]]) -> Array:
+    """Arrange a column of the edges' table as (rounds, edges): the mean of both directions, NaN where neither has one.
+
+    Parameters
+    ----------
+    table : mapping of str to array
+        One row for each round and directed edge.
+    column : str
+        The column.
+    rounds : array
+        The rounds, in ascending order.
+    edges : list of (int, int)
+        The edges without direction, the smaller label first, sorted.
+    """
+    sums, counts = np.zeros((len(rounds), len(edges))), np.zeros((len(rounds), len(edges)))
+    if not sums.size:
+        return sums
+    source, target = np.asarray(table["source"]), np.asarray(table["target"])
+    low, high = np.minimum(source, target), np.maximum(source, target)
+    stride = int(max(high.max(initial=0), max(j for _, j in edges))) + 1
+    known = np.array([i * stride + j for i, j in edges])
+    keys = low * stride + high
+    place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    row = np.minimum(np.searchsorted(rounds, table["round"]), len(rounds) - 1)
+    values = np.asarray(table[column], dtype=np.float64)
+    wanted = (known[place] == keys) & (rounds[row] == table["round"]) & np.isfinite(values)
+    np.add.at(sums, (row[wanted], place[wanted]), values[wanted])
+    np.add.at(counts, (row[wanted], place[wanted]), 1.0)
+    return np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)

@@ -1,0 +1,168 @@
+"""The tables of a page: a heading and a list of cells for each column, numbers beside what is shown of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair
+from kernelswarm.simulations.comparison.supported import best, row_name
+from kernelswarm.simulations.comparison.table_notes import MARKS, marks
+from kernelswarm.simulations.records.outcome import METRICS
+from kernelswarm.simulations.records.series import last_rows
+from kernelswarm.simulations.report.digits import TABLE, finite, number, some
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.records.outcome import Comparison
+    from kernelswarm.simulations.records.result import Result, Table
+
+Column = dict[str, Any]
+"""``label``; ``cells``, by which the column is sorted; and, where it is not the cell itself, ``shown``."""
+
+ROWS = 4_000
+"""Rows of a table at most; of more, so many evenly spaced ones are kept."""
+
+APART = ("round",)
+
+
+def of_run(result: Result) -> list[dict[str, Any]]:
+    """Return the final figures of a run, its nodes and its edges after the last round."""
+    final = {name: value for name, value in result.final.items() if name != "round"}
+    facts = {
+        name: value for name, value in (result.summary.get("facts") or {}).items() if isinstance(value, int | float)
+    }
+    order = [*METRICS, *facts, *final]  # what is asked first comes first
+    known = {name: value for name, value in {**final, **facts}.items() if value is not None}
+    known = {name: known[name] for name in dict.fromkeys(order) if name in known}
+    figures = {
+        "name": "final",
+        "title": "Final figures",
+        "columns": [
+            {"label": "figure", "cells": [name.replace("_", " ") for name in known]},
+            {"label": "value", "cells": [number(value) for value in known.values()]},
+        ],
+        "note": "",
+    }
+    nodes, edges = _last("nodes", "Nodes after the last round", result.nodes), None
+    if len(result.edges.get("round", ())):
+        edges = _last("edges", "Directed edges after the last round", result.edges)
+    return [table for table in (figures, nodes, edges) if table is not None and table["columns"]]
+
+
+def of_comparison(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return the figures of each row over its seeds, of each run, and of each pair of rows held against one another."""
+    return [
+        table for table in (_rows(comparison), _pairs(comparison), _runs(comparison)) if table["columns"][0]["cells"]
+    ]
+
+
+def _last(name: str, title: str, table: Table) -> dict[str, Any]:
+    rows = last_rows(table)
+    kept = some(len(rows.get("round", ())), ROWS)
+    columns: list[Column] = [
+        {
+            "label": column.replace("_", " "),
+            "cells": [number(value, TABLE) for value in np.asarray(values)[kept].tolist()],
+        }
+        for column, values in rows.items()
+        if column not in APART and (values.dtype.kind in "US" or finite(values))
+    ]
+    count = len(rows.get("round", ()))
+    return {
+        "name": name,
+        "title": title,
+        "columns": columns,
+        "note": f"{len(kept):,} of the {count:,} rows, evenly spaced" if len(kept) < count else "",
+    }
+
+
+def _rows(comparison: Comparison) -> dict[str, Any]:
+    rows, of = comparison.rows(), best(comparison)
+    columns = _labels(comparison, [row.labels for row in rows])
+    for name, heading in HEADINGS.items():
+        if any(math.isfinite(row.mean[name]) for row in rows):
+            shown = [
+                " ".join([pair(row.mean[name], row.deviation[name]), *(MARKS[kind] for kind in marks(row, name))])
+                for row in rows
+            ]
+            columns.append(
+                {
+                    "label": heading,
+                    "cells": [number(row.mean[name]) for row in rows],
+                    "shown": shown,
+                    "best": sorted(place for place in of.get(name, ()) if math.isfinite(rows[place].mean[name])),
+                }
+            )
+    columns.append({"label": "runs", "cells": [row.done for row in rows]})
+    if any(row.failed for row in rows):
+        columns.append({"label": "failed", "cells": [row.failed for row in rows]})
+    note = "bold: lower than in all other rows under the same circumstances, as the paired seeds support"
+    return {
+        "name": "rows",
+        "title": "Final figures: mean ± standard deviation over seeds",
+        "columns": columns,
+        "note": note if any(column.get("best") for column in columns) else "",
+    }
+
+
+def _runs(comparison: Comparison) -> dict[str, Any]:
+    runs = comparison.runs
+    columns = _labels(comparison, [comparison.cells[run.cell].labels for run in runs])
+    columns.append({"label": "seed", "cells": [run.seed for run in runs]})
+    for name in METRICS:
+        values = [run.final.get(name, math.nan) for run in runs]
+        if finite(values):
+            columns.append(
+                {"label": HEADINGS.get(name, name.replace("_", " ")), "cells": [number(value) for value in values]}
+            )
+    folders = [
+        run.folder.relative_to(comparison.folder).as_posix() if run.folder and comparison.folder else "" for run in runs
+    ]
+    columns.append({"label": "folder", "cells": folders})
+    for heading, said in (
+        ("verdict", ["; ".join(run.verdict.values()) for run in runs]),
+        ("failed", [run.failure for run in runs]),
+    ):
+        if any(said):
+            columns.append({"label": heading, "cells": said})
+    return {"name": "runs", "title": "Runs", "columns": columns, "note": ""}
+
+
+def _pairs(comparison: Comparison) -> dict[str, Any]:
+    found = comparison.differences()
+    kept = [found[place] for place in some(len(found), ROWS)] if found else []
+    outer = [comparison.keys[place].removesuffix(".name") for place in comparison.outer]
+    circumstances = [comparison.circumstances(one.better) for one in kept]
+    columns: list[Column] = [
+        {"label": "figure", "cells": [HEADINGS[one.figure] for one in kept]},
+        *({"label": key, "cells": [labels[place] for labels in circumstances]} for place, key in enumerate(outer)),
+        {"label": "lower", "cells": [row_name(comparison, one.better) for one in kept]},
+        {"label": "higher", "cells": [row_name(comparison, one.worse) for one in kept]},
+        {
+            "label": "by",
+            "cells": [number(one.mean) for one in kept],
+            "shown": [pair(one.mean, one.deviation) for one in kept],
+        },
+        {
+            "label": "in seeds",
+            "cells": [one.wins for one in kept],
+            "shown": [f"{one.wins} of {one.seeds}" for one in kept],
+        },
+        {"label": "p (Holm)", "cells": [number(one.chance) for one in kept]},
+        {"label": "supported", "cells": ["yes" if one.supported else "no" for one in kept]},
+    ]
+    note = f"{len(kept):,} of the {len(found):,} pairs, evenly spaced" if len(kept) < len(found) else ""
+    return {"name": "pairs", "title": "Pairs of rows, seed by seed", "columns": columns, "note": note}
+
+
+def _labels(comparison: Comparison, labels: Sequence[Sequence[str]]) -> list[Column]:
+    """Return a column for each varied key; one that says so where nothing is varied."""
+    if not comparison.keys:
+        return [{"label": "experiment", "cells": ["as given"] * len(labels)}]
+    return [
+        {"label": key.removesuffix(".name"), "cells": [row[place] for row in labels]}
+        for place, key in enumerate(comparison.keys)
+    ]

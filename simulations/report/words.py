@@ -1,0 +1,87 @@
+"""What a page says at its top: which run or comparison it is, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kernelswarm.simulations.comparison.supported import supported
+from kernelswarm.simulations.comparison.table_notes import above, explanation, under
+from kernelswarm.simulations.figures.style import readable
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.records.outcome import Comparison
+    from kernelswarm.simulations.records.result import Result
+
+
+def title(result: Result) -> str:
+    """Return what a run is called: its protocol, network, data and learner."""
+    config, summary = result.config, result.summary
+    names = [_name(config.get(part)) for part in ("protocol", "topology", "stream", "learner")]
+    names[1] = str(summary.get("topology") or names[1])
+    return " · ".join(name.replace("_", " ") for name in names if name)
+
+
+def verdict(result: Result) -> list[str]:
+    """Return in sentences how a run ended: how far it went, what it reached and what is wrong with it."""
+    summary, final = result.summary, result.final
+    rounds, nodes = int(summary.get("rounds") or 0), result.graph.number_of_nodes()
+    size = f"{nodes:,} nodes and {result.graph.number_of_edges():,} edges, seed {result.config.get('seed', 0)}"
+    if result.failed:
+        said = [f"The run failed after {rounds:,} rounds on {size}: {summary.get('reason') or 'no reason is known'}."]
+    elif summary.get("status") == "unfinished":
+        said = [f"The run has not ended: it was measured until round {rounds:,}, on {size}."]
+    else:
+        said = [f"The run is done: {rounds:,} rounds on {size}."]
+    risk, constant, first = final.get("risk"), final.get("constant_risk"), _first(result)
+    if risk is not None:
+        begun = "" if first is None else f", from {readable(first[1])} after round {first[0]:,}"
+        beside = "" if constant is None else f"; the best constant prediction has {readable(constant)}"
+        said.append(f"The mean risk of the nodes is {readable(risk)}{begun}{beside}.")
+    order, disagreement, sent = (final.get(name) for name in ("model_order", "disagreement", "bytes_sent"))
+    reached = [] if order is None else [f"Models are made of {readable(order)} points or features on average"]
+    if disagreement is not None and nodes > 1:
+        reached.append(f"neighbours differ by {readable(disagreement)} in the mean square")
+    if sent:
+        reached.append(f"{int(sent):,} bytes were sent")
+    if reached:
+        text = "; ".join(reached)
+        said.append(f"{text[0].upper()}{text[1:]}.")
+    return said
+
+
+def warnings_of(result: Result) -> list[str]:
+    """Return what is wrong with a run that came to its end, a sentence each."""
+    return [sentence[:1].upper() + sentence[1:] for sentence in result.verdict.values()]
+
+
+def comparison_title(comparison: Comparison) -> str:
+    """Return what a comparison is called: what it varies."""
+    keys = [key.removesuffix(".name").replace("_", " ") for key in comparison.keys]
+    return f"Comparison of {', '.join(keys)}" if keys else "Comparison"
+
+
+def comparison_verdict(comparison: Comparison) -> list[str]:
+    """Return in sentences what the runs of a comparison support."""
+    seeds, failed = len({run.seed for run in comparison.runs}), len(comparison.failed)
+    count = f"{len(comparison.cells):,} row{'s' if len(comparison.cells) != 1 else ''}"
+    ended = "all ended well" if not failed else f"{failed:,} did not end well"
+    runs = f"{len(comparison.runs):,} runs: {count}, {seeds} seed{'s' if seeds != 1 else ''} each; {ended}."
+    return [runs, *above(comparison), *supported(comparison, most=None)]
+
+
+def comparison_notes(comparison: Comparison) -> list[str]:
+    """Return what is said under a comparison's table: what its columns mean, failures and marks."""
+    rows = comparison.rows()
+    return [*explanation(rows), *under(comparison, rows)]
+
+
+def _name(part: Any) -> str:
+    """Return the name of a part of a configuration, which is a table or the name itself."""
+    return str(part.get("name", "")) if isinstance(part, Mapping) else str(part or "")
+
+
+def _first(result: Result) -> tuple[int, float] | None:
+    """Return the first measured round and its risk; None where there is no later one."""
+    rounds, risks = result.network.get("round", ()), result.network.get("risk", ())
+    return (int(rounds[0]), float(risks[0])) if len(rounds) > 1 and len(risks) else None

@@ -1,0 +1,309 @@
+"""The page of a run and of a comparison: what stands in it is what was measured, and nothing in it is markup."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernelswarm.simulations.comparison.compare import compare, read
+from kernelswarm.simulations.comparison.figures_as_text import HEADINGS
+from kernelswarm.simulations.ground.data_description import DataDescription
+from kernelswarm.simulations.records import run_folder
+from kernelswarm.simulations.records.outcome import Comparison
+from kernelswarm.simulations.records.result import Result
+from kernelswarm.simulations.report import learned, network, page
+from kernelswarm.simulations.running.simulation import simulate
+from tests.helpers.command_line import Command, commands
+from tests.helpers.small_comparisons import PROTOCOLS, experiment
+
+VOID = {"meta", "br", "link", "img", "input"}
+EVIL = "</script><b>&amp;<!--"
+
+
+class Page(HTMLParser):
+    """The elements of a page and the text in each script; an end that ends nothing is refused."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(text)
+        self.close()
+        assert self.opened == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.opened.append(tag)
+            self.texts.setdefault(tag, []).append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.opened.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.opened:
+            self.texts[self.opened[-1]][-1] += data
+
+    @property
+    def data(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.texts["script"][0])
+        return found
+
+
+def short(value: float, digits: int) -> float | None:
+    return float(f"{value:.{digits}g}") if np.isfinite(value) else None
+
+
+def page_of(folder: Path) -> Page:
+    return Page(page.write(folder).read_text(encoding="utf-8"))
+
+
+def table(data: dict[str, Any], name: str) -> dict[str, list[Any]]:
+    (found,) = (table for table in data["tables"] if table["name"] == name)
+    return {column["label"]: column["cells"] for column in found["columns"]}
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return simulate(experiment(protocol={"name": "proximity"}))
+
+
+@pytest.fixture
+def folder(result: Result, tmp_path: Path) -> Path:
+    return run_folder.write(result, tmp_path / "run")
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    return compare(experiment(), PROTOCOLS, 3, jobs=1, out=tmp_path_factory.mktemp("compared") / "all")
+
+
+@pytest.fixture(params=["run", "comparison"])
+def either(request: pytest.FixtureRequest) -> Path:
+    if request.param == "run":
+        found: Path = request.getfixturevalue("folder")
+        return found
+    place = request.getfixturevalue("compared").folder
+    assert isinstance(place, Path)
+    return place
+
+
+def test_a_page_is_whole_and_asks_for_nothing(either: Path) -> None:
+    found = page_of(either)
+    assert {"html", "title", "h1", "main", "style", "script"} <= set(found.tags)
+    assert not {"link", "img", "iframe", "object"} & set(found.tags)
+    assert not {"src", "href", "srcset", "action"} & {name for name, _ in found.attributes}
+    text = (either / page.NAME).read_text(encoding="utf-8")
+    assert not [word for word in ("http:", "https:", "url(", "@import", "fetch(", "XMLHttpRequest") if word in text]
+    (policy,) = (value for name, value in found.attributes if name == "content" and "-src" in (value or ""))
+    assert str(policy).startswith("default-src 'none'")
+    own = len(text) - len(found.texts["script"][0])
+    assert 10_000 < own < 300_000
+    assert not list(either.glob(".*.part"))
+
+
+def test_the_tables_of_a_run_are_what_it_measured(folder: Path, result: Result) -> None:
+    data = page_of(folder).data
+    figures = table(data, "final")
+    shown = dict(zip(figures["figure"], figures["value"], strict=True))
+    for name in ("risk", "constant_risk", "error", "model_order", "disagreement", "bytes_sent"):
+        assert shown[name.replace("_", " ")] == result.final[name]
+    for name, rows in (("nodes", result.nodes), ("edges", result.edges)):
+        last = rows["round"] == rows["round"].max()
+        cells = table(data, name)
+        assert len(cells) > 4
+        for column, values in rows.items():
+            if column != "round" and np.isfinite(values[last]).any():
+                assert cells[column.replace("_", " ")] == [short(value, 6) for value in values[last]]
+
+
+def test_the_curves_of_a_run_are_its_network_and_the_quantiles_of_its_nodes(folder: Path, result: Result) -> None:
+    curves = page_of(folder).data["curves"]
+    (course,) = curves["courses"]
+    assert course["round"] == result.network["round"].tolist() == [10, 20, 30, 40]
+    assert course["bytes_sent"] == result.network["bytes_sent"].tolist()
+    panels = {panel["column"]: panel for panel in curves["panels"]}
+    assert list(panels) == ["risk", "error", "disagreement", "model_order", "violation", "bytes_sent"]
+    own, pooled = panels["risk"]["lines"]
+    for line, column in ((own, "risk"), (pooled, "global_risk"), (panels["disagreement"]["lines"][0], "disagreement")):
+        assert line["mean"] == [short(value, 6) for value in result.network[column]]
+    for place, number in enumerate(course["round"]):
+        values = result.nodes["risk"][result.nodes["round"] == number]
+        assert own["low"][place] == short(float(np.quantile(values, 0.1)), 6)
+        assert own["high"][place] == short(float(np.quantile(values, 0.9)), 6)
+    assert panels["risk"]["levels"] == [{"label": "best constant", "value": result.final["constant_risk"]}]
+
+
+def test_the_network_of_a_run_has_every_node_and_edge_at_every_round(folder: Path, result: Result) -> None:
+    data = page_of(folder).data["network"]
+    assert data["names"] == [str(node) for node in sorted(result.graph.nodes)]
+    assert {tuple(edge) for edge in data["edges"]} == {(min(edge), max(edge)) for edge in result.graph.edges}
+    nodes = {column["name"]: column["values"] for column in data["node_columns"]}
+    edges = {column["name"]: column["values"] for column in data["edge_columns"]}
+    assert set(nodes) == set(network.NODE_COLUMNS)
+    assert list(edges)[:2] == ["constraint", "dual"]
+    rows = result.nodes
+    measured = {(int(r), int(v)): risk for r, v, risk in zip(rows["round"], rows["node"], rows["risk"], strict=True)}
+    for place, number in enumerate(data["rounds"]):
+        assert nodes["risk"][place] == [short(measured[number, node], 4) for node in range(5)]
+    rows = result.edges
+    for place, number in enumerate(data["rounds"]):
+        for (i, j), dual in zip(data["edges"], edges["dual"][place], strict=True):
+            ends = ((rows["source"] == i) & (rows["target"] == j)) | ((rows["source"] == j) & (rows["target"] == i))
+            of = rows["dual"][ends & (rows["round"] == number)]
+            assert len(of) in (0, 2)
+            assert dual == (short(float(of.mean()), 4) if len(of) else None)
+
+
+def test_functions_are_those_of_the_models(folder: Path, result: Result) -> None:
+    functions = page_of(folder).data["functions"]
+    ((low, high),) = functions["bounds"]
+    grid = np.linspace(low, high, functions["size"])
+    for node in range(5):
+        shown = np.array(functions["values"][functions["of"][node]])
+        np.testing.assert_allclose(shown, np.ravel(result.model(node).predict(grid[:, None])), rtol=5e-3, atol=5e-3)
+        points = result.models[f"points_{node}"]
+        assert functions["points"][functions["of"][node]] == [[short(x, 3) for x in row] for row in points]
+    assert len(functions["truth"][0]) == functions["size"]
+
+
+def test_one_function_of_all_nodes_is_on_the_page_once(tmp_path: Path) -> None:
+    shared = simulate(experiment(protocol={"name": "centralized"}))
+    functions = page_of(run_folder.write(shared, tmp_path / "run")).data["functions"]
+    assert len(functions["values"]) == 1
+    assert functions["of"] == [0] * 5
+
+
+def test_what_would_be_too_much_is_left_out_and_said(
+    folder: Path, result: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each = 5 * 5 + result.graph.number_of_edges() * 4
+    monkeypatch.setattr(network, "NUMBERS", 3 * each)
+    monkeypatch.setattr(learned, "VALUES", 2 * learned.CURVE)
+    data = page_of(folder).data
+    assert data["network"]["rounds"] == [10, 30, 40]
+    assert "The network is shown at 3 of the 4 evaluations: all would be too much." in data["notes"]
+    assert data["functions"]["of"] == [0, None, None, None, 1]
+    assert "The functions of 2 of the 5 nodes can be looked at." in data["notes"]
+
+
+def test_text_of_files_stays_text(result: Result, tmp_path: Path) -> None:
+    named = Result(
+        {**result.config, "note": EVIL},
+        result.graph,
+        result.nodes,
+        result.network,
+        result.edges,
+        result.models,
+        {**result.summary, "topology": EVIL, "verdict": {"worse_than_constant": EVIL}},
+        DataDescription(nodes=np.array([f"{EVIL}{node}" for node in range(5)])),
+    )
+    found = page_of(run_folder.write(named, tmp_path / "run"))
+    assert found.tags.count("script") == 2 and "b" not in found.tags
+    assert EVIL in found.texts["title"][0] and EVIL in found.texts["h1"][0]
+    assert found.data["network"]["names"] == [f"{EVIL}{node}" for node in range(5)]
+    assert found.data["warnings"] == [EVIL]
+    assert EVIL in found.data["settings"]
+
+
+def test_marks_of_the_template_in_a_text_are_no_marks(result: Result) -> None:
+    content = {"title": "<!--script--><!--data-->", "kind": "run"}
+    found = Page(page.as_html(content))
+    assert found.texts["h1"] == [content["title"]]
+    assert found.data == content
+
+
+def test_a_run_that_has_failed_says_so(result: Result, tmp_path: Path) -> None:
+    summary = {"status": "failed", "reason": "node 3 diverged", "rounds": 7, "protocol": "proximity"}
+    empty = {name: values[:0] for name, values in result.network.items()}
+    failed = Result(result.config, result.graph, {}, empty, {}, {}, summary)
+    data = page_of(run_folder.write(failed, tmp_path / "run")).data
+    assert "failed after 7 rounds" in data["verdict"][0] and "node 3 diverged" in data["verdict"][0]
+    assert data["functions"] is None and data["curves"]["panels"] == []
+    assert data["network"]["names"] == ["0", "1", "2", "3", "4"]
+
+
+def test_the_tables_of_a_comparison_are_its_figures(compared: Comparison) -> None:
+    assert compared.folder is not None
+    data = page_of(compared.folder).data
+    (shown,) = (table for table in data["tables"] if table["name"] == "rows")
+    columns = {column["label"]: column for column in shown["columns"]}
+    rows = compared.rows()
+    assert columns["protocol"]["cells"] == ["isolated", "consensus"]
+    for name, heading in HEADINGS.items():
+        means = [row.mean[name] for row in rows]
+        if np.isfinite(means).any():
+            assert columns[heading]["cells"] == [mean if np.isfinite(mean) else None for mean in means]
+    runs = table(data, "runs")
+    assert runs["seed"] == [3, 4, 5] * 2
+    assert runs["risk"] == [run.final["risk"] for run in compared.runs]
+    assert all((compared.folder / place / "summary.json").is_file() for place in runs["folder"])
+    pairs = table(data, "pairs")
+    assert pairs["by"] == [one.mean for one in compared.differences()]
+
+
+def test_the_curves_of_a_comparison_are_means_over_seeds(compared: Comparison) -> None:
+    assert compared.folder is not None
+    curves = page_of(compared.folder).data["curves"]
+    panels = {panel["column"]: panel["lines"] for panel in curves["panels"]}
+    for cell, line in enumerate(panels["risk"]):
+        risks = np.array([run.network["risk"] for run in compared.runs if run.cell == cell])
+        mean, deviation = risks.mean(axis=0), risks.std(axis=0, ddof=1)
+        np.testing.assert_allclose(line["mean"], mean, rtol=1e-5)
+        np.testing.assert_allclose(line["low"], np.maximum(mean - deviation, risks.min(axis=0)), rtol=1e-5)
+        np.testing.assert_allclose(line["high"], np.minimum(mean + deviation, risks.max(axis=0)), rtol=1e-5)
+        sent = np.mean([run.network["bytes_sent"] for run in compared.runs if run.cell == cell], axis=0)
+        np.testing.assert_allclose(curves["courses"][line["course"]]["bytes_sent"], sent, rtol=1e-5)
+    assert [line["label"] for line in panels["bytes_sent"]] == ["consensus"]  # nothing is sent in isolation
+
+
+def test_runs_that_have_not_ended_are_said_to_have_failed(tmp_path: Path) -> None:
+    place = tmp_path / "all"
+    compare(experiment(), PROTOCOLS, 2, jobs=1, out=place)
+    victim = read(place).runs[3].folder
+    assert victim is not None
+    (victim / "summary.json").unlink()
+    data = page_of(place).data
+    assert table(data, "runs")["failed"] == ["", "", "", "it has not ended"]
+    assert any("1 did not end well" in sentence for sentence in data["verdict"])
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Command:
+    return commands(capsys)
+
+
+def test_the_command_says_where_the_page_is_and_writes_it_again(call: Command, folder: Path) -> None:
+    answer = call("report", folder)
+    assert answer == (0, f"{folder / 'report.html'}\n", "")
+    first = (folder / "report.html").read_bytes()
+    assert call("report", folder).code == 0
+    assert (folder / "report.html").read_bytes() == first
+    run_folder.read(folder)  # is still a run
+
+
+def test_what_is_no_run_is_refused_by_name(call: Command, folder: Path, tmp_path: Path) -> None:
+    def refused(place: Path) -> str:
+        answer = call("report", place)
+        assert (answer.code, answer.out) == (2, "")
+        assert not (place / "report.html").exists()
+        return answer.err
+
+    assert "there is no run folder" in refused(tmp_path / "gone")
+    (tmp_path / "file").write_text("")
+    assert "file is not a folder" in refused(tmp_path / "file")
+    (tmp_path / "empty").mkdir()
+    assert "empty holds neither a run nor a comparison" in refused(tmp_path / "empty")
+    (folder / "nodes.parquet").unlink()
+    assert "lacks nodes.parquet" in refused(folder)
+    (tmp_path / "all/runs").mkdir(parents=True)
+    (tmp_path / "all/runs/index.json").write_text("{")
+    assert "index.json is damaged" in refused(tmp_path / "all")
