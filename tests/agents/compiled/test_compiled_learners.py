@@ -21,6 +21,8 @@ KERNEL = {"name": "gaussian", "bandwidth": 0.4}
 CUBIC = {"name": "polynomial", "degree": 3, "scale": 0.3}  # kappa(x, x) is not 1
 LEARNERS = {
     "polk": {"name": "polk", "kernel": KERNEL, "budget": {"epsilon": 0.02}},
+    "newton": {"name": "newton", "kernel": KERNEL, "budget": {"per_sample": 0.05}},
+    "newton, polynomial": {"name": "newton", "kernel": CUBIC, "forgetting": 0.99},
     "linear": {"name": "linear"},
     "linear, through the origin": {"name": "linear", "intercept": False},
     "random_features": {"name": "random_features", "kernel": KERNEL, "features": 21},
@@ -126,6 +128,8 @@ def batch_size(learner, batch):
 
 def experiment(learner, protocol, batch=1, stream="sine_regression", **keys):
     table = {"step_size": 0.1, "regularization": 1e-3, **LEARNERS[learner], **keys}
+    if LEARNERS[learner]["name"] == "newton":
+        table["ridge"] = table.pop("regularization")
     if LEARNERS[learner]["name"] == "policy_evaluation":
         stream = {"name": "markov_reward", "discount": 0.7}
     table["batch_size"] = batch_size(learner, batch)
