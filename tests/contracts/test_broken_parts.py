@@ -28,6 +28,9 @@ from kernelswarm.agents.parts.subspace_rules import MovingAverage, Normalized
 from kernelswarm.graphs.elementary import Ring
 from kernelswarm.graphs.random_families import ErdosRenyi
 from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.contract import Pull
+from kernelswarm.protocols.distances import Absolute as AbsoluteDistance
+from kernelswarm.protocols.distances import Squared as SquaredDistance
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import Adaptive
 from kernelswarm.protocols.tolerances import Constant as ConstantTolerance
@@ -241,6 +244,29 @@ BROKEN = {
         (
             broken(ConstantTolerance, init=lambda self, hood: Adaptive().init(hood)._replace(values=-np.ones(3)))(0.1),
             "not negative",
+        ),
+    ],
+    "distance": [
+        (
+            broken(SquaredDistance, values=lambda self, own, other: np.sum((own - other) ** 2, axis=-1))(),
+            "the derivative",
+        ),
+        (broken(AbsoluteDistance, smooth=True)(), "one bound for all values"),
+        (
+            broken(
+                SquaredDistance,
+                pull=lambda self, *told: SquaredDistance.pull(self, *told)._replace(
+                    curvatures=np.full(told[1].shape[:2], 0.01)
+                ),
+            )(),
+            "the curvatures of pull bound its pull",
+        ),
+        (
+            broken(
+                SquaredDistance,
+                pull_back=lambda self, c, mine, theirs: Pull(c * (mine - theirs), np.full(len(mine), c * 2)),
+            )(),
+            "pull_back is pull at a neighbour's points",
         ),
     ],
     "protocol": [

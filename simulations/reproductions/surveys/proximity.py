@@ -150,8 +150,8 @@ def _notes(rounds: int, seeds: int) -> list[str]:
         "measured on its own target; POLK, bandwidth 0.1, step size 0.1, budget per_sample 0.2, implicit steps, "
         "dual step 1 as published.",
         "Consensus is the lower end in the limit only: with tolerance 0 the dual variables begin at 0 and grow, "
-        "while a penalty acts from the first round. Sensors lie at random in the unit square whatever the graph, "
-        "except where the graph gives positions of its own; so neighbours on a ring may lie far apart.",
+        "while a penalty acts from the first round. On rings, grids and complete graphs sensors lie where the graph "
+        "is drawn, so that neighbours of a large ring or grid are near; on Erdos-Renyi graphs they lie at random.",
         "The best of seven tolerances is held against two ends on the same draws, which favours it a little.",
         "numbers.npz has a row of settings (nodes, graph, rule, form, value; rules are isolated, consensus, "
         "proximity, adaptive) for each row of outcomes (error, risk, progressive risk, disagreement, model order, "

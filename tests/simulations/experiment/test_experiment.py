@@ -77,6 +77,7 @@ def test_resolved_tables_hold_defaults_and_overrides(tmp_path: Path) -> None:
         "penalty": 0.5,
         "form": "symmetric",
         "step": "implicit",
+        "distance": "squared",
         "as_published": False,
     }
     assert resolved["backend"] == {"name": "serial"}
