@@ -90,7 +90,14 @@ def build(kind: str, value: Any, path: str = "", folder: Path | None = None, def
     return _made(GraphFunction, {"function": name, "arguments": keys}, path, keys)
 
 
-def fill(cls: type[Any], table: Mapping[str, Any], path: str, folder: Path | None = None, title: str = "") -> Any:
+def fill(
+    cls: type[Any],
+    table: Mapping[str, Any],
+    path: str,
+    folder: Path | None = None,
+    title: str = "",
+    alone: str | None = None,
+) -> Any:
     """Make a dataclass from a table that holds its fields, refusing unknown and missing keys and wrong types.
 
     Parameters
@@ -105,6 +112,8 @@ def fill(cls: type[Any], table: Mapping[str, Any], path: str, folder: Path | Non
         Where relative paths start.
     title : str
         What messages call the table.
+    alone : str, optional
+        The key whose value stands at ``path`` itself, without a table: ``step_size = 0.1``.
     """
     fields = {written(entry): entry for entry in dataclasses.fields(cls) if entry.init and written(entry)}
     for key, value in table.items():
@@ -116,12 +125,12 @@ def fill(cls: type[Any], table: Mapping[str, Any], path: str, folder: Path | Non
     hints = _hints(cls, title or path)
     values: dict[str, Any] = {}
     for key, field in fields.items():
-        where = join(path, key)
+        where = path if key == alone else join(path, key)
         if key in table:
             values[field.name] = _value(table[key], field, hints[field.name], where, folder)
         elif default_of(field) is dataclasses.MISSING:
             raise InputError(f"{where} is missing: {title or path} needs {_rule(field, hints[field.name])}")
-    made = _made(cls, values, path, fields)
+    made = _made(cls, values, path, fields, alone)
     for key, field in fields.items():
         if key in table and is_published(made, field) and getattr(made, field.name) != values[field.name]:
             raise InputError(
@@ -233,7 +242,9 @@ def _hints(cls: type[Any], title: str) -> dict[str, Any]:
         return get_type_hints(cls)
 
 
-def _made(cls: type[Any], values: Mapping[str, Any], path: str, keys: Mapping[str, Any]) -> Any:
+def _made(
+    cls: type[Any], values: Mapping[str, Any], path: str, keys: Mapping[str, Any], alone: str | None = None
+) -> Any:
     try:
         with OwnCode(f"making a {cls.__name__}", ValueError) if is_own(cls) else nullcontext():
             return cls(**values)
@@ -241,6 +252,8 @@ def _made(cls: type[Any], values: Mapping[str, Any], path: str, keys: Mapping[st
         text = str(error)
         if not path:
             raise InputError(text) from error
+        if alone is not None and text.startswith(f"{alone} = "):
+            raise InputError(path + text.removeprefix(alone)) from error
         begins_with_key = re.split(r"[ .]", text)[0] in keys or re.match(r"\w+ (= |is missing)", text)
         raise InputError(join(path, text) if begins_with_key else f"{path}: {text}") from error
 
@@ -262,10 +275,7 @@ def _value(value: Any, field: dataclasses.Field[Any], hint: Any, path: str, fold
     if scalar is not None and isinstance(value, int | float) and not isinstance(value, bool):
         cls = find(kind, scalar, path)
         first = dataclasses.fields(cls)[0].name
-        try:
-            return fill(cls, {first: value}, path, folder, title=scalar)
-        except InputError as error:
-            raise InputError(str(error).replace(f"{path}.{first}", path)) from error
+        return fill(cls, {first: value}, path, folder, title=scalar, alone=first)
     if scalar is not None and not _could_be_part(kind, value):
         raise InputError(f"{path} = {shown(value)} must be {_rule(field, hint)}")
     default = default_of(field)
