@@ -83,5 +83,7 @@ def _name(part: Any) -> str:
 
 def _first(result: Result) -> tuple[int, float] | None:
     """Return the first measured round and its risk; None where there is no later one."""
-    rounds, risks = result.network.get("round", ()), result.network.get("risk", ())
-    return (int(rounds[0]), float(risks[0])) if len(rounds) > 1 and len(risks) else None
+    rounds, risks = result.network.get("round"), result.network.get("risk")
+    if rounds is None or risks is None or len(rounds) < 2:
+        return None
+    return int(rounds[0]), float(risks[0])
