@@ -65,6 +65,8 @@ def of_run(result: Result) -> tuple[dict[str, Any] | None, list[str]]:
         left.append(f"The functions of {len(shown):,} of the {len(owners):,} nodes can be looked at.")
     if (outputs := next(iter(decided.values())).shape[1]) > 1:
         left.append(f"Of the {outputs} values of each function the first is shown.")
+    if max(len(learned.points(owner)) for owner in shown) > DICTIONARY:
+        left.append(f"Of a dictionary the first {DICTIONARY:,} points are marked.")
     if stream.source is None:
         left.append(f"The learned functions are shown without the truth: {stream.missing}")
     classifies = style.task(result.config) == "classification"
