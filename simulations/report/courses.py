@@ -63,7 +63,8 @@ def of_run(result: Result) -> dict[str, Any]:
             title = style.column_label(columns[0], result.config) if columns != BYTES else "bytes sent (network)"
             panels.append({"column": columns[0], "title": title, "lines": lines, "levels": _levels(result, columns[0])})
     course = {name: numbers(network[name][rows]) for name in OVER if name in network}
-    return _of([course], panels, "line: mean of the nodes; band: the middle 80% of them")
+    left = _left(len(rows), len(network.get("round", ())))
+    return _of([course], panels, f"line: mean of the nodes; band: the middle 80% of them{left}")
 
 
 def of_comparison(comparison: Comparison) -> dict[str, Any]:
@@ -77,6 +78,7 @@ def of_comparison(comparison: Comparison) -> dict[str, Any]:
     """
     every = range(len(comparison.keys))
     courses: list[dict[str, list[Any]]] = []
+    longest = max((len(run.network.get("round", ())) for run in comparison.runs), default=0)
     panels: dict[str, list[dict[str, Any]]] = {column: [] for column in COLUMNS}
     for place, cell in enumerate(comparison.cells):
         name = label(comparison, cell.labels, every) or cell.protocol
@@ -104,7 +106,8 @@ def of_comparison(comparison: Comparison) -> dict[str, Any]:
         for column, lines in panels.items()
         if lines
     ]
-    return _of(courses, found, "line: mean over seeds; band: one standard deviation on either side")
+    left = _left(min(longest, ROWS), longest)
+    return _of(courses, found, f"line: mean over seeds; band: one standard deviation on either side{left}")
 
 
 def over_nodes(table: Table, column: str, rounds: npt.NDArray[Any], nodes: Sequence[int]) -> Array:
@@ -127,6 +130,11 @@ def _of(courses: Sequence[Mapping[str, Any]], panels: Sequence[Mapping[str, Any]
         "panels": list(panels),
         "band": band,
     }
+
+
+def _left(kept: int, count: int) -> str:
+    """Return the end of a sentence that says how many evaluations are drawn; empty where all are."""
+    return f"; {kept:,} of the {count:,} evaluations are drawn" if kept < count else ""
 
 
 def _levels(result: Result, column: str) -> list[dict[str, Any]]:

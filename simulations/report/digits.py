@@ -20,6 +20,9 @@ TABLE = 6
 MANY = 4
 """Significant digits of numbers of which there are hundreds of thousands."""
 
+COLOR = 3
+"""Significant digits of numbers that are seen as a colour or as a place in a small plot only."""
+
 
 def number(value: Any, digits: int = EXACT) -> float | int | str | None:
     """Return a number with some significant digits, a whole one as an integer; text as it is, None where not finite.

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from kernelswarm.simulations.figures import functions, regions, style
 from kernelswarm.simulations.figures.learned import Learned, Reopened, rebuild, reopen
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.report.digits import numbers, some
+from kernelswarm.simulations.report.digits import COLOR, TABLE, numbers, some
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result
@@ -28,9 +28,6 @@ VALUES = 160_000
 
 DICTIONARY = 300
 """Dictionary points of a node that are shown."""
-
-DIGITS = 3
-"""Significant digits of a value: a plot on a page shows no more."""
 
 
 def of_run(result: Result) -> tuple[dict[str, Any] | None, list[str]]:
@@ -68,6 +65,8 @@ def of_run(result: Result) -> tuple[dict[str, Any] | None, list[str]]:
         left.append(f"The functions of {len(shown):,} of the {len(owners):,} nodes can be looked at.")
     if (outputs := next(iter(decided.values())).shape[1]) > 1:
         left.append(f"Of the {outputs} values of each function the first is shown.")
+    if max(len(learned.points(owner)) for owner in shown) > DICTIONARY:
+        left.append(f"Of a dictionary the first {DICTIONARY:,} points are marked.")
     if stream.source is None:
         left.append(f"The learned functions are shown without the truth: {stream.missing}")
     classifies = style.task(result.config) == "classification"
@@ -77,11 +76,11 @@ def of_run(result: Result) -> tuple[dict[str, Any] | None, list[str]]:
         "classes": [result.data.class_name(k) for k in range(regions.class_count(learned, stream))]
         if classifies
         else None,
-        "bounds": numbers(bounds, DIGITS + 3),
+        "bounds": numbers(bounds, TABLE),
         "size": CURVE if learned.inputs == 1 else SIDE,
         "of": [place_of.get(learned.owner(node)) for node in nodes],
-        "values": [numbers(decided[owner][:, 0], DIGITS) for owner in shown],
-        "points": [numbers(learned.points(owner)[:DICTIONARY], DIGITS) for owner in shown],
+        "values": [numbers(decided[owner][:, 0], COLOR) for owner in shown],
+        "points": [numbers(learned.points(owner)[:DICTIONARY], COLOR) for owner in shown],
         "truth": truth,
     }, left
 
@@ -109,4 +108,4 @@ def _truth(learned: Learned, stream: Reopened, grid: Array, nodes: int) -> list[
         found.append(truth[:, 0])
     if all(np.array_equal(found[0], other) for other in found[1:]):
         found = found[:1] if nodes * len(grid) <= VALUES else []
-    return [numbers(values, DIGITS) for values in found] or None
+    return [numbers(values, COLOR) for values in found] or None

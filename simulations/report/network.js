@@ -3,6 +3,7 @@
 
 const VIRIDIS = ["#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725"];
 const SHADES = 24;
+const CROWD = 400; // nodes; more are smaller and have no rims
 
 function mixed(stops, share) {
   const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
@@ -55,7 +56,7 @@ function network(data, functions) {
 
   function arrange(width, height) {
     const [x, y] = [extent(data.x), extent(data.y)];
-    radius = Math.max(2.5, Math.min(15, 0.3 * Math.sqrt((width * height) / Math.max(names.length, 1))));
+    radius = Math.max(2.5, Math.min(15, (names.length > CROWD ? 0.2 : 0.3) * Math.sqrt((width * height) / Math.max(names.length, 1))));
     const margin = radius + 8;
     const size = Math.min((width - 2 * margin) / (x[1] - x[0] || 1e-9), (height - 2 * margin) / (y[1] - y[0] || 1e-9));
     const middle = (range) => (range[0] + range[1]) / 2;
@@ -68,18 +69,19 @@ function network(data, functions) {
     drawEdges(context);
     const scale = scales.get(nodeColumn);
     const labelled = names.length <= 60 && radius >= 8 && names.every((name) => name.length <= 4);
+    const [rim, unknown] = [style("--faint"), style("--edge-none")]; // asked once: for each node it would take most of the time
+    context.lineWidth = 1;
     context.textAlign = "center";
     context.textBaseline = "middle";
     places.forEach(([x, y], place) => {
       const value = at(nodeColumn, place);
       const share = value === null ? null : scale.share(value);
-      context.fillStyle = share === null ? style("--edge-none") : mixed(VIRIDIS, share);
+      context.fillStyle = share === null ? unknown : mixed(VIRIDIS, share);
       context.beginPath();
       context.arc(x, y, radius, 0, 7);
       context.fill();
-      if (radius > 4) {
-        context.lineWidth = 1;
-        context.strokeStyle = style("--faint");
+      if (names.length <= CROWD) {
+        context.strokeStyle = rim;
         context.stroke();
       }
       if (labelled) {
@@ -274,11 +276,12 @@ function learnedPlot(functions) {
     const [x, y] = bounds;
     const frame = axes(context, width, height, { x, y, xLabel: functions.inputs[0] });
     const [least, most] = extent(values[which]);
+    const palette = (classes || []).map((_, k) => style(`--c${k % COLORS}`));
     const [wide, high] = [(frame.right - frame.left) / size, (frame.bottom - frame.top) / size];
     values[which].forEach((value, place) => {
       if (value === null) return;
       const [column, row] = [place % size, Math.floor(place / size)];
-      context.fillStyle = classes ? style(`--c${value % COLORS}`) : mixed(VIRIDIS, (value - least) / (most - least || 1));
+      context.fillStyle = classes ? palette[value] : mixed(VIRIDIS, (value - least) / (most - least || 1));
       context.fillRect(frame.left + column * wide, frame.bottom - (row + 1) * high, wide + 0.6, high + 0.6);
     });
     inside(context, frame, () => {

@@ -11,14 +11,14 @@ from kernelswarm.graphs.layout import positions
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.figures.network import drawn_edges
 from kernelswarm.simulations.report.courses import over_nodes
-from kernelswarm.simulations.report.digits import MANY, finite, numbers, some
+from kernelswarm.simulations.report.digits import COLOR, MANY, finite, numbers, some
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result, Table
 
 Array = npt.NDArray[np.float64]
 
-NODE_COLUMNS = ("risk", "error", "global_risk", "global_error", "model_order")
+NODE_COLUMNS = ("risk", "error", "model_order", "global_risk", "global_error")
 """What nodes can be coloured by."""
 
 EDGE_COLUMNS = {
@@ -31,7 +31,10 @@ EDGE_COLUMNS = {
 
 KEYS = ("round", "source", "target")
 
-NUMBERS = 500_000
+FIRST = {"nodes": 3, "edges": 2}
+"""Columns that are kept where all of them at all rounds would be too much."""
+
+NUMBERS = 600_000
 """Numbers of nodes and edges together, some 4 MB; where there would be more, rounds are left out."""
 
 
@@ -55,6 +58,12 @@ def of_run(result: Result) -> tuple[dict[str, Any], list[str]]:
     of_edges = [name for name in result.edges if name not in KEYS and finite(result.edges[name])]
     of_edges.sort(key=lambda name: [*EDGE_COLUMNS, name].index(name))
     every = np.unique(result.nodes["round"]) if "round" in result.nodes else np.empty(0, dtype=np.int64)
+    left = []
+    if len(every) * (len(nodes) * len(of_nodes) + len(edges) * len(of_edges)) > NUMBERS:
+        dropped = [*of_nodes[FIRST["nodes"] :], *of_edges[FIRST["edges"] :]]
+        of_nodes, of_edges = of_nodes[: FIRST["nodes"]], of_edges[: FIRST["edges"]]
+        if dropped:
+            left.append(f"The network is not coloured by {', '.join(dropped)}: with all of them it would be too much.")
     each = len(nodes) * len(of_nodes) + len(edges) * len(of_edges)
     rounds = every[some(len(every), NUMBERS // max(each, 1))]
     table = {
@@ -75,12 +84,11 @@ def of_run(result: Result) -> tuple[dict[str, Any], list[str]]:
             {
                 "name": name,
                 "label": EDGE_COLUMNS.get(name, name.replace("_", " ")),
-                "values": numbers(over_edges(result.edges, name, rounds, edges), MANY),
+                "values": numbers(over_edges(result.edges, name, rounds, edges), COLOR),
             }
             for name in of_edges
         ],
     }
-    left = []
     if len(rounds) < len(every):
         left.append(
             f"The network is shown at {len(rounds):,} of the {len(every):,} evaluations: all would be too much."
