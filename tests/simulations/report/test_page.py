@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -356,3 +358,29 @@ def test_a_run_of_which_nothing_is_measured_yet_has_a_page(result: Result, tmp_p
     data = page_of(place).data
     assert data["network"]["rounds"] == [] and data["curves"]["panels"] == []
     assert data["network"]["names"] == ["0", "1", "2", "3", "4"]
+
+
+OWN_LOSS = """
+from dataclasses import dataclass
+from kernelswarm.agents.parts.losses import Squared
+
+@dataclass(frozen=True)
+class Growth(Squared):
+    pass
+"""
+
+
+def test_code_that_a_run_names_is_left_alone_where_it_is_to_be(
+    call: Command, result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_loss_of_the_page.py").write_text(OWN_LOSS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    learner = {**result.config["learner"], "loss": "own_loss_of_the_page:Growth"}
+    place = run_folder.write(replace(result, config={**result.config, "learner": learner}), tmp_path / "run")
+    assert call("report", place, "--safe").code == 0
+    assert "own_loss_of_the_page" not in sys.modules
+    data = Page((place / page.NAME).read_text(encoding="utf-8")).data
+    assert data["functions"] is None
+    (note,) = data["notes"]
+    assert "learned functions are not shown" in note and "own_loss_of_the_page:Growth" in note
+    assert page_of(place).data["functions"] is not None
