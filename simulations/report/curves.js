@@ -198,8 +198,9 @@ function chart(title, lines, levels, xLabel) {
     const said = visible().map((one) => {
       const place = nearest(one.x, at);
       const band = one.low && one.low[place] !== null ? ` (${readable(one.low[place])} to ${readable(one.high[place])})` : "";
-      const value = at === null ? "" : `${readable(one.mean[place])}${band}`;
-      values.get(one).textContent = value;
+      const value = `${readable(one.mean[place])}${band}`;
+      // Of many lines the mean alone, or each would take a second row of the legend.
+      values.get(one).textContent = at === null ? "" : visible().length > 3 ? readable(one.mean[place]) : value;
       return `${one.label} ${value}`;
     });
     const fixed = levels.map((one) => `${one.label} ${readable(one.value)}`);

@@ -28,7 +28,7 @@ def verdict(result: Result) -> list[str]:
     rounds, nodes = int(summary.get("rounds") or 0), result.graph.number_of_nodes()
     size = f"{nodes:,} nodes and {result.graph.number_of_edges():,} edges, seed {result.config.get('seed', 0)}"
     if result.failed:
-        said = [f"The run failed after {rounds:,} rounds on {size}: {summary.get('reason') or 'no reason is known'}."]
+        said = [f"The run failed after round {rounds:,} on {size}: {summary.get('reason') or 'no reason is known'}."]
     elif summary.get("status") == "unfinished":
         said = [f"The run has not ended: it was measured until round {rounds:,}, on {size}."]
     else:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from kernelswarm.simulations.comparison.compare import compare, read
 from kernelswarm.simulations.comparison.figures_as_text import HEADINGS
 from kernelswarm.simulations.ground.data_description import DataDescription
 from kernelswarm.simulations.records import run_folder
+from kernelswarm.simulations.records.measurements import FOLDER, OnDisk
 from kernelswarm.simulations.records.outcome import Comparison
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.report import courses, learned, network, page
@@ -245,7 +248,7 @@ def test_a_run_that_has_failed_says_so(result: Result, tmp_path: Path) -> None:
     empty = {name: values[:0] for name, values in result.network.items()}
     failed = Result(result.config, result.graph, {}, empty, {}, {}, summary)
     data = page_of(run_folder.write(failed, tmp_path / "run")).data
-    assert "failed after 7 rounds" in data["verdict"][0] and "node 3 diverged" in data["verdict"][0]
+    assert "failed after round 7" in data["verdict"][0] and "node 3 diverged" in data["verdict"][0]
     assert data["functions"] is None and data["curves"]["panels"] == []
     assert data["network"]["names"] == ["0", "1", "2", "3", "4"]
 
@@ -326,3 +329,58 @@ def test_what_is_no_run_is_refused_by_name(call: Command, folder: Path, tmp_path
     (tmp_path / "all/runs").mkdir(parents=True)
     (tmp_path / "all/runs/index.json").write_text("{")
     assert "index.json is damaged" in refused(tmp_path / "all")
+
+
+def test_a_run_that_goes_on_is_shown_as_far_as_it_was_measured(result: Result, tmp_path: Path) -> None:
+    place = run_folder.begin(result.config, result.graph, result.data, tmp_path / "run")
+    assert place == tmp_path / "run"
+    stored = OnDisk(place)
+    tables = {"nodes": result.nodes, "network": result.network, "edges": result.edges}
+    for number in (10, 20):
+        stored.add(
+            {
+                name: {column: np.asarray(values)[rows["round"] == number] for column, values in rows.items()}
+                for name, rows in tables.items()
+            }
+        )
+    stored.tables()  # writes what waits
+    data = page_of(place).data
+    assert data["verdict"][0].startswith("The run has not ended: it was measured until round 20")
+    assert data["network"]["rounds"] == [10, 20]
+    assert data["functions"] is None
+    risks = result.nodes["risk"][result.nodes["round"] == 20]
+    assert table(data, "nodes")["risk"] == [short(value, 6) for value in risks]
+
+
+def test_a_run_of_which_nothing_is_measured_yet_has_a_page(result: Result, tmp_path: Path) -> None:
+    place = run_folder.begin(result.config, result.graph, result.data, tmp_path / "run")
+    (place / FOLDER).mkdir()
+    data = page_of(place).data
+    assert data["network"]["rounds"] == [] and data["curves"]["panels"] == []
+    assert data["network"]["names"] == ["0", "1", "2", "3", "4"]
+
+
+OWN_LOSS = """
+from dataclasses import dataclass
+from kernelswarm.agents.parts.losses import Squared
+
+@dataclass(frozen=True)
+class Growth(Squared):
+    pass
+"""
+
+
+def test_code_that_a_run_names_is_left_alone_where_it_is_to_be(
+    call: Command, result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_loss_of_the_page.py").write_text(OWN_LOSS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    learner = {**result.config["learner"], "loss": "own_loss_of_the_page:Growth"}
+    place = run_folder.write(replace(result, config={**result.config, "learner": learner}), tmp_path / "run")
+    assert call("report", place, "--safe").code == 0
+    assert "own_loss_of_the_page" not in sys.modules
+    data = Page((place / page.NAME).read_text(encoding="utf-8")).data
+    assert data["functions"] is None
+    (note,) = data["notes"]
+    assert "learned functions are not shown" in note and "own_loss_of_the_page:Growth" in note
+    assert page_of(place).data["functions"] is not None
