@@ -106,6 +106,7 @@ class _Simulation:
         checkpoints: Checkpoints | None,
         compilation: Compilation,
     ) -> None:
+        self.clock = time.perf_counter()  # when the simulation began: what is compiled to open the network is timed too
         self.network: Network = open_network(experiment)
         experiment = self.network.experiment  # words in it are numbers now
         if checkpoints is None:
@@ -116,7 +117,6 @@ class _Simulation:
         self.compilation = compilation
         self.recorder = Recorder(self.network, experiment.protocol)
         self.done = 0
-        self.clock = 0.0  # when the simulation began
         self.started = 0.0  # its first round, by the clock that stands still while functions are compiled
         self.began = datetime.now(UTC).isoformat(timespec="seconds")
         self.backend: Mapping[str, object] = {}
@@ -134,7 +134,6 @@ class _Simulation:
             require_same(since, self.network, self.edges, checkpoints.folder)
 
     def run(self) -> Result:
-        self.clock = time.perf_counter()
         since = None
         if self.checkpoints is not None:
             since = self.checkpoints.since
