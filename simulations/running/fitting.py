@@ -13,8 +13,9 @@ from kernelswarm.protocols.contract import Rule
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
 from kernelswarm.simulations.experiment.parts import describe
 from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.own_code import OwnCode
 from kernelswarm.simulations.ground.wording import shown
-from kernelswarm.simulations.streams.contract import Array, Source
+from kernelswarm.simulations.streams.contract import Array, NodeSource, Source
 from kernelswarm.simulations.streams.pooled import members
 
 POINTS = 1000
@@ -77,24 +78,31 @@ def drawn(source: Source, batch_size: int) -> tuple[Array, Array]:
     Raises
     ------
     InputError
-        When there are no samples.
+        When there are no samples, or a source of the user's own fails.
     """
     most = max(1, min(NODES, 4 * POINTS // batch_size))
     places = members(len(source.nodes), most)
     share = max(-(-POINTS // len(places)), batch_size)
     found = []
     for place in places:
-        node = source.nodes[place]
-        if hasattr(node, "state") and hasattr(node, "restore"):
-            state = node.state()
-            found.append(node.draw(share))
-            node.restore(state)
-        else:  # a user's source without checkpoints; copies of large data would take memory
-            found.append(copy.deepcopy(node).draw(share))
+        what = f"drawing {share:,} samples of node {place}, from which words such as auto become numbers,"
+        with OwnCode(what, MemoryError):
+            found.append(_looked_at(source.nodes[place], share))
     points, targets = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
     if not len(points):
         raise InputError('learner: "auto" and other words need training data, and the stream has none: give numbers')
     return points, targets
+
+
+def _looked_at(node: NodeSource, count: int) -> tuple[Array, Array]:
+    if hasattr(node, "state") and hasattr(node, "restore"):
+        state = node.state()
+        found = node.draw(count)
+        node.restore(state)
+        return found
+    return copy.deepcopy(node).draw(
+        count
+    )  # a user's source without checkpoints; copies of large data would take memory
 
 
 def _fitted(learner: Learner, points: Array, targets: Array, source: Source) -> Learner:

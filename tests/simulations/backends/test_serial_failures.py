@@ -10,7 +10,7 @@ from typing import Any
 import networkx as nx
 import pytest
 
-from kernelswarm import Experiment, SimulationError, read_run, resume, run, simulate
+from kernelswarm import Experiment, InputError, SimulationError, read_run, resume, run, simulate
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Parsimony
 from kernelswarm.agents.parts.kernels import Gaussian
@@ -102,6 +102,11 @@ class Broken:
 
 def test_a_source_that_breaks_where_rounds_run_compiled_is_of_one_node() -> None:
     with pytest.raises(SimulationError, match=r"node 3 failed in round \d+: OSError: the sensor is gone \(.*\)$"):
+        simulate(experiment(protocol=Consensus(0.1), stream=Torn()))
+
+
+def test_a_source_that_breaks_before_words_are_numbers_is_named() -> None:
+    with pytest.raises(InputError, match=r"drawing .* samples of node 3, .* failed: the sensor is gone \(OSError, "):
         simulate(experiment(protocol=Consensus(), stream=Torn()))
 
 
