@@ -26,6 +26,7 @@ from kernelswarm.simulations.ground.wording import rule, shown
 
 # Values for the keys that have no default.
 REQUIRED: dict[str, Any] = {
+    "paths": ["0.edges"],
     "epsilon": 0.1,
     "parsimony": 0.1,
     "quadratic": 0.1,
