@@ -14,6 +14,7 @@ import networkx as nx
 import numba
 import numpy as np
 import pytest
+from numba import njit
 
 from kernelswarm import InputError, testing
 from kernelswarm.agents.arithmetic.signatures import CompiledKernel
@@ -27,15 +28,21 @@ from kernelswarm.agents.parts.schedules import Auto, Constant
 from kernelswarm.agents.parts.subspace_rules import MovingAverage, Normalized
 from kernelswarm.graphs.elementary import Ring
 from kernelswarm.graphs.random_families import ErdosRenyi
+from kernelswarm.graphs.schedules.random_schedules import Activation
+from kernelswarm.protocols.clocks.clocks import Cyclic
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Pull
 from kernelswarm.protocols.distances import Absolute as AbsoluteDistance
 from kernelswarm.protocols.distances import Squared as SquaredDistance
+from kernelswarm.protocols.links.delays import Between
+from kernelswarm.protocols.links.losses import Bursts
+from kernelswarm.protocols.links.noises import Gaussian as GaussianNoise
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import Adaptive
 from kernelswarm.protocols.tolerances import Constant as ConstantTolerance
 from kernelswarm.simulations.backends.serial import Serial, SerialEngine
 from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
+from kernelswarm.simulations.testing.links import edges as five_edges
 
 CALLS = itertools.count()
 
@@ -43,6 +50,20 @@ CALLS = itertools.count()
 def broken(base: type[Any], **changes: Any) -> Any:
     """A part of a class that extends ``base`` with other methods or class variables."""
     return dataclass(frozen=True)(type(f"Broken{base.__name__}", (base,), changes))
+
+
+def half(self: Any) -> Any:
+    return Bursts.channels(self, five_edges())
+
+
+@njit
+def always_above(u: float, v: float) -> float:
+    return 1.0 + u
+
+
+@njit
+def without_end(u: float, v: float) -> float:
+    return np.inf if u > 0.9999 else v - 0.5
 
 
 def restore_half(self: Any, state: Any, arrays: Any) -> None:
@@ -177,6 +198,38 @@ def polk(cls: type[Any]) -> Any:
 
 
 BROKEN = {
+    "link_loss": [
+        (
+            broken(Bursts, channels=lambda self, _: half(self)._replace(bad=np.full(5, 1.2)))(),
+            "probabilities",
+        ),
+        (broken(Bursts, channels=lambda self, _: half(self)._replace(good=np.zeros(2)))(), "each edge"),
+        (
+            broken(Bursts, channels=lambda self, _: half(self)._replace(good=np.full(5, next(CALLS) / 1e9)))(),
+            "depend on the edges alone",
+        ),
+    ],
+    "link_delay": [
+        (broken(Between, distribution=lambda self, edges: np.array([[0.5, 0.4]]))(), "add up to 1"),
+        (broken(Between, distribution=lambda self, edges: np.array([[1.5, -0.5]]))(), "not negative"),
+        (broken(Between, distribution=lambda self, edges: np.ones((2, 1)))(), "one row for each"),
+    ],
+    "link_noise": [
+        (broken(GaussianNoise, quantile=property(lambda self: always_above))(), "half of the noise is above 0"),
+        (broken(GaussianNoise, quantile=property(lambda self: without_end))(), "finite"),
+    ],
+    "clock": [
+        (broken(Cyclic, ideal=True)(), "ideal says"),
+        (broken(Cyclic, gaps=lambda self, places: np.ones((1, 2)))(), "add up to 1"),
+    ],
+    "graph_schedule": [
+        (broken(Activation, constant=True)(), "constant says"),
+        (
+            broken(Activation, begin=lambda self, *told: itertools.repeat(np.zeros(20, np.bool_)))(),
+            "at some time",
+        ),
+        (broken(Activation, begin=lambda self, *told: itertools.repeat(np.ones(20)))(), "truth value"),
+    ],
     "loss": [
         (broken(Huber, derivatives=lambda self, f, y: 1.001 * Huber.derivatives(self, f, y))(), "slopes of the values"),
         (broken(Huber, curvature=0.9)(), "bounds the second derivative"),

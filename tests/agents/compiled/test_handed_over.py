@@ -170,6 +170,8 @@ class Falling:
 @njit
 def widening_next(numbers, excess, curvature, round, tolerances, averages):
     for j in range(len(tolerances)):
+        if math.isnan(excess[j]):  # nothing was heard
+            continue
         averages[j] += abs(excess[j])
         tolerances[j] = numbers[0] * averages[j] / round
 
@@ -213,7 +215,8 @@ def metropolis_couple_back(numbers, links, neighbor, dual, mine, theirs, gradien
 @njit
 def metropolis_advance(tools, numbers, links, gaps, excess, eta, curvature, batch_size, round):
     for j in range(links.shape[1]):
-        links[0, j] *= 1.0 + numbers[0] * gaps[j]
+        if not math.isnan(gaps[j]):  # something was heard
+            links[0, j] *= 1.0 + numbers[0] * gaps[j]
 
 
 @dataclass(frozen=True)
@@ -245,7 +248,7 @@ class Metropolis:
         return found
 
     def advance(self, links, gaps, excess, eta, round):
-        return links * (1.0 + self.growth * gaps)
+        return np.where(np.isnan(gaps), links, links * (1.0 + self.growth * gaps))
 
     def duals(self, links):
         return None

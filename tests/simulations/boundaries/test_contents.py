@@ -233,7 +233,7 @@ def renamed(arrays: dict[str, Any]) -> None:
 def counted_in_floats(arrays: dict[str, Any]) -> None:
     for end in ("values", "shapes"):
         arrays[f"agents/counts/float64-1/{end}"] = arrays.pop(f"agents/counts/int64-1/{end}")
-    arrays["agents/counts/float64-1/values"] = np.full(18, np.nan)
+    arrays["agents/counts/float64-1/values"] = np.full(15, np.nan)
 
 
 def of_fewer(arrays: dict[str, Any]) -> None:
