@@ -53,7 +53,7 @@ def of_run(result: Result) -> dict[str, Any]:
                 continue
             name = ("own data", "pooled data")[place] if len(columns) > 1 else "network"
             line = {"label": name, "course": 0, "color": place, "dash": place, **_mean(network[column][rows])}
-            if column in result.nodes:
+            if column in result.nodes and columns != BYTES:  # what a network sends is no mean of its nodes
                 spread = over_nodes(
                     result.nodes, column, np.asarray(network["round"])[rows], sorted(result.graph.nodes)
                 )
