@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.estimators.kernel_features import BudgetedKernelFeatures, OnlineKernelFeatures
     from kernelswarm.simulations.estimators.second_order import KernelClassifier, KernelRegressor
     from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment, Override
+    from kernelswarm.simulations.experiment.keywords import build_experiment
     from kernelswarm.simulations.experiment.naming import listed_parts_only
     from kernelswarm.simulations.experiment.parts import build as build_part
     from kernelswarm.simulations.figures.model_plot import plot_model
@@ -69,6 +70,7 @@ _PLACES = {
     "Result": "records.result:Result",
     "SimulationError": "ground.errors:SimulationError",
     "Suggestion": "suggestion.suggest:Suggestion",
+    "build_experiment": "experiment.keywords:build_experiment",
     "build_part": "experiment.parts:build",
     "compare": "comparison.compare:compare",
     "draw": "figures.plots:draw",
@@ -104,6 +106,7 @@ __all__ = [
     "Result",
     "SimulationError",
     "Suggestion",
+    "build_experiment",
     "build_part",
     "compare",
     "draw",

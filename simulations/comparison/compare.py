@@ -31,6 +31,7 @@ from kernelswarm.simulations.records.outcome import Comparison, Run, State, run_
 from kernelswarm.simulations.records.run_folder import check_place, graphml
 from kernelswarm.simulations.running.network import build_graph, open_network
 from kernelswarm.simulations.running.simulation import Progress, simulate, versions
+from kernelswarm.simulations.streams.rows.file import held_by
 
 
 def compare(
@@ -188,12 +189,9 @@ class _Task:
 def _tasks(experiment: Experiment, found: Sequence[Cell], seeds: int) -> Iterator[_Task]:
     """Build every experiment before the first one starts, so that a wrong combination stops all."""
     for place, cell in enumerate(found):
-        table = dict(cell.config)
-        if isinstance(experiment.topology, nx.Graph) and table.get("topology") == experiment.to_dict()["topology"]:
-            table["topology"] = experiment.topology
         for seed in range(experiment.seed, experiment.seed + seeds):
             try:
-                built = Experiment.from_dict({**table, "seed": seed}, experiment.folder)
+                built = experiment.other({**cell.config, "seed": seed})
             except InputError as error:
                 where = ", ".join(cell.labels)
                 raise InputError(f"{where}: {error}" if where else str(error)) from error
@@ -353,6 +351,9 @@ def _prepare(experiment: Experiment, vary: Mapping[str, Sequence[Any]], seeds: i
     comparison_folder.write_index(folder, index)
     if isinstance(experiment.topology, nx.Graph):
         comparison_folder.write_text(folder / GRAPH, graphml(build_graph(experiment)))
+    held = held_by(experiment.stream)
+    if held is not None:
+        held.write(folder)
     comparison_folder.write_text(folder / EXPERIMENT, tomli_w.dumps(again))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.wording import join, shown
+from kernelswarm.simulations.streams.rows.file import File
 
 
 def digests(experiment: Experiment) -> dict[str, str]:
@@ -53,6 +54,8 @@ def refuse_changed(experiment: Experiment, before: Mapping[str, str], now: Mappi
 
 def file_paths(part: object, key: str) -> Iterator[tuple[str, Path]]:
     """Yield each field of a part, or of a part in it, that is the path of a file, with its dotted key."""
+    if isinstance(part, File) and part.held is not None:
+        return  # its data are not in the file, which may be another one of the same name
     if isinstance(part, Path):
         yield key, part.expanduser()
     elif dataclasses.is_dataclass(part):

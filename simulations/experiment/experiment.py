@@ -27,6 +27,7 @@ from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.toml_tables import NotTOML, check_depth, parse
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Stream
+from kernelswarm.simulations.streams.rows.file import with_data_of
 
 
 def _require(part: object, key: str, smallest: int, meaning: str) -> None:
@@ -251,8 +252,25 @@ class Experiment:
             table["topology"] = self.topology
         for key, value in changes.items():
             table = changed(table, key, value)
+        return self.other(table)
+
+    def other(self, table: Mapping[str, Any]) -> Experiment:
+        """Return the experiment of other tables, with what no table holds where they describe it as this one's do.
+
+        That is a network given as a graph, and data in memory.
+
+        Raises
+        ------
+        InputError
+            As :meth:`from_dict`.
+        """
+        given = isinstance(self.topology, nx.Graph)
+        if given and table.get("topology") == self.to_dict()["topology"]:
+            table = {**table, "topology": self.topology}
         found = Experiment.from_dict(table, self.folder)
-        return replace(found, schedule=self.schedule) if isinstance(table["topology"], nx.Graph) else found
+        if given and found.topology is self.topology:
+            found = replace(found, schedule=self.schedule)
+        return replace(found, stream=with_data_of(found.stream, self.stream))
 
     def learner_for(self, node: int) -> Learner:
         """Return the learner of a node, its overrides laid over the experiment's in their order.

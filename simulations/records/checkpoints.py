@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +38,8 @@ class Checkpoints:
     anew : bool
         Whether the run folder is there, its lock held, and is begun again from the first round: that of a run that
         ended before its first checkpoint.
+    beside : callable, optional
+        Writes data that lie in memory into a run folder that is made.
 
     Attributes
     ----------
@@ -48,11 +50,17 @@ class Checkpoints:
     """
 
     def __init__(
-        self, folder: Path, data: Mapping[str, str], since: Checkpoint | None = None, anew: bool = False
+        self,
+        folder: Path,
+        data: Mapping[str, str],
+        since: Checkpoint | None = None,
+        anew: bool = False,
+        beside: Callable[[Path], None] | None = None,
     ) -> None:
         self.folder = folder
         self.since = since
         self._anew = anew
+        self._beside = beside
         self._data = dict(data)
         self._held = ExitStack()
         self.last = None if since is None else since.round
@@ -74,7 +82,7 @@ class Checkpoints:
             It lacks what was measured before the checkpoint.
         """
         if self.since is None and not self._anew:
-            self.folder = run_folder.begin(config, graph, data, self.folder)
+            self.folder = run_folder.begin(config, graph, data, self.folder, self._beside)
             if config["checkpoint_every"]:
                 self._hold()
         try:

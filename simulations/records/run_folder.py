@@ -112,8 +112,16 @@ def write(result: Result, folder: str | Path) -> Path:
         return take_name(unfinished, folder)
 
 
-def begin(config: Mapping[str, Any], graph: Graph, data: DataDescription, folder: Path) -> Path:
+def begin(
+    config: Mapping[str, Any],
+    graph: Graph,
+    data: DataDescription,
+    folder: Path,
+    beside: Callable[[Path], None] | None = None,
+) -> Path:
     """Make a run folder that holds the experiment, its network and what its data are only, and return the folder.
+
+    ``beside`` writes into it what else the experiment needs: data that lay in memory.
 
     Raises
     ------
@@ -124,6 +132,8 @@ def begin(config: Mapping[str, Any], graph: Graph, data: DataDescription, folder
         write_config(config, unfinished)
         write_graph(graph, unfinished / "graph.graphml")
         write_data(data, unfinished)
+        if beside is not None:
+            beside(unfinished)
         return take_name(unfinished, folder)
 
 

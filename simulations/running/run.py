@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.simulations.experiment.data_files import digests, refuse_changed
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.keywords import described
 from kernelswarm.simulations.experiment.naming import listed_parts_only, may_import, names_code
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.ground.toml_tables import NotTOML, parse
@@ -27,6 +28,7 @@ from kernelswarm.simulations.records.written_tables import require_whole
 from kernelswarm.simulations.round.engine import EngineError
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import Progress, simulate, versions
+from kernelswarm.simulations.streams.rows.file import held_by, with_data_in
 
 CHANGEABLE = ("rounds", "backend", "evaluate_every", "checkpoint_every")
 """Keys that a run that is gone on with may change: they leave what was done as it is."""
@@ -42,7 +44,12 @@ class Finished(NamedTuple):
     before: bool = False
 
 
-def run(experiment: Experiment, folder: str | Path, observe: Observer | None = None) -> Finished:
+def run(
+    experiment: Experiment | None = None,
+    folder: str | Path | None = None,
+    observe: Observer | None = None,
+    **tables: Any,
+) -> Finished:
     """Run an experiment and write its run folder, with checkpoints if the experiment asks for them.
 
     The folder is made when the first round begins, and measurements go to it as they come. The tables of the result
@@ -50,12 +57,14 @@ def run(experiment: Experiment, folder: str | Path, observe: Observer | None = N
 
     Parameters
     ----------
-    experiment : Experiment
-        What to run.
+    experiment : Experiment, optional
+        What to run; without it, ``tables`` say it.
     folder : str or Path
-        The run folder; a taken name gets a number.
+        The run folder; a taken name gets a number. Data in memory are written into it.
     observe : callable, optional
         Hears of the progress, about twice a second.
+    **tables
+        What to run, as :func:`~kernelswarm.simulations.experiment.keywords.build_experiment` takes it.
 
     Raises
     ------
@@ -63,9 +72,13 @@ def run(experiment: Experiment, folder: str | Path, observe: Observer | None = N
         As :func:`~kernelswarm.simulations.running.simulation.simulate`; what was measured before a failure is in the
         folder.
     """
+    if folder is None:
+        raise InputError("folder is missing: name the run folder, such as folder='runs/first', or call simulate")
+    experiment = described(experiment, tables)
     folder = Path(folder)
     data = digests(experiment) if experiment.checkpoint_every else {}
-    with closing(Checkpoints(folder, data)) as checkpoints:
+    held = held_by(experiment.stream)
+    with closing(Checkpoints(folder, data, beside=None if held is None else held.write)) as checkpoints:
         return _run_and_write(experiment, observe, checkpoints)
 
 
@@ -215,8 +228,11 @@ def _described(folder: Path, changes: Sequence[str]) -> Experiment:
         "name": "file",
         "path": "graph.graphml",
     }:  # it was given as a graph, and is described as one again
-        return replace(experiment, topology=read_graph(folder / "graph.graphml"))
-    return experiment
+        experiment = replace(experiment, topology=read_graph(folder / "graph.graphml"))
+    try:
+        return replace(experiment, stream=with_data_in(experiment.stream, folder))
+    except ValueError as error:
+        raise InputError(f"stream.{error}") from error
 
 
 def _config(folder: Path) -> dict[str, Any]:

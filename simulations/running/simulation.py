@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.node.agent import DivergenceError
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.keywords import described
 from kernelswarm.simulations.ground.errors import Interrupted, SimulationError
 from kernelswarm.simulations.machine.compiling import Compilation, heard
 from kernelswarm.simulations.machine.interruption import Asked, noted
@@ -63,22 +64,26 @@ class Progress:
 
 
 def simulate(
-    experiment: Experiment,
+    experiment: Experiment | None = None,
     observe: Callable[[Progress], None] | None = None,
     checkpoints: Checkpoints | None = None,
+    **tables: Any,
 ) -> Result:
     """Run an experiment and measure it.
 
     Parameters
     ----------
-    experiment : Experiment
-        What to run.
+    experiment : Experiment, optional
+        What to run; without it, ``tables`` say it.
     observe : callable, optional
         Hears of the progress, about twice a second.
     checkpoints : Checkpoints, optional
         The run folder that measurements go to as they come, and checkpoints, every ``checkpoint_every`` rounds and when
         SIGINT or SIGTERM comes, and the checkpoint to go on from; without it nothing is written and the result is in
         memory. :func:`~kernelswarm.simulations.running.run.run` makes one.
+    **tables
+        What to run, as :func:`~kernelswarm.simulations.experiment.keywords.build_experiment` takes it: ``topology``,
+        ``data`` or ``stream``, ``learner``, ``protocol``, ``rounds``, ...
 
     Returns
     -------
@@ -94,6 +99,7 @@ def simulate(
     Interrupted
         When a signal came and a checkpoint is written; without checkpoints, signals do what they always do.
     """
+    experiment = described(experiment, tables)
     with threadpool_limits(1), heard() as compilation:
         return _Simulation(experiment, observe or (lambda progress: None), checkpoints, compilation).run()
 

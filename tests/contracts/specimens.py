@@ -49,6 +49,7 @@ from kernelswarm.simulations.streams.generated.markov_reward import MarkovReward
 from kernelswarm.simulations.streams.generated.sensor_field import SensorField
 from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 from kernelswarm.simulations.streams.rows.file import File
+from kernelswarm.simulations.streams.rows.from_python import from_python
 from kernelswarm.simulations.streams.rows.idx import Idx
 from kernelswarm.simulations.streams.rows.openml import OpenML
 
@@ -311,6 +312,13 @@ def images(folder: Path) -> Idx:
     )
 
 
+def in_memory(folder: Path) -> File:
+    """The rows of a table, in memory."""
+    columns = np.genfromtxt(table(folder), delimiter=",", names=True)
+    held, keys = from_python({name: columns[name] for name in ("a", "b", "c", "y")})
+    return File("", **keys, epochs=2).holding(held)
+
+
 def fetched(**_: Any) -> SimpleNamespace:
     """What scikit-learn fetches of OpenML, without a network."""
     points, labels = rows()
@@ -325,6 +333,7 @@ FINITE = [
     Specimen("file patches", lambda folder: File(valued(folder), split="patches", split_columns=(0, 2))),
     Specimen("file target_shift", lambda folder: File(valued(folder), split="target_shift")),
     Specimen("file events", lambda folder: File(table(folder), task="events", features=("a", "b"), node_column="")),
+    Specimen("file in memory", in_memory),
     Specimen("file sorted", lambda folder: File(labelled(folder), split="sorted")),
     Specimen("idx", images, {"repeats": True}),  # six random bytes
     Specimen("openml", lambda _: OpenML("something")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -29,23 +30,17 @@ def read_npz(key: str, path: Path, node_array: str, split_columns: tuple[str | i
         If the file is not an npz file of numbers and labels, lacks an array, or the arrays do not fit together.
     """
     name = call(key, path)
+    arrays = arrays_of(name, path, lambda known: needed(name, known, node_array))
+    return rows_of_arrays(name, arrays, node_array, split_columns)
+
+
+def arrays_of(name: str, path: Path, wanted: Callable[[list[str]], list[str]] | None = None) -> dict[str, Numbers]:
+    """Read arrays of an npz file, all or those that ``wanted`` chooses of their names; ValueError where it is none."""
     with path.open("rb") as file:
         if file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
             raise ValueError(f"{name} holds a single array: save x and y together with numpy.savez")
-
-    def needed(known: list[str]) -> list[str]:
-        arrays = ["x", "y"] + (["x_test", "y_test"] if {"x_test", "y_test"} & set(known) else [])
-        if node_array and (node_array in known or node_array != "node"):
-            arrays.append(node_array)
-            if f"{node_array}_test" in known:
-                arrays.append(f"{node_array}_test")
-        for array in arrays:
-            if array not in known:
-                raise ValueError(f"{name} has no array {shown(array)}{choices(array, known)}")
-        return list(dict.fromkeys(arrays))
-
     try:
-        arrays = read_arrays(path, needed)
+        return read_arrays(path, wanted)
     except ArchiveError as error:
         if error.name:
             raise ValueError(
@@ -56,14 +51,40 @@ def read_npz(key: str, path: Path, node_array: str, split_columns: tuple[str | i
             f"{name} is not an npz file that can be read ({shorten(error)}): write it with numpy.savez, or set format "
             "to what it is"
         ) from error
-    training = npz_rows(name, arrays, "x", "y", node_array, split_columns)
-    if "x_test" not in arrays:
+
+
+def needed(name: str, known: list[str], node_array: str) -> list[str]:
+    """Return which of the arrays that are there make the rows; raises ValueError where one is missing."""
+    arrays = ["x", "y"] + (["x_test", "y_test"] if {"x_test", "y_test"} & set(known) else [])
+    if node_array and (node_array in known or node_array != "node"):
+        arrays.append(node_array)
+        if f"{node_array}_test" in known:
+            arrays.append(f"{node_array}_test")
+    for array in arrays:
+        if array not in known:
+            raise ValueError(f"{name} has no array {shown(array)}{choices(array, known)}")
+    return list(dict.fromkeys(arrays))
+
+
+def rows_of_arrays(
+    name: str, arrays: Mapping[str, Numbers], node_array: str, split_columns: tuple[str | int, ...]
+) -> tuple[Rows, Rows | None]:
+    """Make rows of arrays with the names of an npz file, and test rows where there are some.
+
+    Raises
+    ------
+    ValueError
+        An array is missing, or they do not fit together.
+    """
+    chosen = {array: arrays[array] for array in needed(name, list(arrays), node_array)}
+    training = npz_rows(name, chosen, "x", "y", node_array, split_columns)
+    if "x_test" not in chosen:
         return training, None
-    return training, npz_rows(name, arrays, "x_test", "y_test", f"{node_array}_test", split_columns)
+    return training, npz_rows(name, chosen, "x_test", "y_test", f"{node_array}_test", split_columns)
 
 
 def npz_rows(
-    name: str, arrays: dict[str, Numbers], x: str, y: str, node: str, split_columns: tuple[str | int, ...]
+    name: str, arrays: Mapping[str, Numbers], x: str, y: str, node: str, split_columns: tuple[str | int, ...]
 ) -> Rows:
     """Check that arrays fit together, and make rows of them."""
     for array, kinds, rule in ((x, "biuf", "real numbers"), (y, "biufU", "real numbers, or labels as text")):

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from kernelswarm.simulations.ground.wording import shown
-from kernelswarm.simulations.streams.contract import Array, Source
+from kernelswarm.simulations.streams.contract import Array, Source, Stream
 from kernelswarm.simulations.streams.rows.arrays import read_npz, read_svmlight
 from kernelswarm.simulations.streams.rows.dealing import Dealing, Order
 from kernelswarm.simulations.streams.rows.finite import open_rows
+from kernelswarm.simulations.streams.rows.held import (
+    FILES,
+    Held,
+    read_held,
+    read_npz_whole,
+    read_parquet_whole,
+    require_contents,
+)
 from kernelswarm.simulations.streams.rows.reading import call, find
 from kernelswarm.simulations.streams.rows.rows import Rows, Task
 from kernelswarm.simulations.streams.rows.tables import Columns, read_csv, read_parquet
@@ -88,6 +96,11 @@ class File:
         predict from inputs as they stand in the file.
     standardize_targets
         The same for the targets of a regression; the models predict in the unit of the file.
+    contents
+        What an npz or parquet file must hold: its rows, columns and SHA-256, as data in memory say it in what a run
+        leaves. "" takes any.
+    held
+        Data in memory in place of the file; no key of a table.
     """
 
     path: Path
@@ -108,6 +121,8 @@ class File:
     test_fraction: float = 0.2
     standardize: bool = False
     standardize_targets: bool = False
+    contents: str = ""
+    held: Held | None = field(default=None, compare=False, repr=False, metadata={"key": ""})
 
     def __post_init__(self) -> None:
         self._dealing()
@@ -132,45 +147,60 @@ class File:
         if self.task == "events" and self.standardize_targets:
             raise ValueError("standardize_targets = true changes how many events a row stands for: leave it out")
 
+    def holding(self, held: Held) -> File:
+        """Return the stream with data in memory in place of its file."""
+        return replace(self, path=held.path, test_path=held.test_path, held=held)
+
     def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
         rows, test = self.read()
         return open_rows(rows, test, self.task, self._dealing(), nodes, seed, held_out, locations)
 
     def read(self) -> tuple[Rows, Rows | None]:
         """Return the rows of the file and, where there are some, its test rows; ValueError where they are refused."""
-        files = [("path", self.path)]
-        if self.test_path is not None:
-            files.append(("test_path", self.test_path))
-        found = [(key, find(key, path)) for key, path in files]
+        found = [] if self.held is not None else self._files()
         kind = self._format()
         if kind in ("npz", "svmlight") and (self.target or self.features):
-            raise ValueError(
-                f"{'target' if self.target else 'features'} names columns, and {kind} files have none: leave it out"
-            )
+            key = "target" if self.target else "features"
+            raise ValueError(f"{key} names columns, and {kind} files and arrays have none: leave it out")
+        if kind == "npz" and self.test_path is not None:
+            raise ValueError("test_path is not for npz files: put the arrays x_test and y_test into the same file")
+        columns = self._columns()
+        if self.held is not None:
+            return self.held.rows(columns)
+        if self.contents:
+            return self._required(kind, found).rows(columns)
         if kind == "npz":
-            if self.test_path is not None:
-                raise ValueError("test_path is not for npz files: put the arrays x_test and y_test into the same file")
             return read_npz(*found[0], self.node_column, self.split_columns)
         if kind == "svmlight":
             return read_svmlight(found, self.split_columns)
-        target = (self.target,) if isinstance(self.target, str) else tuple(self.target)
-        columns = Columns(
-            tuple(name for name in target if name),
-            self.features,
-            self.node_column,
-            self.split_columns,
-            self.task,
-        )
         rows = self._table(kind, *found[0], columns)
-        if len(found) == 1:
-            return rows, None
-        # the test file may order its columns differently, and hold fewer different labels or nodes
-        texts = rows.target_columns if rows.labelled else ()
-        if rows.ids is not None and rows.ids.dtype.kind == "U":
-            texts = (*texts, columns.node)
-        target = columns.target if columns.task == "events" else rows.target_columns
-        columns = replace(columns, target=target, features=rows.columns, texts=texts)
-        return rows, self._table(kind, *found[1], columns)
+        return rows, None if len(found) == 1 else self._table(kind, *found[1], columns.of_test(rows))
+
+    def _files(self) -> list[tuple[str, Path]]:
+        files = [("path", self.path)]
+        if self.test_path is not None:
+            files.append(("test_path", self.test_path))
+        for key, path in files:
+            if self.contents and not path.expanduser().exists():
+                raise ValueError(
+                    f"{call(key, path)} does not exist, and its data lay in memory when the experiment was made "
+                    f"({self.contents}): give them again as data=..., or go on with a run folder, which holds them"
+                )
+        return [(key, find(key, path)) for key, path in files]
+
+    def _columns(self) -> Columns:
+        target = (self.target,) if isinstance(self.target, str) else tuple(self.target)
+        return Columns(
+            tuple(name for name in target if name), self.features, self.node_column, self.split_columns, self.task
+        )
+
+    def _required(self, kind: Format, found: list[tuple[str, Path]]) -> Held:
+        """Read npz or parquet files whole, and refuse other contents than those asked for."""
+        if kind not in ("npz", "parquet"):
+            raise ValueError(f"contents = {shown(self.contents)} is for npz and parquet files: leave it out")
+        held: Held = read_npz_whole(*found[0]) if kind == "npz" else read_parquet_whole(found)
+        require_contents(self.contents, held.contents, call(*found[0]))
+        return held
 
     def _dealing(self) -> Dealing:
         return Dealing(
@@ -200,3 +230,37 @@ class File:
                 f'set format to "npz", "csv", "parquet" or "svmlight", or use an ending of {", ".join(FORMATS)}'
             )
         return FORMATS[ending]
+
+
+def with_data_of(stream: Stream, other: Stream) -> Stream:
+    """Return a stream with the data in memory of another one, where its description is of the same data."""
+    if not isinstance(stream, File) or not isinstance(other, File) or other.held is None:
+        return stream
+    if stream.held is not None or stream.contents != other.contents:
+        return stream
+    return stream.holding(other.held)
+
+
+def held_by(stream: Stream) -> Held | None:
+    """Return the data in memory that a stream is of; None where it is of none."""
+    return stream.held if isinstance(stream, File) else None
+
+
+def with_data_in(stream: Stream, folder: Path) -> Stream:
+    """Return the stream of a run folder with the data that the folder holds, where the run began with them in memory.
+
+    A folder may be moved: its stream is then described as when the run began, and not by where the folder is now.
+
+    Raises
+    ------
+    ValueError
+        They are missing or damaged, or others than the run began with.
+    """
+    if not isinstance(stream, File) or not stream.contents or stream.path.name not in FILES:
+        return stream
+    if stream.path.resolve().parent != folder.resolve():
+        return stream
+    stream._files()  # refuses what is missing
+    held = read_held(folder, stream.path.name)
+    require_contents(stream.contents, held.contents, f"the run folder {folder}")
+    return stream.holding(held)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,17 @@ class Columns:
     split: tuple[str | int, ...]
     task: Task = "auto"
     texts: tuple[str, ...] = ()
+
+    def of_test(self, rows: Rows) -> Columns:
+        """Return what the columns of a second table mean, with test rows for the rows that were read.
+
+        It may order its columns differently, and hold fewer different labels or nodes.
+        """
+        texts = rows.target_columns if rows.labelled else ()
+        if rows.ids is not None and rows.ids.dtype.kind == "U":
+            texts = (*texts, self.node)
+        target = self.target if self.task == "events" else rows.target_columns
+        return replace(self, target=target, features=rows.columns, texts=texts)
 
 
 def read_csv(key: str, path: Path, delimiter: str, decimal: str, columns: Columns) -> Rows:
@@ -77,17 +88,21 @@ def read_parquet(key: str, path: Path, columns: Columns) -> Rows:
     ValueError
         If it is not a parquet file, lacks a column, or holds something else than numbers, or text for labels and nodes.
     """
+    name = call(key, path)
+    return select(name, table_of(name, path), columns)
+
+
+def table_of(name: str, path: Path) -> pyarrow.Table:
+    """Read all columns of a parquet file; raises ValueError where it is none."""
     import pyarrow
     from pyarrow import parquet
 
-    name = call(key, path)
     try:
-        table = parquet.read_table(path)
+        return parquet.read_table(path)
     except (pyarrow.ArrowException, OSError) as error:
         raise ValueError(
             f"{name} cannot be read as parquet ({shorten(error)}): check the file, or set format"
         ) from error
-    return select(name, table, columns)
 
 
 def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:

@@ -1,0 +1,179 @@
+"""Arrays, data frames and dicts of Python as rows in memory: the equals of npz and parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.streams.rows.held import NAME, TEST_NAME, Held, HeldArrays, HeldTable
+from kernelswarm.simulations.streams.rows.reading import check_names, shorten
+from kernelswarm.simulations.streams.rows.rows import Numbers
+
+if TYPE_CHECKING:
+    import pyarrow
+
+KINDS = (
+    "arrays (X, y) or (X, y, node), a data frame with the name of its target, or a dict of arrays x and y or of columns"
+)
+
+Names = str | Sequence[str]
+
+
+def from_python(
+    data: Any, test: Any = None, target: Names | None = None, node: str | None = None
+) -> tuple[Held, dict[str, Any]]:
+    """Take data out of Python's objects.
+
+    Parameters
+    ----------
+    data
+        Arrays (X, y) or (X, y, node), where X may be a frame; a dict of arrays x, y and perhaps node, x_test, y_test,
+        node_test, such as ``numpy.load`` gives; or a frame: of pandas, polars or pyarrow, or a dict of columns.
+    test
+        Rows to be measured on, of the same kind.
+    target, node
+        Columns of a frame: what is learned, and which node each row belongs to.
+
+    Returns
+    -------
+    Held
+        A copy of the data.
+    dict
+        What the keys target and node_column of the stream "file" have to be.
+
+    Raises
+    ------
+    ValueError
+        They are no such data; the text says what they are and what to do.
+    """
+    pieces = _pieces(data, NAME)
+    if pieces is not None and not _is_frame(pieces[0]):
+        _refuse_names(target, node)
+        arrays = _arrays(pieces, "")
+        if test is not None:
+            others = _pieces(test, TEST_NAME)
+            if others is None or _is_frame(others[0]) or len(others) != len(pieces):
+                raise ValueError(f"test must be of the kind of data: {len(pieces)} arrays")
+            arrays |= _arrays(others, "_test")
+        return HeldArrays(arrays), {}
+    if isinstance(data, Mapping) and np.ndim(data.get("x", 0)) == 2:
+        _refuse_names(target, node)
+        if test is not None:
+            raise ValueError('test stands beside a dict of arrays: put them in as "x_test" and "y_test"')
+        return HeldArrays({str(name): _array(str(name), values) for name, values in data.items()}), {}
+    table, target, node = _table(data, NAME, target, node)
+    other = None if test is None else _table(test, TEST_NAME, target, node)[0]
+    wanted = () if target is None else (target,) if isinstance(target, str) else tuple(map(str, target))
+    check_names(NAME, "target", wanted, table.column_names)
+    if node is not None:
+        check_names(NAME, "node", [node], table.column_names)
+    return HeldTable(table, other), {"target": wanted, "node_column": "node" if node is None else node}
+
+
+def _pieces(data: Any, name: str) -> Sequence[Any] | None:
+    """Return X, y and perhaps the nodes, where they are given one by one."""
+    if not isinstance(data, tuple | list):
+        return None
+    if len(data) not in (2, 3):
+        raise ValueError(f"{name} has {len(data)} entries and must be {KINDS}")
+    return data
+
+
+def _is_frame(data: Any) -> bool:
+    return isinstance(data, Mapping) or hasattr(data, "column_names") or hasattr(data, "columns")
+
+
+def _refuse_names(target: Names | None, node: str | None) -> None:
+    for key, name in (("target", target), ("node", node)):
+        if name is not None:
+            raise ValueError(f"{key} = {shown(name)} names a column, and arrays have none: give (X, y) or (X, y, node)")
+
+
+def _arrays(pieces: Sequence[Any], ending: str) -> dict[str, Numbers]:
+    names = [name + ending for name in ("x", "y", "node")]
+    return {name: _array(name, piece) for name, piece in zip(names, pieces, strict=False)}
+
+
+def _array(name: str, values: Any) -> Numbers:
+    """Copy an array, so that nobody can change what is learned from."""
+    if hasattr(values, "toarray"):
+        raise ValueError(f"{NAME}: {name} is a sparse matrix: give {name}.toarray()")
+    try:
+        found = np.array(values)
+    except ValueError as error:
+        raise ValueError(f"{NAME}: {name} is no array ({shorten(error)}): give all its rows the same length") from error
+    if found.dtype.kind == "O" and all(isinstance(value, str) for value in found.flat):
+        found = found.astype(np.str_)
+    found.flags.writeable = False
+    return found
+
+
+def _table(
+    data: Any, name: str, target: Names | None, node: str | None
+) -> tuple[pyarrow.Table, Names | None, str | None]:
+    """Make an Arrow table of a frame, perhaps with targets and nodes beside it, and say what these are called."""
+    import pyarrow
+
+    pieces = _pieces(data, name)
+    if pieces is None:
+        return pyarrow.table(_columns(data, name)), target, node
+    columns = _columns(pieces[0], name)
+    for key, given in (("target", target), ("node", node)):
+        if given is not None and name == NAME:
+            raise ValueError(
+                f"{key} = {shown(given)} stands beside {name} = (X, y): name columns of one frame, or none"
+            )
+    added = _columns(pieces[1], name) if _is_frame(pieces[1]) else {_called(pieces[1], "y"): pieces[1]}
+    if len(pieces) == 3:
+        node = _called(pieces[2], "node")
+        added[node] = pieces[2]
+    twice = sorted(set(columns) & set(added))
+    if twice:
+        raise ValueError(f"{name}: X has a column {shown(twice[0])} too: rename it, or leave it out of X")
+    target = [column for column in added if column != node]
+    made = {column: _column(name, column, values) for column, values in added.items()}
+    return pyarrow.table({**columns, **made}), target, node
+
+
+def _called(values: Any, default: str) -> str:
+    """Return what a series is called; arrays have no name."""
+    name = getattr(values, "name", None)
+    return default if name is None else str(name)
+
+
+def _columns(frame: Any, name: str) -> dict[str, pyarrow.ChunkedArray]:
+    """Return the columns of a frame by their names."""
+    if isinstance(frame, Mapping):
+        known = list(frame)
+    elif hasattr(frame, "column_names"):  # of pyarrow
+        known = list(frame.column_names)
+    elif hasattr(frame, "columns"):
+        known = list(frame.columns)
+    else:
+        raise ValueError(f"{name} is a {type(frame).__name__} and must be {KINDS}")
+    called = [str(column) for column in known]
+    twice = sorted({column for column in called if called.count(column) > 1})
+    if twice:
+        raise ValueError(f"{name}: the column name {shown(twice[0])} occurs more than once: rename one of the columns")
+    return {text: _column(name, text, frame[column]) for text, column in zip(called, known, strict=True)}
+
+
+def _column(name: str, column: str, values: Any) -> pyarrow.ChunkedArray:
+    """Copy a column into Arrow's memory; what is missing in a column of objects is missing there."""
+    import pyarrow
+
+    if isinstance(values, pyarrow.ChunkedArray):  # nobody can write to it
+        return values
+    found = np.array(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    if found.ndim != 1:
+        raise ValueError(f"{name}: column {shown(column)} has shape {found.shape} and must be (rows,): take it apart")
+    try:
+        return pyarrow.chunked_array([pyarrow.array(found, from_pandas=found.dtype.kind == "O")])
+    except (pyarrow.ArrowException, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name}: column {shown(column)} holds neither numbers only nor text only ({shorten(error)}): convert it, "
+            "or leave it out"
+        ) from error
