@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.ground.errors import InputError, SimulationError
     from kernelswarm.simulations.models.model import Model
     from kernelswarm.simulations.models.model_files import save as save_model
+    from kernelswarm.simulations.observing.progress import Progress
+    from kernelswarm.simulations.observing.state import State
     from kernelswarm.simulations.records.model_loading import load as load_model
     from kernelswarm.simulations.records.outcome import Comparison
     from kernelswarm.simulations.records.result import Result
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.records.run_folder import write as write_run
     from kernelswarm.simulations.reproductions.running import reproduce
     from kernelswarm.simulations.running.run import resume, run
-    from kernelswarm.simulations.running.simulation import Progress, simulate
+    from kernelswarm.simulations.running.simulation import Simulation, simulate
     from kernelswarm.simulations.suggestion.suggest import Suggestion, suggest
 
 # The compiled functions of these two rooms call one another.
@@ -66,9 +68,11 @@ _PLACES = {
     "Override": "experiment.experiment:Override",
     "PolkClassifier": "estimators.estimators:PolkClassifier",
     "PolkRegressor": "estimators.estimators:PolkRegressor",
-    "Progress": "running.simulation:Progress",
+    "Progress": "observing.progress:Progress",
     "Result": "records.result:Result",
+    "Simulation": "running.simulation:Simulation",
     "SimulationError": "ground.errors:SimulationError",
+    "State": "observing.state:State",
     "Suggestion": "suggestion.suggest:Suggestion",
     "build_experiment": "experiment.keywords:build_experiment",
     "build_part": "experiment.parts:build",
@@ -104,7 +108,9 @@ __all__ = [
     "PolkRegressor",
     "Progress",
     "Result",
+    "Simulation",
     "SimulationError",
+    "State",
     "Suggestion",
     "build_experiment",
     "build_part",

@@ -119,7 +119,7 @@ def _root(
     shows_version: Annotated[bool, typer.Option("--version", help="Show the versions of all that matters.")] = False,
 ) -> None:
     if shows_version:
-        from kernelswarm.simulations.running.simulation import versions
+        from kernelswarm.simulations.machine.versions import versions
 
         found = versions()
         others = ", ".join(f"{name} {version}" for name, version in found.items() if name != "kernelswarm")

@@ -27,10 +27,11 @@ from kernelswarm.simulations.experiment.variation import Cell, cells, read_compa
 from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.ground.wording import plain
 from kernelswarm.simulations.machine import parallel
+from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.records.outcome import Comparison, Run, State, run_of
 from kernelswarm.simulations.records.run_folder import check_place, graphml
 from kernelswarm.simulations.running.network import build_graph, open_network
-from kernelswarm.simulations.running.simulation import Progress, simulate, versions
+from kernelswarm.simulations.running.simulation import Progress, simulate
 from kernelswarm.simulations.streams.rows.file import held_by
 
 

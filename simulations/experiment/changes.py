@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernelswarm.simulations.experiment.naming import PARTS, find, may_import
-from kernelswarm.simulations.experiment.parts import default_of, described, kind_of, written
+from kernelswarm.simulations.experiment.parts import default_of, described, kind_of
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.toml_tables import DEEPEST, NotTOML, parse
 from kernelswarm.simulations.ground.wording import shown
@@ -151,8 +151,4 @@ def _fields(kind: str, name: Any) -> dict[str, Any] | None:
     cls = find(kind, name, f"{kind}.name")
     if not isinstance(cls, type):
         return None
-    return {
-        field.name: described(default_of(field), field)
-        for field in dataclasses.fields(cls)
-        if field.init and written(field)
-    }
+    return {field.name: described(default_of(field), field) for field in dataclasses.fields(cls) if field.init}

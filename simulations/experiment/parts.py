@@ -155,7 +155,7 @@ def describe(part: Any) -> dict[str, Any]:
     """
     if isinstance(part, GraphFunction):
         return {"name": part.function, **plain(part.arguments)}
-    fields = [field for field in dataclasses.fields(part) if field.init and written(field)]
+    fields = [field for field in dataclasses.fields(part) if field.init]
     name = part_name(part)
     table = {} if name in {field.name for field in fields} else {"name": name}
     for field in fields:
@@ -194,7 +194,7 @@ def catalogue(kind: str) -> Iterator[tuple[str, str, dict[str, str]]]:
         sentence = re.split(r"\.(?= [A-Z])|\.?$", paragraph)[0] + "."  # not after "eq."
         hints = get_type_hints(cls)
         keys = {}
-        for field in (entry for entry in dataclasses.fields(cls) if entry.init and written(entry)):
+        for field in (entry for entry in dataclasses.fields(cls) if entry.init):
             default = default_of(field)
             if default is dataclasses.MISSING:
                 keys[field.name] = f"required: {_rule(field, hints[field.name])}"

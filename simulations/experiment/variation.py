@@ -12,7 +12,7 @@ from typing import Any
 
 from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_values
 from kernelswarm.simulations.experiment.naming import PARTS, find
-from kernelswarm.simulations.experiment.parts import kind_of, merge, written
+from kernelswarm.simulations.experiment.parts import kind_of, merge
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.toml_tables import NotTOML, parse
 from kernelswarm.simulations.ground.wording import join, nearest, shown
@@ -247,7 +247,7 @@ def _known(config: Mapping[str, Any], tables: Sequence[str]) -> set[str] | None:
         part = find(kind, name, f"{'.'.join(tables[: depth + 1])}.name")
         if not isinstance(part, type):
             return set(inspect.signature(inspect.unwrap(part)).parameters)
-        keys = {entry.name for entry in dataclasses.fields(part) if entry.init and written(entry)}
+        keys = {entry.name for entry in dataclasses.fields(part) if entry.init}
         if depth + 1 < len(tables):
             if tables[depth + 1] not in keys:
                 return set()

@@ -54,7 +54,9 @@ class Compilation:
 
 
 @contextmanager
-def heard(tell: Callable[[Compilation], None] | None = None) -> Iterator[Compilation]:
+def heard(
+    tell: Callable[[Compilation], None] | None = None, compilation: Compilation | None = None
+) -> Iterator[Compilation]:
     """Listen to what numba compiles in this thread.
 
     Numba announces a compilation only after it has looked for the function in its cache on the disk, so that a function
@@ -64,6 +66,8 @@ def heard(tell: Callable[[Compilation], None] | None = None) -> Iterator[Compila
     ----------
     tell : callable, optional
         Hears of the compilation whenever a function begins or is done.
+    compilation : Compilation, optional
+        What to add to, where somebody has listened before.
 
     Yields
     ------
@@ -72,14 +76,14 @@ def heard(tell: Callable[[Compilation], None] | None = None) -> Iterator[Compila
     """
     from numba.core import event
 
-    compilation = Compilation(tell)
+    found = Compilation(tell) if compilation is None else compilation
 
     class Listener(event.Listener):
         def on_start(self, event: event.Event) -> None:
-            compilation.begin()
+            found.begin()
 
         def on_end(self, event: event.Event) -> None:
-            compilation.end()
+            found.end()
 
     with event.install_listener("numba:compile", Listener()):
-        yield compilation
+        yield found

@@ -78,7 +78,7 @@ def write(finding: Finding, folder: Path) -> Path:
     SimulationError
         The disk is full or the place may not be written; nothing is left behind.
     """
-    from kernelswarm.simulations.running.simulation import versions
+    from kernelswarm.simulations.machine.versions import versions
 
     request, found = finding.request, finding.reproduction
     with unfinished_folder(folder.parent, folder) as unfinished:

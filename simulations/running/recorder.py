@@ -59,6 +59,10 @@ class Recorder:
 
     def add(self, round: int, reports: Sequence[Report], seconds: float) -> None:
         """Record one evaluation after ``round`` rounds, ``seconds`` after the first began."""
+        self.keep(self.rows(round, reports, seconds), {})
+
+    def rows(self, round: int, reports: Sequence[Report], seconds: float) -> dict[str, Columns]:
+        """Return the rows of one evaluation after ``round`` rounds, ``seconds`` after the first began."""
         edges = self._edge_columns(round, reports) if self._rule.communicates else {}
         constrained = edges.get("violation", np.empty(0))
         means = {
@@ -88,8 +92,14 @@ class Recorder:
         }
         self.reports = [replace(report, common=np.empty((0, 0))) for report in reports]
         network = {name: [value] for name, value in self.last.items()}
+        return {"nodes": _typed("nodes", nodes), "edges": edges, "network": _typed("network", network)}
+
+    def keep(self, rows: Mapping[str, Columns], own: Mapping[str, Columns]) -> None:
+        """Record the rows of the last evaluation, with columns of the user's own behind those of each table."""
+        assert self.last is not None
+        self.last |= {name: values[0].item() for name, values in own.get("network", {}).items()}
         self.evaluations += 1
-        self.measurements.add({"nodes": _typed("nodes", nodes), "edges": edges, "network": _typed("network", network)})
+        self.measurements.add({name: {**columns, **own.get(name, {})} for name, columns in rows.items()})
 
     def resume(self, measurements: Measurements) -> None:
         """Go on after what has been measured before."""

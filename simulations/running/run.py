@@ -20,6 +20,9 @@ from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.ground.toml_tables import NotTOML, parse
 from kernelswarm.simulations.ground.wording import listed, plain, shown
 from kernelswarm.simulations.machine.lock import held
+from kernelswarm.simulations.machine.versions import versions
+from kernelswarm.simulations.observing.own_columns import Callback
+from kernelswarm.simulations.observing.progress import Progress
 from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.checkpoint import Checkpoint, paths
 from kernelswarm.simulations.records.checkpoints import FOLDER, Checkpoints, newest
@@ -27,7 +30,7 @@ from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.written_tables import require_whole
 from kernelswarm.simulations.round.engine import EngineError
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.running.simulation import Progress, simulate, versions
+from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.rows.file import held_by, with_data_in
 
 CHANGEABLE = ("rounds", "backend", "evaluate_every", "checkpoint_every")
@@ -48,6 +51,8 @@ def run(
     experiment: Experiment | None = None,
     folder: str | Path | None = None,
     observe: Observer | None = None,
+    *,
+    callbacks: Sequence[Callback] = (),
     **tables: Any,
 ) -> Finished:
     """Run an experiment and write its run folder, with checkpoints if the experiment asks for them.
@@ -63,6 +68,9 @@ def run(
         The run folder; a taken name gets a number. Data in memory are written into it.
     observe : callable, optional
         Hears of the progress, about twice a second.
+    callbacks : sequence of callables
+        Called after each evaluation, as :func:`~kernelswarm.simulations.running.simulation.simulate` says; their
+        columns are in the folder's tables.
     **tables
         What to run, as :func:`~kernelswarm.simulations.experiment.keywords.build_experiment` takes it.
 
@@ -79,11 +87,16 @@ def run(
     data = digests(experiment) if experiment.checkpoint_every else {}
     held = held_by(experiment.stream)
     with closing(Checkpoints(folder, data, beside=None if held is None else held.write)) as checkpoints:
-        return _run_and_write(experiment, observe, checkpoints)
+        return _run_and_write(experiment, observe, callbacks, checkpoints)
 
 
 def resume(
-    folder: str | Path, changes: Sequence[str] = (), observe: Observer | None = None, safe: bool = False
+    folder: str | Path,
+    changes: Sequence[str] = (),
+    observe: Observer | None = None,
+    safe: bool = False,
+    *,
+    callbacks: Sequence[Callback] = (),
 ) -> Finished:
     """Go on with a run from its newest checkpoint: the models become equal, bit for bit, to those of a run in one go.
 
@@ -99,6 +112,8 @@ def resume(
     safe : bool
         Whether parts that the run folder names as "package.module:Class" are refused, so that none of its choice of
         code is run.
+    callbacks : sequence of callables
+        The same as when the run began, where it had some: what they return goes on in the tables.
 
     Raises
     ------
@@ -117,15 +132,15 @@ def resume(
                 raise SimulationError(f"{folder} may not be written: {error.strerror or error}") from error
         if (folder / FOLDER).is_dir():
             stack.enter_context(held(folder / FOLDER))
-        return _resumed(folder, changes, observe)
+        return _resumed(folder, changes, observe, callbacks)
 
 
-def _resumed(folder: Path, changes: Sequence[str], observe: Observer | None) -> Finished:
+def _resumed(folder: Path, changes: Sequence[str], observe: Observer | None, callbacks: Sequence[Callback]) -> Finished:
     result = _result(folder)
     if result is not None and not changes and result.summary["rounds"] >= result.config["rounds"]:
         return Finished(result, folder, before=True)
     if _ended_early(folder):
-        return _begun_again(folder, changes, observe)
+        return _begun_again(folder, changes, observe, callbacks)
     since = newest(folder) if result is None or paths(folder / FOLDER) else None
     own = since.folder if since is not None and names_code(_config(folder)) and may_import() else None
     if own is not None and own not in sys.path:
@@ -145,7 +160,7 @@ def _resumed(folder: Path, changes: Sequence[str], observe: Observer | None) -> 
     data = digests(experiment)
     refuse_changed(experiment, since.data, data, f"kernelswarm run {folder / 'config.toml'}")
     _compare_versions(since)
-    return _run_and_write(experiment, observe, Checkpoints(folder, data, since))
+    return _run_and_write(experiment, observe, callbacks, Checkpoints(folder, data, since))
 
 
 def _ended_early(folder: Path) -> bool:
@@ -154,11 +169,13 @@ def _ended_early(folder: Path) -> bool:
     return bool(every) and not (folder / "summary.json").exists() and not paths(folder / FOLDER)
 
 
-def _begun_again(folder: Path, changes: Sequence[str], observe: Observer | None) -> Finished:
+def _begun_again(
+    folder: Path, changes: Sequence[str], observe: Observer | None, callbacks: Sequence[Callback]
+) -> Finished:
     """Begin a run again, in its folder, that was stopped before its first checkpoint."""
     experiment = _described(folder, changes)
     _refuse_changes(folder, _described(folder, ()).to_dict(), experiment)
-    return _run_and_write(experiment, observe, Checkpoints(folder, digests(experiment), anew=True))
+    return _run_and_write(experiment, observe, callbacks, Checkpoints(folder, digests(experiment), anew=True))
 
 
 def _result(folder: Path) -> Result | None:
@@ -183,14 +200,16 @@ def _result(folder: Path) -> Result | None:
     return None if result.failed else result
 
 
-def _run_and_write(experiment: Experiment, observe: Observer | None, checkpoints: Checkpoints) -> Finished:
+def _run_and_write(
+    experiment: Experiment, observe: Observer | None, callbacks: Sequence[Callback], checkpoints: Checkpoints
+) -> Finished:
     def written(result: Result) -> Finished:
         if checkpoints.measured is None:
             return Finished(result, run_folder.write(result, checkpoints.folder))
         return Finished(run_folder.complete(result, checkpoints.folder), checkpoints.folder)
 
     try:
-        result = simulate(experiment, observe, checkpoints)
+        result = simulate(experiment, observe, checkpoints, callbacks=callbacks)
     except SimulationError as error:
         if error.partial is None:
             raise

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.streams.contract import HeldOut, NodeSource, freeze
+from kernelswarm.simulations.streams.contract import HeldOut, NodeSource, Source, freeze
 
 Array = npt.NDArray[np.float64]
 
@@ -81,6 +81,15 @@ class PooledSource:
 def members(nodes: int, limit: int) -> list[int]:
     """Return the places of the nodes whose held-out data is pooled: all, or ``limit`` evenly spaced ones."""
     return list(range(nodes)) if nodes <= limit else [nodes * place // limit for place in range(limit)]
+
+
+def pooled_samples(source: Source, samples: int, limit: int) -> HeldOut:
+    """Return the held-out data of the nodes together, after ``samples`` draws of each that has so many."""
+    sets = []
+    for place in members(len(source.nodes), limit):
+        drawn = samples if source.lengths is None else min(samples, source.lengths[place])
+        sets.append(source.nodes[place].held_out(drawn))
+    return pool(sets, limit)
 
 
 def pool(sets: Sequence[HeldOut], limit: int | None) -> HeldOut:

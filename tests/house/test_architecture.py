@@ -46,6 +46,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/backends",
     "simulations/models",
     "simulations/records",
+    "simulations/observing",
     "simulations/running",
     "simulations/figures",
     "simulations/comparison",

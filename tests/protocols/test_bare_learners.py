@@ -6,7 +6,7 @@ import pytest
 
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.naming import PARTS
-from kernelswarm.simulations.running import verdict
+from kernelswarm.simulations.observing import verdict
 from kernelswarm.simulations.running.simulation import simulate
 
 PROTOCOLS = ["isolated", "consensus", "proximity"]

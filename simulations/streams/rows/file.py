@@ -99,8 +99,11 @@ class File:
     contents
         What an npz or parquet file must hold: its rows, columns and SHA-256, as data in memory say it in what a run
         leaves. "" takes any.
+
+    Attributes
+    ----------
     held
-        Data in memory in place of the file; no key of a table.
+        Data in memory in place of the file; see `holding`.
     """
 
     path: Path
@@ -122,7 +125,7 @@ class File:
     standardize: bool = False
     standardize_targets: bool = False
     contents: str = ""
-    held: Held | None = field(default=None, compare=False, repr=False, metadata={"key": ""})
+    held: Held | None = field(init=False, default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         self._dealing()
@@ -149,7 +152,9 @@ class File:
 
     def holding(self, held: Held) -> File:
         """Return the stream with data in memory in place of its file."""
-        return replace(self, path=held.path, test_path=held.test_path, held=held)
+        stream = replace(self, path=held.path, test_path=held.test_path)
+        object.__setattr__(stream, "held", held)
+        return stream
 
     def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
         rows, test = self.read()
@@ -161,7 +166,7 @@ class File:
         kind = self._format()
         if kind in ("npz", "svmlight") and (self.target or self.features):
             key = "target" if self.target else "features"
-            raise ValueError(f"{key} names columns, and {kind} files and arrays have none: leave it out")
+            raise ValueError(f"{key} names columns, and {kind} files have none: leave it out")
         if kind == "npz" and self.test_path is not None:
             raise ValueError("test_path is not for npz files: put the arrays x_test and y_test into the same file")
         columns = self._columns()

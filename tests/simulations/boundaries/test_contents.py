@@ -22,13 +22,13 @@ from kernelswarm.simulations.ground import checksums
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.toml_tables import parse
 from kernelswarm.simulations.machine.archives import read_arrays
+from kernelswarm.simulations.observing.verdict import Baseline, failure
 from kernelswarm.simulations.records import checkpoint
 from kernelswarm.simulations.records.checkpoints import newest
 from kernelswarm.simulations.records.model_loading import load
 from kernelswarm.simulations.records.run_folder import FILES, read
 from kernelswarm.simulations.running.run import run
 from kernelswarm.simulations.running.simulation import simulate
-from kernelswarm.simulations.running.verdict import Baseline, failure
 from tests.helpers import interrupts
 from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import SMALL, Answer, Command, commands

@@ -26,9 +26,9 @@ from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.simulations.command.cli import main
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.observing.constant import best_constant, constant_risk, risk_of
 from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.running.constant import best_constant, constant_risk, risk_of
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.contract import HeldOut

@@ -8,8 +8,8 @@ from typing import Any
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.protocols.contract import Rule
 from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.observing.constant import constant_risk, zero_risk
 from kernelswarm.simulations.round.measure import Report
-from kernelswarm.simulations.running.constant import constant_risk, zero_risk
 from kernelswarm.simulations.streams.contract import NodeSource
 
 ABSURD = 1e6

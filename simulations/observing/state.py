@@ -1,0 +1,117 @@
+"""A simulation as it is after an evaluation: what was measured, and the functions that have been learned so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.data_description import DataDescription
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.node_names import Name
+from kernelswarm.simulations.models.model import Model
+from kernelswarm.simulations.models.node_model import Kept, of_node
+from kernelswarm.simulations.records.result import Table
+
+Array = npt.NDArray[np.float64]
+
+
+class Reading:
+    """The functions of running agents, which can be read until they go on.
+
+    Parameters
+    ----------
+    round : int
+        The rounds that are done.
+    read : callable
+        Returns the arrays of all functions by their names.
+    """
+
+    def __init__(self, round: int, read: Callable[[], dict[str, Array]]) -> None:
+        self._round = round
+        self._read: Callable[[], dict[str, Array]] | None = read
+        self._found: dict[str, Array] | None = None
+
+    def models(self) -> dict[str, Array]:
+        """Read them, or return what was read before."""
+        if self._found is None:
+            if self._read is None:
+                raise InputError(
+                    f"the models of round {self._round:,} are gone, since the simulation is past it: read them before "
+                    "the next step, with state.model(node) or state.models"
+                )
+            self._found = self._read()
+        return self._found
+
+    def close(self) -> None:
+        """Read no more: the agents go on."""
+        self._read = None
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A simulation after an evaluation.
+
+    Attributes
+    ----------
+    round : int
+        The rounds that are done.
+    row : mapping of str to float
+        What was measured of the network: its row of ``Result.network``.
+    nodes : mapping of str to array
+        What was measured of the nodes: their rows of ``Result.nodes``, in sorted order of the labels.
+    links : mapping of str to array
+        What was measured of the directed edges: their rows of ``Result.edges``; empty where nothing is sent.
+    graph : networkx.Graph
+        The network.
+    data : DataDescription
+        What the numbers stand for in the data.
+    """
+
+    round: int
+    row: Mapping[str, float]
+    nodes: Table
+    links: Table
+    graph: nx.Graph[int]
+    data: DataDescription
+    _experiment: Experiment = field(repr=False)
+    _reading: Reading = field(repr=False)
+    _stop: Callable[[], None] = field(repr=False)
+
+    def __repr__(self) -> str:
+        """Say the round and the risk."""
+        return f"State(round {self.round:,}, risk {self.row['risk']:.4g}, {len(self.nodes['node'])} nodes)"
+
+    @property
+    def models(self) -> dict[str, Array]:
+        """The functions, as ``Result.models`` has them; they are read when they are first asked for.
+
+        Raises
+        ------
+        InputError
+            The simulation has gone on.
+        """
+        return self._reading.models()
+
+    def model(self, node: Name | None = None) -> Model:
+        """Return the model of one node, by its label in the network or its own name in the data.
+
+        Raises
+        ------
+        InputError
+            There is no such node, or the simulation has gone on.
+        """
+        kept = Kept(f"the state of round {self.round:,}", self.models, self.data)
+        return of_node(kept, self._described, node, None, None)
+
+    def stop(self) -> None:
+        """End the simulation here."""
+        self._stop()
+
+    def _described(self) -> Any:
+        return self._experiment

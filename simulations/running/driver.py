@@ -1,0 +1,303 @@
+"""The rounds of a simulation: run, measured, saved, and run again where processes are lost."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import Interrupted
+from kernelswarm.simulations.machine.compiling import Compilation
+from kernelswarm.simulations.machine.interruption import Asked, noted
+from kernelswarm.simulations.machine.versions import versions
+from kernelswarm.simulations.observing.own_columns import CallbackError, OwnColumns
+from kernelswarm.simulations.observing.progress import Progress
+from kernelswarm.simulations.observing.state import Reading, State
+from kernelswarm.simulations.records.checkpoint import Checkpoint, refuse_unsaved
+from kernelswarm.simulations.records.checkpoints import Checkpoints, newest
+from kernelswarm.simulations.records.result import Result
+from kernelswarm.simulations.round.engine import Backend, Engine, LostError
+from kernelswarm.simulations.round.model_arrays import LearnedFunctions
+from kernelswarm.simulations.running.batch import BatchBackend
+from kernelswarm.simulations.running.checkpoint_contents import require_same
+from kernelswarm.simulations.running.ending import Ending, arrays_of, result_of
+from kernelswarm.simulations.running.footprint import record, require
+from kernelswarm.simulations.running.network import Network, open_network
+from kernelswarm.simulations.running.recorder import Recorder
+from kernelswarm.simulations.streams.pooled import pooled_samples
+
+SHOW_EVERY = 0.5
+"""Seconds of rounds between two words to the observer."""
+
+
+class Driver:
+    """Takes a network through its rounds, and keeps what is measured of it.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What to run.
+    observe : callable
+        Hears of the progress.
+    checkpoints : Checkpoints or None
+        Where measurements and checkpoints go to, and what to go on from.
+    own : OwnColumns
+        What the callbacks add to the tables.
+    compilation : Compilation
+        What is compiled meanwhile.
+
+    Attributes
+    ----------
+    network : Network
+        The network.
+    recorder : Recorder
+        What was measured.
+    done : int
+        The rounds that are done.
+    stopping : bool
+        Whether no more rounds are to be run.
+    functions : dict or None
+        What has been learned, after the last round.
+    reading : Reading or None
+        The functions after the last evaluation.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        observe: Callable[[Progress], None],
+        checkpoints: Checkpoints | None,
+        own: OwnColumns,
+        compilation: Compilation,
+    ) -> None:
+        self._clock = time.perf_counter()  # when it began: what is compiled to open the network is timed too
+        self.network: Network = open_network(experiment)
+        experiment = self.network.experiment  # words in it are numbers now
+        if checkpoints is None:
+            require(experiment, [record(experiment, self.network.graph, self.network.rounds)])
+        self._experiment = experiment
+        self._observe = observe
+        self._checkpoints = checkpoints
+        self._own = own
+        self._compilation = compilation
+        self.recorder = Recorder(self.network, experiment.protocol)
+        self.done = 0
+        self.stopping = False
+        self.functions: LearnedFunctions | None = None
+        self.reading: Reading | None = None
+        self._started = 0.0  # its first round, by the clock that stands still while functions are compiled
+        self._idle = 0.0  # seconds between steps, and of callbacks
+        self._began = datetime.now(UTC).isoformat(timespec="seconds")
+        self._backend: Mapping[str, object] = {}
+        self._recoveries = 0
+        self._attempts = 0  # to replace lost processes, since the checkpoint of that round
+        self._attempted: int | None = None
+        self._edges = np.array(sorted(map(sorted, self.network.graph.edges)), dtype=np.int64).reshape(-1, 2)
+        self._offline = experiment.protocol.offline is not None
+        self._evaluate_every = self.network.rounds if self._offline else experiment.evaluate_every
+        self._save_every = 0 if checkpoints is None else experiment.checkpoint_every
+        if self._save_every:
+            refuse_unsaved(self.network.plans)
+        self._since = None if checkpoints is None else checkpoints.since
+        if checkpoints is not None and self._since is not None:
+            require_same(self._since, self.network, self._edges, checkpoints.folder)
+            self._began = self._since.started
+            self._clock -= self._since.wall
+
+    def _starting(self, phase: str, done: int, total: int) -> None:
+        self._observe(Progress(phase, done, total, None, 0.0))
+
+    def states(self) -> Generator[State]:
+        """Run all rounds, from a checkpoint on if there is one, and keep what has been learned."""
+        backend: Backend = self._experiment.backend
+        if self._offline:
+            backend = BatchBackend(self.network.source, self._experiment.seed)
+        since = self._since
+        with backend.kept():
+            while True:
+                try:
+                    with backend.start(self.network.plans, self._starting) as engine:
+                        self._backend = engine.describe()
+                        with noted(bool(self._save_every)) as asked:  # also before the first checkpoint, and no less
+                            self._begin(engine, since)
+                            yield from self._run_rest(engine, asked)
+                        self._backend = engine.describe()
+                        self.functions = engine.functions()
+                        return
+                except LostError as lost:
+                    since = self._recovered(lost)
+
+    def _run_rest(self, engine: Engine, asked: Asked) -> Generator[State]:
+        """Run the rounds that are left."""
+        while True:
+            if asked.by is not None and not self._is_over():
+                self._interrupt(asked)
+            if self.done and (self.done % self._evaluate_every == 0 or self._is_over()):
+                state = self._evaluate(engine)
+                paused = time.perf_counter()
+                yield state
+                self._idle += time.perf_counter() - paused
+            if self._is_over():
+                return
+            self._run_to_next_stop(engine, asked)
+
+    def _now(self) -> float:
+        """Read a clock that stands still between steps, and while functions are compiled, which happens once."""
+        return time.perf_counter() - self._compilation.seconds - self._idle
+
+    def _begin(self, engine: Engine, since: Checkpoint | None) -> None:
+        """Go on from a checkpoint, if there is one, and write one otherwise: the run can be resumed from here on."""
+        self._started = self._now()
+        self.recorder = Recorder(self.network, self._experiment.protocol)
+        self.done = 0
+        if since is not None:
+            engine.restore(since.snapshots, since.round)
+            self.done = since.round
+            self._started -= since.seconds
+        if self._checkpoints is None:
+            return
+        if self._checkpoints.measured is None:
+            data = self.network.source.description
+            self.recorder.resume(self._checkpoints.begin(self._experiment.to_dict(), self.network.graph, data))
+        else:
+            self.recorder.resume(self._checkpoints.rewind(since))
+        self._own.resume(self.recorder.tables())
+        if since is None and self._save_every:
+            self._save(engine)
+
+    def _recovered(self, lost: LostError) -> Checkpoint | None:
+        """Return what to go on from where processes are lost, unless that has been tried too often without progress.
+
+        Raises
+        ------
+        LostError
+            The same again: it is time to end.
+        """
+        last = None if self._checkpoints is None else self._checkpoints.last
+        self._attempts = self._attempts + 1 if last == self._attempted else 1
+        self._attempted = last
+        if self._attempts > self._experiment.backend.restarts:
+            raise lost
+        self._recoveries += 1
+        place = "the first round" if last is None else f"round {last:,}"
+        warnings.warn(f"{lost}: replaced, and going on from {place}", stacklevel=2)
+        return None if self._checkpoints is None or last is None else newest(self._checkpoints.folder)
+
+    def stop(self) -> None:
+        """Run no more rounds."""
+        self.stopping = True
+
+    def _is_over(self) -> bool:
+        return self.stopping or self.done >= self.network.rounds
+
+    def _run_to_next_stop(self, engine: Engine, asked: Asked) -> None:
+        """Run the rounds to the next evaluation or checkpoint, and write the latter."""
+        stops = [self.network.rounds]
+        stops += [(self.done // step + 1) * step for step in (self._evaluate_every, self._save_every) if step]
+        target = min(stops)
+        slice_rounds = 1
+        while self.done < target:
+            rounds = min(slice_rounds, target - self.done)
+            clock = self._now()
+            engine.run(rounds)
+            spent = self._now() - clock
+            self.done += rounds
+            slice_rounds = max(1, min(8 * slice_rounds, int(SHOW_EVERY * rounds / max(spent, 1e-9))))
+            # Before anything is measured, which starts new sums: more rounds may follow than were asked for now.
+            if self._save_every and (self.done % self._save_every == 0 or self._is_over() or asked.by is not None):
+                self._save(engine)
+            self._tell("running")
+            if asked.by is not None and not self._is_over():
+                return
+
+    def _save(self, engine: Engine) -> None:
+        assert self._checkpoints is not None
+        folder = self._experiment.folder
+        self._checkpoints.write(
+            Checkpoint(
+                round=self.done,
+                seconds=self._now() - self._started,
+                wall=self._wall(),
+                started=self._began,
+                config=self._experiment.to_dict(),
+                folder=None if folder is None else str(folder.resolve()),
+                versions=versions(),
+                edges=self._edges,
+                evaluations=self.recorder.evaluations,
+                snapshots=engine.snapshot(),
+            )
+        )
+
+    def _interrupt(self, asked: Asked) -> None:
+        assert self._checkpoints is not None and asked.by is not None
+        raise Interrupted(
+            f"stopped by {asked.cause} after round {self.done:,} of {self.network.rounds:,}; "
+            f"{self._checkpoints.command} goes on from round {self._checkpoints.last:,}",
+            asked.by,
+            self.done,
+        )
+
+    def _evaluate(self, engine: Engine) -> State:
+        """Measure, ask the callbacks, and keep what both say."""
+        experiment, network, recorder = self._experiment, self.network, self.recorder
+        limit = experiment.evaluation.global_samples
+        reports = engine.report(pooled_samples(network.source, self.done * experiment.learner.batch_size, limit))
+        rows = recorder.rows(self.done, reports, self._now() - self._started)
+        self.reading = Reading(self.done, lambda: arrays_of(network, engine.functions()))
+        assert recorder.last is not None
+        state = State(
+            self.done,
+            dict(recorder.last),
+            rows["nodes"],
+            rows["edges"],
+            network.graph,
+            network.source.description,
+            experiment,
+            self.reading,
+            self.stop,
+        )
+        paused = time.perf_counter()
+        try:
+            own = self._own.of(state)
+        except CallbackError:
+            recorder.keep(rows, self._own.missing(rows))
+            raise
+        self._idle += time.perf_counter() - paused
+        recorder.keep(rows, own)
+        self._tell("evaluating")
+        return replace(
+            state,
+            row=dict(recorder.last),
+            nodes={**state.nodes, **own["nodes"]},
+            links={**state.links, **own["edges"]},
+        )
+
+    def _tell(self, phase: str) -> None:
+        spent = self._now() - self._started
+        rate = self.done / spent if spent > 0.0 else 0.0
+        self._observe(Progress(phase, self.done, self.network.rounds, self.recorder.last, rate))
+
+    def _wall(self) -> float:
+        return time.perf_counter() - self._clock - self._idle
+
+    def result(
+        self, functions: LearnedFunctions, status: str, reason: str | None = None, failure: str | None = None
+    ) -> Result:
+        """Put together what the simulation leaves, as :class:`~kernelswarm.simulations.running.ending.Ending` says."""
+        ending = Ending(
+            status,
+            reason,
+            failure,
+            self.done,
+            self._began,
+            self._wall(),
+            self._compilation.seconds,
+            self._backend,
+            self._recoveries,
+        )
+        return result_of(self.network, self.recorder, functions, ending)

@@ -1,0 +1,138 @@
+"""What is left of a simulation that has ended: its models, its tables, and the summary of both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelswarm.simulations.machine.versions import versions
+from kernelswarm.simulations.observing import verdict
+from kernelswarm.simulations.records.result import Result
+from kernelswarm.simulations.round.model_arrays import LearnedFunctions, digest, model_arrays
+from kernelswarm.simulations.running.network import Network
+from kernelswarm.simulations.running.recorder import Recorder
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a simulation ended.
+
+    Attributes
+    ----------
+    status : str
+        "done", "stopped early" or "failed".
+    reason, failure : str or None
+        Why it failed, in a sentence and in a word.
+    rounds : int
+        The rounds that are done.
+    started : str
+        When it began, in UTC.
+    wall_seconds, compile_seconds : float
+        How long it took, and what of that functions were compiled.
+    backend : mapping
+        What is said of the backend.
+    recoveries : int
+        How often lost processes were replaced.
+    """
+
+    status: str
+    reason: str | None
+    failure: str | None
+    rounds: int
+    started: str
+    wall_seconds: float
+    compile_seconds: float
+    backend: Mapping[str, object]
+    recoveries: int
+
+
+def baseline(network: Network, recorder: Recorder) -> verdict.Baseline:
+    """Return what the nodes would reach without learning, on the data of the last evaluation."""
+    labels = sorted(network.graph.nodes)
+    first = network.plans[0].learner.loss  # of the one learner of a pooled network
+    losses = dict.fromkeys(labels, first)
+    losses |= {plan.neighborhood.node: plan.learner.loss for plan in network.plans}
+    sources = dict(zip(labels, network.source.nodes, strict=True))
+    return verdict.baseline(recorder.reports, sources, losses, network.outputs)
+
+
+def result_of(network: Network, recorder: Recorder, functions: LearnedFunctions, ending: Ending) -> Result:
+    """Put together what a simulation leaves; ``functions`` are empty where it failed."""
+    experiment = network.experiment
+    models = arrays_of(network, functions)
+    final = dict(recorder.last or {})
+    base = baseline(network, recorder)
+    if final:
+        final["constant_risk"] = base.constant
+    if functions and experiment.evaluation.rkhs_distance:
+        final["rkhs_distance"] = _distance(network, functions)
+    config = experiment.to_dict()
+    findings = (
+        verdict.findings(recorder.reports, base, experiment.protocol, config["learner"])
+        if ending.reason is None
+        else {}
+    )
+    spent = final.get("seconds", 0.0)
+    offline = experiment.protocol.offline is not None
+    summary: dict[str, Any] = {
+        "status": ending.status,
+        "reason": ending.reason,
+        "failure": ending.failure,
+        "protocol": config["protocol"]["name"],
+        "form": experiment.protocol.form if experiment.protocol.communicates else None,
+        "step": experiment.protocol.step,
+        "topology": config["topology"]["name"],
+        "stream": config["stream"]["name"],
+        "nodes": network.graph.number_of_nodes(),
+        "edges": network.graph.number_of_edges(),
+        "rounds": ending.rounds,
+        "seed": experiment.seed,
+        "verdict": findings,
+        "final": {name: value if math.isfinite(value) else None for name, value in final.items()},
+        "used_up": _used_up(network, ending.rounds),
+        "facts": dict(network.source.facts),
+        "wall_seconds": ending.wall_seconds,
+        "compile_seconds": ending.compile_seconds,
+        "node_rounds_per_second": ending.rounds * len(network.source.nodes) / spent if spent and not offline else None,
+        "backend": dict(ending.backend),
+        "recoveries": ending.recoveries,
+        "versions": versions(),
+        "digest": digest(models),
+        "started": ending.started,
+    }
+    tables = recorder.tables()
+    return Result(
+        config,
+        network.graph,
+        tables["nodes"],
+        tables["network"],
+        tables["edges"],
+        models,
+        summary,
+        network.source.description,
+    )
+
+
+def arrays_of(network: Network, functions: LearnedFunctions) -> dict[str, Any]:
+    """Return the arrays of functions by the names that a result has for them."""
+    neighbors = {plan.neighborhood.node: plan.neighborhood.neighbors for plan in network.plans}
+    return model_arrays(functions, neighbors)
+
+
+def _used_up(network: Network, rounds: int) -> dict[str, int] | None:
+    """Return after how many rounds the first and the last node had no samples left; None where none ran dry."""
+    ends = network.ends
+    return None if not ends or min(ends) >= rounds else {"first": min(ends), "last": min(max(ends), rounds)}
+
+
+def _distance(network: Network, functions: LearnedFunctions) -> float:
+    """Average ``||f_i - f_j||`` over the edges; NaN where two nodes' functions live in different spaces."""
+    if len(functions) == 1:
+        return 0.0
+    learners = {plan.neighborhood.node: plan.learner for plan in network.plans}
+    found = {node: learners[node].function_from(learned.arrays) for node, learned in functions.items()}
+    return float(np.mean([found[i].distance(found[j]) for i, j in network.graph.edges]))
