@@ -23,6 +23,7 @@ from kernelswarm.protocols.links.links import IDEAL, Links
 from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_value
 from kernelswarm.simulations.experiment.naming import listed_parts_only, part_name
 from kernelswarm.simulations.experiment.parts import build, describe, described, fill, merge, written
+from kernelswarm.simulations.ground import later
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.toml_tables import NotTOML, check_depth, parse
 from kernelswarm.simulations.ground.wording import shown
@@ -80,7 +81,7 @@ class Override:
             raise ValueError("nodes = [] must name at least one node")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Experiment:
     """One simulation, described completely: the same experiment gives the same models on every backend.
 
@@ -139,6 +140,18 @@ class Experiment:
     evaluation: Evaluation = Evaluation()
     overrides: tuple[Override, ...] = field(default=(), metadata={"key": "node"})
     folder: Path | None = field(default=None, compare=False, repr=False, metadata={"key": ""})
+
+    def __repr__(self) -> str:
+        """Name the tables, each on a line of its own; that of a network given as a graph is its size."""
+        table = self.to_dict()
+        if isinstance(self.topology, nx.Graph):
+            table["topology"] = f"{self.topology.number_of_nodes()} nodes, {self.topology.number_of_edges()} edges"
+        lines = [f"{key} = {shown(table[key])}" for key in ("topology", "stream", "learner", "protocol")]
+        return "\n  ".join([f"Experiment({self.rounds:,} rounds, seed {self.seed})", *lines])
+
+    def _repr_html_(self) -> str:
+        page: str = later.found("experiment_page")(self)
+        return page
 
     def __post_init__(self) -> None:
         missing = [flag for flag in FLAGS if not hasattr(self.protocol, flag)]

@@ -167,6 +167,28 @@ def draw(
     return bars[0], bars[1]
 
 
+def with_bars(axes: Axes, result: Result, learned: Learned | None) -> None:
+    """Draw the network with one colour bar for the nodes' risk and one for the edges: differences, or deliveries.
+
+    Differences that were not measured are those of the learned functions, where these are given.
+    """
+    risks, differences = final_risks(result), measured_differences(result)
+    where = "at the node's samples"
+    if not differences and learned is not None:
+        differences, where = model_differences(learned), "at the dictionary points"
+    duals, delivered = final_duals(result), delivered_shares(result)
+    nodes, edges = draw(axes, result, risks, differences, duals, delivered)
+    if nodes is not None:
+        label = f"node: {style.column_label('risk', result.config)}"
+        style.ticks(axes.figure.colorbar(nodes, ax=axes, location="right", shrink=0.85, label=label))
+    if edges is not None:
+        shown = f"mean square difference {where}"
+        if delivered:
+            shown = "share of messages delivered (the half at a node: of those to it)"
+        label = f"edge: {shown}" + (",\nwider where the dual is larger" if any(duals.values()) else "")
+        style.ticks(axes.figure.colorbar(edges, ax=axes, location="bottom", shrink=0.85, aspect=35, label=label))
+
+
 def _colors(
     colors: Colormap, scale: Normalize | None, values: Mapping[Any, float], order: Sequence[Any], missing: Any
 ) -> Array:

@@ -154,7 +154,7 @@ def _risk(result: Result, folder: Path) -> Path | None:
     for ax in axes:
         if ax not in kept:
             ax.remove()
-    figure.suptitle(f"{_title(result)}\n{BAND}")
+    figure.suptitle(f"{title(result)}\n{BAND}")
     _legend(figure, _entries(kept))
     return save(figure, folder / "risk.png")
 
@@ -178,7 +178,7 @@ def _stacked(result: Result, folder: Path, name: str, panels: Sequence[Callable[
     for ax in kept:
         if ax.get_legend_handles_labels()[1]:
             ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
-    figure.suptitle(f"{_title(result)}\n{BAND}")
+    figure.suptitle(f"{title(result)}\n{BAND}")
     return save(figure, folder / f"{name}.png")
 
 
@@ -186,25 +186,10 @@ def _network(result: Result, learned: Learned | None, folder: Path) -> Path | No
     """The network with one colour bar for the nodes' risk and one for the edges: differences, or what is delivered."""
     from kernelswarm.simulations.figures import network
 
-    risks, differences = network.final_risks(result), network.measured_differences(result)
-    where = "at the node's samples"
-    if not differences and learned is not None:
-        differences, where = network.model_differences(learned), "at the dictionary points"
-    duals, delivered = network.final_duals(result), network.delivered_shares(result)
     figure = _figure(7.4, 5.6)
-    ax = figure.add_subplot()
-    nodes, edges = network.draw(ax, result, risks, differences, duals, delivered)
-    if nodes is not None:
-        label = f"node: {style.column_label('risk', result.config)}"
-        style.ticks(figure.colorbar(nodes, ax=ax, location="right", shrink=0.85, label=label))
-    if edges is not None:
-        shown = f"mean square difference {where}"
-        if delivered:
-            shown = "share of messages delivered (the half at a node: of those to it)"
-        label = f"edge: {shown}" + (",\nwider where the dual is larger" if any(duals.values()) else "")
-        style.ticks(figure.colorbar(edges, ax=ax, location="bottom", shrink=0.85, aspect=35, label=label))
+    network.with_bars(figure.add_subplot(), result, learned)
     count, lines = result.graph.number_of_edges(), len(network.drawn_edges(result))
-    figure.suptitle(_title(result) + (f"\n{lines:,} of the {count:,} edges are drawn" if lines < count else ""))
+    figure.suptitle(title(result) + (f"\n{lines:,} of the {count:,} edges are drawn" if lines < count else ""))
     return save(figure, folder / "network.png")
 
 
@@ -235,7 +220,7 @@ def _functions(learned: Learned, stream: Reopened, folder: Path) -> Path:
             ax.set_ylabel(data.targets.name(0, "target y"))
         _keep_outer_labels(axes, columns)
         note = f"\nthe first {len(shown)} of {len(order)} nodes" if len(shown) < len(order) else ""
-    figure.suptitle(_title(learned.result) + note + _without(stream))
+    figure.suptitle(title(learned.result) + note + _without(stream))
     _legend(figure, _entries(axes))
     return save(figure, folder / "functions.png")
 
@@ -264,7 +249,7 @@ def _regions(learned: Learned, stream: Reopened, folder: Path) -> Path:
         which = f"{len(shown)} of {len(learned.nodes)} nodes, from the lowest risk to the highest"
     marks = "marks: the dictionary" if learned.written_in_points else ""
     said = "; ".join(filter(None, (which, marks)))
-    figure.suptitle(_title(learned.result) + (f"\n{said}" if said else "") + _without(stream))
+    figure.suptitle(title(learned.result) + (f"\n{said}" if said else "") + _without(stream))
     known = stream.source is not None and stream.source.truth is not None
     labels = [data.class_name(k) for k in range(classes)]
     entries = regions.legend_entries(labels, marked=learned.written_in_points, known=known)
@@ -339,7 +324,7 @@ def _legend(figure: Figure, entries: dict[str, Any]) -> None:
         )
 
 
-def _title(result: Result) -> str:
+def title(result: Result) -> str:
     """Name the run: protocol, network, stream, learner and seed, and whether it stopped before its end."""
     config, count = result.config, result.graph.number_of_nodes()
     protocol, stream, learner = (config.get(part, {}) for part in ("protocol", "stream", "learner"))
@@ -356,6 +341,8 @@ def _title(result: Result) -> str:
     failed = f"\nfailed after round {result.summary.get('rounds', 0):,}" if result.failed else ""
     if result.summary.get("status") == "unfinished":
         failed = f"\nunfinished, measured until round {result.summary['rounds']:,}"
+    if result.summary.get("status") == "stopped early":
+        failed = f"\nstopped early, after round {result.summary['rounds']:,}"
     return " · ".join(part for part in about if part) + failed
 
 

@@ -14,6 +14,7 @@ from kernelswarm.agents.functions.mirrored import Mirrored
 from kernelswarm.agents.functions.subspace_function import SubspaceFunction
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss, ProbabilisticLoss
+from kernelswarm.simulations.ground import later
 from kernelswarm.simulations.ground.data_description import Variables
 from kernelswarm.simulations.ground.node_names import Name
 
@@ -72,6 +73,34 @@ class Model:
         name = type(self.function).__name__ if self.kernel is None else str(self.kernel)
         node = "" if self.node is None else f", node={self.node!r}"
         return f"Model({name}, {self.loss}, model_order={self.model_order}, inputs={self.inputs}{node})"
+
+    def _repr_html_(self) -> str:
+        page: str = later.found("model_page")(self)
+        return page
+
+    def plot(self, ax: Any = None, points: npt.ArrayLike | None = None, targets: Any = None) -> Any:
+        """Draw the model, where it has one or two inputs, its dictionary and, where given, samples.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; in a figure of its own when left out.
+        points : array of shape (n, p), optional
+            Samples.
+        targets : array of shape (n,) or (n, C), optional
+            Their targets.
+
+        Returns
+        -------
+        Figure
+            The figure drawn into.
+
+        Raises
+        ------
+        InputError
+            The model cannot be drawn.
+        """
+        return later.found("model_plot")(self, ax, points, targets)
 
     @property
     def kernel(self) -> Kernel | None:

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.records.measured_table import MeasuredTable
 from kernelswarm.simulations.records.result import Columns, Table
 from kernelswarm.simulations.records.stored_table import StoredTable, as_array, batches, checksum_line, sums_of
 
@@ -33,7 +34,7 @@ class Measurements(Protocol):
         """Append the rows of one evaluation to each table; a table without rows has no columns."""
         ...
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, MeasuredTable]:
         """Return the tables as they are now."""
         ...
 
@@ -50,9 +51,9 @@ class InMemory:
             if columns:
                 self._pieces[name].append(columns)
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, MeasuredTable]:
         """Join what was added."""
-        return {name: joined(pieces) for name, pieces in self._pieces.items()}
+        return {name: MeasuredTable(joined(pieces)) for name, pieces in self._pieces.items()}
 
 
 class OnDisk:
@@ -104,7 +105,7 @@ class OnDisk:
                 with part.open("rb") as file:
                     os.fsync(file.fileno())
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, MeasuredTable]:
         """Write what is waiting, and return the tables in the files."""
         try:
             self._flush()

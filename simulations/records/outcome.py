@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, Cell, differing
+from kernelswarm.simulations.ground import later
 from kernelswarm.simulations.records.paired_differences import Difference, Value, paired_differences
 from kernelswarm.simulations.records.result import Result, Table
 from kernelswarm.simulations.records.series import Series
@@ -36,6 +37,9 @@ agree, and a small model or a short time is worth what it costs in risk."""
 
 State = Literal["new", "resumed", "reused"]
 STATES: tuple[State, ...] = ("reused", "resumed", "new")
+
+SHOWN = 8
+"""Rows that a comparison names of itself."""
 
 CHANGE = "risk_change"
 """The risk less that of the reference cell with the same seed, which takes out how hard each seed's data are."""
@@ -124,7 +128,7 @@ class Row:
     verdicts: Mapping[str, tuple[int, str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """What :func:`compare` found.
 
@@ -144,6 +148,21 @@ class Comparison:
     cells: tuple[Cell, ...]
     runs: tuple[Run, ...]
     folder: Path | None = None
+
+    def __repr__(self) -> str:
+        """Say what was compared, and the risk and error of the first rows."""
+        keys = ", ".join(self.keys) or "nothing varied"
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        lines = [f"Comparison({keys}: {len(self.cells)} cells, {len(self.runs)} runs{failed})"]
+        for row in self.rows()[:SHOWN]:
+            figures = [f"{name} {row.mean[name]:.4g}" for name in ("risk", "error") if math.isfinite(row.mean[name])]
+            lines.append(f"{', '.join(row.labels) or 'as it is'}: {', '.join(figures) or 'no run is done'}")
+        more = len(self.cells) - SHOWN
+        return "\n  ".join([*lines, *([f"and {more} more"] if more > 0 else [])])
+
+    def _repr_html_(self) -> str:
+        page: str = later.found("comparison_page")(self)
+        return page
 
     @property
     def origins(self) -> dict[State, int]:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.simulations.ground import later
 from kernelswarm.simulations.ground.data_description import DataDescription
 from kernelswarm.simulations.ground.node_names import Name, node_names
+from kernelswarm.simulations.records.measured_table import MeasuredTable, measured
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -21,12 +23,16 @@ Array = npt.NDArray[np.float64]
 Columns = dict[str, npt.NDArray[Any]]
 Table = Mapping[str, npt.NDArray[Any]]
 
+FINAL = ("risk", "constant_risk", "error", "global_error", "model_order", "disagreement")
+"""The final figures that a result names of itself."""
+
 
 @dataclass(eq=False, repr=False)
 class Result:
     """Everything one simulation measured; a run folder holds the same on disk.
 
-    The tables are in memory, or in files from which each column is read when it is asked for.
+    The tables are in memory, or in files from which each column is read when it is asked for. ``to_pandas()``,
+    ``to_polars()`` and ``to_arrow()`` of a table make a data frame of it.
 
     Parameters
     ----------
@@ -53,21 +59,44 @@ class Result:
 
     config: dict[str, Any]
     graph: nx.Graph[int]
-    nodes: Table = field(default_factory=dict)
-    network: Table = field(default_factory=dict)
-    edges: Table = field(default_factory=dict)
+    nodes: MeasuredTable = field(default_factory=lambda: MeasuredTable({}))
+    network: MeasuredTable = field(default_factory=lambda: MeasuredTable({}))
+    edges: MeasuredTable = field(default_factory=lambda: MeasuredTable({}))
     models: dict[str, Array] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
     data: DataDescription = field(default_factory=DataDescription)
 
+    def __post_init__(self) -> None:
+        self.nodes, self.network, self.edges = measured(self.nodes), measured(self.network), measured(self.edges)
+
     def __repr__(self) -> str:
-        """Name the run in one line; the arrays would fill pages."""
+        """Name the run, its final figures and what is wrong with it; the arrays would fill pages."""
         rounds = self.network.get("round")
-        measured = 0 if rounds is None else len(rounds)
-        return (
+        count = 0 if rounds is None else len(rounds)
+        status = self.summary.get("status", "unfinished")
+        if status == "stopped early":
+            status += f" after round {self.summary['rounds']:,}"
+        name = (
             f"Result({self.summary.get('protocol', '?')} on {self.summary.get('topology', '?')}, "
-            f"{self.graph.number_of_nodes()} nodes, {measured} evaluations, {self.summary.get('status', 'unfinished')})"
+            f"{self.graph.number_of_nodes()} nodes, {count} evaluations, {status})"
         )
+        shown = [(key, self.final.get(key)) for key in FINAL]
+        figures = ", ".join(f"{key.replace('_', ' ')} {value:.4g}" for key, value in shown if value is not None)
+        reason = self.summary.get("reason")
+        said = [figures, *self.verdict.values(), *([str(reason)] if reason else [])]
+        return "\n  ".join([name, *filter(None, said)])
+
+    def _repr_html_(self) -> str:
+        page: str = later.found("result_page")(self)
+        return page
+
+    @property
+    def plot(self) -> Any:
+        """The figures of the run, such as ``result.plot.risk()``: each takes axes, if given, and returns its figure.
+
+        See :class:`~kernelswarm.simulations.figures.result_plots.ResultPlots`.
+        """
+        return later.found("plots")(self)
 
     @property
     def failed(self) -> bool:

@@ -27,7 +27,8 @@ from kernelswarm.simulations.ground.toml_tables import parse
 from kernelswarm.simulations.ground.wording import plain, shown
 from kernelswarm.simulations.machine.archives import read_arrays
 from kernelswarm.simulations.records import measurements
-from kernelswarm.simulations.records.result import Columns, Result
+from kernelswarm.simulations.records.measured_table import MeasuredTable
+from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.stored_table import StoredTable, as_array, write_table
 from kernelswarm.simulations.records.written_tables import check_config, check_summary
 
@@ -285,7 +286,7 @@ def _read_unfinished(folder: Path) -> Result:
     config = _read(folder / "config.toml", _read_config)
     graph = _read(folder / "graph.graphml", read_graph)
     nodes, network, edges = (
-        _read(measurements.stream(folder, name), lambda path: dict(StoredTable(path)))
+        _read(measurements.stream(folder, name), lambda path: MeasuredTable(dict(StoredTable(path))))
         for name in ("nodes", "network", "edges")
     )
     final = {name: column[-1].item() for name, column in network.items()}
@@ -373,11 +374,11 @@ def _read_config(path: Path) -> dict[str, Any]:
     return check_config(parse(path.read_text(encoding="utf-8")))
 
 
-def _read_columns(path: Path) -> Columns:
+def _read_columns(path: Path) -> MeasuredTable:
     from pyarrow import parquet
 
     table = parquet.read_table(path)
-    return {name: as_array(table.column(name)) for name in table.column_names}
+    return MeasuredTable({name: as_array(table.column(name)) for name in table.column_names})
 
 
 def _read_models(path: Path) -> dict[str, npt.NDArray[np.float64]]:

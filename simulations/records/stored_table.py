@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.simulations.records.measured_table import MeasuredTable
 from kernelswarm.simulations.records.result import Table
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ GROUP_ROWS = 2**17
 """Rows of a parquet file that are read or written at a time, at least."""
 
 
-class StoredTable(Mapping[str, npt.NDArray[Any]]):
+class StoredTable(MeasuredTable):
     """The columns of a table in a file; each is read when it is asked for, and not kept.
 
     Parameters

@@ -32,7 +32,8 @@ def verdict(result: Result) -> list[str]:
     elif summary.get("status") == "unfinished":
         said = [f"The run has not ended: it was measured until round {rounds:,}, on {size}."]
     else:
-        said = [f"The run is done: {rounds:,} rounds on {size}."]
+        ended = "was stopped early after" if summary.get("status") == "stopped early" else "is done:"
+        said = [f"The run {ended} {rounds:,} rounds on {size}."]
     risk, constant, first = final.get("risk"), final.get("constant_risk"), _first(result)
     if risk is not None:
         begun = "" if first is None else f", from {readable(first[1])} after round {first[0]:,}"

@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.contract import Rule
 from kernelswarm.simulations.ground.data_description import Labels
+from kernelswarm.simulations.records.measured_table import MeasuredTable
 from kernelswarm.simulations.records.measurements import InMemory, Measurements
-from kernelswarm.simulations.records.result import Columns, Table
+from kernelswarm.simulations.records.result import Columns
 from kernelswarm.simulations.round.measure import BYTES, Report
 from kernelswarm.simulations.running.network import Network
 
@@ -130,7 +131,7 @@ class Recorder:
             columns |= dict(zip(("sent", "delivered", "lost", "late"), _by_edge(reports), strict=True))
         return _typed("edges", columns)
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, MeasuredTable]:
         """Return the tables as columns."""
         return self.measurements.tables()
 

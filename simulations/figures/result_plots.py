@@ -1,0 +1,157 @@
+"""Figures of a run or of a model in Python: each returns its matplotlib figure and takes axes to draw into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.simulations.figures import curves, functions, network, plots
+from kernelswarm.simulations.figures.learned import rebuild, reopen
+from kernelswarm.simulations.figures.model_plot import plot_model
+from kernelswarm.simulations.figures.picture import figure_of, picture
+from kernelswarm.simulations.ground.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from kernelswarm.simulations.models.model import Model
+    from kernelswarm.simulations.records.result import Result
+
+
+class ResultPlots:
+    """The figures of a run, one method each; ``result.plot`` is one of these.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
+    """
+
+    def __init__(self, result: Result) -> None:
+        self._result = result
+
+    def __repr__(self) -> str:
+        """Name the figures."""
+        names = [name for name in vars(type(self)) if not name.startswith("_")]
+        return f"plots of {self._result!r}".partition("\n")[0] + f": {', '.join(names)}"
+
+    def risk(self, ax: Axes | None = None) -> Figure:
+        """Draw the risk on the nodes' own data and on the pooled data against samples.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; in a figure of its own when left out.
+
+        Returns
+        -------
+        Figure
+            The figure drawn into.
+
+        Raises
+        ------
+        InputError
+            The run has not measured it.
+        """
+        return self._curve(ax, "risk", lambda axes, result: curves.own_and_pooled(axes, result, "risk"))
+
+    def error(self, ax: Axes | None = None) -> Figure:
+        """Draw the error on the nodes' own data and on the pooled data against samples, as :meth:`risk`."""
+        return self._curve(ax, "error", lambda axes, result: curves.own_and_pooled(axes, result, "error"))
+
+    def model_order(self, ax: Axes | None = None) -> Figure:
+        """Draw the size of the models against samples, as :meth:`risk`."""
+        return self._curve(ax, "model order", curves.model_order)
+
+    def disagreement(self, ax: Axes | None = None) -> Figure:
+        """Draw how far neighbours' functions are apart against samples, as :meth:`risk`."""
+        return self._curve(ax, "disagreement", curves.disagreement, banded=False)
+
+    def violation(self, ax: Axes | None = None) -> Figure:
+        """Draw the constraint violation against samples, as :meth:`risk`."""
+        return self._curve(ax, "violation", curves.violation, banded=False)
+
+    def duals(self, ax: Axes | None = None) -> Figure:
+        """Draw the dual variables of the edges against samples, as :meth:`risk`."""
+        return self._curve(ax, "dual variables", curves.duals)
+
+    def constraints(self, ax: Axes | None = None) -> Figure:
+        """Draw neighbours' differences beside their tolerances against samples, as :meth:`risk`."""
+        return self._curve(ax, "constraints", curves.constraints)
+
+    def network(self, ax: Axes | None = None) -> Figure:
+        """Draw the network with the nodes' final risk and the differences along the edges, as :meth:`risk`."""
+
+        def drawn(axes: Axes, result: Result) -> bool:
+            network.with_bars(axes, result, None)
+            return True
+
+        return self._drawn(ax, "network", drawn, (7.0, 5.0))
+
+    def functions(self, ax: Axes | None = None) -> Figure:
+        """Draw the nodes' functions of one input, and the truth where all share one that is known, as :meth:`risk`."""
+        result = self._result
+        learned = rebuild(result)
+        if learned.inputs != 1 or learned.outputs != 1:
+            raise InputError(
+                f"the functions have {learned.inputs} inputs and {learned.outputs} outputs, and only those of one each "
+                "are drawn together: draw one node's with result.model(node).plot()"
+            )
+        stream = reopen(learned)
+        grid = functions.interval(learned, stream)
+        found = functions.truths(learned, stream, grid)
+        truth = found[0] if found is not None and functions.shared(found) else None
+
+        def drawn(axes: Axes, result: Result) -> bool:
+            functions.all_nodes(axes, learned, stream, grid, truth, 0, curves.run_color(result))
+            axes.set_xlabel(result.data.inputs.name(0, "input x"))
+            axes.set_ylabel(result.data.targets.name(0, "target y"))
+            return True
+
+        return self._curve(ax, "functions", drawn, banded=False)
+
+    def _curve(self, ax: Axes | None, what: str, draw: Callable[[Axes, Result], bool], banded: bool = True) -> Figure:
+        return self._drawn(ax, what, draw, (6.4, 4.0), f"\n{plots.BAND}" if banded else "")
+
+    def _drawn(
+        self,
+        ax: Axes | None,
+        what: str,
+        draw: Callable[[Axes, Result], bool],
+        size: tuple[float, float],
+        note: str = "",
+    ) -> Figure:
+        if ax is not None:
+            figure, kept = figure_of(ax), draw(ax, self._result)
+            if ax.get_legend_handles_labels()[1]:
+                ax.legend()
+        else:
+            with plots.look():
+                figure, axes = picture(*size)
+                kept = draw(axes, self._result)
+                figure.suptitle(plots.title(self._result) + note)
+                handles, labels = axes.get_legend_handles_labels()
+                if labels:
+                    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        if not kept:
+            measured = ", ".join(self._result.network) or "nothing"
+            raise InputError(f"the run has no {what} to draw: it measured {measured}")
+        return figure
+
+
+def model_plot(
+    model: Model, ax: Axes | None = None, points: npt.ArrayLike | None = None, targets: Any = None
+) -> Figure:
+    """Draw a model of one or two inputs, as `plot_model` does; returns the figure drawn into."""
+    if ax is not None:
+        figure = figure_of(ax)
+        plot_model(model, ax, points, targets)
+        return figure
+    with plots.look():
+        figure, axes = picture()
+        plot_model(model, axes, None if points is None else np.asarray(points), targets)
+    return figure

@@ -1,0 +1,95 @@
+"""What a notebook shows of a run, a comparison, a model or an experiment: a few sentences and one small picture."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from kernelswarm.simulations.comparison import tables
+from kernelswarm.simulations.figures import cells, curves, plots
+from kernelswarm.simulations.figures.model_plot import plot_model
+from kernelswarm.simulations.figures.picture import DOTS, picture, png
+from kernelswarm.simulations.ground.wording import toml
+from kernelswarm.simulations.report import words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from kernelswarm.simulations.experiment.experiment import Experiment
+    from kernelswarm.simulations.models.model import Model
+    from kernelswarm.simulations.records.outcome import Comparison
+    from kernelswarm.simulations.records.result import Result
+
+DRAWN_INPUTS = 2
+"""Inputs of a model that can be drawn, at most."""
+
+ROWS = 30
+"""Rows of a comparison in the picture, at most; the text has them all."""
+
+
+def of_result(result: Result) -> str:
+    """Return a run as HTML: how it ended, and its risk against samples."""
+
+    def draw(axes: Axes) -> bool:
+        drawn = curves.own_and_pooled(axes, result, "risk")
+        if drawn:
+            axes.legend()
+        return drawn
+
+    said = [*words.verdict(result), *words.warnings_of(result)]
+    return _page(words.title(result), said, _image(draw, "risk against samples"))
+
+
+def of_comparison(comparison: Comparison) -> str:
+    """Return a comparison as HTML: its table with what the seeds support, and its risks."""
+
+    def draw(axes: Axes) -> bool:
+        if "risk" not in cells.measured(comparison):
+            return False
+        cells.dots(axes, comparison, "risk", named=True)
+        return True
+
+    text = f"<pre>{html.escape(tables.as_text(comparison))}</pre>"
+    count = len(comparison.cells)
+    image = _image(draw, "risk of each row", height=1.0 + 0.35 * count) if count <= ROWS else ""
+    return _page(words.comparison_title(comparison), [], text + image)
+
+
+def of_model(model: Model) -> str:
+    """Return a model as HTML: what it is, and its curve, regions or surface where it has one or two inputs."""
+    if model.inputs > DRAWN_INPUTS or (model.inputs == DRAWN_INPUTS and not _is_drawn(model)):
+        return _page(repr(model), [], "")
+
+    def draw(axes: Axes) -> bool:
+        plot_model(model, axes)
+        return True
+
+    return _page(repr(model), [], _image(draw, "the model"))
+
+
+def of_experiment(experiment: Experiment) -> str:
+    """Return an experiment as HTML: its tables, defaults included."""
+    lines = [f"{key} = {toml(value)}" for key, value in experiment.to_dict().items()]
+    return _page("Experiment", [], f"<pre>{html.escape(chr(10).join(lines))}</pre>")
+
+
+def _is_drawn(model: Model) -> bool:
+    return model.classes is not None or model.function.outputs == 1
+
+
+def _page(title: str, said: Sequence[str], rest: str) -> str:
+    text = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in said)
+    return f"<div><p><b>{html.escape(title)}</b></p>{text}{rest}</div>"
+
+
+def _image(draw: Callable[[Axes], bool], alternative: str, height: float = 2.8) -> str:
+    """Draw, and return a picture that lies in the page itself; nothing where nothing is drawn."""
+    with plots.look():
+        figure, axes = picture(5.2, height)
+        figure.set_dpi(DOTS)
+        if not draw(axes):
+            return ""
+        encoded = base64.b64encode(png(figure)).decode()
+    return f'<img alt="{html.escape(alternative)}" src="data:image/png;base64,{encoded}">'

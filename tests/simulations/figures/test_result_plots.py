@@ -1,0 +1,89 @@
+"""Figures in Python: each returns its figure, draws what the tables hold, and takes axes of the user's."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from kernelswarm import InputError, simulate
+from kernelswarm.simulations.figures.result_plots import ResultPlots
+from kernelswarm.simulations.records.result import Result
+
+NAMES = [name for name in vars(ResultPlots) if not name.startswith("_")]
+KEYS: dict[str, Any] = {
+    "topology": nx.cycle_graph(4),
+    "stream": {"name": "sine_regression", "noise": 0.2},
+    "learner": {"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.3}, "step_size": 0.2},
+    "protocol": "proximity",
+    "rounds": 30,
+    "evaluate_every": 10,
+}
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return simulate(**KEYS)
+
+
+def axes() -> Any:
+    figure = Figure()
+    FigureCanvasAgg(figure)
+    return figure.subplots()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_plot_returns_its_figure_and_takes_axes(result: Result, name: str) -> None:
+    own = getattr(result.plot, name)()
+    assert isinstance(own, Figure)
+    picture = own._repr_png_()  # type: ignore[attr-defined]
+    assert picture.startswith(b"\x89PNG") and len(picture) < 200_000
+    width, height = struct.unpack(">II", picture[16:24])
+    assert width > height > 300
+    ax = axes()
+    assert getattr(result.plot, name)(ax=ax) is ax.figure
+    assert ax.lines or ax.collections
+
+
+def test_a_curve_is_the_mean_of_the_table(result: Result) -> None:
+    ax = axes()
+    result.plot.risk(ax)
+    lines = {str(line.get_label()): line for line in ax.lines}
+    samples = result.network["samples"]
+    np.testing.assert_allclose(lines["own data"].get_ydata(), result.network["risk"])
+    np.testing.assert_allclose(lines["pooled data"].get_ydata(), result.network["global_risk"])
+    np.testing.assert_allclose(lines["own data"].get_xdata(), samples)
+    ax = axes()
+    result.plot.disagreement(ax)
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), result.network["disagreement"])
+
+
+def test_functions_are_those_of_the_models_beside_the_truth(result: Result) -> None:
+    ax = axes()
+    result.plot.functions(ax)
+    labels = [line.get_label() for line in ax.lines]
+    assert labels.count("truth") == 1 and "4 nodes" in labels
+    curve = ax.lines[labels.index("4 nodes")]
+    np.testing.assert_allclose(curve.get_ydata(), result.model(0).predict(np.asarray(curve.get_xdata())[:, None]))
+
+
+def test_a_model_is_drawn_and_returns_its_figure(result: Result) -> None:
+    assert isinstance(result.model(2).plot(), Figure)
+    ax = axes()
+    assert result.model(2).plot(ax, points=[[0.2], [0.4]], targets=[1.0, 2.0]) is ax.figure
+
+
+def test_what_was_not_measured_and_what_is_no_axes_is_refused(result: Result) -> None:
+    with pytest.raises(InputError, match="the run has no dual variables to draw: it measured round, "):
+        simulate(**{**KEYS, "protocol": "isolated"}).plot.duals()
+    with pytest.raises(InputError, match="ax is a int and must be matplotlib axes"):
+        result.plot.risk(3)
+    data = (np.random.default_rng(0).uniform(size=(80, 2)), np.arange(80.0))
+    wide = simulate(**{key: value for key, value in KEYS.items() if key != "stream"}, data=data)
+    with pytest.raises(InputError, match=r"have 2 inputs and 1 outputs.*result\.model\(node\)\.plot"):
+        wide.plot.functions()
