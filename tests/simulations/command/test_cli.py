@@ -100,7 +100,7 @@ def test_debug_shows_the_traceback(call: Command, capsys: pytest.CaptureFixture[
 
 
 def test_interruption_is_one_line_and_writes_nothing(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(experiment: Experiment, observe: object, checkpoints: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(running, "simulate", interrupt)
@@ -111,7 +111,7 @@ def test_interruption_is_one_line_and_writes_nothing(call: Command, monkeypatch:
 
 @pytest.mark.parametrize("every", [0, 10])
 def test_interruption_says_what_is_left_of_the_run(call: Command, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
-    def interrupted(experiment: Experiment, observe: object, checkpoints: Checkpoints) -> Result:
+    def interrupted(experiment: Experiment, observe: object, checkpoints: Checkpoints, **__: object) -> Result:
         def stop(progress: Progress) -> None:
             if progress.phase == "evaluating":
                 raise KeyboardInterrupt

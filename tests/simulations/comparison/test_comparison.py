@@ -44,7 +44,7 @@ def experiment(**changes: Any) -> Experiment:
     return Experiment.from_dict({**TABLE, **changes})
 
 
-def invented(tried: Experiment, observe: Callable[[Any], None] | None = None, checkpoints: Any = None) -> Result:
+def invented(tried: Experiment, observe: Callable[[Any], None] | None = None, *_: Any, **__: Any) -> Result:
     """Stand for a simulation: the risk says which cell and seed it is, isolated nodes diverge with odd seeds."""
     config = tried.to_dict()
     graph: nx.Graph[int] = nx.path_graph(2)
@@ -129,7 +129,7 @@ def test_a_label_names_its_table_and_stays_out_of_the_experiment() -> None:
 def test_wrong_variations_are_refused_before_anything_runs(
     vary: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "simulate", lambda *_: pytest.fail("it ran"))
+    monkeypatch.setattr(running, "simulate", lambda *_, **__: pytest.fail("it ran"))
     with pytest.raises(InputError, match=message):
         compare(experiment(), vary, jobs=1, out=tmp_path / "out")
     assert not any(tmp_path.iterdir())
@@ -245,7 +245,7 @@ def test_risk_change_is_paired_by_seed_and_circumstances(monkeypatch: pytest.Mon
 def test_a_network_given_as_a_graph_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Experiment] = []
 
-    def keep(one: Experiment, observe: Any, checkpoints: Any = None) -> Result:
+    def keep(one: Experiment, *_: Any, **__: Any) -> Result:
         tried.append(one)
         return invented(one)
 

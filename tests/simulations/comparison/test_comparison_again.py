@@ -37,7 +37,7 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def never(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Let no run begin from here on."""
-    return lambda: monkeypatch.setattr(running, "simulate", lambda *_: pytest.fail("it ran"))
+    return lambda: monkeypatch.setattr(running, "simulate", lambda *_, **__: pytest.fail("it ran"))
 
 
 # What is reused
@@ -104,8 +104,8 @@ def test_varied_rounds_are_cells_of_their_own(tmp_path: Path) -> None:
 
 
 def test_diverged_runs_are_results_and_broken_ones_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(tried: Experiment, *rest: Any) -> Any:
-        result = simulate(tried, *rest)
+    def broken(tried: Experiment, *rest: Any, **more: Any) -> Any:
+        result = simulate(tried, *rest, **more)
         if tried.seed == 4:
             result.summary |= {"status": "failed", "reason": "node 1 failed in round 3", "failure": "broken"}
             raise SimulationError("node 1 failed in round 3", partial=result)

@@ -33,7 +33,7 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def never(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Let no run begin from here on."""
-    return lambda: monkeypatch.setattr(running, "simulate", lambda *_: pytest.fail("it ran"))
+    return lambda: monkeypatch.setattr(running, "simulate", lambda *_, **__: pytest.fail("it ran"))
 
 
 @pytest.mark.parametrize(
