@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
+import numpy.typing as npt
+from threadpoolctl import ThreadpoolController
 
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import Interrupted
-from kernelswarm.simulations.machine.compiling import Compilation
+from kernelswarm.simulations.machine.compiling import Compilation, heard
 from kernelswarm.simulations.machine.interruption import Asked, noted
 from kernelswarm.simulations.machine.versions import versions
+from kernelswarm.simulations.observing import verdict
 from kernelswarm.simulations.observing.own_columns import CallbackError, OwnColumns
 from kernelswarm.simulations.observing.progress import Progress
 from kernelswarm.simulations.observing.state import Reading, State
@@ -25,11 +29,13 @@ from kernelswarm.simulations.round.engine import Backend, Engine, LostError
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions
 from kernelswarm.simulations.running.batch import BatchBackend
 from kernelswarm.simulations.running.checkpoint_contents import require_same
-from kernelswarm.simulations.running.ending import Ending, arrays_of, result_of
+from kernelswarm.simulations.running.ending import Ending, arrays_of, baseline, result_of
 from kernelswarm.simulations.running.footprint import record, require
 from kernelswarm.simulations.running.network import Network, open_network
 from kernelswarm.simulations.running.recorder import Recorder
 from kernelswarm.simulations.streams.pooled import pooled_samples
+
+Array = npt.NDArray[np.float64]
 
 SHOW_EVERY = 0.5
 """Seconds of rounds between two words to the observer."""
@@ -48,8 +54,6 @@ class Driver:
         Where measurements and checkpoints go to, and what to go on from.
     own : OwnColumns
         What the callbacks add to the tables.
-    compilation : Compilation
-        What is compiled meanwhile.
 
     Attributes
     ----------
@@ -73,10 +77,12 @@ class Driver:
         observe: Callable[[Progress], None],
         checkpoints: Checkpoints | None,
         own: OwnColumns,
-        compilation: Compilation,
     ) -> None:
         self._clock = time.perf_counter()  # when it began: what is compiled to open the network is timed too
-        self.network: Network = open_network(experiment)
+        self._compilation = Compilation()
+        self._libraries = ThreadpoolController()
+        with self.at_work():
+            self.network: Network = open_network(experiment)
         experiment = self.network.experiment  # words in it are numbers now
         if checkpoints is None:
             require(experiment, [record(experiment, self.network.graph, self.network.rounds)])
@@ -84,7 +90,6 @@ class Driver:
         self._observe = observe
         self._checkpoints = checkpoints
         self._own = own
-        self._compilation = compilation
         self.recorder = Recorder(self.network, experiment.protocol)
         self.done = 0
         self.stopping = False
@@ -108,6 +113,15 @@ class Driver:
             require_same(self._since, self.network, self._edges, checkpoints.folder)
             self._began = self._since.started
             self._clock -= self._since.wall
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Compute as on every machine, with one thread, and listen to what is compiled.
+
+        Not between steps: what happens there is the user's own.
+        """
+        with self._libraries.limit(limits=1), heard(compilation=self._compilation):
+            yield
 
     def _starting(self, phase: str, done: int, total: int) -> None:
         self._observe(Progress(phase, done, total, None, 0.0))
@@ -248,7 +262,7 @@ class Driver:
         limit = experiment.evaluation.global_samples
         reports = engine.report(pooled_samples(network.source, self.done * experiment.learner.batch_size, limit))
         rows = recorder.rows(self.done, reports, self._now() - self._started)
-        self.reading = Reading(self.done, lambda: arrays_of(network, engine.functions()))
+        self.reading = Reading(self.done, lambda: self._read(engine))
         assert recorder.last is not None
         state = State(
             self.done,
@@ -277,6 +291,10 @@ class Driver:
             links={**state.links, **own["edges"]},
         )
 
+    def _read(self, engine: Engine) -> dict[str, Array]:
+        with self.at_work():
+            return arrays_of(self.network, engine.functions())
+
     def _tell(self, phase: str) -> None:
         spent = self._now() - self._started
         rate = self.done / spent if spent > 0.0 else 0.0
@@ -300,4 +318,10 @@ class Driver:
             self._backend,
             self._recoveries,
         )
-        return result_of(self.network, self.recorder, functions, ending)
+        with self.at_work():
+            return result_of(self.network, self.recorder, functions, ending)
+
+    def failure(self) -> verdict.Failure | None:
+        """Return why a run that came to its end has no result, if that is so."""
+        with self.at_work():
+            return verdict.failure(self.recorder.reports, baseline(self.network, self.recorder))

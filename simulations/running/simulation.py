@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from inspect import GEN_SUSPENDED, getgeneratorstate
 from types import TracebackType
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
-
 from kernelswarm.agents.node.agent import DivergenceError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.keywords import described
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
-from kernelswarm.simulations.machine.compiling import Compilation, heard
-from kernelswarm.simulations.observing import verdict
 from kernelswarm.simulations.observing.own_columns import Callback, CallbackError, OwnColumns
 from kernelswarm.simulations.observing.progress import Progress as Progress
 from kernelswarm.simulations.observing.state import State
@@ -25,10 +20,6 @@ from kernelswarm.simulations.records.checkpoints import Checkpoints
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.round.engine import EngineError
 from kernelswarm.simulations.running.driver import Driver
-from kernelswarm.simulations.running.ending import baseline
-
-SHOW_EVERY = 0.5
-"""Seconds of rounds between two words to the observer."""
 
 Observer = Callable[[Progress], None]
 
@@ -129,12 +120,7 @@ class Simulation:
         experiment = described(experiment, tables)
         if every is not None:
             experiment = replace(experiment, evaluate_every=every)
-        self._compilation = Compilation()
-        self._libraries = ThreadpoolController()
-        with self._at_work():
-            self._driver = Driver(
-                experiment, observe or (lambda progress: None), checkpoints, OwnColumns(callbacks), self._compilation
-            )
+        self._driver = Driver(experiment, observe or (lambda progress: None), checkpoints, OwnColumns(callbacks))
         self._ended: Result | SimulationError | None = None
         self._steps: Generator[State] | None = None
         self._context = contextvars.copy_context()  # each step runs in it, whoever asks for it
@@ -170,17 +156,8 @@ class Simulation:
         SimulationError
             As :func:`simulate`.
         """
-        if self._ended is not None:
-            raise StopIteration
-        if self._steps is None:
-            self._steps = self._driver.states()
-        if self._driver.reading is not None:
-            self._driver.reading.close()
-        try:
-            with self._at_work():
-                state: State | None = self._context.run(next, self._steps, None)
-        except (DivergenceError, EngineError, CallbackError) as failure:
-            raise self._failed(failure) from failure
+        with self._driver.at_work():
+            state = self._step()
         if state is None:
             raise StopIteration
         return state
@@ -191,8 +168,9 @@ class Simulation:
 
     def run(self) -> Result:
         """Run all rounds that are left, and return the result."""
-        for _ in self:
-            pass
+        with self._driver.at_work():
+            while self._step() is not None:
+                pass
         return self.result()
 
     def result(self) -> Result:
@@ -214,9 +192,7 @@ class Simulation:
             raise InputError("nothing has been run yet: iterate over the simulation, or call its run()")
         self._end()
         if self._ended is None:
-            failed = verdict.failure(
-                self._driver.recorder.reports, baseline(self._driver.network, self._driver.recorder)
-            )
+            failed = self._driver.failure()
             if self._driver.functions is None:
                 self._ended = self._driver.result({}, "failed", f"broken off in round {self._driver.done:,}", "broken")
             elif failed is None:
@@ -233,14 +209,22 @@ class Simulation:
         """Have the steps end with the functions as they are."""
         self._driver.stop()
         if self._driver.functions is None:
-            for _ in self:
-                pass
+            with self._driver.at_work():
+                self._step()
 
-    @contextmanager
-    def _at_work(self) -> Iterator[None]:
-        """Compute as on every machine, with one thread, and listen to what is compiled; not between steps."""
-        with self._libraries.limit(limits=1), heard(compilation=self._compilation):
-            yield
+    def _step(self) -> State | None:
+        """Run the rounds to the next evaluation; None after the last."""
+        if self._ended is not None:
+            return None
+        if self._steps is None:
+            self._steps = self._driver.states()
+        if self._driver.reading is not None:
+            self._driver.reading.close()
+        try:
+            state: State | None = self._context.run(next, self._steps, None)
+        except (DivergenceError, EngineError, CallbackError) as failure:
+            raise self._failed(failure) from failure
+        return state
 
     def _failed(self, failure: DivergenceError | EngineError | CallbackError) -> SimulationError:
         kind, node, done = "diverged", None, self._driver.done
