@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.comparison.compare import compare
     from kernelswarm.simulations.comparison.compare import read as read_comparison
     from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
+    from kernelswarm.simulations.estimators.incremental import IncrementalClassifier, IncrementalRegressor
     from kernelswarm.simulations.estimators.kernel_features import BudgetedKernelFeatures, OnlineKernelFeatures
     from kernelswarm.simulations.estimators.second_order import KernelClassifier, KernelRegressor
     from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment, Override
@@ -60,6 +61,8 @@ _PLACES = {
     "Comparison": "records.outcome:Comparison",
     "Evaluation": "experiment.experiment:Evaluation",
     "Experiment": "experiment.experiment:Experiment",
+    "IncrementalClassifier": "estimators.incremental:IncrementalClassifier",
+    "IncrementalRegressor": "estimators.incremental:IncrementalRegressor",
     "InputError": "ground.errors:InputError",
     "KernelClassifier": "estimators.second_order:KernelClassifier",
     "KernelRegressor": "estimators.second_order:KernelRegressor",
@@ -98,6 +101,8 @@ __all__ = [
     "Comparison",
     "Evaluation",
     "Experiment",
+    "IncrementalClassifier",
+    "IncrementalRegressor",
     "InputError",
     "KernelClassifier",
     "KernelRegressor",

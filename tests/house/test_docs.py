@@ -116,3 +116,15 @@ def test_the_loss_of_the_page_about_checks_passes_and_fails_as_the_page_says(
     with pytest.raises(AssertionError, match=re.escape(said.strip().removesuffix("0.99")) + r"(0\.99|1\b)"):
         kernelswarm.testing.check_loss(flat())
     assert {f"check_{kind}" for kind in PARTS} == set(re.findall(r"`(check_\w+)`(?=.*\|)", page))
+
+
+def test_the_page_about_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, object] = {"__name__": "page"}
+    for block in blocks("docs/python.md", "python"):
+        exec(compile(block, "docs/python.md", "exec"), scope)
+    early, named = scope["early"], scope["named"]
+    assert early.summary["status"] in ("done", "stopped early")  # type: ignore[attr-defined]
+    assert named.node_names == {0: "a", 1: "b", 2: "c", 3: "d"}  # type: ignore[attr-defined]
+    assert scope["longer"].summary["rounds"] == 48  # type: ignore[attr-defined]
+    assert Path("risk.png").is_file()

@@ -1,0 +1,102 @@
+"""Samples that come one by one, as dicts, are learned from as the same rows in batches of one."""
+
+from __future__ import annotations
+
+import abc
+import re
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernelswarm import (
+    IncrementalClassifier,
+    IncrementalRegressor,
+    InputError,
+    KernelRegressor,
+    PolkClassifier,
+    PolkRegressor,
+)
+
+RANDOM = np.random.default_rng(3)
+X = RANDOM.uniform(size=(260, 2))
+Y = np.sin(5.0 * X[:, 0]) + X[:, 1]
+LABELS = np.where(X[:, 0] + X[:, 1] > 1.0, "over", "under")
+
+
+def named(row: Any) -> dict[Any, float]:
+    return {"a": float(row[0]), "b": float(row[1])}
+
+
+@pytest.mark.parametrize("estimator", [PolkRegressor(), KernelRegressor(30), PolkRegressor("huber", bandwidth=0.4)])
+def test_regression_is_that_of_the_same_rows(estimator: Any) -> None:
+    model, batched = IncrementalRegressor(estimator, first=60), type(estimator)(**estimator.get_params())
+    for row, y in zip(X, Y, strict=True):
+        model.learn_one(named(row), y)
+    batched.partial_fit(X[:60], Y[:60])
+    for row, y in zip(X[60:], Y[60:], strict=True):
+        batched.partial_fit(row[None, :], [y])
+    found = [model.predict_one({"b": row[1], "a": row[0]}) for row in X[:20]]  # the order of the names is no matter
+    assert found == batched.predict(X[:20]).tolist()
+    assert not hasattr(estimator, "state_")  # a copy has learned
+
+
+def test_classification_is_that_of_the_same_rows() -> None:
+    model, batched = IncrementalClassifier(first=60), PolkClassifier()
+    for row, label in zip(X, LABELS, strict=True):
+        model.learn_one(named(row), label)
+    batched.partial_fit(X[:60], LABELS[:60], classes=["under", "over"])
+    for row, label in zip(X[60:], LABELS[60:], strict=True):
+        batched.partial_fit(row[None, :], [label])
+    assert [model.predict_one(named(row)) for row in X] == batched.predict(X).tolist()
+    likely = model.predict_proba_one(named(X[0]))
+    assert list(likely) == ["over", "under"]
+    assert list(likely.values()) == batched.predict_proba(X[:1])[0].tolist()
+
+
+def test_before_enough_samples_the_mean_and_the_shares_are_predicted() -> None:
+    model, labels = IncrementalRegressor(first=50), IncrementalClassifier(first=3)
+    assert model.predict_one({"a": 1.0}) == 0.0
+    assert labels.predict_one({"a": 1.0}) is None and labels.predict_proba_one({"a": 1.0}) == {}
+    for k in range(4):
+        model.learn_one({"a": k}, k)
+        labels.learn_one({"a": k}, "x")  # one label is no classification yet
+    assert model.predict_one({"a": 1.0}) == 1.5
+    assert labels.predict_proba_one({"a": 9.0}) == {"x": 1.0}
+    labels.learn_one({"a": 7.0}, "y")
+    assert set(labels.predict_proba_one({"a": 9.0})) == {"x", "y"}
+    assert "waits for 50 samples" in repr(model) and "points" in repr(labels)
+
+
+def test_features_that_are_left_out_are_zero_and_new_ones_are_refused() -> None:
+    model = IncrementalRegressor(first=60)
+    for row, y in zip(X[:80], Y, strict=False):
+        model.learn_one(named(row), y)
+    assert model.predict_one({"a": 0.5}) == model.predict_one({"b": 0.0, "a": 0.5})
+    with pytest.raises(ValueError, match=r"x has the feature 'c', which none of the first 60 samples had"):
+        model.predict_one({"c": 1.0})
+    with pytest.raises(ValueError, match="x holds something else than numbers"):
+        model.learn_one({"a": "red"}, 1.0)  # type: ignore[dict-item]
+
+
+def test_labels_and_counts_that_do_not_fit_are_refused() -> None:
+    model = IncrementalClassifier(first=4, classes=["over", "under"])
+    for row, label in zip(X[:8], LABELS, strict=False):
+        model.learn_one(named(row), label)
+    with pytest.raises(ValueError, match=re.escape("y has the labels ['beside'], which are not among the classes")):
+        model.learn_one(named(X[0]), "beside")
+    with pytest.raises(InputError, match="first = 1 must be a whole number of at least 2"):
+        IncrementalRegressor(first=1)
+
+
+def test_river_takes_them_for_its_own_where_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """river is not installed here: what stands in for it has base classes as its own are, abstract ones."""
+    stand_in = ModuleType("river.base")
+    stand_in.Regressor = abc.ABCMeta("Regressor", (), {})  # type: ignore[attr-defined]
+    stand_in.Classifier = abc.ABCMeta("Classifier", (), {})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "river.base", stand_in)
+    assert isinstance(IncrementalRegressor(), stand_in.Regressor)
+    assert isinstance(IncrementalClassifier(), stand_in.Classifier)
+    assert IncrementalRegressor()._supervised
