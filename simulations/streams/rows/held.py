@@ -181,7 +181,7 @@ def contents_of_arrays(arrays: Mapping[str, Numbers]) -> str:
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         digest.update(f"{name} {array.dtype.newbyteorder('=').str} {array.shape};".encode())
-        digest.update(array.astype(array.dtype.newbyteorder("="), copy=False).data.cast("B") if array.size else b"")
+        digest.update(_bytes(array.astype(array.dtype.newbyteorder("="), copy=False)))
     rows = sum(len(array) for name, array in arrays.items() if name in ("x", "x_test"))
     columns = sum(array.shape[1] if array.ndim == 2 else 1 for name, array in arrays.items() if not _is_test(name))
     return _said(rows, columns, digest)
@@ -195,7 +195,7 @@ def contents_of_tables(tables: list[pyarrow.Table]) -> str:
             values = column.to_numpy()
             digest.update(f"{name} {values.dtype.str if values.dtype.kind != 'O' else 'text'} {len(values)};".encode())
             if values.dtype.kind in "biufMm":
-                digest.update(np.ascontiguousarray(values).view(np.uint8).data)
+                digest.update(_bytes(np.ascontiguousarray(values)))
             else:
                 digest.update(json.dumps(column.to_pylist(), default=str, ensure_ascii=True).encode())
     return _said(sum(table.num_rows for table in tables), tables[0].num_columns, digest)
@@ -208,6 +208,11 @@ def require_contents(wanted: str, found: str, name: str) -> None:
             f"contents = {shown(wanted)} is not what {name} holds, {shown(found)}: give the former data, or leave "
             "contents out"
         )
+
+
+def _bytes(array: Numbers) -> Any:
+    """Return the bytes of a contiguous array without a copy; of objects, which are refused later, their words."""
+    return repr(array).encode() if array.dtype.hasobject else array.reshape(-1).view(np.uint8).data
 
 
 def _is_test(name: str) -> bool:

@@ -32,9 +32,10 @@ from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.round.block import AgentPlan
+from kernelswarm.simulations.round.model_arrays import digest
 from kernelswarm.simulations.round.rounds import block_neighbors
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.running.simulation import Simulation, simulate
 from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.streams.generated.sensor_field import SensorField
 from kernelswarm.simulations.streams.pooled import pool
@@ -317,3 +318,24 @@ def test_a_rehearsal_goes_through_the_rounds_that_the_actors_will(protocol, comp
     plans = plans_of(protocol)
     rehearse(plans)
     assert rehearsed == [compiled] == [obstacle([plan.learner for plan in plans], protocol) is None]
+
+
+@pytest.mark.parametrize("backend", [Ray(nodes_per_actor=2), Ray(transport="calls")], ids=["compiled", "calls"])
+def test_steps_are_those_of_a_serial_simulation(backend):
+    """Models are read between rounds, a loop is left and taken up again, and callbacks look on."""
+    described = experiment(Proximity(gamma=tolerances.Adaptive()), rounds=12, evaluate_every=4)
+    whole = simulate(described)
+
+    def largest(state):
+        return {"largest": [np.abs(state.models[f"weights_{node}"]).max() for node in state.nodes["node"]]}
+
+    with Simulation(replace(described, backend=backend), callbacks=[largest]) as simulation:
+        for state in simulation:
+            shorter = simulate(replace(described, rounds=state.round))
+            assert digest(state.models) == shorter.summary["digest"]
+            break
+        assert [state.round for state in simulation] == [8, 12]
+    result = simulation.result()
+    assert result.summary["digest"] == whole.summary["digest"]
+    expected = [np.abs(whole.models[f"weights_{node}"]).max() for node in (0, 1, 2, 7)]
+    assert result.nodes["largest"][-4:].tolist() == expected

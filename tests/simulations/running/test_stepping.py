@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,29 @@ def test_who_stops_early_has_the_run_until_then() -> None:
         assert result.summary["digest"] == shorter.summary["digest"] and result.config["rounds"] == 50
         np.testing.assert_equal(tables(result), tables(shorter))
     assert list(broken) == []
+
+
+def test_a_run_that_was_stopped_early_is_gone_on_with(tmp_path: Path) -> None:
+    def stop(state: State) -> None:
+        if state.round == 20:
+            state.stop()
+
+    stopped = run(folder=tmp_path / "run", callbacks=[stop], checkpoint_every=10, **KEYS)
+    assert read_run(stopped.folder).summary["status"] == "stopped early"
+    longer = resume(stopped.folder).result
+    assert longer.summary["status"] == "done"
+    assert longer.summary["digest"] == simulate(**KEYS).summary["digest"]
+    np.testing.assert_equal(tables(longer), tables(simulate(**KEYS)))
+
+
+def test_a_step_may_be_asked_for_by_any_thread() -> None:
+    simulation, found = Simulation(**KEYS), []
+    for _ in range(4):
+        thread = threading.Thread(target=lambda: found.append(next(simulation, None)))
+        thread.start()
+        thread.join()
+    assert [state and state.round for state in found] == [20, 40, 50, None]
+    assert simulation.result().summary["digest"] == simulate(**KEYS).summary["digest"]
 
 
 def test_after_a_break_it_goes_on() -> None:
