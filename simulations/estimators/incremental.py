@@ -106,10 +106,10 @@ class IncrementalRegressor(_Incremental):
     >>> import math
     >>> model = IncrementalRegressor()
     >>> for k in range(600):
-    ...     x = {"a": k % 97 / 97, "b": k % 89 / 89}
+    ...     x = {"a": k % 31 / 31, "b": k % 37 / 37}
     ...     model.learn_one(x, math.sin(5 * x["a"]) + x["b"])
-    >>> round(model.predict_one({"a": 0.3, "b": 0.5}), 1)
-    1.5
+    >>> abs(model.predict_one({"a": 0.3, "b": 0.5}) - math.sin(1.5) - 0.5) < 0.1
+    True
     """
 
     def __init__(self, estimator: PolkRegressor | None = None, first: int = FIRST) -> None:
