@@ -104,7 +104,8 @@ class IncrementalRegressor(_Incremental):
     Examples
     --------
     >>> import math
-    >>> model = IncrementalRegressor()
+    >>> from kernelswarm import KernelRegressor
+    >>> model = IncrementalRegressor(KernelRegressor(100))
     >>> for k in range(600):
     ...     x = {"a": k % 31 / 31, "b": k % 37 / 37}
     ...     model.learn_one(x, math.sin(5 * x["a"]) + x["b"])
