@@ -102,7 +102,7 @@ def learn(
     stepped, rows, joined, mine = work.points, work.rows, work.gradients, work.values
     answers_from, values_from, is_late = work.answers_from, work.values_from, work.is_late
     for d in range(degree):
-        values_from[d], is_late[d] = ABSENT, False
+        answers_from[d], values_from[d], is_late[d] = ABSENT, ABSENT, False
     evaluate = evaluate_at(functions[EVALUATE])
     copy_matrix(fresh_points, table(stepped, 0, size, inputs))
     place = first_row(i, begin, size, True)
