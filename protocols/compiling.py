@@ -24,3 +24,10 @@ def inlined(function: Function) -> Function:
     """Have a function compiled as part of each that calls it, and alone only where Python calls it."""
     dispatcher: Function = _numba.njit(cache=True, no_cfunc_wrapper=True, inline="always")(function)
     return dispatcher
+
+
+def absorbed(function: Function) -> Function:
+    """Have a function written into its callers after both are compiled: for long ones with many arguments, whose
+    references are else counted at every call."""
+    dispatcher: Function = _numba.njit(cache=True, no_cfunc_wrapper=True, forceinline=True)(function)
+    return dispatcher

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 from collections import defaultdict
 
 os.environ["MPLBACKEND"] = "Agg"  # before anything imports pyplot; subprocesses inherit it
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ |= {"RAY_worker_niceness": "0"}  # as where kernelswarm starts Ray: at 15 actors starve beside other work
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # so in the background, where tests of Ctrl-C could not press it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -7,7 +7,7 @@ from kernelswarm.agents.compiled.rounds import Coupling, Links
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Terms
 from kernelswarm.agents.node.agent import PRIMING
 from kernelswarm.agents.node.heard import ANSWERS, DELIVERED, LOST_ON_THE_WAY, OWN, POINTS, SILENT, TOO_LATE
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import absorbed, jitted
 from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
 from kernelswarm.protocols.weather.weather import LOST
 
@@ -70,7 +70,7 @@ def coarsen(numbers: Array, bits: int) -> None:
                 numbers[k] = rounded_up(numbers[k])
 
 
-@jitted
+@absorbed
 def has_arrived(air: Air, e: int, sent: int, now: int, reach: int) -> bool:
     """Tell whether the message of a round has arrived on an edge, and is kept."""
     if sent < 0 or sent < now - reach or sent >= now:
@@ -79,7 +79,7 @@ def has_arrived(air: Air, e: int, sent: int, now: int, reach: int) -> bool:
     return bool(due != ABSENT and due <= now)
 
 
-@jitted
+@absorbed
 def find_answer(air: Air, terms: Terms, used: int, e: int, now: int) -> int:
     """Return the round of the newest message whose answer can be learned from, or ABSENT."""
     for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
@@ -92,7 +92,7 @@ def find_answer(air: Air, terms: Terms, used: int, e: int, now: int) -> int:
     return ABSENT
 
 
-@jitted
+@absorbed
 def find_values(air: Air, terms: Terms, used: int, e: int, sender: int, now: int) -> int:
     """Return the round of the newest message whose sender's own values can be learned from, or ABSENT."""
     for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):

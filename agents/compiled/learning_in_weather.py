@@ -39,7 +39,7 @@ from kernelswarm.agents.compiled.rounds import (
 )
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Kept, Terms, Workspace
 from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import absorbed
 from kernelswarm.protocols.coupling import mean_square_gaps_in, total
 from kernelswarm.protocols.first_class import NONE
 from kernelswarm.protocols.limits import gather_in, own_share, pair_loads_in, restrain
@@ -48,7 +48,7 @@ from kernelswarm.protocols.links.distortion import EXACT, rounded_up
 Array = npt.NDArray[np.float64]
 
 
-@jitted
+@absorbed
 def learn(
     i: int,
     states: States,
@@ -100,8 +100,9 @@ def learn(
     sums.samples[i] += size
     # What there is to hear, and the points of the step: the node's own, those of neighbours, and late ones of its own.
     stepped, rows, joined, mine = work.points, work.rows, work.gradients, work.values
-    answers_from, values_from = np.full(degree, ABSENT), np.full(degree, ABSENT)
-    is_late = np.zeros(degree, dtype=np.bool_)
+    answers_from, values_from, is_late = work.answers_from, work.values_from, work.is_late
+    for d in range(degree):
+        answers_from[d], values_from[d], is_late[d] = ABSENT, ABSENT, False
     evaluate = evaluate_at(functions[EVALUATE])
     copy_matrix(fresh_points, table(stepped, 0, size, inputs))
     place = first_row(i, begin, size, True)
@@ -158,7 +159,9 @@ def learn(
             )
             evaluate(tools, numbers, state, integers, there, there_rows, there_values)
             taken += size
-    sizes = step_sizes[i, counts.cursor[i]].copy()
+    sizes = work.sizes
+    for n in range(len(sizes)):
+        sizes[n] = step_sizes[i, counts.cursor[i], n]
     eta = sizes[0]
     rate = eta / size
     limited = coupling.implicit and degree > 0

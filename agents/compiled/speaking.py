@@ -13,7 +13,7 @@ from kernelswarm.agents.compiled.rounds import EVALUATE, INNER, Coupling, Kinds,
 from kernelswarm.agents.compiled.weathered_arrays import Air, Counts, Kept, Terms, Workspace
 from kernelswarm.agents.node.agent import PRIMING
 from kernelswarm.agents.node.heard import SENT, SILENT
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import absorbed
 from kernelswarm.protocols.limits import own_products, pair_loads_in
 from kernelswarm.protocols.links.distortion import EXACT, SCALE_BITS
 
@@ -21,7 +21,7 @@ Array = npt.NDArray[np.float64]
 Booleans = npt.NDArray[np.bool_]
 
 
-@jitted
+@absorbed
 def prepare(
     i: int,
     states: States,
@@ -97,7 +97,7 @@ def prepare(
                 kept.heard_loads[begin + d, k] = loads[size * (1 + d) + k]
 
 
-@jitted
+@absorbed
 def say(
     i: int,
     states: States,
@@ -108,6 +108,7 @@ def say(
     counts: Counts,
     coupling: Coupling,
     terms: Terms,
+    work: Workspace,
     ahead: tuple[Array, Array],
     there: Booleans,
     place: int,
@@ -115,31 +116,43 @@ def say(
 ) -> None:
     """Draw node i's next samples, and send what there is to say."""
     slots, size, inputs = air.points.shape[0], air.points.shape[2], air.points.shape[3]
-    outputs, columns, memory = kept.values.shape[2], kept.rows.shape[1], kept.points.shape[1]
+    outputs, memory = kept.values.shape[2], kept.points.shape[1]
     begin, degree = links.start[i], links.start[i + 1] - links.start[i]
     slot, cursor = now % slots, counts.cursor[i]
     ahead_points, ahead_targets = ahead
-    kept.points[i, now % memory] = ahead_points[i, cursor]
-    kept.targets[i, now % memory] = ahead_targets[i, cursor]
+    width, sample, answer = kept.targets.shape[3], size * inputs, size * outputs
+    drawn = table(ahead_points, (i * ahead_points.shape[1] + cursor) * sample, size, inputs)
+    wanted = table(ahead_targets, (i * ahead_points.shape[1] + cursor) * size * width, size, width)
+    row = i * memory + now % memory
+    copy_matrix(drawn, table(kept.points, row * sample, size, inputs))
+    copy_matrix(wanted, table(kept.targets, row * size * width, size, width))
     kept.drawn_at[i, now % memory] = now
     counts.cursor[i] += 1
     kept.following[i] = now
-    air.points[slot, i] = ahead_points[i, cursor]
-    air.own[slot, i] = kept.values[i]
-    air.own_loads[slot, i] = kept.loads[i]
+    sent = slot * air.points.shape[1] + i
+    copy_matrix(drawn, table(air.points, sent * sample, size, inputs))
+    copy_matrix(table(kept.values, i * answer, size, outputs), table(air.own, sent * answer, size, outputs))
+    for k in range(size):
+        air.own_loads[slot, i, k] = kept.loads[i, k]
     air.previous[slot, i] = kept.learning[i]
     threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING)) if terms.threshold > 0.0 else 0.0
     for d in range(degree):
         e = begin + d
         if terms.threshold > 0.0:
-            kept.quiet[e] = kept.said[e] and moved(i, e, states, kinds, kept, columns) <= threshold
+            kept.quiet[e] = kept.said[e] and moved(i, e, states, kinds, kept, work) <= threshold
             if there[e, place] and not kept.quiet[e]:
                 kept.said[e] = True
-                kept.said_points[e] = kept.heard_points[e]
-                kept.said_values[e] = kept.heard_values[e]
+                heard = table(kept.heard_points, e * sample, size, inputs)
+                copy_matrix(heard, table(kept.said_points, e * sample, size, inputs))
+                copy_matrix(
+                    table(kept.heard_values, e * answer, size, outputs),
+                    table(kept.said_values, e * answer, size, outputs),
+                )
         back = links.reverse[e]
-        air.answers[slot, back] = kept.heard_values[e]
-        air.answer_loads[slot, back] = kept.heard_loads[e]
+        told = table(air.answers, (slot * air.answers.shape[1] + back) * answer, size, outputs)
+        copy_matrix(table(kept.heard_values, e * answer, size, outputs), told)
+        for k in range(size):
+            air.answer_loads[slot, back, k] = kept.heard_loads[e, k]
         silent = kept.quiet[e] or not there[e, place]
         air.answered[slot, back] = SILENT if silent else kept.heard_at[e]
         if coupling.duals >= 0:
@@ -165,19 +178,19 @@ def say(
                 counts.bytes[i] += math.ceil(bits / 8)
 
 
-@jitted
-def moved(i: int, e: int, states: States, kinds: Kinds, kept: Kept, columns: int) -> float:
+@absorbed
+def moved(i: int, e: int, states: States, kinds: Kinds, kept: Kept, work: Workspace) -> float:
     """Return how far node i's function has moved where it last answered on edge e."""
     size, outputs = kept.said_values.shape[1], kept.said_values.shape[2]
     kind = kinds.of[i]
-    rows, values = np.empty((size, columns)), np.empty((size, outputs))
+    values = work.said_values
     evaluate_at(kinds.functions[kind, EVALUATE])(
         line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1]),
         line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
         line(states.storage, i * states.storage.shape[1], states.storage.shape[1]),
         line(states.counts, i * states.counts.shape[1], states.counts.shape[1]),
         kept.said_points[e],
-        rows,
+        work.said_rows,
         values,
     )
     farthest = 0.0

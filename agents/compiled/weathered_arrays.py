@@ -109,3 +109,9 @@ class Workspace(NamedTuple):
     pulling: Array  # (b, C)
     summed: Array  # (b,)
     losses: Array  # (b,)
+    sizes: Array  # (k,) of the step
+    answers_from: Integers  # (deg,) the rounds of the messages learned from, or ABSENT: their answers,
+    values_from: Integers  # (deg,) and the values of their senders
+    is_late: Booleans  # (deg,) whether the answers are about earlier points
+    said_rows: Array  # (b, R)
+    said_values: Array  # (b, C)

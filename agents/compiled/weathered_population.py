@@ -16,7 +16,7 @@ from kernelswarm.agents.compiled.arrays import (
 )
 from kernelswarm.agents.compiled.population import AHEAD, LONGEST, Flight, Population, outside_of, widened
 from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED
-from kernelswarm.agents.compiled.weathered_arrays import ABSENT
+from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Workspace
 from kernelswarm.agents.compiled.weathered_filling import air_of, counts_of, kept_of, terms_of
 from kernelswarm.agents.compiled.weathered_rounds import live_in_weather
 from kernelswarm.agents.node.agent import DIVERGED, PRIMING, Outgoing
@@ -93,6 +93,7 @@ class WeatheredPopulation(Population):
         width, columns = self._kept.points.shape[3], self._kept.targets.shape[3]
         self._ahead = np.zeros((len(agents), 0, size, width)), np.zeros((len(agents), 0, size, columns))
         self._step_sizes = np.zeros((len(agents), 1, 1))
+        self._work = self._workspace()
 
     def flight(self) -> Flight:
         """Return what was sent last, with room for what is heard next."""
@@ -127,6 +128,7 @@ class WeatheredPopulation(Population):
                 self._coupling,
                 self._terms,
                 self._scratch,
+                self._work,
                 *self._ahead,
                 self._step_sizes,
                 self._weather.awake,
@@ -247,10 +249,43 @@ class WeatheredPopulation(Population):
         self._step_sizes = np.zeros((nodes, whole_batches + 1, max(sizes.shape[1] for sizes in each)))
         for own, sizes in zip(self._step_sizes, each, strict=True):
             own[:, : sizes.shape[1]] = sizes
+        self._work = self._work._replace(sizes=np.zeros(self._step_sizes.shape[2]))
         return whole_batches > 0
 
     def _widen(self) -> None:
         self._kept = self._kept._replace(rows=widened(self._kept.rows, self._columns()))
+        self._work = self._workspace()
+
+    def _workspace(self) -> Workspace:
+        kept, size, most = self._kept, self._size, max(self._taken)
+        (inputs, outputs), columns = (kept.points.shape[3], kept.values.shape[2]), kept.rows.shape[1]
+        widest = int(np.diff(self.links.start).max(initial=0))
+        return Workspace(
+            points=np.zeros((most, inputs)),
+            rows=np.zeros((most, columns)),
+            values=np.zeros((most, outputs)),
+            gradients=np.zeros((most, outputs)),
+            loads=np.zeros(most),
+            rates=np.zeros(most),
+            stiffness=np.zeros(most),
+            answers=np.zeros((widest, size, outputs)),
+            pull=np.zeros((widest, size, outputs)),
+            far=np.zeros((widest, size, outputs)),
+            stiff=np.zeros((widest, size)),
+            bounds=np.zeros((widest, size)),
+            ends=np.zeros((widest, size)),
+            gaps=np.zeros(widest),
+            excess=np.zeros(widest),
+            pulling=np.zeros((size, outputs)),
+            summed=np.zeros(size),
+            losses=np.zeros(size),
+            sizes=np.zeros(self._step_sizes.shape[2]),
+            answers_from=np.full(widest, ABSENT),
+            values_from=np.full(widest, ABSENT),
+            is_late=np.zeros(widest, dtype=np.bool_),
+            said_rows=np.zeros((size, columns)),
+            said_values=np.zeros((size, outputs)),
+        )
 
     def _settle_states(self) -> None:
         learned = self._counts.learned.tolist()

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.signatures import NOTHING, ROOM, WANTS
+from kernelswarm.agents.arithmetic.tables import borrowed
 from kernelswarm.agents.compiled.hearing import hear
 from kernelswarm.agents.compiled.learning_in_weather import learn
 from kernelswarm.agents.compiled.rounds import DONE, PAUSED, Coupling, Kinds, Links, States, Sums
@@ -34,6 +35,7 @@ def live_in_weather(
     coupling: Coupling,
     terms: Terms,
     scratch: Array,
+    work: Workspace,
     ahead_points: Array,  # (V, T, b, p) samples drawn ahead
     ahead_targets: Array,  # (V, T, b, q)
     step_sizes: Array,  # (V, T + 1, k)
@@ -46,33 +48,13 @@ def live_in_weather(
     diverged: float,
 ) -> tuple[int, int, int, float]:
     """Live through ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
-    nodes = len(kinds.of)
-    slots, size, inputs = air.points.shape[0], air.points.shape[2], air.points.shape[3]
-    outputs = kept.values.shape[2]
-    widest = 0
-    for i in range(nodes):
-        widest = max(widest, links.start[i + 1] - links.start[i])
-    largest = size * (1 + (2 if coupling.symmetric else 1) * widest)
-    work = Workspace(
-        np.empty((largest, inputs)),
-        np.empty((largest, kept.rows.shape[1])),
-        np.empty((largest, outputs)),
-        np.empty((largest, outputs)),
-        np.empty(largest),
-        np.empty(largest),
-        np.empty(largest),
-        np.empty((widest, size, outputs)),
-        np.empty((widest, size, outputs)),
-        np.empty((widest, size, outputs)),
-        np.empty((widest, size)),
-        np.empty((widest, size)),
-        np.empty((widest, size)),
-        np.empty(widest),
-        np.empty(widest),
-        np.empty((size, outputs)),
-        np.empty(size),
-        np.empty(size),
-    )
+    # Counting the references to a hundred arrays, node by node, takes as long as the step.
+    states, kinds, links, air, kept = borrowed(states), borrowed(kinds), borrowed(links), borrowed(air), borrowed(kept)
+    sums, counts, coupling, terms = borrowed(sums), borrowed(counts), borrowed(coupling), borrowed(terms)
+    work, scratch, step_sizes = borrowed(work), borrowed(scratch), borrowed(step_sizes)
+    ahead_points, ahead_targets = borrowed(ahead_points), borrowed(ahead_targets)
+    awake, there = borrowed(awake), borrowed(there)
+    nodes, slots, size = len(kinds.of), air.points.shape[0], air.points.shape[2]
     for now in range(first, first + count):
         place = now - PRIMING - weather
         for i in range(nodes):
@@ -118,6 +100,7 @@ def live_in_weather(
                     counts,
                     coupling,
                     terms,
+                    work,
                     (ahead_points, ahead_targets),
                     there,
                     place,

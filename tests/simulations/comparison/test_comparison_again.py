@@ -141,7 +141,7 @@ def test_a_comparison_that_was_killed_goes_on_where_it_was(tmp_path: Path, every
     assert figures(found) == figures(compare(tried, PROTOCOLS, 3, jobs=1))
 
 
-LONG = {"rounds": 16_000, "evaluate_every": 8_000, "checkpoint_every": 250}
+LONG = {"rounds": 40_000, "evaluate_every": 20_000, "checkpoint_every": 500}
 
 
 @pytest.fixture(scope="module")
