@@ -95,6 +95,10 @@ class OwnColumns:
     """
 
     def __init__(self, callbacks: Sequence[Callback]) -> None:
+        if not isinstance(callbacks, Sequence):
+            raise InputError(
+                f"callbacks is a {type(callbacks).__name__} and must be a list of functions: give callbacks=[f]"
+            )
         for callback in callbacks:
             if not callable(callback):
                 raise InputError(

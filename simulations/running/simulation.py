@@ -13,6 +13,7 @@ from kernelswarm.agents.node.agent import DivergenceError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.keywords import described
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.observing.own_columns import Callback, CallbackError, OwnColumns
 from kernelswarm.simulations.observing.progress import Progress as Progress
 from kernelswarm.simulations.observing.state import State
@@ -119,6 +120,8 @@ class Simulation:
     ) -> None:
         experiment = described(experiment, tables)
         if every is not None:
+            if isinstance(every, bool) or not isinstance(every, int):
+                raise InputError(f"every = {shown(every)} must be a whole number of rounds")
             experiment = replace(experiment, evaluate_every=every)
         self._driver = Driver(experiment, observe or (lambda progress: None), checkpoints, OwnColumns(callbacks))
         self._ended: Result | SimulationError | None = None

@@ -64,6 +64,8 @@ def from_python(
         if test is not None:
             raise ValueError('test stands beside a dict of arrays: put them in as "x_test" and "y_test"')
         return HeldArrays({str(name): _array(str(name), values) for name, values in data.items()}), {}
+    if target is not None and not isinstance(target, str | Sequence):
+        raise ValueError(f"target is a {type(target).__name__} and must be the name of a column, or a list of names")
     table, target, node = _table(data, NAME, target, node)
     other = None if test is None else _table(test, TEST_NAME, target, node)[0]
     wanted = () if target is None else (target,) if isinstance(target, str) else tuple(map(str, target))
@@ -101,6 +103,8 @@ def _array(name: str, values: Any) -> Numbers:
     """Copy an array, so that nobody can change what is learned from."""
     if hasattr(values, "toarray"):
         raise ValueError(f"{NAME}: {name} is a sparse matrix: give {name}.toarray()")
+    if np.ma.is_masked(values):
+        raise ValueError(f"{NAME}: {name} has masked entries: fill them in, or leave their rows out")
     try:
         found = np.array(values)
     except ValueError as error:
@@ -115,11 +119,9 @@ def _table(
     data: Any, name: str, target: Names | None, node: str | None
 ) -> tuple[pyarrow.Table, Names | None, str | None]:
     """Make an Arrow table of a frame, perhaps with targets and nodes beside it, and say what these are called."""
-    import pyarrow
-
     pieces = _pieces(data, name)
     if pieces is None:
-        return pyarrow.table(_columns(data, name)), target, node
+        return _joined(_columns(data, name), name), target, node
     columns = _columns(pieces[0], name)
     for key, given in (("target", target), ("node", node)):
         if given is not None and name == NAME:
@@ -135,7 +137,23 @@ def _table(
         raise ValueError(f"{name}: X has a column {shown(twice[0])} too: rename it, or leave it out of X")
     target = [column for column in added if column != node]
     made = {column: _column(name, column, values) for column, values in added.items()}
-    return pyarrow.table({**columns, **made}), target, node
+    return _joined({**columns, **made}, name), target, node
+
+
+def _joined(columns: Mapping[str, pyarrow.ChunkedArray], name: str) -> pyarrow.Table:
+    """Make a table of columns, which must be as long as the first."""
+    import pyarrow
+
+    if not columns:
+        raise ValueError(f"{name} has no columns: give some")
+    first, length = next((column, len(values)) for column, values in columns.items())
+    for column, values in columns.items():
+        if len(values) != length:
+            raise ValueError(
+                f"{name}: column {shown(column)} has {len(values):,} rows and {shown(first)} {length:,}: give all "
+                "columns the same rows"
+            )
+    return pyarrow.table(dict(columns))
 
 
 def _called(values: Any, default: str) -> str:

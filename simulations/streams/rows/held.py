@@ -182,7 +182,7 @@ def contents_of_arrays(arrays: Mapping[str, Numbers]) -> str:
         array = np.ascontiguousarray(arrays[name])
         digest.update(f"{name} {array.dtype.newbyteorder('=').str} {array.shape};".encode())
         digest.update(_bytes(array.astype(array.dtype.newbyteorder("="), copy=False)))
-    rows = sum(len(array) for name, array in arrays.items() if name in ("x", "x_test"))
+    rows = sum(array.shape[0] for name, array in arrays.items() if name in ("x", "x_test") and array.ndim)
     columns = sum(array.shape[1] if array.ndim == 2 else 1 for name, array in arrays.items() if not _is_test(name))
     return _said(rows, columns, digest)
 

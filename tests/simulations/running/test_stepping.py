@@ -265,6 +265,12 @@ def test_columns_stay_the_same_and_have_one_source() -> None:
         simulate(**KEYS, callbacks=[lambda state: {"a" if state.round == 20 else "b": 1.0}])
     with pytest.raises(SimulationError, match='returned "a", which comes from two callbacks'):
         simulate(**KEYS, callbacks=[lambda state: {"a": 1.0}] * 2)
+    with pytest.raises(
+        InputError, match=r"callbacks is a function and must be a list of functions: give callbacks=\[f\]"
+    ):
+        simulate(**KEYS, callbacks=gaps)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"every = 2\.5 must be a whole number of rounds"):
+        Simulation(**KEYS, every=2.5)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="callbacks holds a int, and each must be a function of a state"):
         simulate(**KEYS, callbacks=[3])  # type: ignore[list-item]
 
