@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import networkx as nx
+
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.rows.from_python import from_python
 
 OF_DATA = ("name", "path", "test_path", "format", "contents", "target", "node_column")
@@ -40,7 +43,8 @@ def build_experiment(
         The column of a frame that says whose each row is; "node", if there is one, when left out. A list of tables is
         the experiment file's ``[[node]]``.
     **tables
-        ``topology`` (a name, a table, a part, or a networkx graph, directed or not), ``learner``, ``protocol``,
+        ``topology`` (a name, a table, a part, or a networkx graph, directed or not, whose nodes are numbers, or the
+        names that ``node`` has), ``learner``, ``protocol``,
         ``rounds``, ``seed``, and so on. Relative paths start at the current folder.
 
     Raises
@@ -66,7 +70,10 @@ def build_experiment(
             if value is not None:
                 raise InputError(f"{key} belongs to data, which is not given: give data=..., or a stream's table")
     else:
-        tables["stream"] = _stream(data, test, target, column, tables.get("stream", {}))
+        stream = _stream(data, test, target, column, tables.get("stream", {}))
+        tables["stream"] = stream
+        if isinstance(tables.get("topology"), nx.Graph):
+            tables["topology"] = _numbered(tables["topology"], stream)
     return Experiment.from_dict(tables)
 
 
@@ -93,7 +100,35 @@ def described(experiment: Experiment | None, tables: Mapping[str, Any]) -> Exper
     return experiment
 
 
-def _stream(data: Any, test: Any, target: str | Sequence[str] | None, node: str | None, table: Any) -> Any:
+def _numbered(graph: nx.Graph[Any], stream: File) -> nx.Graph[Any]:
+    """Return a graph whose nodes have the names that the data have for them, with numbers in the order of the names."""
+    labels = list(graph)
+    if not labels or not all(isinstance(label, str) for label in labels):
+        return graph
+    names = None if stream.held is None else stream.held.names(stream.node_column)
+    if names is None:
+        raise InputError(
+            f"topology has nodes with names, such as {shown(labels[0])}, and the data name none: say whose each row "
+            "is, with (X, y, node) or node=..., or number the nodes with "
+            "networkx.convert_node_labels_to_integers(graph)"
+        )
+    other = next((name for name in names if not isinstance(name, str)), None)
+    if other is not None:  # text and numbers have different orders
+        raise InputError(
+            f"topology has nodes with names, such as {shown(labels[0])}, and the data name theirs otherwise, such as "
+            f"{shown(other)}: use text in both, or numbers in both"
+        )
+    for one, others, what in ((labels, names, "the data"), (names, labels, "topology")):
+        missing = sorted(set(one) - set(others))
+        if missing:
+            raise InputError(
+                f"topology and data name different nodes: {shown(missing[0])} is not in {what}: give both the same "
+                "names"
+            )
+    return nx.relabel_nodes(graph, {label: place for place, label in enumerate(sorted(labels))})
+
+
+def _stream(data: Any, test: Any, target: str | Sequence[str] | None, node: str | None, table: Any) -> File:
     if not isinstance(table, Mapping):
         given = shown(table) if isinstance(table, str) else type(table).__name__
         raise InputError(
@@ -108,4 +143,5 @@ def _stream(data: Any, test: Any, target: str | Sequence[str] | None, node: str 
     except ValueError as error:
         raise InputError(str(error)) from error
     described = {"name": "file", "path": held.path, **keys, **table, "contents": held.contents}
-    return build("stream", described, "stream").holding(held)
+    stream: File = build("stream", described, "stream")
+    return stream.holding(held)

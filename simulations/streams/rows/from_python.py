@@ -164,6 +164,8 @@ def _called(values: Any, default: str) -> str:
 
 def _columns(frame: Any, name: str) -> dict[str, pyarrow.ChunkedArray]:
     """Return the columns of a frame by their names."""
+    if hasattr(frame, "collect"):
+        raise ValueError(f"{name} is a {type(frame).__name__}, which holds no rows yet: give its collect()")
     if isinstance(frame, Mapping):
         known = list(frame)
     elif hasattr(frame, "column_names"):  # of pyarrow

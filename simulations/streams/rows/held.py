@@ -46,6 +46,10 @@ class Held(Protocol):
         """Return the rows and, where there are some, the test rows; ValueError where they are refused."""
         ...
 
+    def names(self, column: str) -> list[Any] | None:
+        """Return the nodes that rows belong to, each once; None where a column or array of that name says nothing."""
+        ...
+
     def write(self, folder: Path) -> None:
         """Write them into a folder."""
         ...
@@ -96,6 +100,10 @@ class HeldArrays(_Described):
     def rows(self, columns: Columns) -> tuple[Rows, Rows | None]:
         return rows_of_arrays(self.name, self.arrays, columns.node, columns.split)
 
+    def names(self, column: str) -> list[Any] | None:
+        found: list[Any] = np.unique(self.arrays[column]).tolist() if column in self.arrays else []
+        return found or None
+
     def write(self, folder: Path) -> None:
         np.savez(folder / self.FILE, allow_pickle=False, **self.arrays)
 
@@ -134,6 +142,10 @@ class HeldTable(_Described):
     def rows(self, columns: Columns) -> tuple[Rows, Rows | None]:
         rows = select(self.name, self.table, columns)
         return rows, None if self.test is None else select(self.test_name, self.test, columns.of_test(rows))
+
+    def names(self, column: str) -> list[Any] | None:
+        known = self.table.column(column).unique().to_pylist() if column in self.table.column_names else []
+        return [name.strip() if isinstance(name, str) else name for name in known] or None
 
     def write(self, folder: Path) -> None:
         from pyarrow import parquet

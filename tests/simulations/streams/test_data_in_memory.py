@@ -201,6 +201,21 @@ def test_what_is_no_data_is_refused_by_value_rule_and_remedy(keys: dict[str, Any
         simulate(**{**KEYS, **keys})
 
 
+@pytest.mark.parametrize("data", [(X, Y, OWNERS), COLUMNS], ids=["arrays", "frame"])
+def test_a_graph_may_have_the_names_that_the_data_have(data: Any) -> None:
+    towns = nx.Graph([("west", "north"), ("north", "east"), ("east", "south")])
+    numbers = nx.Graph([(3, 1), (1, 0), (0, 2)])  # in the order of the alphabet
+    assert digest(data=data, topology=towns) == digest(data=data, topology=numbers)
+    with pytest.raises(InputError, match='different nodes: "centre" is not in the data: give both the same names'):
+        digest(data=data, topology=nx.Graph([*towns.edges, ("centre", "east")]))
+    with pytest.raises(InputError, match='different nodes: "west" is not in topology'):
+        digest(data=data, topology=nx.Graph([("north", "east"), ("east", "south")]))
+    with pytest.raises(InputError, match=r"such as .*, and the data name none: say whose each row is"):
+        digest(data=(X, Y), topology=towns)
+    with pytest.raises(InputError, match="the data name theirs otherwise, such as 0: use text in both"):
+        digest(data=(X, Y, np.arange(160) % 4), topology=nx.Graph([("0", "1"), ("1", "2"), ("2", "3")]))
+
+
 def test_a_run_without_a_folder_is_refused() -> None:
     with pytest.raises(InputError, match="folder is missing: name the run folder"):
         run(data=(X, Y), **KEYS)
