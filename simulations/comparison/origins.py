@@ -17,6 +17,7 @@ from kernelswarm.simulations.experiment.graph_function import GraphFunction
 from kernelswarm.simulations.ground.wording import plain
 from kernelswarm.simulations.records.run_folder import graphml
 from kernelswarm.simulations.running.network import build_graph
+from kernelswarm.simulations.streams.rows.file import File
 
 GRAPH = "graph.graphml"
 """The file that stands for a network given as a graph."""
@@ -60,7 +61,16 @@ def origins(experiment: Experiment, known: Digests) -> dict[str, str]:
                     known[path] = hashlib.file_digest(file, "sha256").hexdigest()
             if path in known:
                 found[key] = _named(path.name, known[path])
-    return found
+    return {**found, **_said(experiment)}
+
+
+def _said(experiment: Experiment) -> dict[str, str]:
+    """Return what a stream says of the contents of its files: the same, whether they are in memory or in a file."""
+    stream = experiment.stream
+    if not isinstance(stream, File) or not stream.contents:
+        return {}
+    found = {"stream.path": stream.contents}
+    return found if stream.test_path is None else {**found, "stream.test_path": stream.contents}
 
 
 def identified(table: Mapping[str, Any], behind: Mapping[str, str]) -> dict[str, Any]:

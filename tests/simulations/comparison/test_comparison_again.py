@@ -13,12 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tomli_w
 
 from kernelswarm.simulations.comparison.compare import compare, read
 from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.keywords import build_experiment
 from kernelswarm.simulations.figures import plots
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.running import run as running
@@ -139,6 +141,31 @@ def test_a_comparison_that_was_killed_goes_on_where_it_was(tmp_path: Path, every
     found = compare(tried, PROTOCOLS, 3, jobs=1, out=tmp_path / "out")
     assert [run.origin for run in found.runs] == ["reused"] * 3 + [state] + ["new"] * 2
     assert figures(found) == figures(compare(tried, PROTOCOLS, 3, jobs=1))
+
+
+def test_a_comparison_on_data_in_memory_is_read_and_gone_on_with_from_its_folder(tmp_path: Path) -> None:
+    x = np.linspace(0.0, 1.0, 120)[:, None]
+    tried = build_experiment(
+        topology={"name": "ring", "nodes": 3},
+        data=(x, np.sin(6.0 * x)),
+        learner={"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.3}},
+        protocol="isolated",
+        rounds=20,
+    )
+    out = tmp_path / "out"
+    first = compare(tried, PROTOCOLS, jobs=1, out=out)
+    moved = out.rename(tmp_path / "moved")
+    for found in (
+        read(moved),
+        compare(Experiment.from_file(moved / "experiment.toml"), PROTOCOLS, jobs=1, out=moved),
+        compare(tried, PROTOCOLS, jobs=1, out=moved),
+    ):
+        assert [run.digest for run in found.runs] == [run.digest for run in first.runs]
+        assert {run.origin for run in found.runs} == {"reused"}
+    longer = compare(Experiment.from_file(moved / "experiment.toml"), PROTOCOLS, 2, jobs=1, out=moved)
+    assert counts(longer) == {"reused": len(first.runs), "new": len(first.runs)}
+    whole = compare(tried, PROTOCOLS, 2, jobs=1)
+    assert [run.digest for run in longer.runs] == [run.digest for run in whole.runs]
 
 
 LONG = {"rounds": 40_000, "evaluate_every": 20_000, "checkpoint_every": 500}
