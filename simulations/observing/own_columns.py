@@ -201,7 +201,7 @@ def _placed(where: str, key: Any, value: Any, sizes: Mapping[str, int]) -> tuple
     if not isinstance(key, str) or not key:
         raise CallbackError(f"{where} returned the key {key!r}: name columns by text")
     try:
-        column = np.asarray(value, dtype=np.float64)
+        column = np.array(value, dtype=np.float64)  # a copy: a callback may fill the same array every time
     except (TypeError, ValueError) as error:
         text = " ".join(str(error).split())
         raise CallbackError(f"{where} returned {key}, which holds no numbers ({text}): give floats") from error

@@ -262,6 +262,8 @@ class Driver:
         limit = experiment.evaluation.global_samples
         reports = engine.report(pooled_samples(network.source, self.done * experiment.learner.batch_size, limit))
         rows = recorder.rows(self.done, reports, self._now() - self._started)
+        for column in (column for columns in rows.values() for column in columns.values()):
+            column.flags.writeable = False  # who looks at a state changes no table
         self.reading = Reading(self.done, lambda: self._read(engine))
         assert recorder.last is not None
         state = State(
@@ -293,7 +295,7 @@ class Driver:
 
     def _read(self, engine: Engine) -> dict[str, Array]:
         with self.at_work():
-            return arrays_of(self.network, engine.functions())
+            return {name: np.array(array) for name, array in arrays_of(self.network, engine.functions()).items()}
 
     def _tell(self, phase: str) -> None:
         spent = self._now() - self._started

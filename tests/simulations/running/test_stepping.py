@@ -124,6 +124,36 @@ def test_a_step_may_be_asked_for_by_any_thread() -> None:
     assert simulation.result().summary["digest"] == simulate(**KEYS).summary["digest"]
 
 
+def test_who_looks_on_changes_nothing() -> None:
+    """Neither by what is written to a state, nor by what is written later to what was returned."""
+    kept = np.zeros(4)
+
+    def meddle(state: State) -> dict[str, Any]:
+        for table in (state.nodes, state.links):
+            with pytest.raises(ValueError, match="read-only"):
+                table["round"][:] = 7
+        for array in state.models.values():
+            array.fill(7.0)
+        kept[:] = state.round
+        return {"mine": kept}
+
+    result, plain = simulate(**KEYS, callbacks=[meddle]), simulate(**KEYS)
+    assert result.summary["digest"] == plain.summary["digest"]
+    np.testing.assert_array_equal(result.nodes["mine"], result.nodes["round"])
+    np.testing.assert_equal({name: result.nodes[name] for name in plain.nodes}, dict(plain.nodes))
+
+
+@pytest.mark.parametrize("learner", ["polk", "newton", "linear", "random_features", "nystroem", "okfeb", "bsgd"])
+def test_models_of_a_state_stay_as_they_were(learner: str) -> None:
+    table = {"name": learner, "step_size": 0.1} | ({} if learner == "linear" else {"kernel": KEYS["learner"]["kernel"]})
+    simulation = Simulation(**{**KEYS, "learner": table})
+    state = next(simulation)
+    before = {name: array.copy() for name, array in state.models.items()}
+    next(simulation)
+    np.testing.assert_equal(state.models, before)
+    assert digest(state.models) == simulate(**{**KEYS, "learner": table, "rounds": 20}).summary["digest"]
+
+
 def test_after_a_break_it_goes_on() -> None:
     simulation = Simulation(**KEYS)
     for _ in simulation:
