@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.figures import curves, functions, network, plots
+from kernelswarm.simulations.figures import curves, functions, network, plots, style
 from kernelswarm.simulations.figures.learned import rebuild, reopen
 from kernelswarm.simulations.figures.model_plot import plot_model
 from kernelswarm.simulations.figures.picture import figure_of, picture
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
     from kernelswarm.simulations.models.model import Model
     from kernelswarm.simulations.records.result import Result
+
+
+FEWEST = 2
+"""Evaluations of a curve."""
 
 
 class ResultPlots:
@@ -101,6 +105,8 @@ class ResultPlots:
                 f"the functions have {learned.inputs} inputs and {learned.outputs} outputs, and only those of one each "
                 "are drawn together: draw one node's with result.model(node).plot()"
             )
+        if style.task(result.config) == "classification":
+            raise InputError("the functions decide between classes: draw one node's with result.model(node).plot()")
         stream = reopen(learned)
         grid = functions.interval(learned, stream)
         found = functions.truths(learned, stream, grid)
@@ -138,8 +144,10 @@ class ResultPlots:
                 if labels:
                     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
         if not kept:
-            measured = ", ".join(self._result.network) or "nothing"
-            raise InputError(f"the run has no {what} to draw: it measured {measured}")
+            count = len(self._result.network.get("round", ()))
+            if count < FEWEST:
+                raise InputError(f"the run has no {what} to draw: it was measured {count} times, and a curve takes two")
+            raise InputError(f"the run has no {what} to draw: it measured {', '.join(self._result.network)}")
         return figure
 
 

@@ -78,7 +78,7 @@ class Result:
             status += f" after round {self.summary['rounds']:,}"
         name = (
             f"Result({self.summary.get('protocol', '?')} on {self.summary.get('topology', '?')}, "
-            f"{self.graph.number_of_nodes()} nodes, {count} evaluations, {status})"
+            f"{self.graph.number_of_nodes()} nodes, {count} evaluation{'' if count == 1 else 's'}, {status})"
         )
         shown = [(key, self.final.get(key)) for key in FINAL]
         figures = ", ".join(f"{key.replace('_', ' ')} {value:.4g}" for key, value in shown if value is not None)

@@ -81,9 +81,15 @@ def test_a_model_is_drawn_and_returns_its_figure(result: Result) -> None:
 def test_what_was_not_measured_and_what_is_no_axes_is_refused(result: Result) -> None:
     with pytest.raises(InputError, match="the run has no dual variables to draw: it measured round, "):
         simulate(**{**KEYS, "protocol": "isolated"}).plot.duals()
+    with pytest.raises(InputError, match="no risk to draw: it was measured 1 times, and a curve takes two"):
+        simulate(**{**KEYS, "rounds": 10}).plot.risk()
     with pytest.raises(InputError, match="ax is a int and must be matplotlib axes"):
         result.plot.risk(3)
     data = (np.random.default_rng(0).uniform(size=(80, 2)), np.arange(80.0))
     wide = simulate(**{key: value for key, value in KEYS.items() if key != "stream"}, data=data)
     with pytest.raises(InputError, match=r"have 2 inputs and 1 outputs.*result\.model\(node\)\.plot"):
         wide.plot.functions()
+    classes = {"name": "gaussian_mixture", "inputs": 1, "classes": 2}
+    learner = {**KEYS["learner"], "loss": "logistic"}
+    with pytest.raises(InputError, match=r"decide between classes: draw one node's with result\.model\(node\)\.plot"):
+        simulate(**{**KEYS, "stream": classes, "learner": learner}).plot.functions()
