@@ -153,9 +153,9 @@ class Driver:
                 self._interrupt(asked)
             if self.done and (self.done % self._evaluate_every == 0 or self._is_over()):
                 state = self._evaluate(engine)
-                paused = time.perf_counter()
+                paused = self._now()
                 yield state
-                self._idle += time.perf_counter() - paused
+                self._idle += self._now() - paused
             if self._is_over():
                 return
             self._run_to_next_stop(engine, asked)
@@ -277,13 +277,13 @@ class Driver:
             self.reading,
             self.stop,
         )
-        paused = time.perf_counter()
+        paused = self._now()  # what a callback has compiled is left out already
         try:
             own = self._own.of(state)
         except CallbackError:
             recorder.keep(rows, self._own.missing(rows))
             raise
-        self._idle += time.perf_counter() - paused
+        self._idle += self._now() - paused
         recorder.keep(rows, own)
         self._tell("evaluating")
         return replace(

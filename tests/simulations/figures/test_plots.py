@@ -20,6 +20,7 @@ from kernelswarm.simulations.figures import cells, functions, network, plots, re
 from kernelswarm.simulations.figures.learned import rebuild
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.records import series
+from kernelswarm.simulations.records.measured_table import MeasuredTable
 from kernelswarm.simulations.records.outcome import gather
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.series import Series
@@ -347,7 +348,8 @@ def test_half_an_edge_has_the_colour_of_what_arrives_at_its_node() -> None:
     # From i to j there are 10 j messages more than arrive, of 40; the first rounds had lost them all.
     last = rows["round"] == max(rows["round"])
     arrived = np.where(last, 40 - 10 * rows["target"], 0)
-    result.edges.update(sent=np.full(len(last), 45), delivered=arrived, late=arrived * 0, lost=40 - arrived)
+    traffic = {"sent": np.full(len(last), 45), "delivered": arrived, "late": arrived * 0, "lost": 40 - arrived}
+    result.edges = MeasuredTable({**rows, **traffic})
     shares = network.delivered_shares(result)
     assert shares == {(i, j): 1.0 - j / 4 for i, j in [*result.graph.edges, *((j, i) for i, j in result.graph.edges)]}
     axes = Figure().subplots()

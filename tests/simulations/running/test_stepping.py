@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import networkx as nx
+import numba
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
@@ -221,6 +222,14 @@ def test_between_steps_no_clock_runs_and_no_thread_is_taken(monkeypatch: pytest.
             assert [(pool["filepath"], pool["num_threads"]) for pool in threadpool_info()] == before
     result = simulation.result()
     assert result.network["seconds"][-1] < 1e5 and result.summary["wall_seconds"] < 1e5
+
+
+def test_what_callbacks_compile_is_subtracted_once() -> None:
+    def compiles(state: State) -> None:
+        numba.njit(lambda x: x + 1.0)(1.0)  # a function of its own each time
+
+    seconds = simulate(**KEYS, callbacks=[compiles]).network["seconds"]
+    assert seconds[0] > 0.0 and (np.diff(seconds) > 0.0).all()
 
 
 def test_columns_of_callbacks_land_in_the_tables(tmp_path: Path) -> None:
