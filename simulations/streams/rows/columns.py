@@ -14,7 +14,7 @@ from kernelswarm.simulations.streams.rows.rows import Numbers, check_exact
 if TYPE_CHECKING:
     import pyarrow
 
-COUNTING = "rows count from 1, below the header"
+COUNTING = "the first row of data is row 1"
 
 #: A number such as 120,43 or -1,5e-3, as most of Europe writes it.
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")

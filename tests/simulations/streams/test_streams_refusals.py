@@ -89,7 +89,7 @@ def test_a_bad_value_in_csv_is_refused_with_row_and_column(tmp_path: Path, writt
     path = text(tmp_path, f"income,age,y\n1,2,3.5\n4,{written},6.5\n7,8,9.5\n")
     message = refusal(File(path))
     assert message.startswith(f'path = "{path}": row 2, column "age"') and shown in message
-    assert "rows count from 1, below the header" in message
+    assert "the first row of data is row 1" in message
     assert 'row 2, column "age"' in refusal(File(path, target="age"))
 
 
