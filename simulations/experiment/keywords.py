@@ -14,7 +14,7 @@ from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.rows.from_python import from_python
 
-OF_DATA = ("name", "path", "test_path", "format", "contents", "target", "node_column")
+OF_DATA = ("name", "path", "test_path", "format", "contents", "target")
 """Keys of the stream "file" that data in memory decide."""
 
 
@@ -135,7 +135,7 @@ def _stream(data: Any, test: Any, target: str | Sequence[str] | None, node: str 
             f"stream = {given} stands beside data, which are the stream: "
             'give a table of keys of the stream "file", such as {"split": "patches"}, or no data'
         )
-    for key in OF_DATA:
+    for key in OF_DATA if node is None else (*OF_DATA, "node_column"):
         if key in table:
             raise InputError(f"stream.{key} = {shown(table[key])} stands beside data, which decide it: leave it out")
     try:

@@ -9,6 +9,8 @@ from inspect import GEN_SUSPENDED, getgeneratorstate
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from kernelswarm.agents.node.agent import DivergenceError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.keywords import described
@@ -120,9 +122,9 @@ class Simulation:
     ) -> None:
         experiment = described(experiment, tables)
         if every is not None:
-            if isinstance(every, bool) or not isinstance(every, int):
+            if isinstance(every, bool) or not isinstance(every, int | np.integer):
                 raise InputError(f"every = {shown(every)} must be a whole number of rounds")
-            experiment = replace(experiment, evaluate_every=every)
+            experiment = replace(experiment, evaluate_every=int(every))
         self._driver = Driver(experiment, observe or (lambda progress: None), checkpoints, OwnColumns(callbacks))
         self._ended: Result | SimulationError | None = None
         self._steps: Generator[State] | None = None

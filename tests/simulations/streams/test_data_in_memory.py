@@ -96,6 +96,16 @@ def test_frames_learn_what_the_parquet_file_does(tmp_path: Path, frame: Any) -> 
         simulate(**KEYS, data=frame, node="y", stream={"split": "patches", "split_columns": ["c"]})
 
 
+@pytest.mark.parametrize("data", [COLUMNS, (X, Y, OWNERS)], ids=["frame", "arrays"])
+def test_nodes_of_the_data_can_be_ignored(data: Any) -> None:
+    ignored = simulate(
+        **KEYS, data=data, stream={"node_column": "", **({"features": ["a", "b"]} if data is COLUMNS else {})}
+    )
+    assert ignored.summary["digest"] == digest(data=(X, Y)) != digest(data=data)
+    with pytest.raises(InputError, match=r"stream\.node_column = .* stands beside data, which decide it"):
+        digest(data=COLUMNS, node="node", stream={"node_column": ""})
+
+
 def test_a_frame_beside_a_series_keeps_their_names() -> None:
     held, keys = from_python((Frame({"a": X[:, 0], 7: X[:, 1]}), Series("price", Y), OWNERS))
     rows, _ = File("", **keys).holding(held).read()
