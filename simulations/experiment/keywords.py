@@ -142,6 +142,6 @@ def _stream(data: Any, test: Any, target: str | Sequence[str] | None, node: str 
         held, keys = from_python(data, test, target, node)
     except ValueError as error:
         raise InputError(str(error)) from error
-    described = {"name": "file", "path": held.path, **keys, **table, "contents": held.contents}
+    described = {"name": "file", "path": held.path, **keys, **table}
     stream: File = build("stream", described, "stream")
     return stream.holding(held)

@@ -152,7 +152,7 @@ class File:
 
     def holding(self, held: Held) -> File:
         """Return the stream with data in memory in place of its file."""
-        stream = replace(self, path=held.path, test_path=held.test_path)
+        stream = replace(self, path=held.path, test_path=held.test_path, contents=held.contents)
         object.__setattr__(stream, "held", held)
         return stream
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -93,7 +94,7 @@ class HeldArrays(_Described):
     def test_path(self) -> Path | None:
         return None
 
-    @property
+    @cached_property
     def contents(self) -> str:
         return contents_of_arrays(self.arrays)
 
@@ -135,7 +136,7 @@ class HeldTable(_Described):
     def test_path(self) -> Path | None:
         return None if self.test is None else Path(self.TEST_FILE)
 
-    @property
+    @cached_property
     def contents(self) -> str:
         return contents_of_tables([self.table, *([] if self.test is None else [self.test])])
 
