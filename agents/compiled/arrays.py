@@ -10,7 +10,8 @@ from kernelswarm.agents.arithmetic import signatures as compiled
 from kernelswarm.agents.arithmetic.signatures import CompiledLearner, CompiledLoss
 from kernelswarm.agents.compiled.rounds import Coupling, Kinds, Links, Messages, States, Sums, first_row
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.node.agent import Agent, Outgoing
+from kernelswarm.agents.node.agent import Agent
+from kernelswarm.agents.node.node import Outgoing
 from kernelswarm.protocols.compiled import ADVANCE, COUPLE, COUPLE_BACK, CompiledRule, handed_over
 from kernelswarm.protocols.contract import Rule
 from kernelswarm.protocols.first_class import NONE, Integers, address

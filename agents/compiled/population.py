@@ -26,8 +26,9 @@ from kernelswarm.agents.compiled.arrays import (
 )
 from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED, live
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.node.agent import DIVERGED, Agent, Outgoing
+from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
+from kernelswarm.agents.node.node import DIVERGED, Outgoing
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.contract import Rule
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.node.agent import PRIMING, Outgoing
+from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.first_class import address
 from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up

@@ -9,7 +9,8 @@ import numpy.typing as npt
 from kernelswarm.agents.compiled.populating import fits, populated
 from kernelswarm.agents.compiled.population import Population, obstacle
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.node.agent import Agent, Outgoing, loads_sent
+from kernelswarm.agents.node.agent import Agent, loads_sent
+from kernelswarm.agents.node.node import Outgoing
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
 from kernelswarm.agents.node.weathered import WeatheredAgent
 from kernelswarm.protocols.contract import Neighborhood, Rule
@@ -194,6 +195,4 @@ class Block:
 
     def functions(self) -> LearnedFunctions:
         """Return the arrays of each learner's function, and its dual variables (deg,)."""
-        return {
-            agent.node: LearnedFunction(agent.function.arrays(), agent.rule.duals(agent.links)) for agent in self.agents
-        }
+        return {agent.node: LearnedFunction(agent.function.arrays(), agent.duals()) for agent in self.agents}

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents.node.agent import DivergenceError
+from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import Interrupted, SimulationError
 from kernelswarm.simulations.machine.compiling import Compilation, heard

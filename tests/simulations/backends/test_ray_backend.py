@@ -12,7 +12,7 @@ import pytest
 
 from kernelswarm.agents.compiled.population import obstacle
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.node.agent import PRIMING, DivergenceError
+from kernelswarm.agents.node.node import PRIMING, DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant
