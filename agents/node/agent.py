@@ -9,14 +9,14 @@ import numpy.typing as npt
 from kernelswarm.agents.learners.contract import Evaluation, Learner, together
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.node.node import DivergenceError, Draws, Node, Outgoing
-from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Rule
+from kernelswarm.protocols.contract import Exchange, LinkRecord, Neighborhood, Rule
 from kernelswarm.protocols.coupling import mean_square_gaps, total
 from kernelswarm.protocols.limits import gather_in, own_products, own_share, pair_loads_in, restrain
 
 Array = npt.NDArray[np.float64]
 
 
-def loads_sent(rule: Rule) -> int:
+def loads_sent(rule: Exchange) -> int:
     """Return the columns that messages have behind the values: 1 for the loads of pairs, where both ends limit them."""
     return int(rule.communicates and rule.form == "symmetric" and rule.step == "implicit")
 

@@ -54,7 +54,8 @@ class Outgoing:
     Attributes
     ----------
     points : Array
-        The points of the node's next round, (b, p): neighbours evaluate their functions there.
+        What goes to all neighbours: the points of the node's next round, (b, p), where they evaluate their functions,
+        or, of a protocol of vectors, its vector, (1, n).
     own : Array or None
         The node's values at the points it sent before, (b, C); symmetric form only.
     answers : list of Array
@@ -146,6 +147,8 @@ class Node(ABC):
         self.learner = learner
         self.source = source
         self.outputs = outputs
+        self.width = inputs
+        """The columns of what it sends to all neighbours: p of points, or the numbers of a vector."""
         self._described = rule
         self._steps = steps
         self.state = learner.init(inputs, outputs)

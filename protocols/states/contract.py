@@ -4,12 +4,12 @@ In a round a node draws its samples, may change what it knows, sends one vector 
 then has its new weights. A rule holds only its configuration; what a node knows goes in and comes out as its state.
 """
 
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Step
+from kernelswarm.protocols.contract import Exchange, Form, LinkRecord, Neighborhood, Rule
 
 Array = npt.NDArray[np.float64]
 
@@ -61,10 +61,8 @@ class Heard(NamedTuple):
 
 
 @runtime_checkable
-class StateRule(Protocol):
+class StateRule(Exchange, Protocol):
     """A protocol of vectors, as one node runs it."""
-
-    step: Step
 
     @property
     def quadratic(self) -> bool:
@@ -101,7 +99,7 @@ class StateRule(Protocol):
 class Vectors:
     """What such protocols declare alike: one vector a round to each neighbour, no points, nothing recorded of edges."""
 
-    form: ClassVar[Literal["states"]] = "states"
+    form: ClassVar[Form] = "states"
     communicates: ClassVar[bool] = True
     pooled: ClassVar[bool] = False
     averaged: ClassVar[bool] = False
@@ -116,3 +114,7 @@ class Vectors:
     def record(self, state: Any, degree: int) -> LinkRecord:
         """Return NaN for every edge."""
         return LinkRecord(np.full(degree, np.nan), np.full(degree, np.nan))
+
+
+AnyRule = Rule | StateRule
+"""A protocol of either family."""

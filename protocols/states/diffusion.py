@@ -6,9 +6,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.contract import Neighborhood, Step
-from kernelswarm.protocols.states.contract import Heard, Samples, Vectors
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.states.contract import Heard, Samples
 from kernelswarm.protocols.states.mixing import Combination, average, combination, squares
+from kernelswarm.protocols.states.penalties import Stepping
 
 Array = npt.NDArray[np.float64]
 
@@ -28,18 +29,18 @@ class Diffused(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Diffusion(Vectors):
+class Diffusion(Stepping):
     """Every node steps on its own samples and averages with its neighbours (Bouboulis et al., IEEE TSP 2018).
 
-    Adapt then combine: ``psi_i = theta_i - eta grad_i(theta_i)``, ``theta_i = sum_j a_ij psi_j``, the neighbours' weights
-    a_ij with the node's own adding up to one; combine then adapt takes the two the other way round.
+    Adapt then combine: ``psi_i = theta_i - eta grad_i(theta_i)``, then ``theta_i = sum_j a_ij psi_j``, where a_ij and
+    the node's own a_ii add up to one; combine then adapt takes the two the other way round.
 
     Parameters
     ----------
     combination : {"metropolis", "uniform", "relative_degree", "adaptive"}
-        a_ij from the degrees, or, ``adaptive``, from how far each neighbour's weights are from the node's: ``1 /
-        gamma_ij^2`` with ``gamma_ij^2 <- (1 - nu) gamma_ij^2 + nu ||psi_j - theta_i||^2`` (Tu and Sayed, IEEE TSP 2012),
-        which leaves out those that learn something else.
+        a_ij from the degrees, or, ``adaptive``, from how far each neighbour's weights are from the node's: as ``1 /
+        gamma_ij^2`` with ``gamma_ij^2 <- (1 - nu) gamma_ij^2 + nu ||psi_j - theta_i||^2`` (Zhao and Sayed, 2012), which
+        leaves out those that learn something else.
     order : {"adapt_then_combine", "combine_then_adapt"}
         Which of both comes first.
     forgetting : float
@@ -50,24 +51,20 @@ class Diffusion(Vectors):
         The paper's explicit step and Metropolis weights in one key.
     """
 
-    combination: Literal[Combination, "adaptive"] = field(
-        default="metropolis", metadata={"as_published": "metropolis"}
-    )
+    combination: Literal[Combination, "adaptive"] = field(default="metropolis", metadata={"as_published": "metropolis"})
     order: Order = "adapt_then_combine"
     forgetting: float = 0.1
-    step: Step = field(default="implicit", metadata={"as_published": "explicit"})
-    as_published: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0.0 < self.forgetting <= 1.0:
             raise ValueError(f"forgetting = {self.forgetting!r} must be above 0 and at most 1: 0.1 is usual")
         if self.combination == "adaptive" and self.order == "combine_then_adapt":
             raise ValueError(
-                'order = "combine_then_adapt" has nothing to tell neighbours apart by: combination = "adaptive" compares '
-                'what their last steps led to: leave order = "adapt_then_combine"'
+                'order = "combine_then_adapt" has nothing to tell neighbours apart by, and combination = "adaptive" '
+                'compares what their last steps led to: leave order = "adapt_then_combine"'
             )
         if self.as_published:
-            object.__setattr__(self, "step", "explicit")
             object.__setattr__(self, "combination", "metropolis")
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Diffused:
@@ -102,9 +99,7 @@ class Diffusion(Vectors):
         before = state.weights.reshape(-1)
         found = np.concatenate([[np.sum((state.adapted.reshape(-1) - before) ** 2)], squares(heard.vectors, before)])
         known = np.isnan(state.variances)
-        variances = np.where(
-            known, found, (1.0 - self.forgetting) * state.variances + self.forgetting * found
-        )
+        variances = np.where(known, found, (1.0 - self.forgetting) * state.variances + self.forgetting * found)
         silent = np.concatenate([[False], heard.counts == 0.0])
         variances = np.where(silent, state.variances, variances)
         inverse = 1.0 / np.maximum(np.where(np.isnan(variances), np.inf, variances), TINY)

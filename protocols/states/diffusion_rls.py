@@ -26,11 +26,15 @@ class Summed(NamedTuple):
 class DiffusionRls(Vectors):
     """Neighbours average the sums of least squares, so that each node comes to solve it on all samples of the network.
 
-    With ``P_i = Z_i' Z_i`` and ``s_i = Z_i' y_i`` of the round's samples, ``D_i <- sum_j a_ij (D_j + P_j)`` and ``e_i <-
-    sum_j a_ij (e_j + s_j)`` with Metropolis weights, and ``theta_i = inv(D_i + (ridge + n_i lambda) I) e_i``: the posterior
-    mean of a Gaussian process with these features and the noise variance ``ridge`` (information form of Cattivelli, Lopes
-    and Sayed, IEEE TSP 2008; of random-feature Gaussian processes, DRFGP). The most accurate of all first rounds, and the
-    dearest: L (L + 1) / 2 + L C + 1 numbers to each neighbour in each.
+    With the sums ``P_i = Z_i' Z_i`` and ``s_i = Z_i' y_i`` of the round's samples, and Metropolis weights a_ij,
+
+        D_i <- sum_j a_ij (D_j + P_j)
+        e_i <- sum_j a_ij (e_j + s_j)
+        theta_i = inv(D_i + (ridge + n_i lambda) I) e_i
+
+    where n_i counts samples as D_i does. That is the mean of the posterior of a Gaussian process with these features
+    and noise of the variance ``ridge``. The method is diffusion recursive least squares (Cattivelli, Lopes and Sayed,
+    IEEE TSP 2008), with its sums in place of their inverse. A message has L (L + 1) / 2 + L C + 1 numbers.
 
     Parameters
     ----------
@@ -62,8 +66,8 @@ class DiffusionRls(Vectors):
 
     def say(self, state: Summed) -> Array:
         """Return the upper triangle of D_i, then e_i and n_i, (L (L + 1) / 2 + L C + 1,)."""
-        gram, products, count = state.moments
-        return np.concatenate([gram[np.triu_indices(len(gram))], products.reshape(-1), [count]])
+        gram, products, samples = state.moments
+        return np.concatenate([gram[np.triu_indices(len(gram))], products.reshape(-1), [samples]])
 
     def hear(self, state: Summed, heard: Heard, samples: Samples) -> Summed:
         """Average the sums, and solve."""
@@ -75,7 +79,7 @@ class DiffusionRls(Vectors):
         gram.T[upper] = mean[: len(upper[0])]
         moments = Moments(gram, mean[len(upper[0]) : -1].reshape(size, outputs).copy(), float(mean[-1]))
         ridge = np.full(size, self.ridge)
-        ridge[: samples.regularized] += moments.count * samples.regularization
+        ridge[: samples.regularized] += moments.samples * samples.regularization
         return state._replace(weights=solve(gram, ridge, moments.products), moments=moments)
 
     def weights(self, state: Summed) -> Array:

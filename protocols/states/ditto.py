@@ -1,16 +1,15 @@
 """Ditto: a function of the network by diffusion, and one of each node beside it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.contract import Neighborhood, Step
-from kernelswarm.protocols.states import penalties
-from kernelswarm.protocols.states.contract import Heard, Samples, Vectors
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.states.contract import Heard, Samples
 from kernelswarm.protocols.states.mixing import average, combination
+from kernelswarm.protocols.states.penalties import PenalizedStepping
 
 Array = npt.NDArray[np.float64]
 
@@ -26,11 +25,11 @@ class Personal(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ditto(Vectors):
+class Ditto(PenalizedStepping):
     """Nodes find a common function by diffusion, and each its own near that (Ditto: Li, Hu, Beirami, Smith, ICML 2021).
 
-    The common weights w_i take an adapt-then-combine step with Metropolis weights in place of the paper's server; the
-    node's own minimise ``E l_i(v) + penalty/2 ||v - w_i||^2`` by steps on the same samples, and are what it predicts with.
+    The common weights w_i take an adapt-then-combine step with Metropolis weights, in place of the paper's server; the
+    node's own minimise ``E l_i(v) + penalty/2 ||v - w_i||^2`` by steps on the same samples, and are its function.
 
     Parameters
     ----------
@@ -43,23 +42,9 @@ class Ditto(Vectors):
         The paper's explicit step in one key.
     """
 
-    penalty: float | Literal["auto"] = "auto"
-    step: Step = field(default="implicit", metadata={"as_published": "explicit"})
-    as_published: bool = False
-
-    def __post_init__(self) -> None:
-        penalties.check("penalty", self.penalty)
-        if self.as_published:
-            object.__setattr__(self, "step", "explicit")
-
-    @property
-    def strengths(self) -> Mapping[str, float]:
-        """The penalty, where it is a number."""
-        return {} if self.penalty == "auto" else {"penalty": self.penalty}
-
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Personal:
         """Return both functions as they begin."""
-        rho = penalties.strength(self.penalty, neighborhood)
+        rho = self.strength
         return Personal(weights, weights, weights, combination("metropolis", neighborhood), rho)
 
     def adapt(self, state: Personal, samples: Samples) -> Personal:

@@ -1,17 +1,16 @@
-"""DKLA: least squares on random features by the alternating direction method of multipliers; COKE, where it is censored."""
+"""DKLA: least squares on random features by the alternating direction method of multipliers, and COKE."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.contract import Neighborhood, Step
-from kernelswarm.protocols.states import penalties
-from kernelswarm.protocols.states.contract import Heard, Samples, Vectors
+from kernelswarm.protocols.states.contract import Heard, Samples
 from kernelswarm.protocols.states.least_squares import Moments, add, empty, solve
 from kernelswarm.protocols.states.mixing import differences
+from kernelswarm.protocols.states.penalties import Penalized
 
 Array = npt.NDArray[np.float64]
 
@@ -26,7 +25,7 @@ class Split(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Dkla(Vectors):
+class Dkla(Penalized):
     """Each node solves least squares on all its samples, held to its neighbours by ADMM (Xu et al., JMLR 2021, alg. 1).
 
     With the means over the node's n samples so far, Z its features and y its targets,
@@ -34,9 +33,9 @@ class Dkla(Vectors):
         theta_i <- inv(2/n Z'Z + 2 lambda I + 2 rho deg_i I) (2/n Z'y + rho sum_j (theta_i + theta_j) - gamma_i)
         gamma_i <- gamma_i + rho sum_j (theta_i - theta_j)
 
-    The paper has all samples from the start, as here once the data is used up: ``stream.epochs`` adds iterations. COKE is
-    this protocol where ``[links]`` has ``trigger = { threshold = v, decay = mu }`` and ``silence = "last"``: both ends
-    then take the weights that were sent last.
+    The paper has all samples from the start, as here once the data is used up: ``stream.epochs`` adds iterations. COKE
+    is this protocol where ``[links]`` has ``trigger = { threshold = v, decay = mu }`` and ``silence = "last"``: both
+    ends then take the weights that were sent last.
 
     Parameters
     ----------
@@ -46,25 +45,19 @@ class Dkla(Vectors):
         What each round leaves of the samples before it, above 0, at most 1: below 1 where targets drift.
     """
 
-    penalty: float | Literal["auto"] = "auto"
     forgetting: float = 1.0
 
     step: ClassVar[Step] = "implicit"
     quadratic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        penalties.check("penalty", self.penalty)
+        super().__post_init__()
         if not 0.0 < self.forgetting <= 1.0:
             raise ValueError(f"forgetting = {self.forgetting!r} must be above 0 and at most 1, which forgets nothing")
 
-    @property
-    def strengths(self) -> Mapping[str, float]:
-        """The penalty, where it is a number."""
-        return {} if self.penalty == "auto" else {"penalty": self.penalty}
-
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Split:
         """Return the weights, no dual and no samples."""
-        rho = penalties.strength(self.penalty, neighborhood)
+        rho = self.strength
         return Split(weights, np.zeros_like(weights), empty(*weights.shape), rho)
 
     def adapt(self, state: Split, samples: Samples) -> Split:
@@ -81,7 +74,7 @@ class Dkla(Vectors):
         said = heard.said.reshape(shape)
         apart = rho * differences(heard.said, heard.vectors, heard.counts).reshape(shape)
         dual = state.dual + apart
-        count = max(float(state.moments.count), 1.0)
+        count = max(float(state.moments.samples), 1.0)
         # rho sum_j (said_i + theta_j) = 2 rho deg said_i - rho sum_j (said_i - theta_j)
         right = 2.0 / count * state.moments.products + (2.0 * rho * near * said - apart) - dual
         ridge = np.full(len(right), 2.0 * rho * near)

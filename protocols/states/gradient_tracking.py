@@ -1,14 +1,15 @@
 """Gradient tracking: neighbours average their weights and their estimates of the network's gradient."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.contract import Neighborhood, Step
-from kernelswarm.protocols.states.contract import Heard, Samples, Vectors
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.states.contract import Heard, Samples
 from kernelswarm.protocols.states.mixing import average, combination
+from kernelswarm.protocols.states.penalties import Stepping
 
 Array = npt.NDArray[np.float64]
 
@@ -24,12 +25,12 @@ class Tracked(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GradientTracking(Vectors):
+class GradientTracking(Stepping):
     """Neighbours average weights and gradient trackers (Di Lorenzo and Scutari, IEEE TSIPN 2016; Pu and Nedic, 2021).
 
-    With the Metropolis weights a_ij, ``theta_i <- sum_j a_ij (theta_j - eta d_j)`` and ``d_i <- sum_j a_ij d_j + grad_i -
-    grad_i'``, the gradients at the new weights on the new samples and at the old ones on the old; the mean of all d_i
-    is that of all grad_i, so that nodes with other data than their neighbours' are not pulled back to their own.
+    With Metropolis weights a_ij, ``theta_i <- sum_j a_ij (theta_j - eta d_j)`` and ``d_i <- sum_j a_ij d_j + grad_i -
+    grad_i'``, where grad_i is the gradient at the new weights on the new samples, and grad_i' that of the round before.
+    The mean of all d_i is that of all grad_i, so that nodes with data of their own are not pulled back to their own.
 
     Parameters
     ----------
@@ -40,19 +41,10 @@ class GradientTracking(Vectors):
         The papers' explicit step in one key.
     """
 
-    step: Step = field(default="implicit", metadata={"as_published": "explicit"})
-    as_published: bool = False
-
-    def __post_init__(self) -> None:
-        if self.as_published:
-            object.__setattr__(self, "step", "explicit")
-
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Tracked:
         """Return the weights, and a tracker that knows nothing."""
         nothing = np.zeros_like(weights)
-        return Tracked(
-            weights, nothing, nothing, np.stack([weights, nothing]), combination("metropolis", neighborhood)
-        )
+        return Tracked(weights, nothing, nothing, np.stack([weights, nothing]), combination("metropolis", neighborhood))
 
     def adapt(self, state: Tracked, samples: Samples) -> Tracked:
         """Take the gradient on the samples into the tracker, and step along it."""

@@ -17,7 +17,7 @@ class Moments(NamedTuple):
 
     gram: Array  # (L, L) sum phi phi'
     products: Array  # (L, C) sum phi y'
-    count: float
+    samples: float
 
 
 def empty(features: int, outputs: int) -> Moments:
@@ -32,7 +32,7 @@ def add(moments: Moments, features: Array, targets: Array, forgetting: float) ->
     return Moments(
         forgetting * moments.gram + features.T @ features,
         forgetting * moments.products + features.T @ targets,
-        forgetting * moments.count + len(features),
+        forgetting * moments.samples + len(features),
     )
 
 

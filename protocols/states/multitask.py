@@ -1,16 +1,15 @@
 """Multitask diffusion: every node has weights of its own, held to its neighbours' by a penalty."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.contract import Neighborhood, Step
-from kernelswarm.protocols.states import penalties
-from kernelswarm.protocols.states.contract import Heard, Samples, Vectors
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.states.contract import Heard, Samples
 from kernelswarm.protocols.states.mixing import average
+from kernelswarm.protocols.states.penalties import PenalizedStepping
 
 Array = npt.NDArray[np.float64]
 
@@ -25,9 +24,10 @@ class Held(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Multitask(Vectors):
-    """The network minimises ``sum_i E l_i + c/2 sum_ij rho_ij ||theta_i - theta_j||^2`` (Chen, Richard, Sayed, TSP 2014).
+class Multitask(PenalizedStepping):
+    """Nodes learn what suits each, held to their neighbours' by a penalty on weights (Chen, Richard, Sayed, TSP 2014).
 
+    The network minimises ``sum_i E l_i + c/2 sum_ij rho_ij ||theta_i - theta_j||^2``:
     ``psi_i = theta_i - eta grad_i``, then ``theta_i = psi_i - eta c sum_j rho_ij (psi_i - psi_j)``, with rho_ij the
     attribute ``weight`` of the edge, 1 where it has none: weights are held together, where consensus holds together the
     values of functions at the samples. Nodes keep what makes them different.
@@ -43,23 +43,9 @@ class Multitask(Vectors):
         The paper's explicit step in one key.
     """
 
-    penalty: float | Literal["auto"] = "auto"
-    step: Step = field(default="implicit", metadata={"as_published": "explicit"})
-    as_published: bool = False
-
-    def __post_init__(self) -> None:
-        penalties.check("penalty", self.penalty)
-        if self.as_published:
-            object.__setattr__(self, "step", "explicit")
-
-    @property
-    def strengths(self) -> Mapping[str, float]:
-        """The penalty, where it is a number."""
-        return {} if self.penalty == "auto" else {"penalty": self.penalty}
-
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Held:
         """Return the weights, and how hard each neighbour pulls."""
-        strengths = penalties.strength(self.penalty, neighborhood) * neighborhood.weights
+        strengths = self.strength * neighborhood.weights
         if np.any(strengths < 0.0):
             raise ValueError("an edge has a negative weight: how much neighbours have in common is not negative")
         return Held(weights, weights, strengths, np.array(neighborhood.degrees, dtype=np.float64))

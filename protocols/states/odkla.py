@@ -1,16 +1,15 @@
 """ODKLA: the alternating direction method of multipliers on random features, linearised and online."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.contract import Neighborhood, Step
-from kernelswarm.protocols.states import penalties
-from kernelswarm.protocols.states.contract import Heard, Samples, Vectors
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.states.contract import Heard, Samples
 from kernelswarm.protocols.states.mixing import differences
+from kernelswarm.protocols.states.penalties import PenalizedStepping
 
 Array = npt.NDArray[np.float64]
 
@@ -24,7 +23,7 @@ class Linearized(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Odkla(Vectors):
+class Odkla(PenalizedStepping):
     """Linearised ADMM, one gradient a round (ODKLA: Xu, Wang, Chen and Tian, 2022; DLM: Ling et al., IEEE TSP 2015).
 
     ``theta_i <- theta_i - (grad_i + g_i + rho sum_j (theta_i - theta_j)) / (2 rho deg_i + 1 / eta)``, then
@@ -41,23 +40,9 @@ class Odkla(Vectors):
         The papers' explicit step in one key.
     """
 
-    penalty: float | Literal["auto"] = "auto"
-    step: Step = field(default="implicit", metadata={"as_published": "explicit"})
-    as_published: bool = False
-
-    def __post_init__(self) -> None:
-        penalties.check("penalty", self.penalty)
-        if self.as_published:
-            object.__setattr__(self, "step", "explicit")
-
-    @property
-    def strengths(self) -> Mapping[str, float]:
-        """The penalty, where it is a number."""
-        return {} if self.penalty == "auto" else {"penalty": self.penalty}
-
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Linearized:
         """Return the weights, and no dual."""
-        return Linearized(weights, np.zeros_like(weights), penalties.strength(self.penalty, neighborhood))
+        return Linearized(weights, np.zeros_like(weights), self.strength)
 
     def adapt(self, state: Linearized, samples: Samples) -> Linearized:
         """Change nothing: the step needs the neighbours' weights."""
