@@ -103,6 +103,7 @@ class VectorNode(Node):
         if self.targets is not None:
             vectors = [message.points[0] for message in incoming]
             self._hear(vectors, np.ones(len(vectors)))
+            self.tally.scalars_sent += self.width * len(vectors)
         self._begin()
         return self.outgoing()
 
@@ -148,13 +149,16 @@ class VectorNode(Node):
         assert own is not None and targets is not None
         if len(targets):
             self.admit(own.values, targets)
-        said = self._said()[0]
+        said = self._known()
         heard = np.stack(vectors) if len(vectors) else np.zeros((0, len(said)))
         self.links = self.rule.hear(self.links, Heard(said, heard, counts), self._samples())
         self.round += 1
         self._settle()
         self.tally.rounds += 1
-        self.tally.scalars_sent += said.size * len(self.neighbors)
+
+    def _known(self) -> Array:
+        """Return the vector that the neighbours know, (n,)."""
+        return self._said()[0]
 
     def _said(self) -> Array:
         return np.array(self.rule.say(self.links), dtype=np.float64).reshape(1, -1)

@@ -15,6 +15,7 @@ from kernelswarm.agents.node.node import Node, Outgoing
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
 from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.node.weathered import WeatheredAgent
+from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.states.contract import AnyRule, StateRule
 from kernelswarm.protocols.weather.weather import Conditions
@@ -58,7 +59,9 @@ class AgentPlan:
         """Make the agent."""
         known, rest = (self.neighborhood, self.slots, self.learner), (self.source, self.inputs, self.outputs)
         if isinstance(self.rule, StateRule):
-            return VectorNode(*known, self.rule, *rest)
+            if self.conditions is None:
+                return VectorNode(*known, self.rule, *rest)
+            return WeatheredVectorNode(*known, self.rule, *rest, conditions=self.conditions)
         parts = (*known, self.rule, *rest)
         if self.conditions is None:
             return Agent(*parts, steps=self.steps)
