@@ -158,7 +158,8 @@ class VectorNode(Node):
 
     def _known(self) -> Array:
         """Return the vector that the neighbours know, (n,)."""
-        return self._said()[0]
+        known: Array = self._said()[0]
+        return known
 
     def _said(self) -> Array:
         return np.array(self.rule.say(self.links), dtype=np.float64).reshape(1, -1)

@@ -42,7 +42,7 @@ class WeatheredVectorNode(VectorNode):
         """The round in which its present vector was ready to be sent."""
         self.used = np.full(degree, NO_ANSWER)
         """The rounds of the last vectors that it has heard."""
-        self.said = self._said()[0]
+        self.said: Array = self._said()[0]
         """The vector that its neighbours know."""
         self.quiet = False
         self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
@@ -105,7 +105,7 @@ class WeatheredVectorNode(VectorNode):
     def _heard(self, now: int) -> tuple[list[Array], Array]:
         """Return the newest vector of each neighbour, and how much it counts."""
         vectors, counts = [self.said] * len(self.neighbors), np.zeros(len(self.neighbors))
-        for e in np.flatnonzero(self._asks):
+        for e in np.flatnonzero(self._asks).tolist():
             sent, packet = next(self.inbox.usable(e, now), (NO_ANSWER, None))
             if packet is None or (sent == self.used[e] and self._links_between.silence == "skip"):
                 continue

@@ -58,6 +58,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/reproductions/surveys",
     "simulations/command",
     "simulations/testing",
+    "simulations/testing/coupling",
 )
 HOUSES = {  # and of the others it sees
     "protocols": {"protocols"},
