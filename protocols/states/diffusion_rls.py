@@ -30,7 +30,7 @@ class DiffusionRls(Vectors):
 
         D_i <- sum_j a_ij (D_j + P_j)
         e_i <- sum_j a_ij (e_j + s_j)
-        theta_i = inv(D_i + (ridge + n_i lambda) I) e_i
+        theta_i = inv(D_i + (ridge + n_i lambda / 2) I) e_i
 
     where n_i counts samples as D_i does. That is the mean of the posterior of a Gaussian process with these features
     and noise of the variance ``ridge``. The method is diffusion recursive least squares (Cattivelli, Lopes and Sayed,
@@ -79,7 +79,7 @@ class DiffusionRls(Vectors):
         gram.T[upper] = mean[: len(upper[0])]
         moments = Moments(gram, mean[len(upper[0]) : -1].reshape(size, outputs).copy(), float(mean[-1]))
         ridge = np.full(size, self.ridge)
-        ridge[: samples.regularized] += moments.samples * samples.regularization
+        ridge[: samples.regularized] += 0.5 * moments.samples * samples.regularization
         return state._replace(weights=solve(gram, ridge, moments.products), moments=moments)
 
     def weights(self, state: Summed) -> Array:

@@ -28,9 +28,9 @@ class Split(NamedTuple):
 class Dkla(Penalized):
     """Each node solves least squares on all its samples, held to its neighbours by ADMM (Xu et al., JMLR 2021, alg. 1).
 
-    With the means over the node's n samples so far, Z its features and y its targets,
+    With the means over the node's n samples so far, Z its features and y its targets, and the learner's lambda,
 
-        theta_i <- inv(2/n Z'Z + 2 lambda I + 2 rho deg_i I) (2/n Z'y + rho sum_j (theta_i + theta_j) - gamma_i)
+        theta_i <- inv(2/n Z'Z + lambda I + 2 rho deg_i I) (2/n Z'y + rho sum_j (theta_i + theta_j) - gamma_i)
         gamma_i <- gamma_i + rho sum_j (theta_i - theta_j)
 
     The paper has all samples from the start, as here once the data is used up: ``stream.epochs`` adds iterations. COKE
@@ -78,7 +78,7 @@ class Dkla(Penalized):
         # rho sum_j (said_i + theta_j) = 2 rho deg said_i - rho sum_j (said_i - theta_j)
         right = 2.0 / count * state.moments.products + (2.0 * rho * near * said - apart) - dual
         ridge = np.full(len(right), 2.0 * rho * near)
-        ridge[: samples.regularized] += 2.0 * samples.regularization
+        ridge[: samples.regularized] += samples.regularization
         return state._replace(weights=solve(2.0 / count * state.moments.gram, ridge, right), dual=dual)
 
     def weights(self, state: Split) -> Array:

@@ -323,15 +323,12 @@ def _refuse_instability(plan: AgentPlan) -> None:
     degree = len(plan.neighborhood.neighbors) if rule.communicates else 0
     with Asked("protocol", rule):
         links = plan.begin()
-    if (
-        isinstance(rule, StateRule)
-        or rule.step != "explicit"
-        or learner.gain is None
-        or not isinstance(learner, ScheduledLearner)
-    ):
+    if rule.step != "explicit" or learner.gain is None or not isinstance(learner, ScheduledLearner):
         return
-    with Asked("protocol", rule):
-        stiffness = coupling_curvature(rule, links, degree, plan.outputs)
+    stiffness = 0.0
+    if not isinstance(rule, StateRule):
+        with Asked("protocol", rule):
+            stiffness = coupling_curvature(rule, links, degree, plan.outputs)
     curvature = learner.loss.curvature if learner.loss.quadratic else 0.0
     factor = learner.step_size.largest / learner.batch_size * learner.gain * (curvature + stiffness)
     if factor >= 2.0:

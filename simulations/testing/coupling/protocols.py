@@ -38,12 +38,12 @@ def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> Non
     """Check that a protocol keeps its contract, ``protocols/contract.py`` or ``protocols/states/contract.py``.
 
     The flags are there. Where neighbours talk: no coupling at agreement, a pull that is bounded as implicit steps need
-    and opposite at the other end, at the node's own samples and, symmetric, at its neighbours'; a state of links that is
-    made of arrays, numbers and tuples, and that ``advance`` leaves as it is; dual variables that are finite and not
+    and opposite at the other end, at the node's own samples and, symmetric, at its neighbours'; a state of links that
+    is made of arrays, numbers and tuples, and that ``advance`` leaves as it is; dual variables that are finite and not
     negative, and there where ``sends_duals``. Of a protocol of vectors: a vector of the same length in all rounds,
-    weights that change only when the neighbours have been heard, and a state that stays as it is. On a small network of
-    `polk`, or of `random_features`, the same is learned, to the bit, agent by agent, compiled, in blocks, and gone on
-    with.
+    weights that change only when the neighbours have been heard, and a state that stays as it is. On a small network
+    of `polk`, or of `random_features`, the same is learned, to the bit, agent by agent, compiled, in blocks, and gone
+    on with.
 
     Parameters
     ----------
