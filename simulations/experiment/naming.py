@@ -21,6 +21,7 @@ from kernelswarm.simulations.ground.wording import nearest, shown
 PARTS: dict[str, dict[str, str]] = {
     "learner": {
         "polk": "kernelswarm.agents.learners.polk:Polk",
+        "multi_kernel": "kernelswarm.agents.learners.multi_kernel:MultiKernel",
         "newton": "kernelswarm.agents.learners.second_order.newton:Newton",
         "spppot": "kernelswarm.agents.learners.spppot:Spppot",
         "colk": "kernelswarm.agents.learners.risk.colk:Colk",

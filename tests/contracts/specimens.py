@@ -82,6 +82,7 @@ KERNEL = {"name": "gaussian", "bandwidth": 0.4}
 SIZES: dict[str, dict[str, object]] = {
     "polk": {"kernel": KERNEL},
     "newton": {"kernel": KERNEL},
+    "multi_kernel": {"kernel": KERNEL, "factors": [0.5, 1.0, 2.0], "forgetting": 0.9},
     "spppot": {"kernel": KERNEL, "mirror_map": "kl"},
     "colk": {"kernel": KERNEL, "dispersion": "variance"},
     "policy_evaluation": {"kernel": KERNEL, "batch_size": 4, "discount": 0.5},
@@ -139,6 +140,7 @@ LEARNERS = [
         learner("newton", batch_size=batch, loss=loss, forgetting=0.99)
         for batch, loss in ((1, "squared"), (5, "huber"))
     ),
+    learner("multi_kernel", factors=[0.1 * k for k in range(5, 16)]),  # places of one digit and of two
 ]
 
 # --- what learners are made of
