@@ -43,7 +43,7 @@ class Diffusion(Stepping):
         leaves out those that learn something else.
     order : {"adapt_then_combine", "combine_then_adapt"}
         Which of both comes first.
-    forgetting : float
+    rate : float
         nu of the adaptive combination, above 0, at most 1.
     step : {"implicit", "explicit"}
         Whether a quadratic loss is taken at the new function or, as published, at the old one.
@@ -53,12 +53,12 @@ class Diffusion(Stepping):
 
     combination: Literal[Combination, "adaptive"] = field(default="metropolis", metadata={"as_published": "metropolis"})
     order: Order = "adapt_then_combine"
-    forgetting: float = 0.1
+    rate: float = 0.1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.0 < self.forgetting <= 1.0:
-            raise ValueError(f"forgetting = {self.forgetting!r} must be above 0 and at most 1: 0.1 is usual")
+        if not 0.0 < self.rate <= 1.0:
+            raise ValueError(f"rate = {self.rate!r} must be above 0 and at most 1: 0.1 is usual")
         if self.combination == "adaptive" and self.order == "combine_then_adapt":
             raise ValueError(
                 'order = "combine_then_adapt" has nothing to tell neighbours apart by, and combination = "adaptive" '
@@ -99,7 +99,7 @@ class Diffusion(Stepping):
         before = state.weights.reshape(-1)
         found = np.concatenate([[np.sum((state.adapted.reshape(-1) - before) ** 2)], squares(heard.vectors, before)])
         known = np.isnan(state.variances)
-        variances = np.where(known, found, (1.0 - self.forgetting) * state.variances + self.forgetting * found)
+        variances = np.where(known, found, (1.0 - self.rate) * state.variances + self.rate * found)
         silent = np.concatenate([[False], heard.counts == 0.0])
         variances = np.where(silent, state.variances, variances)
         inverse = 1.0 / np.maximum(np.where(np.isnan(variances), np.inf, variances), TINY)

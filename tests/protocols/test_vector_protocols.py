@@ -119,7 +119,7 @@ def test_diffusion_is_a_step_and_an_average(combination, order, step):
 
 
 def test_adaptive_combination_weighs_by_distance():
-    tried = described({"name": "diffusion", "combination": "adaptive", "forgetting": 0.2, **EXPLICIT})
+    tried = described({"name": "diffusion", "combination": "adaptive", "rate": 0.2, **EXPLICIT})
     data, theta = Data(tried), np.zeros((len(NODES), FEATURES))
     near, variances = ADJACENCY + np.eye(len(NODES)), None
     for _ in range(tried.rounds):
@@ -290,7 +290,7 @@ def test_a_far_larger_step_than_explicit_ones_bear_is_sound():
     ("protocol", "said"),
     [
         ({"name": "odkla", "penalty": -1.0}, "not negative"),
-        ({"name": "diffusion", "forgetting": 0.0}, "forgetting"),
+        ({"name": "diffusion", "rate": 0.0}, "rate"),
         ({"name": "dkla", "forgetting": 1.5}, "forgetting"),
         ({"name": "diffusion_rls", "ridge": 0.0}, "ridge"),
         ({"name": "diffusion", "combination": "adaptive", "order": "combine_then_adapt"}, "adapt_then_combine"),
