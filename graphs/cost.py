@@ -74,6 +74,12 @@ def round_cost(
     return RoundCost(directed_edges, samples * each + (directed_edges if duals else 0))
 
 
+def vector_cost(graph: Graph, length: int) -> RoundCost:
+    """Count what one round sends when every node sends a vector of so many numbers to each neighbor."""
+    directed_edges = 2 * graph.number_of_edges()
+    return RoundCost(directed_edges, length * directed_edges)
+
+
 def pooled_cost(graph: Graph, inputs: int, targets: int, batch_size: int | Sequence[int]) -> RoundCost:
     """Count what one round sends when every node's samples, points and targets, travel to one learner.
 

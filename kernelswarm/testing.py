@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.testing.backends import check_backend
+    from kernelswarm.simulations.testing.coupling.protocols import check_distance, check_protocol
+    from kernelswarm.simulations.testing.coupling.tolerances import check_tolerance
     from kernelswarm.simulations.testing.dispersions import check_dispersion
     from kernelswarm.simulations.testing.kernels import check_kernel
     from kernelswarm.simulations.testing.learners import check_learner
@@ -29,11 +31,9 @@ if TYPE_CHECKING:
     )
     from kernelswarm.simulations.testing.losses import check_loss
     from kernelswarm.simulations.testing.mirror_maps import check_mirror_map
-    from kernelswarm.simulations.testing.protocols import check_distance, check_protocol
     from kernelswarm.simulations.testing.schedules import check_budget, check_schedule
     from kernelswarm.simulations.testing.streams import check_stream
     from kernelswarm.simulations.testing.subspace_rules import check_censoring, check_subspace_step
-    from kernelswarm.simulations.testing.tolerances import check_tolerance
     from kernelswarm.simulations.testing.topologies import check_topology
 
 _PLACES = {
@@ -42,7 +42,7 @@ _PLACES = {
     "check_censoring": "subspace_rules",
     "check_clock": "links",
     "check_dispersion": "dispersions",
-    "check_distance": "protocols",
+    "check_distance": "coupling.protocols",
     "check_graph_schedule": "links",
     "check_kernel": "kernels",
     "check_learner": "learners",
@@ -51,11 +51,11 @@ _PLACES = {
     "check_link_noise": "links",
     "check_loss": "losses",
     "check_mirror_map": "mirror_maps",
-    "check_protocol": "protocols",
+    "check_protocol": "coupling.protocols",
     "check_schedule": "schedules",
     "check_stream": "streams",
     "check_subspace_step": "subspace_rules",
-    "check_tolerance": "tolerances",
+    "check_tolerance": "coupling.tolerances",
     "check_topology": "topologies",
 }
 

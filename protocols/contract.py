@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-Form = Literal["one_sided", "symmetric"]
+Form = Literal["one_sided", "symmetric", "states"]
 Step = Literal["explicit", "implicit"]
 
 
@@ -108,11 +108,11 @@ def strengths_of(part: object) -> Mapping[str, float]:
 
 
 FLAGS = ("form", "step", "communicates", "pooled", "averaged", "offline", "sends_duals", "compares_losses")
-"""What every rule declares, as fields, properties or class variables."""
+"""What every protocol declares, as fields, properties or class variables."""
 
 
-class Rule(Protocol):
-    """A protocol as one node runs it."""
+class Exchange(Protocol):
+    """What every protocol declares, whatever it sends."""
 
     form: Form
     step: Step
@@ -147,6 +147,18 @@ class Rule(Protocol):
         """Whether :meth:`advance` wants the neighbours' excess losses at this node's samples."""
         ...
 
+    def duals(self, links: Any) -> Array | None:
+        """Return the dual variables of the node's directed edges, (deg,), or None."""
+        ...
+
+    def record(self, links: Any, degree: int) -> LinkRecord:
+        """Return what the record shows of the node's directed edges."""
+        ...
+
+
+class Rule(Exchange, Protocol):
+    """A protocol of points and function values, as one node runs it."""
+
     def init(self, neighborhood: Neighborhood) -> Any:
         """Return the link state before the first round; raises ValueError where the rule cannot work."""
         ...
@@ -174,12 +186,4 @@ class Rule(Protocol):
         ``excess`` (deg,) is the mean loss of the neighbours' values minus that of the node's own, at its samples.
         ``eta`` is the size of the node's step, less by as much as a batch lacks of its samples.
         """
-        ...
-
-    def duals(self, links: Any) -> Array | None:
-        """Return the dual variables of the node's directed edges, (deg,), or None."""
-        ...
-
-    def record(self, links: Any, degree: int) -> LinkRecord:
-        """Return what the record shows of the node's directed edges."""
         ...

@@ -10,15 +10,16 @@ from kernelswarm.agents.arithmetic import signatures as compiled
 from kernelswarm.agents.arithmetic.signatures import CompiledLearner, CompiledLoss
 from kernelswarm.agents.compiled.rounds import Coupling, Kinds, Links, Messages, States, Sums, first_row
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.node.agent import Agent, Outgoing
+from kernelswarm.agents.node.agent import Agent
+from kernelswarm.agents.node.node import Outgoing
 from kernelswarm.protocols.compiled import ADVANCE, COUPLE, COUPLE_BACK, CompiledRule, handed_over
-from kernelswarm.protocols.contract import Rule
+from kernelswarm.protocols.contract import Exchange, Rule
 from kernelswarm.protocols.first_class import NONE, Integers, address
 
 Array = npt.NDArray[np.float64]
 
 
-def rule_form(rule: Rule) -> CompiledRule | None:
+def rule_form(rule: Exchange) -> CompiledRule | None:
     """Return what a protocol hands over; None where nothing is asked of it, since its nodes hear nobody."""
     form: CompiledRule | None = handed_over(rule, "protocol") if rule.communicates else None
     if form is not None and rule.form == "symmetric" and form.couple_back is None:

@@ -5,8 +5,8 @@ import numpy.typing as npt
 
 from kernelswarm.agents.compiled.rounds import Coupling, Links
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Terms
-from kernelswarm.agents.node.agent import PRIMING
 from kernelswarm.agents.node.heard import ANSWERS, DELIVERED, LOST_ON_THE_WAY, OWN, POINTS, SILENT, TOO_LATE
+from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.protocols.compiling import absorbed, jitted
 from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
 from kernelswarm.protocols.weather.weather import LOST

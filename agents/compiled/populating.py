@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from kernelswarm.agents.compiled.population import Population, outside_of
 from kernelswarm.agents.compiled.weathered_population import WeatheredPopulation, whole
-from kernelswarm.agents.node.agent import Agent, Outgoing
+from kernelswarm.agents.node.agent import Agent
+from kernelswarm.agents.node.node import Outgoing
 from kernelswarm.agents.node.weathered import WeatheredAgent
 
 

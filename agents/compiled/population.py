@@ -26,10 +26,11 @@ from kernelswarm.agents.compiled.arrays import (
 )
 from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED, live
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.node.agent import DIVERGED, Agent, Outgoing
+from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
+from kernelswarm.agents.node.node import DIVERGED, Outgoing
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
-from kernelswarm.protocols.contract import Rule
+from kernelswarm.protocols.contract import Exchange
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -46,7 +47,7 @@ WASTED = 2**28
 """Numbers of states, at most, that lie unused because nodes have dictionaries of different sizes: 2 GB."""
 
 
-def obstacle(learners: Sequence[Learner], rule: Rule) -> str | None:
+def obstacle(learners: Sequence[Learner], rule: Exchange) -> str | None:
     """Say what keeps agents out of compiled rounds; None where nothing does."""
     try:
         rule_form(rule)

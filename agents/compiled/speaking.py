@@ -11,8 +11,8 @@ from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.compiled.hearing import has_arrived
 from kernelswarm.agents.compiled.rounds import EVALUATE, INNER, Coupling, Kinds, Links, States, first_row
 from kernelswarm.agents.compiled.weathered_arrays import Air, Counts, Kept, Terms, Workspace
-from kernelswarm.agents.node.agent import PRIMING
 from kernelswarm.agents.node.heard import SENT, SILENT
+from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.protocols.compiling import absorbed
 from kernelswarm.protocols.limits import own_products, pair_loads_in
 from kernelswarm.protocols.links.distortion import EXACT, SCALE_BITS

@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from kernelswarm.agents.compiled.rounds import Coupling, Links, first_row
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Kept, Terms
-from kernelswarm.agents.node.agent import Outgoing
 from kernelswarm.agents.node.heard import SILENT
+from kernelswarm.agents.node.node import Outgoing
 from kernelswarm.agents.node.weathered import WeatheredAgent
 from kernelswarm.protocols.first_class import address
 from kernelswarm.protocols.links.noises import QUANTILE

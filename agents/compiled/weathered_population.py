@@ -19,9 +19,9 @@ from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Workspace
 from kernelswarm.agents.compiled.weathered_filling import air_of, counts_of, kept_of, terms_of
 from kernelswarm.agents.compiled.weathered_rounds import live_in_weather
-from kernelswarm.agents.node.agent import DIVERGED, PRIMING, Outgoing
 from kernelswarm.agents.node.ahead import Ahead
 from kernelswarm.agents.node.heard import Packet, coarse
+from kernelswarm.agents.node.node import DIVERGED, PRIMING, Outgoing
 from kernelswarm.agents.node.pairs import Said
 from kernelswarm.agents.node.weathered import WeatheredAgent
 from kernelswarm.protocols.links.distortion import EXACT

@@ -14,8 +14,8 @@ from kernelswarm.agents.compiled.learning_in_weather import learn
 from kernelswarm.agents.compiled.rounds import DONE, PAUSED, Coupling, Kinds, Links, States, Sums
 from kernelswarm.agents.compiled.speaking import prepare, say
 from kernelswarm.agents.compiled.weathered_arrays import Air, Counts, Kept, Terms, Workspace
-from kernelswarm.agents.node.agent import PRIMING
 from kernelswarm.agents.node.heard import SILENT
+from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]

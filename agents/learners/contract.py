@@ -161,6 +161,28 @@ class ValueLearner(Protocol):
 
 
 @runtime_checkable
+class FeatureLearner(Protocol):
+    """A learner whose functions are ``W' phi(x)`` with features phi that stay as they are: W is all that it learns."""
+
+    @property
+    def regularization(self) -> float:
+        """lambda."""
+        ...
+
+    def coefficients(self, state: Any) -> Array:
+        """Return the weights W of the state's function, (L, C)."""
+        ...
+
+    def regularized(self, state: Any) -> int:
+        """Return how many of the features, from the first, are regularised."""
+        ...
+
+    def place(self, state: Any, coefficients: Array, steps: int) -> None:
+        """Put a state where its function has these weights (L, C), after so many steps."""
+        ...
+
+
+@runtime_checkable
 class ScheduledLearner(Protocol):
     """A learner whose steps have the sizes of a schedule."""
 

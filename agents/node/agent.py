@@ -1,113 +1,28 @@
-"""One node of the network: the only mutable object, whatever machine it runs on."""
+"""A node whose neighbours exchange points and function values."""
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.learners.contract import Evaluation, Learner, together
 from kernelswarm.agents.learners.descent import share
-from kernelswarm.protocols.compiling import jitted
-from kernelswarm.protocols.contract import Neighborhood, Rule, strengths_of
+from kernelswarm.agents.node.node import DivergenceError, Draws, Node, Outgoing
+from kernelswarm.protocols.contract import Exchange, LinkRecord, Neighborhood, Rule
 from kernelswarm.protocols.coupling import mean_square_gaps, total
 from kernelswarm.protocols.limits import gather_in, own_products, own_share, pair_loads_in, restrain
 
 Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-
-PRIMING = 2
-"""Rounds that only fill the links: points are sent in the first, answered in the second, learned from in the third."""
-
-DIVERGED = 1e8
-"""Values larger than this multiple of (1 + the largest target seen) are taken for divergence."""
 
 
-class DivergenceError(ArithmeticError):
-    """A learner's values or dual variables grow without bound; the message names the key to lower."""
-
-    def __init__(self, node: int, round: int, cause: str, remedy: str) -> None:
-        super().__init__(node, round, cause, remedy)
-        self.node = node
-        self.round = round
-        self.cause = cause
-        self.remedy = remedy
-
-    def __str__(self) -> str:
-        return f"node {self.node} diverged in round {self.round}: {self.cause}: {self.remedy}"
-
-
-class Draws(Protocol):
-    """The samples of one node, in the order in which it learns from them."""
-
-    def draw(self, count: int) -> tuple[Array, Array]:
-        """Return the next points (b, p) with their targets (b, q); fewer, at last none, when the data is used up."""
-        ...
-
-
-@dataclass(slots=True)
-class Outgoing:
-    """What a node sends in one round, its neighbours in sorted order.
-
-    Attributes
-    ----------
-    points : Array
-        The points of the node's next round, (b, p): neighbours evaluate their functions there.
-    own : Array or None
-        The node's values at the points it sent before, (b, C); symmetric form only.
-    answers : list of Array
-        The node's values at each neighbour's points, (b_j, C). Where steps are symmetric and implicit, a last column
-        of these and of ``own`` says the node's load at the point.
-    duals : Array or None
-        The dual variables of the node's edges, (deg,); symmetric proximity only.
-    stamps : Array or None
-        Where links are not ideal, (1 + deg,): the round of the message whose points ``own`` is at, and, for each
-        neighbour, that of the message whose points its answer is at, or what is said instead.
-    """
-
-    points: Array
-    own: Array | None
-    answers: Sequence[Array | None]
-    duals: Array | None
-    stamps: Array | None = None
-
-
-@dataclass(slots=True)
-class Tally:
-    """Sums since the last report, and, from the violation on, of the whole run.
-
-    ``gap_rounds`` are the rounds in which an edge had something to say. Where links are not ideal, ``bytes_sent`` is
-    counted, and ``traffic`` (deg, 4) holds the messages to this node that were sent, delivered, lost and dropped as too
-    old.
-    """
-
-    rounds: int = 0
-    samples: int = 0
-    loss: float = 0.0
-    compression_error: float = 0.0
-    gaps: Array = field(default_factory=lambda: np.zeros(0))
-    gap_rounds: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    violation: Array = field(default_factory=lambda: np.zeros(0))
-    scalars_sent: int = 0
-    bytes_sent: float = 0.0
-    traffic: Integers | None = None
-
-    @staticmethod
-    def of(degree: int) -> "Tally":
-        """Return sums that begin, for so many edges."""
-        return Tally(gaps=np.zeros(degree), gap_rounds=np.zeros(degree, dtype=np.int64), violation=np.zeros(degree))
-
-
-def loads_sent(rule: Rule) -> int:
+def loads_sent(rule: Exchange) -> int:
     """Return the columns that messages have behind the values: 1 for the loads of pairs, where both ends limit them."""
     return int(rule.communicates and rule.form == "symmetric" and rule.step == "implicit")
 
 
-class Agent:
-    """A node: its learner, its stream, its links, and the messages in flight.
+class Agent(Node):
+    """A node that sends its points, and answers its neighbours' with its function's values there.
 
     A round is one call of :meth:`advance`: learn from the samples of the round with the neighbours' answers, then
     answer the points that the neighbours sent, and send the points of the round to come. Points therefore travel one
@@ -143,22 +58,10 @@ class Agent:
         outputs: int,
         steps: int = 1,
     ) -> None:
-        self.node = neighborhood.node
-        self.neighbors = neighborhood.neighbors if rule.communicates else ()
-        self.slots = tuple(slots) if rule.communicates else ()
-        self.learner = learner
+        super().__init__(neighborhood, slots, learner, rule, rule.communicates, source, inputs, outputs, steps)
         self.rule = rule
-        self.source = source
-        self.outputs = outputs
         self._batch_sizes = neighborhood.batch_sizes
-        self._steps = steps
-        self.state = learner.init(inputs, outputs)
-        self.links: Any = rule.init(neighborhood)
-        self.round = 0
-        self.samples = 0
-        self.largest_target = 0.0
-        degree = len(self.neighbors)
-        self.tally = Tally.of(degree)
+        self.links = rule.init(neighborhood)
         self._symmetric = rule.form == "symmetric"
         self._implicit = rule.step == "implicit"
         self._limited = self._implicit and bool(self.neighbors)
@@ -168,10 +71,6 @@ class Agent:
         self._loss_curvature = learner.loss.curvature if learner.loss.quadratic else 0.0
         self._bounded_curvature = learner.loss.curvature
         self._gain = learner.gain
-        self.following: tuple[Array, Array] | None = None  # sent, not answered yet
-        self.targets: Array | None = None  # of the points that the neighbours are answering
-        self.own: Evaluation | None = None
-        self.theirs: list[Evaluation] = []
         self.own_products = 0.0, 0.0  # of the samples evaluated: the means of kappa(x, x) and of the row sums
         self.loads = np.zeros(0)  # of the pairs at its samples, then at its neighbours'; where steps are limited
 
@@ -192,6 +91,14 @@ class Agent:
         points.flags.writeable = False  # shared with every neighbour in this process
         self.following = (points, targets)
         return self.outgoing()
+
+    def duals(self) -> Array | None:
+        """Return the dual variables of the node's directed edges, (deg,), or None."""
+        return self.rule.duals(self.links)
+
+    def record(self) -> LinkRecord:
+        """Return what is to be recorded of the node's directed edges."""
+        return self.rule.record(self.links, len(self.neighbors))
 
     def evaluate(self, points: Array, theirs: Sequence[Array]) -> None:
         """Evaluate the function at the node's own points (b, p) and at each neighbour's, for the step to come."""
@@ -238,7 +145,7 @@ class Agent:
         degree = len(self.neighbors)
         taken = 1.0
         if size:
-            loss = self._admit(own.values, targets)
+            loss = self.admit(own.values, targets)
             gradient = learner.gradient(self.state, own, targets)
             curvature = self._bounded_curvature
             if degree:
@@ -308,33 +215,6 @@ class Agent:
             if self._constrained:
                 tally.violation += gaps - rule.record(self.links, len(gaps)).tolerances
 
-    def _admit(self, values: Array, targets: Array) -> float:
-        """Count the samples of a round, and return the sum of their losses; raises as :meth:`check_values`."""
-        largest = _largest(targets)
-        if largest > self.largest_target:
-            self.largest_target = largest
-        self.check_values(values)
-        loss = total(self.learner.loss.values(values, targets))
-        self.tally.loss += loss
-        self.tally.samples += len(targets)
-        self.samples += len(targets)
-        return loss
-
-    def check_values(self, values: Array) -> None:
-        """Raise DivergenceError where the function's values are far beyond the targets."""
-        if not _largest(values) <= DIVERGED * (1.0 + self.largest_target):
-            raise DivergenceError(
-                self.node,
-                self.round // self._steps + 1,
-                f"its values reached {_largest(values):.3g} where targets reach {self.largest_target:.3g}",
-                self.remedy(),
-            )
-
-    def remedy(self) -> str:
-        """Name the keys to lower where the function grows without bound, with their values."""
-        lower = f"lower learner.step_size = {self.learner.eta(self.state):g}"
-        return lower + _or_lower("learner", self.learner) + self._coupling_remedy()
-
     def check_stability(self, rate: float, curvature: float) -> None:
         """Raise DivergenceError where an explicit step of size ``eta / b = rate`` multiplies errors."""
         # A quadratic term of curvature r at one point multiplies the error there by 1 - eta/b r kappa(x, x) a round.
@@ -344,53 +224,12 @@ class Agent:
                 self.round // self._steps + 1,
                 f"the explicit step needs step_size / batch_size * curvature below 2, and it is "
                 f"{rate * self._gain * curvature:.3g} (curvature {curvature:.3g})",
-                'use protocol.step = "implicit", or lower learner.step_size' + self._coupling_remedy(),
+                'use protocol.step = "implicit", or lower learner.step_size' + self.coupling_remedy(),
             )
 
-    def _coupling_remedy(self) -> str:
-        return _or_lower("protocol", self.rule) if self.neighbors else ""
-
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what rounds change of the node beside what every node has, for a snapshot."""
+        """Return nothing: what is in flight is computed again."""
         return {}
 
     def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over what :meth:`further_arrays` returned; the sums of the run are those of the snapshot already."""
-
-    def restart_tally(self) -> Tally:
-        """Return the sums since the last call and start new ones; the violation and the scalars keep running."""
-        tally = self.tally
-        self.tally = replace(
-            Tally.of(len(self.neighbors)),
-            violation=tally.violation.copy(),
-            scalars_sent=tally.scalars_sent,
-            bytes_sent=tally.bytes_sent,
-            traffic=tally.traffic,
-        )
-        return tally
-
-    @property
-    def function(self) -> Function:
-        """The node's current function."""
-        return self.learner.function(self.state)
-
-
-def _or_lower(table: str, part: Learner | Rule) -> str:
-    """Go on with "lower ..." by the keys that make a part pull harder."""
-    return "".join(
-        f" or {table}.{key} = {value:g}" if value < math.inf else f", or set {table}.{key}"
-        for key, value in strengths_of(part).items()
-    )
-
-
-@jitted
-def _largest(values: Array) -> float:
-    """Compute ``max |values|``; NaN if any value is."""
-    largest = 0.0
-    for value in values.flat:
-        magnitude = abs(value)
-        if not magnitude <= largest:
-            if math.isnan(magnitude):
-                return magnitude
-            largest = magnitude
-    return largest
+        """Take over nothing."""

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.node.agent import Draws
+from kernelswarm.agents.node.node import Draws
 
 Array = npt.NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.node.agent import PRIMING, Outgoing
+from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.first_class import address
 from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
@@ -93,6 +93,8 @@ class Inbox:
         self._weather = Weather(conditions, np.array([neighborhood.node], dtype=np.int64), self.facts)
         self._sender_keys = keys_of(*conditions.key, senders, np.full(len(senders), NODE, dtype=np.int64)).tolist()
         self._edge_keys = keys_of(*conditions.key, senders, hearers).tolist()
+        own = np.array([neighborhood.node], dtype=np.int64), np.array([NODE], dtype=np.int64)
+        self._own_key: list[int] = keys_of(*conditions.key, *own)[0].tolist()
         self._quantile = address(links.noise.quantile, QUANTILE)
         self._exact = links.bits == EXACT and not links.noise.scale
         self.packets: list[dict[int, Packet]] = [{} for _ in neighbors]
@@ -198,6 +200,14 @@ class Inbox:
             self.packets[e][sent] = Packet(
                 due, previous, answered, points, next(own) if mine else None, next(answers) if theirs else None, dual
             )
+
+    def distort_own(self, vector: Array, sent: int) -> None:
+        """Change a message of the node itself, (1, n), as the links will, for all neighbours alike, in a round."""
+        if self._exact:
+            return
+        links = self._conditions.links
+        first, second = self._own_key
+        distort(vector, links.noise_on("points"), self._quantile, links.bits, first, second, sent, POINTS)
 
     def _distort(self, packet: Packet, e: int, sent: int) -> None:
         """Change a message as the links do: what goes to all neighbours alike, answers each in their own way."""

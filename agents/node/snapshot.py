@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.node.agent import Agent, Draws, Tally
 from kernelswarm.agents.node.ahead import Ahead
+from kernelswarm.agents.node.node import Draws, Node, Tally
 
 Array = npt.NDArray[np.float64]
 Arrays = dict[str, npt.NDArray[Any]]
@@ -46,7 +46,7 @@ class Continued(Draws, Protocol):
         ...
 
 
-def take(agent: Agent, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
+def take(agent: Node, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
     """Copy what an agent is, between two rounds after those that prime the network.
 
     Parameters
@@ -88,7 +88,7 @@ def take(agent: Agent, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
     return Snapshot(arrays, cast(Continued, source).state())
 
 
-def restore(agent: Agent, snapshot: Snapshot) -> None:
+def restore(agent: Node, snapshot: Snapshot) -> None:
     """Make an agent that has not learned yet what the one was that the snapshot was taken of; their parts are equal."""
     arrays = snapshot.arrays
     own = {name.removeprefix("learner."): array for name, array in arrays.items() if name.startswith("learner.")}

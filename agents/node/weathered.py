@@ -8,8 +8,9 @@ import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Evaluation, Info, together
 from kernelswarm.agents.learners.descent import share
-from kernelswarm.agents.node.agent import PRIMING, Agent, Outgoing
+from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.heard import NO_ANSWER, SENT, SILENT, Inbox, parted, stacked
+from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.agents.node.pairs import Pairs, Said
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.coupling import mean_square_gaps, total
@@ -204,7 +205,7 @@ class WeatheredAgent(Agent):
         eta = learner.eta(self.state)
         rate = eta / learner.batch_size
         if size:
-            self._admit(own.values, targets)
+            self.admit(own.values, targets)
         answered = [self._answered(e, now, own) if size and self.asks[e] else None for e in range(degree)]
         backward = [self._backward(e, now) if self._symmetric and self.asked[e] else None for e in range(degree)]
         late = [(e, pairs) for e, pairs in enumerate(answered) if pairs is not None and pairs.evaluation is not own]

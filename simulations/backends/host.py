@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents.node.agent import PRIMING, DivergenceError
+from kernelswarm.agents.node.node import PRIMING, DivergenceError
 from kernelswarm.agents.node.snapshot import Snapshot
 from kernelswarm.simulations.backends import semaphores
 from kernelswarm.simulations.round.block import AgentPlan, Block

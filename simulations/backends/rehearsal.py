@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.node.agent import DivergenceError
+from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.simulations.backends.serial import SerialEngine

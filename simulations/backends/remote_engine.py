@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from kernelswarm.agents.node.agent import PRIMING, DivergenceError
+from kernelswarm.agents.node.node import PRIMING, DivergenceError
 from kernelswarm.simulations.backends.host import Whereabouts
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.round.block import AgentPlan

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import ClassVar, Protocol
 
-from kernelswarm.agents.node.agent import PRIMING, DivergenceError
+from kernelswarm.agents.node.node import PRIMING, DivergenceError
 from kernelswarm.simulations.round.block import AgentPlan, Block
 from kernelswarm.simulations.round.engine import EngineError, Snapshots
 from kernelswarm.simulations.round.failures import describe, node_at_work

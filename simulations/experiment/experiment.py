@@ -18,8 +18,9 @@ from kernelswarm.graphs.schedules.contract import Schedule
 from kernelswarm.graphs.schedules.random_schedules import Always
 from kernelswarm.graphs.topology import Graph, Topology
 from kernelswarm.protocols.clocks.clocks import Clock, Synchronous
-from kernelswarm.protocols.contract import FLAGS, Rule
+from kernelswarm.protocols.contract import FLAGS
 from kernelswarm.protocols.links.links import IDEAL, Links
+from kernelswarm.protocols.states.contract import AnyRule
 from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_value
 from kernelswarm.simulations.experiment.naming import listed_parts_only, part_name
 from kernelswarm.simulations.experiment.parts import build, describe, described, fill, merge, written
@@ -128,7 +129,7 @@ class Experiment:
     topology: Topology | Graph = field(metadata={"part": "topology"})
     stream: Stream = field(metadata={"part": "stream"})
     learner: Learner = field(metadata={"part": "learner"})
-    protocol: Rule = field(metadata={"part": "protocol"})
+    protocol: AnyRule = field(metadata={"part": "protocol"})
     backend: Any = field(default_factory=lambda: build("backend", "serial"), metadata={"part": "backend"})
     seed: int = 0
     rounds: int = 500

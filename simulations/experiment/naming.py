@@ -21,6 +21,7 @@ from kernelswarm.simulations.ground.wording import nearest, shown
 PARTS: dict[str, dict[str, str]] = {
     "learner": {
         "polk": "kernelswarm.agents.learners.polk:Polk",
+        "multi_kernel": "kernelswarm.agents.learners.multi_kernel:MultiKernel",
         "newton": "kernelswarm.agents.learners.second_order.newton:Newton",
         "spppot": "kernelswarm.agents.learners.spppot:Spppot",
         "colk": "kernelswarm.agents.learners.risk.colk:Colk",
@@ -96,6 +97,13 @@ PARTS: dict[str, dict[str, str]] = {
         "proximity": "kernelswarm.protocols.proximity:Proximity",
         "centralized": "kernelswarm.protocols.centralized:Centralized",
         "batch": "kernelswarm.protocols.batch:Batch",
+        "diffusion": "kernelswarm.protocols.states.diffusion:Diffusion",
+        "gradient_tracking": "kernelswarm.protocols.states.gradient_tracking:GradientTracking",
+        "diffusion_rls": "kernelswarm.protocols.states.diffusion_rls:DiffusionRls",
+        "dkla": "kernelswarm.protocols.states.dkla:Dkla",
+        "odkla": "kernelswarm.protocols.states.odkla:Odkla",
+        "multitask": "kernelswarm.protocols.states.multitask:Multitask",
+        "ditto": "kernelswarm.protocols.states.ditto:Ditto",
     },
     "distance": {
         "squared": "kernelswarm.protocols.distances:Squared",
@@ -190,7 +198,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "budget": ("start", "bound", "next"),
     "subspace_step": ("at",),
     "censoring": ("bound",),
-    "protocol": ("init", "couple", "couple_back", "advance", "duals", "record"),
+    "protocol": ("duals", "record"),
     "distance": ("values", "pull", "pull_back"),
     "tolerance": ("init", "next"),
     "link_loss": ("channels",),
@@ -202,6 +210,11 @@ METHODS: dict[str, tuple[str, ...]] = {
     "stream": ("open",),
     "backend": ("kept", "start"),
 }
+
+FAMILIES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "protocol": (("init", "couple", "couple_back", "advance"), ("begin", "adapt", "say", "hear", "weights")),
+}
+"""The methods of one of these are there too: a protocol sends points and values, or vectors."""
 
 _safe: ContextVar[bool] = ContextVar("safe", default=False)
 _beside_only: ContextVar[bool] = ContextVar("beside_only", default=False)
@@ -332,6 +345,10 @@ def is_own(cls: type[Any]) -> bool:
 def refuse_other_kind(kind: str, part: Any, path: str) -> None:
     """Refuse a part, or the class of one, that lacks a method of its kind's contract; raises InputError."""
     lacking = [method for method in METHODS[kind] if not callable(getattr(part, method, None))]
+    families = FAMILIES.get(kind, ((),))
+    absent = [[name for name in family if not callable(getattr(part, name, None))] for family in families]
+    fewest = min(len(entry) for entry in absent)
+    lacking += next(entry for entry in absent if len(entry) == fewest)
     if lacking:
         name = part_name(part) if not isinstance(part, type) else f"{part.__module__}:{part.__qualname__}"
         raise InputError(

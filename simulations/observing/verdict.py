@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernelswarm.agents.parts.losses import Loss
-from kernelswarm.protocols.contract import Rule
+from kernelswarm.protocols.states.contract import AnyRule
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.observing.constant import constant_risk, zero_risk
 from kernelswarm.simulations.round.measure import Report
@@ -117,7 +117,7 @@ def failure(reports: Sequence[Report], base: Baseline) -> Failure | None:
     )
 
 
-def findings(reports: Sequence[Report], base: Baseline, rule: Rule, learner: Mapping[str, Any]) -> dict[str, str]:
+def findings(reports: Sequence[Report], base: Baseline, rule: AnyRule, learner: Mapping[str, Any]) -> dict[str, str]:
     """Say in a sentence each what is wrong with a run that came to its end; empty where nothing is.
 
     Parameters
@@ -126,7 +126,7 @@ def findings(reports: Sequence[Report], base: Baseline, rule: Rule, learner: Map
         Of the last evaluation.
     base : Baseline
         The constants' risks.
-    rule : Rule
+    rule : AnyRule
         The protocol.
     learner : mapping
         The keys of the experiment's learner with their values, which the sentences name.
@@ -176,7 +176,7 @@ def _nothing_learned(reports: Sequence[Report], learner: Mapping[str, Any]) -> s
     )
 
 
-def _everything_kept(reports: Sequence[Report], rule: Rule, learner: Mapping[str, Any]) -> str:
+def _everything_kept(reports: Sequence[Report], rule: AnyRule, learner: Mapping[str, Any]) -> str:
     drawn = {report.node: report.figures["samples"] for report in reports}
     kept = []
     for report in reports:

@@ -114,7 +114,7 @@ def refuse_unsaved(plans: Sequence[AgentPlan]) -> None:
                     f"{name}: {remedy}"
                 )
         try:
-            list(leaves(plan.rule.init(plan.neighborhood)))
+            list(leaves(plan.begin()))
         except TypeError as refusal:
             raise InputError(
                 f"checkpoint_every needs protocols that can be saved, and of {type(plan.rule).__name__} {refusal}: "

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
-from kernelswarm.agents.node.agent import DIVERGED
+from kernelswarm.agents.node.node import DIVERGED
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.reproductions.contract import Claim

@@ -16,4 +16,5 @@ REPRODUCTIONS: dict[str, str] = {
     "survey-proximity": "kernelswarm.simulations.reproductions.surveys.proximity:reproduce",
     "survey-theory": "kernelswarm.simulations.reproductions.surveys.theory:reproduce",
     "weather": "kernelswarm.simulations.reproductions.networks.weather:reproduce",
+    "rivals": "kernelswarm.simulations.reproductions.networks.rivals:reproduce",
 }

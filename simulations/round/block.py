@@ -2,17 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled.populating import fits, populated
 from kernelswarm.agents.compiled.population import Population, obstacle
-from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.node.agent import Agent, Outgoing, loads_sent
+from kernelswarm.agents.learners.contract import FeatureLearner, Learner
+from kernelswarm.agents.node.agent import Agent, loads_sent
+from kernelswarm.agents.node.node import Node, Outgoing
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
+from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.node.weathered import WeatheredAgent
-from kernelswarm.protocols.contract import Neighborhood, Rule
+from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.states.contract import AnyRule, StateRule
 from kernelswarm.protocols.weather.weather import Conditions
 from kernelswarm.simulations.round.crossing import Crossing
 from kernelswarm.simulations.round.measure import Report, report
@@ -30,7 +35,7 @@ class AgentPlan:
     neighborhood: Neighborhood
     slots: tuple[int, ...]
     learner: Learner
-    rule: Rule
+    rule: AnyRule
     source: NodeSource
     inputs: int
     outputs: int
@@ -42,9 +47,22 @@ class AgentPlan:
     conditions: Conditions | None = None
     """Links and clock, where they are not ideal."""
 
-    def build(self) -> Agent:
+    def begin(self) -> Any:
+        """Return what the agent keeps of its links at first; raises ValueError where the rule cannot work."""
+        if isinstance(self.rule, StateRule):
+            state = self.learner.init(self.inputs, self.outputs)
+            assert isinstance(self.learner, FeatureLearner)
+            return self.rule.begin(self.neighborhood, self.learner.coefficients(state))
+        return self.rule.init(self.neighborhood)
+
+    def build(self) -> Node:
         """Make the agent."""
-        parts = (self.neighborhood, self.slots, self.learner, self.rule, self.source, self.inputs, self.outputs)
+        known, rest = (self.neighborhood, self.slots, self.learner), (self.source, self.inputs, self.outputs)
+        if isinstance(self.rule, StateRule):
+            if self.conditions is None:
+                return VectorNode(*known, self.rule, *rest)
+            return WeatheredVectorNode(*known, self.rule, *rest, conditions=self.conditions)
+        parts = (*known, self.rule, *rest)
         if self.conditions is None:
             return Agent(*parts, steps=self.steps)
         return WeatheredAgent(*parts, conditions=self.conditions)
@@ -67,6 +85,7 @@ class Block:
 
     def __init__(self, plans: Sequence[AgentPlan], compiled: bool = True) -> None:
         self._agents = [plan.build() for plan in plans]
+        self._talking = [agent for agent in self._agents if isinstance(agent, Agent)]  # those of points and values
         self._steps = plans[0].steps
         self._compiled = compiled and obstacle([plan.learner for plan in plans], plans[0].rule) is None
         self._population: Population | None = None
@@ -80,7 +99,7 @@ class Block:
             if other not in inside:
                 self._wanted.setdefault(other, {})[slot] = edge
         columns = plans[0].outputs + loads_sent(plans[0].rule)
-        self._reader = Reader(plans[0].inputs, columns, self._wanted)
+        self._reader = Reader(self._agents[0].width, columns, self._wanted)
         # Which slots of a node's message leave the block, for each node that has such slots.
         self._boundary = [
             (place, tuple(k for k, other in enumerate(agent.neighbors) if other not in inside))
@@ -139,8 +158,8 @@ class Block:
     def _run_steps(self, rounds: int, incoming: Sequence[bytes]) -> int:
         if self._population is None:
             self._read(incoming)
-            if self._compiled and fits(self._agents, self._messages):
-                self._population = populated(self._agents, self._messages)
+            if self._compiled and fits(self._talking, self._messages):
+                self._population = populated(self._talking, self._messages)
                 self._crossing = Crossing(self._population, self._boundary, self._reader, self._wanted)
         population = self._population
         if population is not None and self._crossing is not None:
@@ -162,7 +181,7 @@ class Block:
             self._messages.update(self._reader.read(packed))
 
     @property
-    def agents(self) -> list[Agent]:
+    def agents(self) -> list[Node]:
         """The block's agents, as they are now."""
         if self._population is not None:
             self._population.settle()
@@ -194,6 +213,4 @@ class Block:
 
     def functions(self) -> LearnedFunctions:
         """Return the arrays of each learner's function, and its dual variables (deg,)."""
-        return {
-            agent.node: LearnedFunction(agent.function.arrays(), agent.rule.duals(agent.links)) for agent in self.agents
-        }
+        return {agent.node: LearnedFunction(agent.function.arrays(), agent.duals()) for agent in self.agents}

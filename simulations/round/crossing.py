@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled.population import Population
-from kernelswarm.agents.node.agent import Outgoing, loads_sent
+from kernelswarm.agents.node.agent import loads_sent
+from kernelswarm.agents.node.node import Outgoing
 from kernelswarm.simulations.round.wire import Reader, pack, split
 
 Array = npt.NDArray[np.float64]

@@ -4,7 +4,7 @@ from pathlib import Path
 from traceback import extract_tb, walk_tb
 from types import TracebackType
 
-from kernelswarm.agents.node.agent import Agent
+from kernelswarm.agents.node.node import Node
 from kernelswarm.simulations.experiment.naming import is_own, part_name
 from kernelswarm.simulations.ground.errors import InputError
 
@@ -51,7 +51,7 @@ class Asked:
 def node_at_work(trace: TracebackType | None) -> int | None:
     """Return the label of the agent that is found on the stack; no round has to keep account of it."""
     at_work = [frame.f_locals.get(name) for frame, _ in walk_tb(trace) for name in ("self", "agent")]
-    return next((found.node for found in at_work if isinstance(found, Agent)), None)
+    return next((found.node for found in at_work if isinstance(found, Node)), None)
 
 
 def describe(error: BaseException) -> str:

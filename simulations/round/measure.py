@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
-from kernelswarm.agents.node.agent import Agent
+from kernelswarm.agents.node.node import Node
 from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
@@ -98,7 +98,7 @@ def mean_error(loss: Loss, values: Array, held_out: HeldOut) -> float:
     return float(np.mean(decided[:, 0] != held_out.targets[:, 0]))
 
 
-def report(agent: Agent, evaluated: tuple[tuple[int, NodeSource], ...], pooled: HeldOut) -> Iterable[Report]:
+def report(agent: Node, evaluated: tuple[tuple[int, NodeSource], ...], pooled: HeldOut) -> Iterable[Report]:
     """Measure an agent's function on the held-out data of each node it stands for, and start its sums anew."""
     tally = agent.restart_tally()
     function = agent.function
@@ -106,7 +106,7 @@ def report(agent: Agent, evaluated: tuple[tuple[int, NodeSource], ...], pooled: 
     pooled = _writeable(pooled)
     common = function.values(pooled.points)
     area = integral(loss, function)
-    record = agent.rule.record(agent.links, len(agent.neighbors))
+    record = agent.record()
     violation = np.where(np.isnan(record.tolerances), np.nan, tally.violation)
     heard = tally.gap_rounds > 0
     gaps = np.where(heard, tally.gaps / np.where(heard, tally.gap_rounds, 1), np.nan)
@@ -141,7 +141,7 @@ def _writeable(held_out: HeldOut) -> HeldOut:
     return HeldOut(np.array(held_out.points), np.array(held_out.targets), held_out.truth)
 
 
-def _standing(agent: Agent, function: Function) -> Standing:
+def _standing(agent: Node, function: Function) -> Standing:
     budget = getattr(agent.learner, "compression_budget", None)
     return Standing(
         unchanged=not np.any(function.weights),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.node.agent import Outgoing
+from kernelswarm.agents.node.node import Outgoing
 
 Array = npt.NDArray[np.float64]
 

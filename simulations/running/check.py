@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kernelswarm.agents.compiled.population import obstacle
-from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost
+from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, vector_cost
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.links.distortion import EXACT
+from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.simulations.backends.partition import crossing, partition
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -223,7 +224,10 @@ def _cost(experiment: Experiment, network: Network) -> Section:
     sizes = [experiment.learner_for(node).batch_size for node in sorted(graph.nodes)]
     if rule.pooled:
         cost = pooled_cost(graph, network.source.inputs, network.source.targets, sizes)
+    elif isinstance(rule, StateRule):
+        cost = vector_cost(graph, len(rule.say(network.plans[0].begin())))
     elif rule.communicates:
+        assert rule.form != "states"
         cost = round_cost(
             graph, network.source.inputs, network.outputs, sizes, rule.form, rule.sends_duals, rule.step == "implicit"
         )

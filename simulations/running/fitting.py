@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.fitting import fitted, fitted_to, words
-from kernelswarm.protocols.contract import Rule
+from kernelswarm.protocols.states.contract import AnyRule
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
 from kernelswarm.simulations.experiment.parts import describe
 from kernelswarm.simulations.ground.errors import InputError
@@ -113,7 +113,7 @@ def _fitted(learner: Learner, points: Array, targets: Array, source: Source) -> 
         raise InputError(f"learner: {refusal}") from refusal
 
 
-def _fitted_protocol(experiment: Experiment, points: Array, targets: Array, source: Source) -> Rule:
+def _fitted_protocol(experiment: Experiment, points: Array, targets: Array, source: Source) -> AnyRule:
     try:
         outputs = experiment.learner.loss.outputs(source.targets, source.classes)
         return fitted_to(experiment.protocol, experiment.learner, points, targets, outputs)

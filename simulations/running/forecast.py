@@ -9,6 +9,7 @@ import numpy.typing as npt
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links, bytes_of
+from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
 
@@ -84,6 +85,10 @@ def message_bytes(plans: Sequence[AgentPlan], bits: int) -> float:
     found = []
     for plan in plans:
         rule, own = plan.rule, plan.learner.batch_size
+        if isinstance(rule, StateRule):
+            length = len(rule.say(plan.begin()))
+            found += [bytes_of(length, 0, 0, 1, bits)] * len(plan.neighborhood.neighbors)
+            continue
         symmetric = rule.form == "symmetric"
         for theirs in plan.neighborhood.batch_sizes:
             values, others = theirs * plan.outputs, 0

@@ -10,13 +10,15 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import Learner, ScheduledLearner, ValueLearner
+from kernelswarm.agents.learners.contract import FeatureLearner, Learner, ScheduledLearner, ValueLearner
 from kernelswarm.graphs.directed import asks, is_directed
 from kernelswarm.graphs.validation import validate
 from kernelswarm.protocols.contract import Neighborhood, Rule, strengths_of
+from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.protocols.weather.timetable import Timetable
 from kernelswarm.protocols.weather.weather import Conditions
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.naming import part_name
 from kernelswarm.simulations.experiment.parts import build, describe
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.node_names import node_names
@@ -141,6 +143,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
                     conditions=None if pooled or conditions.ideal else conditions,
                 )
             )
+    _refuse_other_learners(plans)
     for plan in plans:
         _refuse_instability(plan)
     if rule.communicates and not experiment.links.ideal:
@@ -287,15 +290,45 @@ def _neighborhood(
     )
 
 
+def _refuse_other_learners(plans: Sequence[AgentPlan]) -> None:
+    """Refuse learners that have no weights of shared features where these are what nodes exchange."""
+    rule = plans[0].rule
+    if not isinstance(rule, StateRule):
+        return
+    name = part_name(rule)
+    first = plans[0]
+    for learner, plan in {plan.learner: plan for plan in plans[::-1]}.items():
+        node = plan.neighborhood.node
+        if not isinstance(learner, FeatureLearner):
+            raise InputError(
+                f'learner.name = "{part_name(learner)}" of node {node}: the protocol {name} sends the weights of '
+                'features that all nodes share: take learner.name = "random_features" or "linear", or the protocol '
+                "consensus, which sends values"
+            )
+        if rule.quadratic and not learner.loss.quadratic:
+            raise InputError(
+                f'learner.loss = "{part_name(learner.loss)}" of node {node}: the protocol {name} solves least squares: '
+                'take learner.loss = "squared", or the protocol diffusion or odkla, which take any loss'
+            )
+        mine, theirs = (part.learner.function(part.learner.init(part.inputs, part.outputs)) for part in (plan, first))
+        if math.isnan(mine.distance(theirs)):
+            raise InputError(
+                f"learner: nodes {first.neighborhood.node} and {node} have other features, and the protocol {name} "
+                "averages their weights: give all nodes the same kernel, number of features and learner.seed"
+            )
+
+
 def _refuse_instability(plan: AgentPlan) -> None:
     rule, learner = plan.rule, plan.learner
     degree = len(plan.neighborhood.neighbors) if rule.communicates else 0
     with Asked("protocol", rule):
-        links = rule.init(plan.neighborhood)
+        links = plan.begin()
     if rule.step != "explicit" or learner.gain is None or not isinstance(learner, ScheduledLearner):
         return
-    with Asked("protocol", rule):
-        stiffness = coupling_curvature(rule, links, degree, plan.outputs)
+    stiffness = 0.0
+    if not isinstance(rule, StateRule):
+        with Asked("protocol", rule):
+            stiffness = coupling_curvature(rule, links, degree, plan.outputs)
     curvature = learner.loss.curvature if learner.loss.quadratic else 0.0
     factor = learner.step_size.largest / learner.batch_size * learner.gain * (curvature + stiffness)
     if factor >= 2.0:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.contract import Rule
+from kernelswarm.protocols.states.contract import AnyRule
 from kernelswarm.simulations.ground.data_description import Labels
 from kernelswarm.simulations.records.measured_table import MeasuredTable
 from kernelswarm.simulations.records.measurements import InMemory, Measurements
@@ -32,7 +32,7 @@ class Recorder:
     ----------
     network : Network
         The network that is measured.
-    rule : Rule
+    rule : AnyRule
         Its protocol.
 
     Attributes
@@ -47,7 +47,7 @@ class Recorder:
         What the last was made of, without the values at pooled points, which are many.
     """
 
-    def __init__(self, network: Network, rule: Rule) -> None:
+    def __init__(self, network: Network, rule: AnyRule) -> None:
         self._network = network
         self._rule = rule
         self._edges = sorted(network.graph.edges)

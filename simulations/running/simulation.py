@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelswarm.agents.node.agent import DivergenceError
+from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.keywords import described
 from kernelswarm.simulations.ground.errors import InputError, SimulationError

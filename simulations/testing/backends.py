@@ -6,9 +6,8 @@ from typing import Any
 
 from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.running.simulation import simulate
-from kernelswarm.simulations.testing.networks import small_network
+from kernelswarm.simulations.testing.networks import LEARNER, small_network
 from kernelswarm.simulations.testing.properties import checked, require, require_equal
-from kernelswarm.simulations.testing.protocols import LEARNER
 
 PROTOCOL = {"name": "proximity", "form": "symmetric", "step": "implicit"}
 COLUMNS = ("risk", "global_risk", "model_order", "compression_error")

@@ -15,6 +15,9 @@ from kernelswarm.simulations.testing.properties import require, require_equal
 
 ROUNDS = 24
 
+LEARNER = {"name": "polk", "step_size": 0.1, "batch_size": 2, "kernel": {"name": "gaussian", "bandwidth": 0.4}}
+FEATURES = {**LEARNER, "name": "random_features", "features": 12}
+
 LINKS = {"loss": 0.3, "delay": {"name": "between", "longest": 2}, "silence": "last"}
 
 

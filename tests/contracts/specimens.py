@@ -39,6 +39,13 @@ from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.links import delays, noises
 from kernelswarm.protocols.links import losses as link_losses
 from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.protocols.states.diffusion import Diffusion
+from kernelswarm.protocols.states.diffusion_rls import DiffusionRls
+from kernelswarm.protocols.states.ditto import Ditto
+from kernelswarm.protocols.states.dkla import Dkla
+from kernelswarm.protocols.states.gradient_tracking import GradientTracking
+from kernelswarm.protocols.states.multitask import Multitask
+from kernelswarm.protocols.states.odkla import Odkla
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.experiment.parts import build, part_name
@@ -76,6 +83,7 @@ KERNEL = {"name": "gaussian", "bandwidth": 0.4}
 SIZES: dict[str, dict[str, object]] = {
     "polk": {"kernel": KERNEL},
     "newton": {"kernel": KERNEL},
+    "multi_kernel": {"kernel": KERNEL, "factors": [0.5, 1.0, 2.0], "forgetting": 0.9},
     "spppot": {"kernel": KERNEL, "mirror_map": "kl"},
     "colk": {"kernel": KERNEL, "dispersion": "variance"},
     "policy_evaluation": {"kernel": KERNEL, "batch_size": 4, "discount": 0.5},
@@ -133,6 +141,7 @@ LEARNERS = [
         learner("newton", batch_size=batch, loss=loss, forgetting=0.99)
         for batch, loss in ((1, "squared"), (5, "huber"))
     ),
+    learner("multi_kernel", factors=[0.1 * k for k in range(5, 16)]),  # places of one digit and of two
 ]
 
 # --- what learners are made of
@@ -189,6 +198,24 @@ RULES = [
     Centralized(averaged=True),
     Batch(),
 ]
+VECTOR_RULES = [
+    *(Diffusion(combination=name) for name in ("metropolis", "uniform", "relative_degree", "adaptive")),
+    Diffusion(order="combine_then_adapt"),
+    Diffusion(as_published=True),
+    GradientTracking(),
+    GradientTracking(as_published=True),
+    Odkla(),
+    Odkla(penalty=0.3, as_published=True),
+    Dkla(),
+    Dkla(penalty=0.5, forgetting=0.9),
+    DiffusionRls(),
+    DiffusionRls(forgetting=0.9),
+    Multitask(),
+    Multitask(penalty=0.5, as_published=True),
+    Ditto(),
+    Ditto(penalty=0.5, as_published=True),
+]
+"""Every protocol that sends vectors."""
 TOLERANCES = [
     tolerances.Constant(0.3),
     tolerances.Edges({"0-1": 0.1, "4-0": 0.7}, default=0.2),
@@ -349,7 +376,7 @@ SPECIMENS: dict[str, list[Specimen]] = {
     "budget": ready(*BUDGETS),
     "subspace_step": ready(Normalized(), Normalized(0.3), Power(0.5), Power(0.5, 20.0, 0.6)),
     "censoring": ready(Threshold(), Threshold(0.3), MovingAverage(), MovingAverage(7, 0.5)),
-    "protocol": ready(*RULES),
+    "protocol": ready(*RULES, *VECTOR_RULES),
     "distance": ready(distances.Squared(), distances.Absolute(), distances.KullbackLeibler()),
     "tolerance": ready(*TOLERANCES),
     "link_loss": ready(

@@ -38,6 +38,7 @@ from kernelswarm.protocols.links.delays import Between
 from kernelswarm.protocols.links.losses import Bursts
 from kernelswarm.protocols.links.noises import Gaussian as GaussianNoise
 from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.protocols.states.diffusion import Diffusion
 from kernelswarm.protocols.tolerances import Adaptive
 from kernelswarm.protocols.tolerances import Constant as ConstantTolerance
 from kernelswarm.simulations.backends.serial import Serial, SerialEngine
@@ -91,6 +92,11 @@ def rows_matter(self: Any, points: Any, centers: Any) -> Any:
 
 def sigmoid(self: Any, points: Any, centers: Any) -> Any:
     return np.tanh(1.0 - points @ centers.T)
+
+
+def heard_in_place(self: Diffusion, state: Any, heard: Any, samples: Any) -> Any:
+    state.adapted[0] += 1.0
+    return state
 
 
 def advance_in_place(self: Any, links: Any, gaps: Any, excess: Any, eta: float, round: int) -> Any:
@@ -338,6 +344,22 @@ BROKEN = {
         ),
         (broken(Consensus, advance=advance_in_place)(0.3), "advance leaves the links it is given as they are"),
         (broken(Proximity, duals=lambda self, links: None)(), "a protocol that sends dual variables has them"),
+        (
+            broken(Diffusion, adapt=lambda self, state, samples: state._replace(weights=state.weights + 1.0))(),
+            "weights change when the neighbours have been heard",
+        ),
+        (
+            broken(Diffusion, say=lambda self, state: np.append(state.adapted, np.zeros(int(np.any(state.weights)))))(),
+            "what is said in every round",
+        ),
+        (broken(Diffusion, hear=heard_in_place)(), "hear.* leaves the state that it is given as it is"),
+        (
+            broken(
+                Diffusion,
+                hear=lambda self, state, heard, samples: state._replace(weights=np.full_like(state.weights, np.nan)),
+            )(),
+            "weights are finite",
+        ),
         (
             Consensus(0.3, form="both"),  # type: ignore[arg-type]
             "form is one_sided or symmetric",

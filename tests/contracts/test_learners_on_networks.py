@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.node.agent import DivergenceError
+from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import SerialEngine

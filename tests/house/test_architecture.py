@@ -21,6 +21,7 @@ from tests.helpers.checkout import ROOT
 ROOMS = (  # each imports only from itself and from those before it
     "protocols",
     "protocols/links",
+    "protocols/states",
     "protocols/clocks",
     "protocols/weather",
     "graphs",
@@ -58,6 +59,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/reproductions/surveys",
     "simulations/command",
     "simulations/testing",
+    "simulations/testing/coupling",
 )
 HOUSES = {  # and of the others it sees
     "protocols": {"protocols"},

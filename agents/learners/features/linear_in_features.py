@@ -112,11 +112,23 @@ class LinearInFeatures(Descent):
         """Return the current function."""
         return state.function
 
+    def coefficients(self, state: FeatureState) -> Array:
+        """Return the weights of all features, (L, C)."""
+        return state.function.coefficients
+
+    def regularized(self, state: FeatureState) -> int:
+        """Return how many of the features, from the first, are regularised."""
+        return state.function.shrunk
+
+    def place(self, state: FeatureState, coefficients: Array, steps: int) -> None:
+        """Put a state where its function has these weights (L, C), after so many steps."""
+        state.function.coefficients[:] = coefficients
+        state.steps = steps
+
     def snapshot(self, state: FeatureState) -> dict[str, Array]:
         """Return the weights of all ``coefficients`` (L, C), and the number of ``steps``; features do not change."""
         return {"coefficients": state.function.coefficients.copy(), "steps": np.array(float(state.steps))}
 
     def restore(self, state: FeatureState, arrays: Mapping[str, Array]) -> None:
         """Put the state where :meth:`snapshot` was taken."""
-        state.function.coefficients[:] = arrays["coefficients"]
-        state.steps = int(arrays["steps"])
+        self.place(state, arrays["coefficients"], int(arrays["steps"]))

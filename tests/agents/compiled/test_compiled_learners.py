@@ -168,7 +168,8 @@ def assert_equal(left, right, description):
 
 
 def test_every_learner_is_in_the_list():
-    assert {table["name"] for table in LEARNERS.values()} == set(PARTS["learner"])
+    one_by_one = {"multi_kernel"}  # its members step one after the other
+    assert {table["name"] for table in LEARNERS.values()} == set(PARTS["learner"]) - one_by_one
 
 
 @EVERY

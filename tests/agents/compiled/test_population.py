@@ -8,8 +8,8 @@ import pytest
 
 from kernelswarm.agents.compiled.population import obstacle
 from kernelswarm.agents.learners import polk_steps
-from kernelswarm.agents.node.agent import DivergenceError
 from kernelswarm.agents.node.ahead import Ahead
+from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.compiled.population import obstacle
+from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.node.agent import PRIMING, DivergenceError
+from kernelswarm.agents.node.node import PRIMING, DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant
@@ -21,6 +22,7 @@ from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.protocols.states.diffusion_rls import DiffusionRls
 from kernelswarm.simulations.backends import rehearsal
 from kernelswarm.simulations.backends.host import Host
 from kernelswarm.simulations.backends.partition import partition
@@ -139,6 +141,17 @@ BACKENDS = {
 def test_models_and_measurements_have_the_serial_backends_bits(protocol, backend):
     backend = replace(backend, rounds_per_execution=UNROLLED)
     assert_same(on_ray(backend, lambda: plans_of(protocol)), serially(lambda: plans_of(protocol)))
+
+
+@pytest.mark.parametrize("backend", [Ray(nodes_per_actor=2), Ray(transport="calls")], ids=["compiled", "calls"])
+def test_vectors_have_the_serial_backends_bits(backend):
+    learner = RandomFeatures(kernel=Gaussian(0.3), step_size=Constant(0.2), features=70, batch_size=2)
+
+    def make() -> list[AgentPlan]:
+        tried = replace(experiment(Isolated()), learner=learner, protocol=DiffusionRls())
+        return open_network(tried).plans  # they send 20 kB to each neighbour
+
+    assert_same(on_ray(backend, make), serially(make))
 
 
 @pytest.mark.parametrize("backend", [Ray(), Ray(nodes_per_actor=2)], ids=["one", "two"])

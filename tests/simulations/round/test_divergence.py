@@ -7,7 +7,7 @@ import networkx as nx
 import pytest
 
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.node.agent import DivergenceError
+from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols import tolerances

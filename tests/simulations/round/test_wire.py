@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelswarm.agents.node.agent import Outgoing
+from kernelswarm.agents.node.node import Outgoing
 from kernelswarm.simulations.round.wire import Reader, pack
 
 INPUTS, OUTPUTS = 3, 2

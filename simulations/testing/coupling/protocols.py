@@ -12,8 +12,11 @@ from kernelswarm.protocols.compiled import COUPLE, COUPLE_BACK
 from kernelswarm.protocols.contract import FLAGS, Pull, Rule
 from kernelswarm.protocols.distances import Distance
 from kernelswarm.protocols.first_class import ready
+from kernelswarm.protocols.states.contract import AnyRule, StateRule
 from kernelswarm.simulations.running.simulation import simulate
-from kernelswarm.simulations.testing.networks import require_the_same_bits, small_network
+from kernelswarm.simulations.testing.coupling.tolerances import neighborhood
+from kernelswarm.simulations.testing.coupling.vectors import ran
+from kernelswarm.simulations.testing.networks import FEATURES, LEARNER, require_the_same_bits, small_network
 from kernelswarm.simulations.testing.properties import (
     Array,
     checked,
@@ -24,27 +27,27 @@ from kernelswarm.simulations.testing.properties import (
     require_shape,
     sealed,
 )
-from kernelswarm.simulations.testing.tolerances import neighborhood
 
 BATCH, OUTPUTS, DEGREE = 3, 2, 3
 SILENT = 1
 """The edge on which nothing is heard in some rounds."""
 FORMS = {"form": ("one_sided", "symmetric"), "step": ("explicit", "implicit")}
-LEARNER = {"name": "polk", "step_size": 0.1, "batch_size": 2, "kernel": {"name": "gaussian", "bandwidth": 0.4}}
 
 
-def check_protocol(protocol: Rule, stream: object = "sine_regression") -> None:
-    """Check that a protocol keeps its contract, ``protocols/contract.py``.
+def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> None:
+    """Check that a protocol keeps its contract, ``protocols/contract.py`` or ``protocols/states/contract.py``.
 
     The flags are there. Where neighbours talk: no coupling at agreement, a pull that is bounded as implicit steps need
-    and opposite at the other end, at the node's own samples and, symmetric, at its neighbours'; a state
-    of links that is made of arrays, numbers and tuples, and that ``advance`` leaves as it is; dual variables that are
-    finite and not negative, and there where ``sends_duals``. On a small network of `polk` the same is learned, to the
-    bit, agent by agent, compiled, in blocks, and gone on with.
+    and opposite at the other end, at the node's own samples and, symmetric, at its neighbours'; a state of links that
+    is made of arrays, numbers and tuples, and that ``advance`` leaves as it is; dual variables that are finite and not
+    negative, and there where ``sends_duals``. Of a protocol of vectors: a vector of the same length in all rounds,
+    weights that change only when the neighbours have been heard, and a state that stays as it is. On a small network
+    of `polk`, or of `random_features`, the same is learned, to the bit, agent by agent, compiled, in blocks, and gone
+    on with.
 
     Parameters
     ----------
-    protocol : Rule
+    protocol : Rule or StateRule
         A frozen dataclass.
     stream : Stream, or what an experiment file says of one
         Data of the small network.
@@ -59,14 +62,16 @@ def check_protocol(protocol: Rule, stream: object = "sine_regression") -> None:
     with checked("protocol", protocol):
         for flag in FLAGS:
             require(hasattr(protocol, flag), protocol, f"a protocol declares {flag}")
-        for flag, known in FORMS.items():
+        sends_vectors = isinstance(protocol, StateRule)
+        for flag, known in (FORMS | ({"form": ("states",)} if sends_vectors else {})).items():
             found = getattr(protocol, flag)
             require(found in known, protocol, f"{flag} is {' or '.join(known)}, not {found!r}")
         if protocol.communicates:
-            first = _ran(protocol)
+            first = ran(protocol) if isinstance(protocol, StateRule) else _ran(protocol)
+            again = ran(protocol) if isinstance(protocol, StateRule) else _ran(protocol)
             sentence = "the same rounds give the same links: what changes goes in and comes out as the state"
-            require_equal(_ran(protocol), first, protocol, sentence)
-        description = small_network(LEARNER, protocol, stream)
+            require_equal(again, first, protocol, sentence)
+        description = small_network(FEATURES if sends_vectors else LEARNER, protocol, stream)
         if protocol.offline is None:
             require_the_same_bits(description, protocol)
         else:  # fitted after the last round

@@ -1,0 +1,80 @@
+"""A weighted mean of functions."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.functions.contract import Function
+
+Array = npt.NDArray[np.float64]
+
+
+class Mixed:
+    """The function ``f(x) = sum_e q_e f_e(x)`` of several.
+
+    Parameters
+    ----------
+    members : sequence of Function
+        The f_e.
+    shares : Array
+        The q_e, (E,), not negative, with the sum 1.
+    """
+
+    __slots__ = ("members", "shares")
+
+    def __init__(self, members: Sequence[Function], shares: Array) -> None:
+        self.members = tuple(members)
+        self.shares = shares
+
+    @property
+    def inputs(self) -> int:
+        """The dimension p of a point."""
+        return self.members[0].inputs
+
+    @property
+    def outputs(self) -> int:
+        """The number C of values."""
+        return self.members[0].outputs
+
+    @property
+    def order(self) -> int:
+        """The sum of the members' orders."""
+        return sum(member.order for member in self.members)
+
+    @property
+    def weights(self) -> Array:
+        """The weights of all members one behind the other, times their shares, (order, C)."""
+        weights: Array = np.concatenate(
+            [share * member.weights for member, share in zip(self.members, self.shares, strict=True)]
+        )
+        return weights
+
+    def values(self, points: Array) -> Array:
+        """Evaluate f at ``points`` (n, p): (n, C)."""
+        return combined([member.values(points) for member in self.members], self.shares)
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the ``shares`` (E,), and the arrays of member e with e behind their names: ``points_of_0``."""
+        found = {"shares": self.shares.copy()}
+        for place, member in enumerate(self.members):
+            found |= {f"{name}{ending(place)}": array for name, array in member.arrays().items()}
+        return found
+
+    def distance(self, other: object) -> float:
+        """Return NaN: the members live in spaces of their own."""
+        return math.nan
+
+
+def ending(place: int) -> str:
+    """Return what stands behind the names of a member's arrays."""
+    return f"_of_{place}"
+
+
+def combined(values: Sequence[Array], shares: Array) -> Array:
+    """Compute ``sum_e q_e v_e`` from left to right, (n, C)."""
+    total: Array = shares[0] * values[0]
+    for share, member in zip(shares[1:], values[1:], strict=True):
+        total = total + share * member
+    return total

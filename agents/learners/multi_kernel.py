@@ -1,0 +1,209 @@
+"""POLK with kernels of several bandwidths, weighed by how well each has predicted: the bandwidth is found online."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.functions.mixed import Mixed, combined, ending
+from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.descent import Descent, check_step, share
+from kernelswarm.agents.learners.polk import Polk, PolkState
+from kernelswarm.agents.parts.budgets import Budget, PerSample
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel
+from kernelswarm.agents.parts.losses import Loss, Squared
+from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.protocols.compiled import NotCompiledError
+
+Array = npt.NDArray[np.float64]
+
+
+class MultiKernelState:
+    """Everything that changes: the members' states, and what each has lost."""
+
+    __slots__ = ("count", "losses", "members", "steps")
+
+    def __init__(self, members: list[PolkState]) -> None:
+        self.members = members
+        self.losses = np.zeros(len(members))
+        self.count = 0.0
+        self.steps = 0
+
+
+@dataclass(frozen=True)
+class MultiKernel(Descent):
+    """POLK for each of several bandwidths, mixed by their losses on samples that they had not seen yet (Hedge).
+
+    Member e has the bandwidth ``factors[e]`` times that of ``kernel``, learns from every sample by its own loss,
+    compresses by its own budget, and follows the neighbours' pull on the mixture ``f = sum_e q_e f_e``. With L_e the
+    sum of its losses before each step, of which a sample leaves ``forgetting``, ``q_e ~ exp(-rate L_e)``. So mix random
+    features in multi-kernel learning (Raker: Shen, Chen, Giannakis, JMLR 2019); here the members are compressed.
+
+    Parameters
+    ----------
+    loss, step_size, regularization, batch_size, budget
+        As of ``polk``, the same for every member.
+    kernel : Kernel
+        A kernel with a bandwidth.
+    factors : sequence of float
+        The bandwidths, as multiples of the kernel's, positive.
+    rate : float or "auto"
+        The rate of Hedge, positive. "auto" is the likelihood's: 1 where classes are learned, and for numbers 1 over
+        twice the mean loss of the best member, which is a Gaussian likelihood for the squared loss in every unit.
+    forgetting : float
+        What a sample leaves of the losses before it, above 0, at most 1.
+    """
+
+    loss: Loss = field(default=Squared(), metadata={"part": "loss"})
+    kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
+    step_size: Schedule = field(default=Auto(), metadata={"part": "schedule", "scalar": "constant"})
+    regularization: float = 1e-6
+    batch_size: int = 1
+    budget: Budget = field(default=PerSample(), metadata={"part": "budget"})
+    factors: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
+    rate: float | Literal["auto"] = "auto"
+    forgetting: float = 0.999
+
+    def __post_init__(self) -> None:
+        check_step(self.step_size, self.regularization, self.batch_size)
+        if not hasattr(self.kernel, "bandwidth"):
+            raise ValueError(f"kernel = {self.kernel} has no bandwidth to vary: take gaussian, laplacian or matern")
+        if not self.factors or not all(0.0 < factor < math.inf for factor in self.factors):
+            raise ValueError(f"factors = {self.factors!r} must be positive numbers, such as [0.5, 1, 2]")
+        if self.rate != "auto" and not 0.0 < self.rate < math.inf:
+            raise ValueError(f'rate = {self.rate!r} must be positive, or "auto"')
+        if not 0.0 < self.forgetting <= 1.0:
+            raise ValueError(f"forgetting = {self.forgetting!r} must be above 0 and at most 1, which forgets nothing")
+
+    @property
+    def gain(self) -> float | None:
+        """The supremum of kappa(x, x), the same for all bandwidths."""
+        return self.kernel.supremum
+
+    @property
+    def linear(self) -> bool:
+        """False: a step changes the members' shares too."""
+        return False
+
+    @property
+    def compiled(self) -> Any:
+        """Raise NotCompiledError: the members step one after the other."""
+        raise NotCompiledError("the learner multi_kernel")
+
+    @cached_property
+    def _members(self) -> tuple[Polk, ...]:
+        kernel: Any = self.kernel
+        scaled = [np.multiply(kernel.bandwidth, factor).tolist() for factor in self.factors]
+        widths = [tuple(width) if isinstance(width, list) else width for width in scaled]
+        kernels: list[Kernel] = [replace(kernel, bandwidth=width) for width in widths]
+        shared = {key.name: getattr(self, key.name) for key in fields(Polk)}
+        return tuple(Polk(**{**shared, "kernel": each}) for each in kernels)
+
+    def init(self, inputs: int, outputs: int) -> MultiKernelState:
+        """Return the state of members that are all 0 and count alike."""
+        return MultiKernelState([member.init(inputs, outputs) for member in self._members])
+
+    def shares(self, state: MultiKernelState) -> Array:
+        """Return how much each member counts, q_e, (E,)."""
+        losses = state.losses - np.min(state.losses)
+        if self.rate != "auto":
+            rate = float(self.rate)
+        elif self.loss.task != "regression":
+            rate = 1.0
+        else:
+            mean = float(np.min(state.losses)) / max(state.count, 1.0)
+            rate = 0.5 / mean if mean > 0.0 else 0.0
+        weights: Array = np.exp(-rate * losses)
+        return weights / np.sum(weights)
+
+    def evaluate(self, state: MultiKernelState, points: Array) -> Evaluation:
+        """Evaluate all members at ``points`` (n, p): the rows hold their values and then their own rows."""
+        found = [member.evaluate(own, points) for member, own in self._pairs(state)]
+        values = combined([each.values for each in found], self.shares(state))
+        return Evaluation(points, np.hstack([each.values for each in found] + [each.rows for each in found]), values)
+
+    def inner(self, state: MultiKernelState, at: Evaluation) -> Array:
+        """Return the mean of what the members say, by their shares, (n, n)."""
+        parts = self._parted(state, at)
+        grams = [member.inner(own, part) for (member, own), part in zip(self._pairs(state), parts, strict=True)]
+        return combined(grams, self.shares(state))
+
+    def step(
+        self,
+        state: MultiKernelState,
+        evaluations: Sequence[Evaluation],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None,
+        targets: Array,
+        eta: float | None = None,
+    ) -> Info:
+        """Take a step with every member: its own loss's derivatives and the coupling's; then weigh them anew."""
+        eta = self.eta(state) if eta is None else eta
+        shares, error = self.shares(state), 0.0
+        sets = [self._parted(state, evaluation) for evaluation in evaluations]
+        part = share(len(targets), self.batch_size)
+        coupling = list(gradients)
+        if len(targets):
+            coupling[0] = gradients[0] - part * self.gradient(state, evaluations[0], targets)
+            state.losses *= self.forgetting ** len(targets)
+            state.count = self.forgetting ** len(targets) * state.count + len(targets)
+        for place, (member, own) in enumerate(self._pairs(state)):
+            there = [parts[place] for parts in sets]
+            pulled = list(coupling)
+            if len(targets):
+                values = np.ascontiguousarray(there[0].values)
+                pulled[0] = coupling[0] + part * self.loss.derivatives(values, targets)
+                state.losses[place] += float(np.sum(self.loss.values(values, targets)))
+            info = member.step(own, there, pulled, curvatures, targets, eta)
+            error += float(shares[place]) * info.compression_error
+        state.steps += 1
+        return Info(error, eta)
+
+    def function(self, state: MultiKernelState) -> Mixed:
+        """Return the current function."""
+        return Mixed([member.function(own) for member, own in self._pairs(state)], self.shares(state))
+
+    def function_from(self, arrays: Mapping[str, Array]) -> Mixed:
+        """Rebuild a function from its saved arrays."""
+        members = []
+        for place, member in enumerate(self._members):
+            end = ending(place)
+            own = {name.removesuffix(end): array for name, array in arrays.items() if name.endswith(end)}
+            members.append(member.function_from(own))
+        return Mixed(members, arrays["shares"])
+
+    def snapshot(self, state: MultiKernelState) -> dict[str, Array]:
+        """Return what the members return, with their places, and ``losses``, ``count`` and ``steps``."""
+        found: dict[str, Array] = {
+            "losses": state.losses.copy(),
+            "progress": np.array([state.count, float(state.steps)]),
+        }
+        for place, (member, own) in enumerate(self._pairs(state)):
+            found |= {f"{place}.{name}": array for name, array in member.snapshot(own).items()}
+        return found
+
+    def restore(self, state: MultiKernelState, arrays: Mapping[str, Array]) -> None:
+        """Put the state where :meth:`snapshot` was taken."""
+        state.losses = arrays["losses"].copy()
+        count, steps = arrays["progress"].tolist()
+        state.count, state.steps = count, int(steps)
+        for place, (member, own) in enumerate(self._pairs(state)):
+            start = f"{place}."
+            found = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+            member.restore(own, found)
+
+    def _pairs(self, state: MultiKernelState) -> list[tuple[Polk, PolkState]]:
+        return list(zip(self._members, state.members, strict=True))
+
+    def _parted(self, state: MultiKernelState, whole: Evaluation) -> list[Evaluation]:
+        """Return the members' own evaluations."""
+        outputs, pairs = whole.values.shape[1], self._pairs(state)
+        widths = [member.evaluate(own, whole.points[:0]).rows.shape[1] for member, own in pairs]
+        cuts = np.cumsum([outputs] * len(pairs) + widths)[:-1]
+        columns = [np.ascontiguousarray(part) for part in np.split(whole.rows, cuts, axis=1)]
+        values, rows = columns[: len(pairs)], columns[len(pairs) :]
+        return [Evaluation(whole.points, row, value) for row, value in zip(rows, values, strict=True)]

@@ -1,0 +1,264 @@
+"""What every node of the network is, whatever it sends: its learner, its samples, its sums. The only mutable object."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.functions.contract import Function
+from kernelswarm.agents.learners.contract import Evaluation, Learner
+from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.contract import LinkRecord, Neighborhood, strengths_of
+from kernelswarm.protocols.coupling import total
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+PRIMING = 2
+"""Rounds that only fill the links: points are sent in the first, answered in the second, learned from in the third."""
+
+DIVERGED = 1e8
+"""Values larger than this multiple of (1 + the largest target seen) are taken for divergence."""
+
+
+class DivergenceError(ArithmeticError):
+    """A learner's values or dual variables grow without bound; the message names the key to lower."""
+
+    def __init__(self, node: int, round: int, cause: str, remedy: str) -> None:
+        super().__init__(node, round, cause, remedy)
+        self.node = node
+        self.round = round
+        self.cause = cause
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"node {self.node} diverged in round {self.round}: {self.cause}: {self.remedy}"
+
+
+class Draws(Protocol):
+    """The samples of one node, in the order in which it learns from them."""
+
+    def draw(self, count: int) -> tuple[Array, Array]:
+        """Return the next points (b, p) with their targets (b, q); fewer, at last none, when the data is used up."""
+        ...
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """What a node sends in one round, its neighbours in sorted order.
+
+    Attributes
+    ----------
+    points : Array
+        What goes to all neighbours: the points of the node's next round, (b, p), where they evaluate their functions,
+        or, of a protocol of vectors, its vector, (1, n).
+    own : Array or None
+        The node's values at the points it sent before, (b, C); symmetric form only.
+    answers : list of Array
+        The node's values at each neighbour's points, (b_j, C). Where steps are symmetric and implicit, a last column
+        of these and of ``own`` says the node's load at the point.
+    duals : Array or None
+        The dual variables of the node's edges, (deg,); symmetric proximity only.
+    stamps : Array or None
+        Where links are not ideal, (1 + deg,): the round of the message whose points ``own`` is at, and, for each
+        neighbour, that of the message whose points its answer is at, or what is said instead.
+    """
+
+    points: Array
+    own: Array | None
+    answers: Sequence[Array | None]
+    duals: Array | None
+    stamps: Array | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """Sums since the last report, and, from the violation on, of the whole run.
+
+    ``gap_rounds`` are the rounds in which an edge had something to say. Where links are not ideal, ``bytes_sent`` is
+    counted, and ``traffic`` (deg, 4) holds the messages to this node that were sent, delivered, lost and dropped as too
+    old.
+    """
+
+    rounds: int = 0
+    samples: int = 0
+    loss: float = 0.0
+    compression_error: float = 0.0
+    gaps: Array = field(default_factory=lambda: np.zeros(0))
+    gap_rounds: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    violation: Array = field(default_factory=lambda: np.zeros(0))
+    scalars_sent: int = 0
+    bytes_sent: float = 0.0
+    traffic: Integers | None = None
+
+    @staticmethod
+    def of(degree: int) -> "Tally":
+        """Return sums that begin, for so many edges."""
+        return Tally(gaps=np.zeros(degree), gap_rounds=np.zeros(degree, dtype=np.int64), violation=np.zeros(degree))
+
+
+class Node(ABC):
+    """A node: its learner, its samples, the messages in flight.
+
+    A round is one call of :meth:`advance`. Two calls prime the network before the first round.
+
+    Parameters
+    ----------
+    neighborhood : Neighborhood
+        The node's label, its neighbours and what is known of its links.
+    slots : sequence of int
+        The place of this node among each neighbour's own neighbours.
+    learner : Learner
+        The local learner.
+    rule : object
+        The protocol.
+    talks : bool
+        Whether neighbours exchange anything.
+    source : Draws
+        The node's samples.
+    inputs, outputs : int
+        p and C.
+    steps : int
+        How often it is taken through :meth:`advance` in a round of the network.
+    """
+
+    links: Any
+    """What the node keeps of its links: arrays, numbers and tuples of them."""
+
+    def __init__(
+        self,
+        neighborhood: Neighborhood,
+        slots: Sequence[int],
+        learner: Learner,
+        rule: object,
+        talks: bool,
+        source: Draws,
+        inputs: int,
+        outputs: int,
+        steps: int = 1,
+    ) -> None:
+        self.node = neighborhood.node
+        self.neighbors = neighborhood.neighbors if talks else ()
+        self.slots = tuple(slots) if talks else ()
+        self.learner = learner
+        self.source = source
+        self.outputs = outputs
+        self.width = inputs
+        """The columns of what it sends to all neighbours: p of points, or the numbers of a vector."""
+        self._described = rule
+        self._steps = steps
+        self.state = learner.init(inputs, outputs)
+        self.round = 0
+        self.samples = 0
+        self.largest_target = 0.0
+        self.tally = Tally.of(len(self.neighbors))
+        self.following: tuple[Array, Array] | None = None  # drawn ahead
+        self.targets: Array | None = None  # of the samples of the round to come
+        self.own: Evaluation | None = None
+        self.theirs: list[Evaluation] = []
+
+    @abstractmethod
+    def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
+        """Live through one round with what the neighbours sent, in sorted order, and return what this node sends.
+
+        Raises
+        ------
+        DivergenceError
+            When the values, or the strength of the coupling, say that the iteration grows without bound.
+        """
+
+    @abstractmethod
+    def evaluate(self, points: Array, theirs: Sequence[Array]) -> None:
+        """Evaluate the function at the node's own points (b, p) and at each neighbour's, for the step to come."""
+
+    @abstractmethod
+    def outgoing(self) -> Outgoing:
+        """Return what the node sends: what follows from its state and the samples drawn."""
+
+    @abstractmethod
+    def duals(self) -> Array | None:
+        """Return the dual variables of the node's directed edges, (deg,), or None."""
+
+    @abstractmethod
+    def record(self) -> LinkRecord:
+        """Return what is to be recorded of the node's directed edges."""
+
+    def admit(self, values: Array, targets: Array) -> float:
+        """Count the samples of a round, and return the sum of their losses; raises as :meth:`check_values`."""
+        largest = _largest(targets)
+        if largest > self.largest_target:
+            self.largest_target = largest
+        self.check_values(values)
+        loss = total(self.learner.loss.values(values, targets))
+        self.tally.loss += loss
+        self.tally.samples += len(targets)
+        self.samples += len(targets)
+        return loss
+
+    def check_values(self, values: Array) -> None:
+        """Raise DivergenceError where the function's values are far beyond the targets."""
+        if not _largest(values) <= DIVERGED * (1.0 + self.largest_target):
+            raise DivergenceError(
+                self.node,
+                self.round // self._steps + 1,
+                f"its values reached {_largest(values):.3g} where targets reach {self.largest_target:.3g}",
+                self.remedy(),
+            )
+
+    def remedy(self) -> str:
+        """Name the keys to lower where the function grows without bound, with their values."""
+        lower = f"lower learner.step_size = {self.learner.eta(self.state):g}"
+        return lower + _or_lower("learner", self.learner) + self.coupling_remedy()
+
+    def coupling_remedy(self) -> str:
+        return _or_lower("protocol", self._described) if self.neighbors else ""
+
+    @abstractmethod
+    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what rounds change of the node beside what every node has, for a snapshot."""
+
+    @abstractmethod
+    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what :meth:`further_arrays` returned; the sums of the run are those of the snapshot already."""
+
+    def restart_tally(self) -> Tally:
+        """Return the sums since the last call and start new ones; the violation and the scalars keep running."""
+        tally = self.tally
+        self.tally = replace(
+            Tally.of(len(self.neighbors)),
+            violation=tally.violation.copy(),
+            scalars_sent=tally.scalars_sent,
+            bytes_sent=tally.bytes_sent,
+            traffic=tally.traffic,
+        )
+        return tally
+
+    @property
+    def function(self) -> Function:
+        """The node's current function."""
+        return self.learner.function(self.state)
+
+
+def _or_lower(table: str, part: object) -> str:
+    """Go on with "lower ..." by the keys that make a part pull harder."""
+    return "".join(
+        f" or {table}.{key} = {value:g}" if value < math.inf else f", or set {table}.{key}"
+        for key, value in strengths_of(part).items()
+    )
+
+
+@jitted
+def _largest(values: Array) -> float:
+    """Compute ``max |values|``; NaN if any value is."""
+    largest = 0.0
+    for value in values.flat:
+        magnitude = abs(value)
+        if not magnitude <= largest:
+            if math.isnan(magnitude):
+                return magnitude
+            largest = magnitude
+    return largest

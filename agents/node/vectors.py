@@ -1,0 +1,174 @@
+"""A node whose neighbours exchange vectors: the weights of features that all of them share."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.functions.features import combine
+from kernelswarm.agents.learners.contract import Evaluation, FeatureLearner, Learner
+from kernelswarm.agents.learners.descent import share
+from kernelswarm.agents.node.node import Draws, Node, Outgoing
+from kernelswarm.protocols.contract import LinkRecord, Neighborhood
+from kernelswarm.protocols.states.contract import Heard, StateRule
+
+Array = npt.NDArray[np.float64]
+
+
+class RoundSamples:
+    """The samples of a node's round, as its rule sees them.
+
+    They are :class:`~kernelswarm.protocols.states.contract.Samples`.
+
+    Parameters
+    ----------
+    learner : Learner
+        A learner that is linear in its features.
+    state
+        Its state, with which it steps.
+    own : Evaluation
+        The samples' points and features.
+    targets : Array
+        (n, q).
+    implicit : bool
+        Whether steps are implicit in a quadratic loss.
+    """
+
+    def __init__(self, learner: Learner, state: Any, own: Evaluation, targets: Array, implicit: bool) -> None:
+        linear = cast(FeatureLearner, learner)
+        self.features = own.rows
+        self.targets = targets
+        self.batch_size = learner.batch_size
+        self.eta = learner.eta(state)
+        self.regularization = linear.regularization
+        self.regularized = linear.regularized(state)
+        self._points = own.points
+        self._learner, self._linear, self._state, self._implicit = learner, linear, state, implicit
+
+    def descend(self, weights: Array) -> Array:
+        """Return the weights (L, C) after a step of the learner on the samples; without samples, as they are."""
+        if not len(self.targets):
+            return weights
+        learner, state = self._learner, self._state
+        self._linear.place(state, weights, 0)
+        own = Evaluation(self._points, self.features, combine(self.features, weights))
+        part = share(len(self.targets), self.batch_size)
+        gradient = learner.gradient(state, own, self.targets) * part
+        curvatures = [learner.loss.curvature * part] if self._implicit else None
+        learner.step(state, [own], [gradient], curvatures, self.targets, self.eta)
+        return self._linear.coefficients(state).copy()
+
+    def gradient(self, weights: Array) -> Array:
+        """Return ``(weights - descend(weights)) / eta``, (L, C)."""
+        return (weights - self.descend(weights)) / self.eta
+
+
+class VectorNode(Node):
+    """A node that sends a vector to all its neighbours.
+
+    A round ends when the vectors are heard that were sent on its samples: one call of :meth:`advance` hears, ends the
+    round, and begins the next on the samples drawn before. Of the two calls that prime the network, the first draws
+    samples, the second sends what follows from them.
+
+    Parameters
+    ----------
+    neighborhood, slots, source, inputs, outputs
+        As of :class:`~kernelswarm.agents.node.node.Node`.
+    learner : Learner
+        A learner that is linear in its features.
+    rule : StateRule
+        The protocol.
+    """
+
+    def __init__(
+        self,
+        neighborhood: Neighborhood,
+        slots: Sequence[int],
+        learner: Learner,
+        rule: StateRule,
+        source: Draws,
+        inputs: int,
+        outputs: int,
+    ) -> None:
+        super().__init__(neighborhood, slots, learner, rule, True, source, inputs, outputs)
+        self.rule = rule
+        self._linear = cast(FeatureLearner, learner)
+        self.links = rule.begin(neighborhood, self._linear.coefficients(self.state).copy())
+        self._implicit = rule.step == "implicit"
+        self.width = self._said().shape[1]
+
+    def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
+        """End the round with what the neighbours sent, begin the next one, and return what this node sends."""
+        if self.targets is not None:
+            vectors = [message.points[0] for message in incoming]
+            self._hear(vectors, np.ones(len(vectors)))
+            self.tally.scalars_sent += self.width * len(vectors)
+        self._begin()
+        return self.outgoing()
+
+    def evaluate(self, points: Array, theirs: Sequence[Array]) -> None:
+        """Evaluate the function at the samples of the round."""
+        self.own = self.learner.evaluate(self.state, points)
+
+    def outgoing(self) -> Outgoing:
+        """Return the vector of the node."""
+        vector = self._said()
+        vector.flags.writeable = False
+        return Outgoing(vector, None, [None] * len(self.neighbors), None)
+
+    def duals(self) -> None:
+        """Return None: edges have no dual variables."""
+
+    def record(self) -> LinkRecord:
+        """Return NaN for every edge: what is bounded is no difference on an edge."""
+        nothing = np.full(len(self.neighbors), np.nan)
+        return LinkRecord(nothing, nothing.copy())
+
+    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return nothing: what is in flight follows from what the node knows."""
+        return {}
+
+    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over nothing."""
+
+    def _begin(self) -> None:
+        """Draw ahead, and see the samples of the round to come."""
+        if self.following is not None:
+            points, self.targets = self.following
+            self.evaluate(points, ())
+            self.links = self.rule.adapt(self.links, self._samples())
+            self._settle()
+        drawn = self.source.draw(self.learner.batch_size)
+        drawn[0].flags.writeable = False
+        self.following = drawn
+
+    def _hear(self, vectors: Sequence[Array], counts: Array) -> None:
+        """End a round: count its samples, and change what the node knows by what it hears."""
+        own, targets = self.own, self.targets
+        assert own is not None and targets is not None
+        if len(targets):
+            self.admit(own.values, targets)
+        said = self._known()
+        heard = np.stack(vectors) if len(vectors) else np.zeros((0, len(said)))
+        self.links = self.rule.hear(self.links, Heard(said, heard, counts), self._samples())
+        self.round += 1
+        self._settle()
+        self.tally.rounds += 1
+
+    def _known(self) -> Array:
+        """Return the vector that the neighbours know, (n,)."""
+        known: Array = self._said()[0]
+        return known
+
+    def _said(self) -> Array:
+        return np.array(self.rule.say(self.links), dtype=np.float64).reshape(1, -1)
+
+    def _samples(self) -> RoundSamples:
+        assert self.own is not None and self.targets is not None
+        self._settle()
+        return RoundSamples(self.learner, self.state, self.own, self.targets, self._implicit)
+
+    def _settle(self) -> None:
+        """Have the learner's function be what the rule knows, after as many steps as there were rounds."""
+        self._linear.place(self.state, self.rule.weights(self.links), self.round)

@@ -1,0 +1,138 @@
+"""A node that exchanges vectors on links, and by a clock, that are not ideal."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.node.heard import NO_ANSWER, SENT, SILENT, Inbox
+from kernelswarm.agents.node.node import PRIMING, Outgoing
+from kernelswarm.agents.node.vectors import VectorNode
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.links.links import bytes_of
+from kernelswarm.protocols.weather.weather import Conditions
+
+Array = npt.NDArray[np.float64]
+
+
+class WeatheredVectorNode(VectorNode):
+    """A node on links and by a clock that are not ideal.
+
+    It is the :class:`VectorNode` as long as every vector arrives in time. Of each neighbour it takes the newest vector
+    that has arrived; where there is none that is new, the edge counts nothing in the round, or, with ``silence =
+    "last"``, that vector once more. A trigger keeps the node from sending while its vector is no farther than the
+    threshold from the one that it sent last. A node that is not awake does nothing.
+
+    Parameters
+    ----------
+    neighborhood, slots, learner, rule, source, inputs, outputs
+        As of :class:`VectorNode`.
+    conditions : Conditions
+        Links and clock.
+    """
+
+    def __init__(self, neighborhood: Neighborhood, *parts: Any, conditions: Conditions) -> None:
+        super().__init__(neighborhood, *parts)
+        degree = len(self.neighbors)
+        self.inbox = Inbox(conditions, neighborhood, self.neighbors, self.outputs)
+        self.now = 0
+        """The round of the network that comes next, those included that prime it."""
+        self.sent_at = NO_ANSWER
+        """The round in which its present vector was ready to be sent."""
+        self.used = np.full(degree, NO_ANSWER)
+        """The rounds of the last vectors that it has heard."""
+        self.said: Array = self._said()[0]
+        """The vector that its neighbours know."""
+        self.quiet = False
+        self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
+        self._links_between, self._trigger = conditions.links, conditions.links.trigger
+        self._asks = np.array(neighborhood.asks[:degree] or (True,) * degree, dtype=np.bool_)
+        self._asked = np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
+
+    def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
+        """Live through one round with what the neighbours sent, and return what this node sends."""
+        now = self.now
+        self.now += 1
+        traffic = self.tally.traffic
+        assert traffic is not None
+        awake = self.inbox.awake(now - PRIMING)
+        for e, (message, slot) in enumerate(zip(incoming, self.slots, strict=bool(incoming))):
+            self.inbox.take(e, message, slot, now, traffic[e])
+        self.inbox.deliver(now, awake, traffic)
+        if not awake:
+            return self.outgoing()
+        if self.targets is not None:
+            self._hear(*self._heard(now))
+        self._begin()
+        self.sent_at = now
+        self._listen_to_itself(now)
+        sent = self.outgoing()
+        self._count(sent)
+        return sent
+
+    def outgoing(self) -> Outgoing:
+        """Return the vector, for the edges on which it is sent."""
+        sent = super().outgoing()
+        stamps = np.full(1 + len(self.neighbors), float(SILENT))
+        if self.sent_at == self.now - 1 and not self.quiet:
+            there = self.inbox.there(self.sent_at - PRIMING) & self._asked
+            stamps[0] = NO_ANSWER
+            stamps[1:][there] = NO_ANSWER
+        sent.stamps = stamps
+        return sent
+
+    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what the node has heard and said."""
+        assert self.tally.traffic is not None
+        return {
+            "weather.now": np.array([self.now, self.sent_at]),
+            "weather.used": self.used.copy(),
+            "weather.quiet": np.array(self.quiet),
+            "weather.said": self.said.copy(),
+            "weather.traffic": self.tally.traffic.copy(),
+            **self.inbox.arrays(),
+        }
+
+    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what :meth:`further_arrays` returned."""
+        self.now, self.sent_at = arrays["weather.now"].tolist()
+        self.used, self.said = arrays["weather.used"].copy(), arrays["weather.said"].copy()
+        self.quiet = bool(arrays["weather.quiet"])
+        self.tally.traffic = arrays["weather.traffic"].copy()
+        self.inbox.take_over(arrays)
+
+    def _heard(self, now: int) -> tuple[list[Array], Array]:
+        """Return the newest vector of each neighbour, and how much it counts."""
+        vectors, counts = [self.said] * len(self.neighbors), np.zeros(len(self.neighbors))
+        for e in np.flatnonzero(self._asks).tolist():
+            sent, packet = next(self.inbox.usable(e, now), (NO_ANSWER, None))
+            if packet is None or (sent == self.used[e] and self._links_between.silence == "skip"):
+                continue
+            self.used[e] = sent
+            vectors[e], counts[e] = packet.points[0], self._links_between.damped(now - 1 - sent)
+        return vectors, counts
+
+    def _listen_to_itself(self, now: int) -> None:
+        """Find whether there is anything new to say, and what neighbours will know then."""
+        vector = self._said()
+        threshold = self._trigger.at(max(0, now - PRIMING))
+        self.quiet = threshold > 0.0 and now >= PRIMING and float(np.linalg.norm(vector[0] - self.said)) <= threshold
+        if not self.quiet:
+            self.inbox.distort_own(vector, now)
+            self.said = vector[0]
+
+    def _known(self) -> Array:
+        """Return the vector that the neighbours know: the last that was sent, as the links round it."""
+        return self.said
+
+    def _count(self, sent: Outgoing) -> None:
+        """Count what was sent."""
+        tally = self.tally
+        if self.now <= PRIMING:
+            return
+        assert tally.traffic is not None and sent.stamps is not None
+        told = sent.stamps[1:] != SILENT
+        tally.traffic[told, SENT] += 1
+        tally.scalars_sent += self.width * int(told.sum())
+        tally.bytes_sent += bytes_of(self.width, 0, 0, 1, self._links_between.bits) * int(told.sum())

@@ -1,0 +1,120 @@
+"""The contract of protocols whose nodes send vectors of a fixed size: weights of features that all nodes share.
+
+In a round a node draws its samples, may change what it knows, sends one vector to all its neighbours, hears theirs, and
+then has its new weights. A rule holds only its configuration; what a node knows goes in and comes out as its state.
+"""
+
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.contract import Exchange, Form, LinkRecord, Neighborhood, Rule
+
+Array = npt.NDArray[np.float64]
+
+
+class Samples(Protocol):
+    """The samples of a node's round, as a rule sees them."""
+
+    features: Array
+    """phi(x_k), (n, L); n is b, or less where the data ends."""
+    targets: Array
+    """y_k, (n, q)."""
+    batch_size: int
+    """b."""
+    eta: float
+    """The learner's step size."""
+    regularization: float
+    """lambda, of all features but an intercept."""
+    regularized: int
+    """How many of the features, from the first, are regularised."""
+
+    def descend(self, weights: Array) -> Array:
+        """Return the weights (L, C) after a step of the learner on the samples: implicit where the rule's step is."""
+        ...
+
+    def gradient(self, weights: Array) -> Array:
+        """Return ``(weights - descend(weights)) / eta``, (L, C).
+
+        That is the gradient of the mean loss and the regularization; of an implicit step, where it leads to.
+        """
+        ...
+
+
+class Heard(NamedTuple):
+    """What a node hears in a round.
+
+    Attributes
+    ----------
+    said : Array
+        The vector that its neighbours know of it, (n,): the one that it sent last.
+    vectors : Array
+        Theirs, (deg, n).
+    counts : Array
+        How much each counts, (deg,): 1, less where links damp what is old, 0 where nothing has arrived.
+    """
+
+    said: Array
+    vectors: Array
+    counts: Array
+
+
+@runtime_checkable
+class StateRule(Exchange, Protocol):
+    """A protocol of vectors, as one node runs it."""
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether the rule solves least squares, and no other loss than the squared one will do."""
+        ...
+
+    def begin(self, neighborhood: Neighborhood, weights: Array) -> Any:
+        """Return what a node knows before the first round, from its weights (L, C).
+
+        Raises
+        ------
+        ValueError
+            The rule cannot work in such a neighbourhood.
+        """
+        ...
+
+    def adapt(self, state: Any, samples: Samples) -> Any:
+        """Return what a node knows when it has seen its samples, before it sends."""
+        ...
+
+    def say(self, state: Any) -> Array:
+        """Return the vector that is sent to all neighbours, (n,), of the same length in all rounds."""
+        ...
+
+    def hear(self, state: Any, heard: Heard, samples: Samples) -> Any:
+        """Return what a node knows at the end of the round."""
+        ...
+
+    def weights(self, state: Any) -> Array:
+        """Return the weights of the node's function, (L, C)."""
+        ...
+
+
+class Vectors:
+    """What such protocols declare alike: one vector a round to each neighbour, no points, nothing recorded of edges."""
+
+    form: ClassVar[Form] = "states"
+    communicates: ClassVar[bool] = True
+    pooled: ClassVar[bool] = False
+    averaged: ClassVar[bool] = False
+    offline: ClassVar[None] = None
+    sends_duals: ClassVar[bool] = False
+    compares_losses: ClassVar[bool] = False
+    quadratic: ClassVar[bool] = False
+
+    def duals(self, state: Any) -> None:
+        """Return no dual variables: those of some of these protocols are the node's, and no edge's."""
+
+    def record(self, state: Any, degree: int) -> LinkRecord:
+        """Return NaN for every edge."""
+        return LinkRecord(np.full(degree, np.nan), np.full(degree, np.nan))
+
+
+AnyRule = Rule | StateRule
+"""A protocol of either family."""

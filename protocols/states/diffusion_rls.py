@@ -1,0 +1,87 @@
+"""Diffusion recursive least squares: neighbours average the sums from which least squares is solved."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.states.contract import Heard, Samples, Vectors
+from kernelswarm.protocols.states.least_squares import Moments, add, empty, solve
+from kernelswarm.protocols.states.mixing import average, combination
+
+Array = npt.NDArray[np.float64]
+
+
+class Summed(NamedTuple):
+    """What a node knows of all samples of the network."""
+
+    weights: Array  # (L, C)
+    moments: Moments  # averages over the network of sums over samples
+    combination: Array  # (deg,) a_ij
+
+
+@dataclass(frozen=True)
+class DiffusionRls(Vectors):
+    """Neighbours average the sums of least squares, so that each node comes to solve it on all samples of the network.
+
+    With the sums ``P_i = Z_i' Z_i`` and ``s_i = Z_i' y_i`` of the round's samples, and Metropolis weights a_ij,
+
+        D_i <- sum_j a_ij (D_j + P_j)
+        e_i <- sum_j a_ij (e_j + s_j)
+        theta_i = inv(D_i + (ridge + n_i lambda / 2) I) e_i
+
+    where n_i counts samples as D_i does. That is the mean of the posterior of a Gaussian process with these features
+    and noise of the variance ``ridge``. The method is diffusion recursive least squares (Cattivelli, Lopes and Sayed,
+    IEEE TSP 2008), with its sums in place of their inverse. A message has L (L + 1) / 2 + L C + 1 numbers.
+
+    Parameters
+    ----------
+    ridge : float
+        The variance of the targets' noise in units of the prior's, above 0: how many samples the prior f = 0 is worth.
+    forgetting : float
+        What each round leaves of the samples before it, above 0, at most 1: below 1 where targets drift.
+    """
+
+    ridge: float = 0.1
+    forgetting: float = 1.0
+
+    step: ClassVar[Step] = "implicit"
+    quadratic: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.ridge < float("inf"):
+            raise ValueError(f"ridge = {self.ridge!r} must be above 0")
+        if not 0.0 < self.forgetting <= 1.0:
+            raise ValueError(f"forgetting = {self.forgetting!r} must be above 0 and at most 1, which forgets nothing")
+
+    def begin(self, neighborhood: Neighborhood, weights: Array) -> Summed:
+        """Return the weights, and no samples."""
+        return Summed(weights, empty(*weights.shape), combination("metropolis", neighborhood))
+
+    def adapt(self, state: Summed, samples: Samples) -> Summed:
+        """Take the samples into the sums."""
+        return state._replace(moments=add(state.moments, samples.features, samples.targets, self.forgetting))
+
+    def say(self, state: Summed) -> Array:
+        """Return the upper triangle of D_i, then e_i and n_i, (L (L + 1) / 2 + L C + 1,)."""
+        gram, products, samples = state.moments
+        return np.concatenate([gram[np.triu_indices(len(gram))], products.reshape(-1), [samples]])
+
+    def hear(self, state: Summed, heard: Heard, samples: Samples) -> Summed:
+        """Average the sums, and solve."""
+        size, outputs = state.weights.shape
+        mean = average(self.say(state), heard.vectors, state.combination, heard.counts)
+        upper = np.triu_indices(size)
+        gram = np.zeros((size, size))
+        gram[upper] = mean[: len(upper[0])]
+        gram.T[upper] = mean[: len(upper[0])]
+        moments = Moments(gram, mean[len(upper[0]) : -1].reshape(size, outputs).copy(), float(mean[-1]))
+        ridge = np.full(size, self.ridge)
+        ridge[: samples.regularized] += 0.5 * moments.samples * samples.regularization
+        return state._replace(weights=solve(gram, ridge, moments.products), moments=moments)
+
+    def weights(self, state: Summed) -> Array:
+        """Return theta_i."""
+        return state.weights

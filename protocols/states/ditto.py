@@ -1,0 +1,69 @@
+"""Ditto: a function of the network by diffusion, and one of each node beside it."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.states.contract import Heard, Samples
+from kernelswarm.protocols.states.mixing import average, combination
+from kernelswarm.protocols.states.penalties import PenalizedStepping
+
+Array = npt.NDArray[np.float64]
+
+
+class Personal(NamedTuple):
+    """What a node knows: two functions."""
+
+    weights: Array  # (L, C) of its own function
+    shared: Array  # (L, C) of the network's
+    adapted: Array  # (L, C) what it sends
+    combination: Array  # (deg,) a_ij
+    penalty: float
+
+
+@dataclass(frozen=True)
+class Ditto(PenalizedStepping):
+    """Nodes find a common function by diffusion, and each its own near that (Ditto: Li, Hu, Beirami, Smith, ICML 2021).
+
+    The common weights w_i take an adapt-then-combine step with Metropolis weights, in place of the paper's server; the
+    node's own minimise ``E l_i(v) + penalty/2 ||v - w_i||^2`` by steps on the same samples, and are its function.
+
+    Parameters
+    ----------
+    penalty : float or "auto"
+        The pull to the common function, not negative; 0 is the isolated learner. "auto" is a twentieth of the loss's
+        curvature, 0.1 for the squared loss.
+    step : {"implicit", "explicit"}
+        Whether the pull, and a quadratic loss, are taken at the new function or, as published, at the old one.
+    as_published : bool
+        The paper's explicit step in one key.
+    """
+
+    def begin(self, neighborhood: Neighborhood, weights: Array) -> Personal:
+        """Return both functions as they begin."""
+        rho = self.strength
+        return Personal(weights, weights, weights, combination("metropolis", neighborhood), rho)
+
+    def adapt(self, state: Personal, samples: Samples) -> Personal:
+        """Step on the samples with the common function."""
+        return state._replace(adapted=samples.descend(state.shared))
+
+    def say(self, state: Personal) -> Array:
+        """Return psi_i of the common function."""
+        return state.adapted.reshape(-1)
+
+    def hear(self, state: Personal, heard: Heard, samples: Samples) -> Personal:
+        """Average the common function, and step with the node's own."""
+        mean = average(state.adapted.reshape(-1), heard.vectors, state.combination, heard.counts)
+        shared, pull = mean.reshape(state.shared.shape), samples.eta * state.penalty
+        own = samples.descend(state.weights)
+        if self.step == "implicit":
+            return state._replace(shared=shared, weights=(own + pull * shared) / (1.0 + pull))
+        return state._replace(shared=shared, weights=own - pull * (state.weights - state.shared))
+
+    def weights(self, state: Personal) -> Array:
+        """Return v_i."""
+        return state.weights

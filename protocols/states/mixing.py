@@ -1,0 +1,69 @@
+"""How much a node counts each neighbour when it averages: combination weights."""
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.contract import Neighborhood
+
+Array = npt.NDArray[np.float64]
+
+Combination = Literal["metropolis", "uniform", "relative_degree"]
+
+
+def combination(name: Combination, neighborhood: Neighborhood) -> Array:
+    """Return the weights a_ij of a node's neighbours, (deg,); its own is one minus their sum.
+
+    Parameters
+    ----------
+    name : {"metropolis", "uniform", "relative_degree"}
+        ``1 / (1 + max(deg_i, deg_j))``, the same in both directions, so that averages over the network stay; ``1 / (1 +
+        deg_i)``; or ``(1 + deg_j)`` over the sum of that of the node and all its neighbours (Sayed, Adaptation,
+        Learning, and Optimization over Networks, 2014, table 14.1).
+    neighborhood : Neighborhood
+        The node and its neighbours.
+    """
+    degree, others = len(neighborhood.neighbors), np.array(neighborhood.degrees, dtype=np.float64)
+    if name == "uniform":
+        return np.full(degree, 1.0 / (1.0 + degree))
+    if name == "relative_degree":
+        return (1.0 + others) / (1.0 + degree + np.sum(1.0 + others))
+    return 1.0 / (1.0 + np.maximum(float(degree), others))
+
+
+@jitted
+def average(own: Array, vectors: Array, weights: Array, counts: Array) -> Array:
+    """Compute ``own + sum_j counts[j] weights[j] (vectors[j] - own)`` from (n,), (deg, n), (deg,) and (deg,)."""
+    mean = own.copy()
+    for j in range(len(vectors)):
+        weight = weights[j] * counts[j]
+        if weight == 0.0:
+            continue
+        for k in range(len(own)):
+            mean[k] += weight * (vectors[j, k] - own[k])
+    return mean
+
+
+@jitted
+def squares(vectors: Array, center: Array) -> Array:
+    """Compute the squared distances of ``vectors`` (deg, n) from ``center`` (n,): (deg,)."""
+    found = np.zeros(len(vectors))
+    for j in range(len(vectors)):
+        for k in range(len(center)):
+            difference = vectors[j, k] - center[k]
+            found[j] += difference * difference
+    return found
+
+
+@jitted
+def differences(own: Array, vectors: Array, weights: Array) -> Array:
+    """Compute ``sum_j weights[j] (own - vectors[j])`` from (n,), (deg, n) and (deg,)."""
+    found = np.zeros(len(own))
+    for j in range(len(vectors)):
+        if weights[j] == 0.0:
+            continue
+        for k in range(len(own)):
+            found[k] += weights[j] * (own[k] - vectors[j, k])
+    return found

@@ -1,0 +1,187 @@
+"""The methods that are compared with their rivals, what is tuned of each, and the streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.running.simulation import simulate
+
+Array = npt.NDArray[np.float64]
+Table = Mapping[str, Any]
+
+EVALUATIONS = 25
+LAST = 0.3
+"""The share of the evaluations, the last, whose medians count."""
+
+GRAPH: Table = {"name": "random_geometric", "nodes": 20, "radius": 0.35}
+
+
+class Task(NamedTuple):
+    """A stream, and what the nodes learn on it."""
+
+    stream: Table
+    learner: Table
+    own_targets: bool = False
+    classes: bool = False
+
+
+def _regression(**keys: Any) -> Task:
+    stream = {"name": "sine_regression", "noise": 0.5, **keys}
+    return Task(stream, {"kernel": {"name": "gaussian", "bandwidth": 0.1}})
+
+
+STREAMS: dict[str, Task] = {
+    "one target": _regression(),
+    "patches": _regression(split="patches", overlap=0.3),
+    "sensor field": Task(
+        {"name": "sensor_field", "noise": 1.0, "length": 2.0},
+        {"kernel": {"name": "gaussian", "bandwidth": 0.1}},
+        own_targets=True,
+    ),
+    "drift": _regression(name="drifting", period=2000.0),
+    "label skew": Task(
+        {"name": "gaussian_mixture", "classes": 5, "split": "label_skew"},
+        {"kernel": {"name": "gaussian", "bandwidth": 0.7746}, "loss": "multiclass_logistic", "batch_size": 8},
+        classes=True,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A learner and a protocol, with the settings that are tried.
+
+    Attributes
+    ----------
+    words : str
+        How tables call it.
+    learner : str
+        The name of the learner.
+    settings : tuple
+        Words and tables, laid over the experiment.
+    squared_only : bool
+        Whether it learns by the squared loss alone.
+    """
+
+    words: str
+    learner: str
+    settings: tuple[tuple[str, Table], ...]
+    squared_only: bool = False
+
+    def suits(self, stream: str) -> bool:
+        """Tell whether it can learn on a stream."""
+        return not (self.squared_only and STREAMS[stream].classes)
+
+
+class Course(NamedTuple):
+    """What is measured of a run: at every evaluation, and the medians of the last ones; NaN where it was stopped."""
+
+    error: Array
+    disagreement: Array
+    bytes: Array
+    last_error: float
+    last_disagreement: float
+
+
+STEPS = (0.3, 1.0, 3.0)
+"""Factors on the step size that data suggest."""
+
+
+def _over(protocol: Table, key: str = "", values: tuple[float, ...] = (), steps: tuple[float, ...] = STEPS) -> Any:
+    """Return every pair of a value of the protocol's key and a factor on the step size."""
+    found = []
+    for value in values or (None,):
+        table = dict(protocol) if value is None else {**protocol, key: value}
+        said = "" if value is None else f"{key} {value:g}"
+        for scale in steps:
+            step = f"step {scale:g} x auto" if len(steps) > 1 else ""
+            words = ", ".join(part for part in (said, step) if part)
+            found.append((words, {"protocol": table, "learner": {"step_size": {"name": "auto", "scale": scale}}}))
+    return tuple(found)
+
+
+def _adaptive(scale: float) -> Table:
+    return {"name": "proximity", "gamma": {"name": "adaptive", "scale": scale}}
+
+
+ONE = (1.0,)
+METHODS: dict[str, Method] = {
+    method.words: method
+    for method in (
+        Method("isolated, POLK", "polk", _over({"name": "isolated"})),
+        Method("consensus, POLK", "polk", _over({"name": "consensus"}, "penalty", (0.1, 1.0, 10.0))),
+        Method(
+            "proximity, POLK",
+            "polk",
+            tuple(
+                (f"scale {scale:g}, {words}", table)
+                for scale in (0.5, 1.0, 2.0)
+                for words, table in _over(_adaptive(scale))
+            ),
+        ),
+        Method("centralized, POLK", "polk", _over({"name": "centralized"})),
+        Method("isolated, features", "random_features", _over({"name": "isolated"})),
+        Method("consensus, features", "random_features", _over({"name": "consensus"}, "penalty", (0.1, 1.0, 10.0))),
+        Method("diffusion", "random_features", _over({"name": "diffusion"})),
+        Method("diffusion, adaptive", "random_features", _over({"name": "diffusion", "combination": "adaptive"})),
+        Method("gradient tracking", "random_features", _over({"name": "gradient_tracking"})),
+        Method("ODKLA", "random_features", _over({"name": "odkla"}, "penalty", (0.01, 0.1, 1.0))),
+        Method("multitask", "random_features", _over({"name": "multitask"}, "penalty", (0.1, 1.0, 10.0))),
+        Method("Ditto", "random_features", _over({"name": "ditto"}, "penalty", (0.1, 1.0, 10.0))),
+        Method(
+            "DKLA",
+            "random_features",
+            (
+                *_over({"name": "dkla"}, "penalty", (0.01, 0.1, 1.0), ONE),
+                *(
+                    (f"forgetting .98, {words}", table)
+                    for words, table in _over({"name": "dkla", "forgetting": 0.98}, "penalty", (0.1, 1.0), ONE)
+                ),
+            ),
+            squared_only=True,
+        ),
+        Method(
+            "diffusion RLS",
+            "random_features",
+            (
+                *_over({"name": "diffusion_rls"}, "ridge", (0.1, 1.0, 10.0), ONE),
+                *(
+                    (f"forgetting .98, {words}", table)
+                    for words, table in _over({"name": "diffusion_rls", "forgetting": 0.98}, "ridge", (1.0,), ONE)
+                ),
+            ),
+            squared_only=True,
+        ),
+    )
+}
+
+
+def run(stream: str, method: Method, settings: Table, seed: int, rounds: int) -> Course:
+    """Run a method on a stream once."""
+    task = STREAMS[stream]
+    described = {
+        "seed": seed,
+        "rounds": rounds,
+        "evaluate_every": max(1, rounds // EVALUATIONS),
+        "topology": dict(GRAPH),
+        "stream": dict(task.stream),
+        "learner": {"name": method.learner, **task.learner, **settings["learner"]},
+        "protocol": dict(settings["protocol"]),
+        "evaluation": {"rkhs_distance": False},
+    }
+    try:
+        table = simulate(Experiment.from_dict(described)).network
+    except SimulationError:
+        nothing = np.full(1, np.nan)
+        return Course(nothing, nothing, np.zeros(1), np.nan, np.nan)
+    error = np.array(table["error" if task.own_targets else "global_error"])
+    disagreement, sent = np.array(table["disagreement"]), np.array(table["bytes_sent"])
+    last = slice(-max(1, int(LAST * len(error))), None)
+    return Course(error, disagreement, sent, float(np.median(error[last])), float(np.median(disagreement[last])))

@@ -1,0 +1,71 @@
+"""The figure of rivals: the error of each method over what it has sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
+
+    from kernelswarm.simulations.reproductions.networks.methods import Course
+
+Array = npt.NDArray[np.float64]
+
+
+class Measured(Protocol):
+    """A method's runs on a stream."""
+
+    @property
+    def courses(self) -> Sequence[Course]:
+        """One for each seed."""
+        ...
+
+
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c564b", "#7f7f7f", "#bcbd22")
+DASHES = ("-", "--")
+
+
+def draw(found: Mapping[tuple[str, str], Measured]) -> Figure:
+    """Draw the median error over seeds of every method against the bytes sent so far, a panel for each stream."""
+    from matplotlib.figure import Figure
+
+    streams = list(dict.fromkeys(stream for stream, _ in found))
+    methods = list(dict.fromkeys(method for _, method in found))
+    looks = {method: (COLORS[k % len(COLORS)], DASHES[k // len(COLORS) % 2]) for k, method in enumerate(methods)}
+    columns = min(3, len(streams))
+    rows = -(-len(streams) // columns)
+    figure = Figure(figsize=(4.2 * columns, 3.4 * rows + 0.9), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False).ravel())
+    for spare in axes[len(streams) :]:
+        spare.remove()
+    drawn = {}
+    for ax, stream in zip(axes, streams, strict=False):
+        for (name, method), tuned in found.items():
+            if name != stream:
+                continue
+            error = np.median([course.error for course in tuned.courses], axis=0)
+            sent = np.median([course.bytes for course in tuned.courses], axis=0) / 1e6
+            color, dash = looks[method]
+            if sent[-1] > 0.0:
+                (drawn[method],) = ax.plot(sent, error, color=color, linestyle=dash, linewidth=1.4)
+                ax.plot(sent[-1], error[-1], "o", color=color, markersize=4)
+            else:
+                drawn[method] = ax.axhline(error[-1], color=color, linestyle=":", linewidth=1.2)
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set_xlabel("MB sent by all nodes")
+        ax.set_ylabel("error")
+        ax.set_title(stream)
+    figure.legend(
+        [drawn[method] for method in methods if method in drawn],
+        [method for method in methods if method in drawn],
+        loc="outside lower center",
+        ncols=5,
+    )
+    return figure

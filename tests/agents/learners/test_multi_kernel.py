@@ -1,0 +1,118 @@
+"""POLK with several bandwidths: every member is POLK, and the shares are Hedge's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernelswarm.agents.learners.multi_kernel import MultiKernel
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
+from kernelswarm.agents.parts.losses import Logistic, Loss, Squared
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+
+FACTORS = (0.5, 1.0, 3.0)
+SHARED = {"step_size": Constant(0.3), "batch_size": 2, "budget": Epsilon(0.01)}
+
+
+def samples(steps: int, classes: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+    generator = np.random.default_rng(0)
+    found = []
+    for _ in range(steps):
+        x = generator.uniform(size=(2, 1))
+        y = np.sin(8.0 * x) + 0.2 * generator.normal(size=(2, 1))
+        found.append((x, np.where(y > 0.0, 1.0, 0.0) if classes else y))
+    return found
+
+
+@pytest.mark.parametrize("implicit", [False, True])
+@pytest.mark.parametrize("loss", [Squared(), Logistic()], ids=["squared", "logistic"])
+@pytest.mark.parametrize("rate", ["auto", 0.7])
+def test_members_are_polk_and_shares_are_hedges(loss: Loss, rate, implicit):
+    """Alone, each member has the bits of POLK with its bandwidth on the same samples."""
+    mixed = MultiKernel(loss=loss, kernel=Gaussian(0.2), factors=FACTORS, rate=rate, forgetting=0.9, **SHARED)
+    alone = [Polk(loss=loss, kernel=Gaussian(0.2 * factor), **SHARED) for factor in FACTORS]
+    state, states = mixed.init(1, 1), [learner.init(1, 1) for learner in alone]
+    losses, count = np.zeros(3), 0.0
+    for x, y in samples(60, loss.task != "regression"):
+        own, gap = mixed.evaluate(state, x), []
+        for place, (learner, each) in enumerate(zip(alone, states, strict=True)):
+            seen = learner.evaluate(each, x)
+            gap.append(loss.values(seen.values, y).sum())
+            curvatures = [loss.curvature] if implicit else None
+            learner.step(each, [seen], [learner.gradient(each, seen, y)], curvatures, y)
+            assert place < 3
+        losses, count = 0.81 * losses + gap, 0.81 * count + 2.0
+        curvatures = [loss.curvature] if implicit else None
+        mixed.step(state, [own], [mixed.gradient(state, own, y)], curvatures, y)
+    grid = np.linspace(0.0, 1.0, 30)[:, None]
+    function = mixed.function(state)
+    for member, learner, each in zip(function.members, alone, states, strict=True):
+        np.testing.assert_allclose(member.values(grid), learner.function(each).values(grid), rtol=1e-9, atol=1e-12)
+        assert np.abs(member.values(grid)).max() > 0.1
+    wanted = {"auto": 0.5 * count / losses.min() if loss.task == "regression" else 1.0}.get(rate, rate)
+    shares = np.exp(-wanted * (losses - losses.min()))
+    np.testing.assert_allclose(function.shares, shares / shares.sum(), rtol=1e-6, atol=1e-12)
+    assert 0.0 < function.shares.min() < function.shares.max()
+
+
+def test_one_bandwidth_is_polk_on_a_network():
+    table = {"name": "polk", "step_size": 0.3, "batch_size": 2, "kernel": {"name": "gaussian", "bandwidth": 0.2}}
+    tables = {
+        "rounds": 60,
+        "topology": {"name": "ring", "nodes": 5},
+        "stream": {"name": "sine_regression", "noise": 0.3},
+        "protocol": {"name": "consensus", "penalty": 1.0},
+    }
+
+    def learned(keys):
+        engine = SerialEngine([open_network(Experiment.from_dict({**tables, "learner": keys})).plans])
+        engine.run(60)
+        return [agent.function.values(np.linspace(0.0, 1.0, 30)[:, None]) for agent in engine.blocks[0].agents]
+
+    mixed, alone = learned({**table, "name": "multi_kernel", "factors": [1.0]}), learned(table)
+    assert max(np.abs(values).max() for values in alone) > 0.5
+    # Not `linear`, it takes the neighbours' pull implicitly too, which changes the steps a little.
+    np.testing.assert_allclose(mixed, alone, atol=0.2)
+
+
+@pytest.mark.parametrize("bandwidth", [0.002, 3.0])
+def test_a_wrong_bandwidth_is_found_out(bandwidth):
+    def error(learner):
+        experiment = {
+            "rounds": 400,
+            "evaluate_every": 400,
+            "topology": {"name": "ring", "nodes": 4},
+            "stream": {"name": "sine_regression", "noise": 0.2},
+            "learner": {"kernel": {"name": "gaussian", "bandwidth": bandwidth}, **learner},
+            "protocol": "consensus",
+        }
+        return simulate(Experiment.from_dict(experiment)).summary["final"]["error"]
+
+    factors = [0.15 / bandwidth * 2.0**k for k in (-2, 0, 2)]
+    right = error({"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.15}})
+    wrong = error({"name": "polk"})
+    found = error({"name": "multi_kernel", "factors": [1.0, *factors]})
+    assert wrong > 4.0 * right
+    assert found < 1.5 * right
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"kernel": Polynomial()}, "no bandwidth"),
+        ({"factors": ()}, "factors"),
+        ({"factors": (1.0, -1.0)}, "factors"),
+        ({"rate": 0.0}, "rate"),
+        ({"forgetting": 0.0}, "forgetting"),
+        ({"batch_size": 0}, "batch_size"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(keys, said):
+    with pytest.raises(ValueError, match=said):
+        MultiKernel(**keys)

@@ -1,0 +1,332 @@
+"""Protocols of vectors against their formulas, written once more for the whole network with stacked matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+
+GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7), (7, 8)])
+NODES = sorted(GRAPH)
+ADJACENCY = nx.to_numpy_array(GRAPH, NODES)
+DEGREES = ADJACENCY.sum(axis=0)
+FEATURES, ETA, LAMBDA, BATCH = 20, 0.3, 1e-3, 2
+
+
+def described(protocol: Any, rounds: int = 25, **tables: Any) -> Experiment:
+    learner = {
+        "name": "random_features",
+        "features": FEATURES,
+        "step_size": ETA,
+        "regularization": LAMBDA,
+        "batch_size": BATCH,
+        "kernel": {"name": "gaussian", "bandwidth": 0.3},
+        **tables.pop("learner", {}),
+    }
+    return Experiment.from_dict(
+        {
+            "topology": GRAPH,
+            "stream": {"name": "sine_regression", "noise": 0.3},
+            "learner": learner,
+            "protocol": protocol,
+            "rounds": rounds,
+            "evaluate_every": rounds,
+            **tables,
+        }
+    )
+
+
+def learned(experiment: Experiment) -> np.ndarray:
+    """The weights of all nodes, (V, L)."""
+    engine = SerialEngine([open_network(experiment).plans])
+    engine.run(experiment.rounds)
+    return np.stack([agent.function.weights[:, 0] for agent in engine.blocks[0].agents])
+
+
+class Data:
+    """The samples of every node, as features and targets, round after round."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        plans = open_network(experiment).plans
+        self.sources = [plan.source for plan in plans]
+        self.function = plans[0].learner.init(plans[0].inputs, 1).function
+        self.zs: list[np.ndarray] = []
+        self.ys: list[np.ndarray] = []
+
+    def draw(self) -> None:
+        drawn = [source.draw(BATCH) for source in self.sources]
+        self.zs = [self.function.features(points) for points, _ in drawn]
+        self.ys = [targets[:, 0] for _, targets in drawn]
+
+    def gradients(self, weights: np.ndarray) -> np.ndarray:
+        """Of the mean squared loss and half the ridge, at each node's weights."""
+        return np.stack(
+            [2.0 * z.T @ (z @ w - y) / BATCH + LAMBDA * w for z, y, w in zip(self.zs, self.ys, weights, strict=True)]
+        )
+
+    def implicit(self, weights: np.ndarray) -> np.ndarray:
+        """Where an implicit step leads: the ridge at the old weights, the loss at the new ones."""
+        found = []
+        for z, y, w in zip(self.zs, self.ys, weights, strict=True):
+            rate = 2.0 * ETA / BATCH
+            residual = np.linalg.solve(np.eye(BATCH) + rate * z @ z.T, z @ w - y)
+            found.append((1.0 - ETA * LAMBDA) * w - rate * z.T @ residual)
+        return np.stack(found)
+
+
+def metropolis() -> np.ndarray:
+    weights = ADJACENCY / (1.0 + np.maximum(DEGREES[:, None], DEGREES[None, :]))
+    return weights + np.diag(1.0 - weights.sum(axis=1))
+
+
+def uniform() -> np.ndarray:
+    return (ADJACENCY + np.eye(len(NODES))) / (1.0 + DEGREES)[:, None]
+
+
+def relative_degree() -> np.ndarray:
+    weights = (ADJACENCY + np.eye(len(NODES))) * (1.0 + DEGREES)[None, :]
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+EXPLICIT = {"step": "explicit"}
+
+
+@pytest.mark.parametrize("combination", [metropolis, uniform, relative_degree])
+@pytest.mark.parametrize("order", ["adapt_then_combine", "combine_then_adapt"])
+@pytest.mark.parametrize("step", ["explicit", "implicit"])
+def test_diffusion_is_a_step_and_an_average(combination, order, step):
+    name = combination.__name__
+    tried = described({"name": "diffusion", "combination": name, "order": order, "step": step})
+    data, mixing, theta = Data(tried), combination(), np.zeros((len(NODES), FEATURES))
+    np.testing.assert_allclose(mixing.sum(axis=1), 1.0)
+    for _ in range(tried.rounds):
+        data.draw()
+        if order == "combine_then_adapt":
+            theta = mixing @ theta
+        theta = data.implicit(theta) if step == "implicit" else theta - ETA * data.gradients(theta)
+        if order == "adapt_then_combine":
+            theta = mixing @ theta
+    assert np.abs(theta).max() > 0.1
+    np.testing.assert_allclose(learned(tried), theta, rtol=1e-9, atol=1e-12)
+
+
+def test_adaptive_combination_weighs_by_distance():
+    tried = described({"name": "diffusion", "combination": "adaptive", "rate": 0.2, **EXPLICIT})
+    data, theta = Data(tried), np.zeros((len(NODES), FEATURES))
+    near, variances = ADJACENCY + np.eye(len(NODES)), None
+    for _ in range(tried.rounds):
+        data.draw()
+        psi = theta - ETA * data.gradients(theta)
+        squares = ((psi[None] - theta[:, None]) ** 2).sum(axis=2)
+        variances = squares if variances is None else 0.8 * variances + 0.2 * squares
+        mixing = near / variances
+        theta = (mixing / mixing.sum(axis=1, keepdims=True)) @ psi
+    np.testing.assert_allclose(learned(tried), theta, rtol=1e-8, atol=1e-11)
+
+
+def test_gradient_tracking_tracks_the_mean_gradient():
+    tried = described({"name": "gradient_tracking", **EXPLICIT})
+    data, mixing = Data(tried), metropolis()
+    theta = tracker = before = np.zeros((len(NODES), FEATURES))
+    for _ in range(tried.rounds):
+        data.draw()
+        gradients = data.gradients(theta)
+        tracker = tracker + gradients - before
+        np.testing.assert_allclose(tracker.mean(axis=0), gradients.mean(axis=0), atol=1e-12)
+        before = gradients
+        theta, tracker = mixing @ (theta - ETA * tracker), mixing @ tracker
+    np.testing.assert_allclose(learned(tried), theta, rtol=1e-9, atol=1e-12)
+
+
+def test_odkla_is_linearised_admm():
+    rho = 0.4
+    tried = described({"name": "odkla", "penalty": rho, **EXPLICIT})
+    data, laplacian = Data(tried), np.diag(DEGREES) - ADJACENCY
+    theta = dual = np.zeros((len(NODES), FEATURES))
+    for _ in range(tried.rounds):
+        data.draw()
+        pulled = rho * (np.diag(DEGREES) + ADJACENCY) @ theta + theta / ETA - dual - data.gradients(theta)
+        theta = pulled / (2.0 * rho * DEGREES + 1.0 / ETA)[:, None]
+        dual = dual + rho * laplacian @ theta
+    np.testing.assert_allclose(dual.sum(axis=0), 0.0, atol=1e-10)
+    np.testing.assert_allclose(learned(tried), theta, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("forgetting", [1.0, 0.8])
+def test_dkla_is_admm_on_all_samples_so_far(forgetting):
+    rho = 0.4
+    tried = described({"name": "dkla", "penalty": rho, "forgetting": forgetting})
+    data, laplacian = Data(tried), np.diag(DEGREES) - ADJACENCY
+    theta = dual = np.zeros((len(NODES), FEATURES))
+    gram, products, count = np.zeros((len(NODES), FEATURES, FEATURES)), np.zeros_like(theta), 0.0
+    for _ in range(tried.rounds):
+        data.draw()
+        gram = forgetting * gram + np.stack([z.T @ z for z in data.zs])
+        products = forgetting * products + np.stack([z.T @ y for z, y in zip(data.zs, data.ys, strict=True)])
+        count = forgetting * count + BATCH
+        right = 2.0 / count * products + rho * (np.diag(DEGREES) + ADJACENCY) @ theta - dual
+        theta = np.stack(
+            [
+                np.linalg.solve(2.0 / count * g + (LAMBDA + 2.0 * rho * d) * np.eye(FEATURES), r)
+                for g, d, r in zip(gram, DEGREES, right, strict=True)
+            ]
+        )
+        dual = dual + rho * laplacian @ theta
+    np.testing.assert_allclose(learned(tried), theta, rtol=1e-6, atol=1e-9)
+
+
+def test_dkla_comes_to_ridge_regression_on_all_samples(tmp_path):
+    """Where the data ends and its epochs go on, as in the paper, every node comes to the centralised solution."""
+    generator = np.random.default_rng(0)
+    x, node = generator.uniform(size=(60, 1)), np.repeat(NODES, 10)
+    y = np.sin(6.0 * x[:, 0]) + 0.1 * generator.normal(size=60)
+    np.savez(tmp_path / "data.npz", x=x, y=y, node=node, x_test=x[:6], y_test=y[:6])
+    stream = {"name": "file", "path": str(tmp_path / "data.npz"), "epochs": 800, "standardize": False}
+    learner = {"regularization": 0.05}
+    tried = described({"name": "dkla", "penalty": 0.05}, rounds=4000, stream=stream, learner=learner)
+    found = learned(tried)
+    plans = open_network(tried).plans
+    z = plans[0].learner.init(1, 1).function.features(x)
+    wanted = np.linalg.solve(z.T @ z / 60 + 0.05 / 2.0 * np.eye(FEATURES), z.T @ y / 60)
+    assert np.abs(wanted).max() > 0.1
+    np.testing.assert_allclose(found, np.tile(wanted, (len(NODES), 1)), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("forgetting", [1.0, 0.8])
+def test_diffusion_rls_averages_what_least_squares_needs(forgetting):
+    ridge = 0.3
+    tried = described({"name": "diffusion_rls", "ridge": ridge, "forgetting": forgetting})
+    data, mixing = Data(tried), metropolis()
+    gram, products, count = np.zeros((len(NODES), FEATURES, FEATURES)), np.zeros((len(NODES), FEATURES)), 0.0
+    for _ in range(tried.rounds):
+        data.draw()
+        gram = forgetting * gram + np.stack([z.T @ z for z in data.zs])
+        products = forgetting * products + np.stack([z.T @ y for z, y in zip(data.zs, data.ys, strict=True)])
+        count = forgetting * count + BATCH
+        gram, products = np.einsum("ij,jkl->ikl", mixing, gram), mixing @ products
+    wanted = np.linalg.solve(gram + (ridge + count * LAMBDA / 2.0) * np.eye(FEATURES), products[..., None])[..., 0]
+    np.testing.assert_allclose(learned(tried), wanted, rtol=1e-6, atol=1e-9)
+
+
+def test_on_a_complete_graph_diffusion_rls_is_least_squares_on_all_samples():
+    graph = nx.complete_graph(4)
+    tried = described({"name": "diffusion_rls", "ridge": 0.2}, topology=graph)
+    data, gram, products = Data(tried), np.zeros((FEATURES, FEATURES)), np.zeros(FEATURES)
+    for _ in range(tried.rounds):
+        data.draw()
+        gram += sum(z.T @ z for z in data.zs) / 4
+        products += sum(z.T @ y for z, y in zip(data.zs, data.ys, strict=True)) / 4
+    ridge = 0.2 + tried.rounds * BATCH * LAMBDA / 2.0
+    wanted = np.linalg.solve(gram + ridge * np.eye(FEATURES), products)
+    np.testing.assert_allclose(learned(tried), np.tile(wanted, (4, 1)), rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.parametrize("step", ["explicit", "implicit"])
+def test_multitask_holds_weights_by_the_edges_weights(step):
+    graph = GRAPH.copy()
+    for k, edge in enumerate(graph.edges):
+        graph.edges[edge]["weight"] = 0.5 + 0.25 * k
+    c, rho = 0.2, nx.to_numpy_array(graph, NODES)
+    tried = described({"name": "multitask", "penalty": c, "step": step}, topology=graph)
+    data, theta = Data(tried), np.zeros((len(NODES), FEATURES))
+    for _ in range(tried.rounds):
+        data.draw()
+        psi = data.implicit(theta) if step == "implicit" else theta - ETA * data.gradients(theta)
+        part = ETA * c * rho
+        if step == "implicit":
+            part = part / (1.0 + part * (DEGREES[:, None] + DEGREES[None, :]))
+        theta = psi + part @ psi - part.sum(axis=1)[:, None] * psi
+    np.testing.assert_allclose(learned(tried), theta, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("step", ["explicit", "implicit"])
+def test_ditto_has_a_common_and_a_personal_function(step):
+    rho = 0.7
+    tried = described({"name": "ditto", "penalty": rho, "step": step})
+    data, mixing = Data(tried), metropolis()
+    common = own = np.zeros((len(NODES), FEATURES))
+    for _ in range(tried.rounds):
+        data.draw()
+        if step == "implicit":
+            common = mixing @ data.implicit(common)
+            own = (data.implicit(own) + ETA * rho * common) / (1.0 + ETA * rho)
+        else:
+            own, common = (
+                own - ETA * data.gradients(own) - ETA * rho * (own - common),
+                mixing @ (common - ETA * data.gradients(common)),
+            )
+    np.testing.assert_allclose(learned(tried), own, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("protocol", ["multitask", "ditto", "odkla"])
+def test_without_a_penalty_nodes_are_alone(protocol):
+    alone = learned(described("isolated"))
+    assert np.abs(alone).max() > 0.1
+    np.testing.assert_allclose(learned(described({"name": protocol, "penalty": 0.0})), alone, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("penalty", [1e2, 1e6])
+@pytest.mark.parametrize("protocol", ["multitask", "ditto", "odkla", "dkla"])
+def test_no_penalty_makes_the_sound_forms_diverge(protocol, penalty):
+    found = simulate(described({"name": protocol, "penalty": penalty}, rounds=200, learner={"step_size": 3.0}))
+    assert found.summary["final"]["risk"] < found.summary["final"]["constant_risk"] * 1.5
+
+
+def test_a_far_larger_step_than_explicit_ones_bear_is_sound():
+    for protocol in ("diffusion", "gradient_tracking"):
+        found = simulate(described({"name": protocol}, rounds=300, learner={"step_size": 20.0, "batch_size": 1}))
+        assert found.summary["final"]["risk"] < found.summary["final"]["constant_risk"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "said"),
+    [
+        ({"name": "odkla", "penalty": -1.0}, "not negative"),
+        ({"name": "diffusion", "rate": 0.0}, "rate"),
+        ({"name": "dkla", "forgetting": 1.5}, "forgetting"),
+        ({"name": "diffusion_rls", "ridge": 0.0}, "ridge"),
+        ({"name": "diffusion", "combination": "adaptive", "order": "combine_then_adapt"}, "adapt_then_combine"),
+    ],
+)
+def test_keys_out_of_range_are_refused(protocol, said):
+    with pytest.raises(InputError, match=said):
+        described(protocol)
+
+
+@pytest.mark.parametrize(
+    ("learner", "protocol", "said"),
+    [
+        ({"loss": "absolute"}, "dkla", r'learner\.loss = "absolute" of node 0: the protocol dkla solves least squares'),
+        ({"step_size": 3.0}, {"name": "diffusion", "as_published": True}, r"learner\.step_size = 3 is unstable"),
+    ],
+)
+def test_learners_that_do_not_fit_are_refused(learner, protocol, said):
+    with pytest.raises(InputError, match=said):
+        open_network(described(protocol, learner=learner))
+
+
+def test_learners_without_shared_features_are_refused():
+    tried = described("diffusion").with_changes({"learner": {"name": "polk"}})
+    with pytest.raises(InputError, match=r'learner\.name = "polk" of node 0: the protocol diffusion sends the weights'):
+        open_network(tried)
+
+
+def test_features_that_nodes_do_not_share_are_refused():
+    tried = described("diffusion", node=[{"nodes": [5], "learner": {"seed": 3}}])
+    with pytest.raises(InputError, match=r"nodes 0 and 5 have other features.*learner\.seed"):
+        open_network(tried)
+
+
+def test_any_loss_is_learned_by_those_that_step():
+    for loss, stream in (("absolute", "sine_regression"), ("multiclass_logistic", "gaussian_mixture")):
+        for protocol in ("diffusion", "gradient_tracking", "odkla", "multitask", "ditto"):
+            found = simulate(described(protocol, 200, stream=stream, learner={"loss": loss, "step_size": 0.2}))
+            assert found.summary["final"]["risk"] < found.summary["final"]["constant_risk"], (protocol, loss)

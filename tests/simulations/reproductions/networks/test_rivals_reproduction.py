@@ -1,0 +1,64 @@
+"""What is asked of rivals, and what is made of the answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernelswarm.simulations.reproductions.contract import Request
+from kernelswarm.simulations.reproductions.networks import rivals
+from kernelswarm.simulations.reproductions.networks.methods import METHODS, STREAMS, Course, run
+from kernelswarm.simulations.reproductions.networks.rivals import Tuned, ranked
+
+
+def tuned(errors: list[float], sent: float) -> Tuned:
+    courses = [Course(np.array([e]), np.zeros(1), np.array([sent]), e, 0.0) for e in errors]
+    return Tuned({}, "", courses)
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_every_method_learns_with_every_setting_that_is_tried(method):
+    stream = "one target"
+    assert method.suits(stream)
+    settings = [method.settings[0], method.settings[-1]]
+    assert settings[0] != settings[1]
+    courses = [run(stream, method, table, 0, 60) for _, table in settings]
+    errors = [course.last_error for course in courses]
+    assert all(0.0 < error < 2.5 for error in errors)  # f = 0 errs by 2.5
+    assert errors[0] != errors[1]  # the setting arrives where it is meant
+    assert (courses[0].bytes[-1] == 0.0) == method.words.startswith("isolated")
+
+
+def test_classes_are_learned_by_those_that_take_any_loss():
+    left_out = [name for name, method in METHODS.items() if not method.suits("label skew")]
+    assert left_out == ["DKLA", "diffusion RLS"]
+    assert all(method.suits(stream) for method in METHODS.values() for stream in STREAMS if stream != "label skew")
+
+
+def test_methods_are_ranked_by_error_where_they_end_and_send():
+    found = {
+        ("s", "good"): tuned([0.1, 0.3], 10.0),
+        ("s", "cheap"): tuned([0.21, 0.21], 1.0),
+        ("s", "stopped"): tuned([0.0, np.nan], 1.0),
+        ("s", "alone"): tuned([0.01, 0.01], 0.0),
+        ("t", "other"): tuned([0.0, 0.0], 1.0),
+    }
+    assert ranked(found, "s") == [("good", 0.2, 10.0), ("cheap", 0.21, 1.0)]
+    best, other = rivals._best(found)
+    assert best.measured == "good, 0.2 for 1e-05 MB; cheap, 0.21 for 1e-06 MB"
+    assert other.measured == "other, 0 for 1e-06 MB"
+
+
+def test_methods_are_tuned_on_another_seed_than_they_are_measured_on(monkeypatch):
+    asked: list[int] = []
+
+    def noted(stream, method, settings, seed, rounds):
+        asked.append(seed)
+        return Course(np.ones(1), np.ones(1), np.ones(1), float(len(asked)), 1.0)
+
+    monkeypatch.setattr(rivals, "run", noted)
+    found = rivals.reproduce(Request(quick=True, seed=3))
+    tuning, measuring = {seed for seed in asked if seed >= 1000}, {seed for seed in asked if seed < 1000}
+    assert tuning == {1003}
+    assert measuring == {3, 4}
+    assert len(found.claims) == 2 + 2 * len(METHODS)
