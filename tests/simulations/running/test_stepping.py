@@ -43,9 +43,11 @@ def tables(result: Any) -> dict[str, dict[str, np.ndarray[Any, Any]]]:
     return found
 
 
-@pytest.mark.parametrize("protocol", ["proximity", "consensus", "isolated", "centralized", "batch"])
+@pytest.mark.parametrize("protocol", ["proximity", "consensus", "isolated", "centralized", "batch", "diffusion"])
 def test_steps_compute_what_one_go_does(protocol: str) -> None:
     keys = {**KEYS, "protocol": protocol}
+    if protocol == "diffusion":  # of weights, which features have
+        keys["learner"] = {**KEYS["learner"], "name": "random_features", "features": 20}
     whole = simulate(**keys)
     with Simulation(**keys) as simulation:
         states = [(state.round, digest(state.models), state) for state in simulation]
