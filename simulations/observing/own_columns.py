@@ -108,6 +108,10 @@ class OwnColumns:
         self._callbacks = tuple(callbacks)
         self._names: dict[str, tuple[str, ...]] | None = None  # of the first evaluation, which all others have too
 
+    def __bool__(self) -> bool:
+        """Tell whether there are callbacks."""
+        return bool(self._callbacks)
+
     def resume(self, tables: Mapping[str, Table]) -> None:
         """Go on with tables that may have columns of callbacks already.
 
@@ -173,6 +177,11 @@ class OwnColumns:
             table: {key: np.full(len(rows[table].get("round", ())), np.nan) for key in keys}
             for table, keys in names.items()
         }
+
+
+def joined_columns(rows: Mapping[str, Columns], own: Mapping[str, Columns]) -> dict[str, Columns]:
+    """Return the rows of each table with columns of the user's own behind them."""
+    return {name: {**columns, **own.get(name, {})} for name, columns in rows.items()}
 
 
 class _Asked:

@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -19,12 +18,12 @@ from kernelswarm.simulations.machine.compiling import Compilation, heard
 from kernelswarm.simulations.machine.interruption import Asked, noted
 from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.observing import verdict
-from kernelswarm.simulations.observing.own_columns import CallbackError, OwnColumns
+from kernelswarm.simulations.observing.own_columns import CallbackError, OwnColumns, joined_columns
 from kernelswarm.simulations.observing.progress import Progress
 from kernelswarm.simulations.observing.state import Reading, State
 from kernelswarm.simulations.records.checkpoint import Checkpoint, refuse_unsaved
 from kernelswarm.simulations.records.checkpoints import Checkpoints, newest
-from kernelswarm.simulations.records.result import Result
+from kernelswarm.simulations.records.result import Columns, Result
 from kernelswarm.simulations.round.engine import Backend, Engine, LostError
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions
 from kernelswarm.simulations.running.batch import BatchBackend
@@ -265,32 +264,29 @@ class Driver:
         for column in (column for columns in rows.values() for column in columns.values()):
             column.flags.writeable = False  # who looks at a state changes no table
         self.reading = Reading(self.done, lambda: self._read(engine))
-        assert recorder.last is not None
-        state = State(
-            self.done,
-            dict(recorder.last),
-            rows["nodes"],
-            rows["edges"],
-            network.graph,
-            network.source.description,
-            experiment,
-            self.reading,
-            self.stop,
-        )
+        if self._own:
+            rows = self._extended(rows)
+        recorder.keep(rows)
+        self._tell("evaluating")
+        return self._state(rows)
+
+    def _extended(self, rows: dict[str, Columns]) -> dict[str, Columns]:
+        """Return the rows of an evaluation with what the callbacks add to them."""
         paused = self._now()  # what a callback has compiled is left out already
         try:
-            own = self._own.of(state)
+            own = self._own.of(self._state(rows))
         except CallbackError:
-            recorder.keep(rows, self._own.missing(rows))
+            self.recorder.keep(joined_columns(rows, self._own.missing(rows)))
             raise
         self._idle += self._now() - paused
-        recorder.keep(rows, own)
-        self._tell("evaluating")
-        return replace(
-            state,
-            row=dict(recorder.last),
-            nodes={**state.nodes, **own["nodes"]},
-            links={**state.links, **own["edges"]},
+        return joined_columns(rows, own)
+
+    def _state(self, rows: Mapping[str, Columns]) -> State:
+        assert self.reading is not None
+        row = {name: values[0].item() for name, values in rows["network"].items()}
+        data, described = self.network.source.description, self._experiment
+        return State(
+            self.done, row, rows["nodes"], rows["edges"], self.network.graph, data, described, self.reading, self.stop
         )
 
     def _read(self, engine: Engine) -> dict[str, Array]:

@@ -60,7 +60,7 @@ class Recorder:
 
     def add(self, round: int, reports: Sequence[Report], seconds: float) -> None:
         """Record one evaluation after ``round`` rounds, ``seconds`` after the first began."""
-        self.keep(self.rows(round, reports, seconds), {})
+        self.keep(self.rows(round, reports, seconds))
 
     def rows(self, round: int, reports: Sequence[Report], seconds: float) -> dict[str, Columns]:
         """Return the rows of one evaluation after ``round`` rounds, ``seconds`` after the first began."""
@@ -95,12 +95,13 @@ class Recorder:
         network = {name: [value] for name, value in self.last.items()}
         return {"nodes": _typed("nodes", nodes), "edges": edges, "network": _typed("network", network)}
 
-    def keep(self, rows: Mapping[str, Columns], own: Mapping[str, Columns]) -> None:
-        """Record the rows of the last evaluation, with columns of the user's own behind those of each table."""
+    def keep(self, rows: Mapping[str, Columns]) -> None:
+        """Record the rows of the last evaluation, perhaps with columns of the user's own."""
         assert self.last is not None
-        self.last |= {name: values[0].item() for name, values in own.get("network", {}).items()}
+        added = rows["network"].keys() - self.last.keys()
+        self.last |= {name: column[0].item() for name, column in rows["network"].items() if name in added}
         self.evaluations += 1
-        self.measurements.add({name: {**columns, **own.get(name, {})} for name, columns in rows.items()})
+        self.measurements.add(rows)
 
     def resume(self, measurements: Measurements) -> None:
         """Go on after what has been measured before."""
