@@ -132,8 +132,12 @@ METHODS: dict[str, Method] = {
             "consensus, newton",
             "newton",
             tuple(
-                (f"ridge {ridge:g}, {words}", {**table, "learner": {"ridge": ridge}})
-                for ridge in (0.05, 0.5)
+                (f"{words}{said}", {**table, "learner": keys})
+                for said, keys in (
+                    (", ridge 0.05", {"ridge": 0.05}),
+                    (", ridge 0.5", {"ridge": 0.5}),
+                    (", forgetting .98", {"forgetting": 0.98}),
+                )
                 for words, table in _over({"name": "consensus"}, "penalty", (0.1, 1.0, 10.0), ONE)
             ),
         ),
