@@ -26,8 +26,8 @@ FINE = (np.arange(1000.0)[:, None] + 0.5) / 1000.0
 RIDGES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 """The coefficients of ||g||^2 in the batch objective, of which a validation set chooses one."""
 
-VALIDATION = 0.2
-"""The share of the training events that does."""
+FOLDS = 5
+"""The parts of the events that are left out in turn to choose the ridge."""
 
 STROKES = {
     "SPPPOT constant": style.Stroke(style.BLUE, "-", "o"),
@@ -137,13 +137,18 @@ class Squares:
 
 
 def chosen_batch(loss: PoissonProcess, kernel: Kernel, training: Array) -> tuple[Squares, float]:
-    """Return the batch estimate with the ridge that errs least on a validation set, the last of the training events.
+    """Return the batch estimate with the ridge that errs least by cross-validation, each of FOLDS parts left out once.
 
-    The paper chooses its scale a of f = a g^2 in this way, which moves the weight of the norm as well.
+    The paper chooses its scale a of f = a g^2 by validation, which moves the weight of the norm as well.
     """
-    count = round(VALIDATION * len(training))
-    part, validation = training[:-count], training[-count:]
-    losses = [loss_of(loss, batch(loss, kernel, part, ridge), validation) for ridge in RIDGES]
+    folds = np.arange(len(training)) % FOLDS
+    losses = [
+        sum(
+            loss_of(loss, batch(loss, kernel, training[folds != fold], ridge), training[folds == fold])
+            for fold in range(FOLDS)
+        )
+        for ridge in RIDGES
+    ]
     ridge = RIDGES[int(np.argmin(losses))]
     return batch(loss, kernel, training, ridge), ridge
 

@@ -27,6 +27,8 @@ def append(root: Array, moments: Array, kept: int, order: int, factor: Array, ri
     With the last rows ``[G, T]`` of the factor their features are ``-inv(T) G`` times those of the others, and
     ``inv(T)`` times directions of which only the ridge is known.
     """
+    if kept == order:
+        return  # LAPACK prints that it has nothing to invert
     inverse = lapack.dtrtri(factor[kept:order, kept:order], lower=1)[0]
     root[kept:order, :kept] = 0.0
     root[:kept, kept:order] = root[:kept, :kept] @ (inverse @ factor[kept:order, :kept]).T

@@ -112,6 +112,8 @@ def _adaptive(scale: float) -> Table:
 
 
 ONE = (1.0,)
+CONTROLS = ("isolated, POLK", "isolated, features", "centralized, POLK")
+"""Methods that are no network's."""
 METHODS: dict[str, Method] = {
     method.words: method
     for method in (
@@ -124,6 +126,19 @@ METHODS: dict[str, Method] = {
                 (f"scale {scale:g}, {words}", table)
                 for scale in (0.5, 1.0, 2.0)
                 for words, table in _over(_adaptive(scale))
+            ),
+        ),
+        Method(
+            "consensus, newton",
+            "newton",
+            tuple(
+                (f"{words}{said}", {**table, "learner": keys})
+                for said, keys in (
+                    (", ridge 0.05", {"ridge": 0.05}),
+                    (", ridge 0.5", {"ridge": 0.5}),
+                    (", forgetting .98", {"forgetting": 0.98}),
+                )
+                for words, table in _over({"name": "consensus"}, "penalty", (0.1, 1.0, 10.0), ONE)
             ),
         ),
         Method("centralized, POLK", "polk", _over({"name": "centralized"})),

@@ -10,7 +10,15 @@ import numpy.typing as npt
 
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.networks import rival_figures
-from kernelswarm.simulations.reproductions.networks.methods import METHODS, STREAMS, Course, Method, Table, run
+from kernelswarm.simulations.reproductions.networks.methods import (
+    CONTROLS,
+    METHODS,
+    STREAMS,
+    Course,
+    Method,
+    Table,
+    run,
+)
 
 Array = npt.NDArray[np.float64]
 
@@ -115,11 +123,11 @@ def _rows(found: Found) -> Iterator[Claim]:
 
 
 def ranked(found: Found, stream: str) -> list[tuple[str, float, float]]:
-    """Return the methods of a stream that send something, by their mean errors, with these and their bytes."""
+    """Return the methods of a stream but for the controls, by their mean errors, with these and their bytes."""
     rows = [
         (method, float(np.mean(tuned.errors)), tuned.bytes)
         for (name, method), tuned in found.items()
-        if name == stream and tuned.bytes and not np.isnan(tuned.errors).any()
+        if name == stream and method not in CONTROLS and not np.isnan(tuned.errors).any()
     ]
     return sorted(rows, key=lambda row: row[1])
 

@@ -333,3 +333,13 @@ def test_an_evaluation_with_other_strides_is_as_good():
         given = Evaluation(at, own.rows, own.values)
         ours.step(state, [given], [ours.gradient(state, own, targets)], None, targets)
     assert np.array_equal(plain.function.weights, strided.function.weights)
+
+
+def test_a_large_step_of_which_nothing_is_kept_says_nothing(capfd):
+    generator = np.random.default_rng(0)
+    root, moments = np.triu(generator.normal(size=(6, 6))), generator.normal(size=(6, 2))
+    before = root.copy(), moments.copy()
+    blocked_information.append(root, moments, 4, 4, np.eye(6), 0.1)
+    np.testing.assert_array_equal(root, before[0])
+    np.testing.assert_array_equal(moments, before[1])
+    assert capfd.readouterr() == ("", "")

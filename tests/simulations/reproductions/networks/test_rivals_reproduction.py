@@ -40,7 +40,7 @@ def test_methods_are_ranked_by_error_where_they_end_and_send():
         ("s", "good"): tuned([0.1, 0.3], 10.0),
         ("s", "cheap"): tuned([0.21, 0.21], 1.0),
         ("s", "stopped"): tuned([0.0, np.nan], 1.0),
-        ("s", "alone"): tuned([0.01, 0.01], 0.0),
+        ("s", "isolated, POLK"): tuned([0.01, 0.01], 0.0),
         ("t", "other"): tuned([0.0, 0.0], 1.0),
     }
     assert ranked(found, "s") == [("good", 0.2, 10.0), ("cheap", 0.21, 1.0)]
