@@ -8,20 +8,37 @@ from __future__ import annotations
 
 import signal
 import sys
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kernelswarm.simulations.command import reading
 from kernelswarm.simulations.command.complaints import complain, warnings_in_one_line
+from kernelswarm.simulations.command.options import (
+    Address,
+    Against,
+    Backend,
+    Columns,
+    Debug,
+    ExperimentFile,
+    Figures,
+    Formats,
+    Quiet,
+    Safe,
+    Sets,
+    StyleName,
+    Trust,
+    given,
+    place_option,
+)
 from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.machine.interruption import in_words
 
 if TYPE_CHECKING:
+    from kernelswarm.simulations.figures.sheet import Drawing
     from kernelswarm.simulations.running.run import Finished
 
 DONE, FAILED, REFUSED, STOPPED = 0, 1, 2, 130
@@ -33,60 +50,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-
-
-def _refuse_modules(context: typer.Context, asked: bool) -> bool:
-    if asked:
-        from kernelswarm.simulations.experiment.naming import listed_parts_only
-
-        context.with_resource(listed_parts_only())
-    return asked
-
-
-def _keep_to_own_modules(context: typer.Context, trusted: bool) -> bool:
-    if not trusted:
-        from kernelswarm.simulations.experiment.naming import modules_beside_only
-
-        context.with_resource(modules_beside_only())
-    return trusted
-
-
-def _path(text: str | Path) -> Path:
-    from kernelswarm.simulations.ground.paths import impossible
-
-    cause = impossible(text) if str(text).strip() else "it is empty"
-    if cause:
-        raise typer.BadParameter(
-            f'"{textwrap.shorten(str(text), 80, placeholder="...")}" is no path, {cause}: give one'
-        )
-    return Path(text)
-
-
-def _place(help: str) -> Any:
-    return typer.Option(metavar="PATH", parser=_path, help=help)
-
-
-def _given(metavar: str, help: str) -> Any:
-    return typer.Argument(metavar=metavar, parser=_path, help=help)
-
-
-ExperimentFile = Annotated[Path, _given("EXPERIMENT.toml", "The experiment file.")]
-Sets = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated.")]
-Backend = Annotated[str | None, typer.Option(help="Where the nodes run: serial or ray.")]
-Address = Annotated[str | None, typer.Option(help='Ray cluster: "auto" or a head address.')]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-Figures = Annotated[bool, typer.Option(help="Draw figures.")]
-Safe = Annotated[
-    bool,
-    typer.Option("--safe", callback=_refuse_modules, help='Refuse parts named as "module:Class": run no such code.'),
-]
-Trust = Annotated[
-    bool,
-    typer.Option(
-        "--trust/", callback=_keep_to_own_modules, help='Import "module:Class" from anywhere, not only beside the file.'
-    ),
-]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -132,8 +95,10 @@ def run(
     changes: Sets = None,
     backend: Backend = None,
     address: Address = None,
-    out: Annotated[Path | None, _place("Folder for the run; runs/... when left out.")] = None,
+    out: Annotated[Path | None, place_option("Folder for the run; runs/... when left out.")] = None,
     figures: Figures = True,
+    format: Formats = "png",
+    style: StyleName = "screen",
     quiet: Quiet = False,
     safe: Safe = False,
     debug: Debug = False,
@@ -142,6 +107,7 @@ def run(
     from kernelswarm.simulations.command import progress
     from kernelswarm.simulations.records import run_folder
 
+    drawing = reading.drawing(format, style)
     described = reading.read(experiment, changes, backend, address)
     reading.plan(experiment, None, None).combinations(described.to_dict())  # what `check` refuses is not run
     folder = run_folder.default_folder(experiment.stem, described.to_dict()) if out is None else out
@@ -150,17 +116,19 @@ def run(
 
     with in_words(), progress.watch_run(quiet) as observe, warnings_in_one_line():
         finished = running.run(described, folder, observe)
-    _show(finished, figures)
+    _show(finished, drawing if figures else None)
 
 
 @app.command()
 def resume(
-    folder: Annotated[Path, _given("RUN", "The run folder.")],
+    folder: Annotated[Path, given("RUN", "The run folder.")],
     rounds: Annotated[int | None, typer.Option(help="Rounds in all; as many as before when left out.")] = None,
     changes: Sets = None,
     backend: Backend = None,
     address: Address = None,
     figures: Figures = True,
+    format: Formats = "png",
+    style: StyleName = "screen",
     quiet: Quiet = False,
     safe: Safe = False,
     debug: Debug = False,
@@ -169,6 +137,7 @@ def resume(
     from kernelswarm.simulations.command import progress
     from kernelswarm.simulations.running import run as running
 
+    drawing = reading.drawing(format, style)
     options = reading.options(changes, backend, address)
     if rounds is not None:
         options.append(f"rounds={rounds}")
@@ -178,7 +147,7 @@ def resume(
         done = finished.result.summary["rounds"]
         print(f"{folder} is complete: all {done:,} rounds are done; --rounds asks for more")
     else:
-        _show(finished, figures)
+        _show(finished, drawing if figures else None)
 
 
 @app.command()
@@ -194,11 +163,13 @@ def compare(
     address: Address = None,
     out: Annotated[
         Path | None,
-        _place("Folder for all runs, tables and figures; runs/EXPERIMENT-compare when left out."),
+        place_option("Folder for all runs, tables and figures; runs/EXPERIMENT-compare when left out."),
     ] = None,
     afresh: Annotated[
         bool, typer.Option("--afresh", help="Run all again, in a new folder with a number, and reuse nothing.")
     ] = False,
+    format: Formats = "png",
+    style: StyleName = "screen",
     quiet: Quiet = False,
     safe: Safe = False,
     debug: Debug = False,
@@ -211,12 +182,21 @@ def compare(
     from kernelswarm.simulations.comparison.compare import compare as run_all
     from kernelswarm.simulations.comparison.tables import as_text
 
+    drawing = reading.drawing(format, style)
     described = reading.read(experiment, changes, backend, address)
     plan = reading.plan(experiment, vary, seeds)
     place = Path("runs") / f"{experiment.stem}-compare" if out is None else out
     with in_words(), progress.watch_comparison(quiet) as observe, warnings_in_one_line():
         comparison = run_all(
-            described, plan.vary, plan.seeds, jobs, place, observe, afresh=afresh, numbered=out is None
+            described,
+            plan.vary,
+            plan.seeds,
+            jobs,
+            place,
+            observe,
+            afresh=afresh,
+            numbered=out is None,
+            drawing=drawing,
         )
     folder, runs = comparison.folder or place, comparison.origins.items()
     print(as_text(comparison, get_terminal_size((100, 24)).columns))
@@ -230,9 +210,9 @@ def compare(
 @app.command()
 def reproduce(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which; all are listed when left out.")] = None,
-    data: Annotated[Path | None, _place("File or folder of the data, where one is needed.")] = None,
+    data: Annotated[Path | None, place_option("File or folder of the data, where one is needed.")] = None,
     out: Annotated[
-        Path | None, _place("Folder for table, numbers and figures; reproductions/NAME when left out.")
+        Path | None, place_option("Folder for table, numbers and figures; reproductions/NAME when left out.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sets, samples and passes: a look.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.")] = 0,
@@ -259,10 +239,14 @@ def reproduce(
 
 @app.command()
 def plot(
-    runs: Annotated[list[Path], _given("RUN...", "Run folders, or the folder of a comparison.")],
+    runs: Annotated[list[Path], given("RUN...", "Run folders, or the folder of a comparison.")],
     out: Annotated[
-        Path | None, _place("Folder for the figures; RUN/figures for one run, ./figures for several.")
+        Path | None, place_option("Folder for the figures; RUN/figures for one run, ./figures for several.")
     ] = None,
+    format: Formats = "png",
+    style: StyleName = "screen",
+    columns: Columns = "",
+    against: Against = "samples",
     safe: Safe = False,
     debug: Debug = False,
 ) -> None:
@@ -270,19 +254,20 @@ def plot(
     from kernelswarm.simulations.figures.plots import draw_many
     from kernelswarm.simulations.records import run_folder
 
+    reading.drawing(format, style, columns, against)  # refused before anything is read
     folders = [folder for run in runs for folder in run_folder.folders_in(run)]
     results = [run_folder.read(folder, partial=True) for folder in folders]
     target = (folders[0] / "figures" if len(folders) == 1 else Path("figures")) if out is None else out
     run_folder.check_place(target, new=False)
     with warnings_in_one_line():
-        drawn = draw_many(results, target)
+        drawn = draw_many(results, target, format, style, columns, against)
     for path in drawn:
         print(path)
 
 
 @app.command()
 def report(
-    folder: Annotated[Path, _given("FOLDER", "The folder of a run or of a comparison.")],
+    folder: Annotated[Path, given("FOLDER", "The folder of a run or of a comparison.")],
     safe: Safe = False,
     debug: Debug = False,
 ) -> None:
@@ -306,8 +291,10 @@ def list_parts(
 
 @app.command()
 def init(
-    path: Annotated[Path, _given("[FILE]", "Where to write it.")] = Path("experiment.toml"),
-    data: Annotated[Path | None, _place("Your data: csv, npz, parquet or svmlight; the experiment is for it.")] = None,
+    path: Annotated[Path, given("[FILE]", "Where to write it.")] = Path("experiment.toml"),
+    data: Annotated[
+        Path | None, place_option("Your data: csv, npz, parquet or svmlight; the experiment is for it.")
+    ] = None,
     target: Annotated[str, typer.Option(metavar="COLUMN", help="The data's target column; y when left out.")] = "",
     debug: Debug = False,
 ) -> None:
@@ -374,16 +361,16 @@ def check(
         print(f"comparison\n  {count} combinations, {plan.seeds} seeds each: {count * plan.seeds} runs")
 
 
-def _show(finished: Finished, figures: bool) -> None:
+def _show(finished: Finished, drawing: Drawing | None) -> None:
     """Print the final figures of a run, what is wrong with it and where it is, and draw it."""
     from kernelswarm.simulations.command.final_figures import as_text
 
     result, folder, _ = finished
     print(as_text(result, get_terminal_size((100, 24)).columns))
     print(f"\nrun folder  {folder}")
-    if figures:
+    if drawing is not None:
         with warnings_in_one_line():
             from kernelswarm.simulations.figures.plots import draw
 
-            drawn = draw(result, folder / "figures")
+            drawn = draw(result, folder / "figures", drawing.formats, drawing.style)
         print(f"figures     {folder / 'figures'}: {', '.join(path.name for path in drawn)}")

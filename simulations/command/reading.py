@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kernelswarm.simulations.experiment.experiment import Experiment
     from kernelswarm.simulations.experiment.variation import Plan
+    from kernelswarm.simulations.figures.sheet import Drawing
 
 
 def read(
@@ -35,3 +36,10 @@ def plan(path: Path, vary: Sequence[str] | None, seeds: int | None) -> Plan:
     from kernelswarm.simulations.experiment.variation import parse_vary, read_compare
 
     return read_compare(path).with_options(parse_vary(vary or ()), seeds)
+
+
+def drawing(format: str, style: str, columns: str = "", against: str = "samples") -> Drawing:
+    """Return what is asked for of figures; InputError where there is no such thing."""
+    from kernelswarm.simulations.figures.sheet import Drawing
+
+    return Drawing.asked(format, style, columns, against)

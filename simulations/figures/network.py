@@ -93,11 +93,13 @@ def draw(
     differences: dict[Edge, float],
     duals: dict[Edge, float],
     delivered: dict[Edge, float] | None = None,
+    size: float = 1.0,
 ) -> tuple[ScalarMappable | None, ScalarMappable | None]:
     """Draw the network and return what the colour bars of nodes and edges show; None for a quantity that is missing.
 
     The wider an edge, the larger its dual. Where ``delivered`` is known, edges have its colours instead of those of the
-    differences: the half of an edge at a node that of the messages to this node.
+    differences: the half of an edge at a node that of the messages to this node. The square, nodes and
+    lines are ``size`` times as large as on the screen.
     """
     import matplotlib
     from matplotlib.cm import ScalarMappable
@@ -106,9 +108,10 @@ def draw(
 
     crowded = len(result.graph) > CROWD
     area = 320.0 if len(result.graph) <= 30 else max(5000.0, min(30.0 * len(result.graph), 12000.0)) / len(result.graph)
-    places = _apart(positions(result.graph), area)
+    places = _apart(positions(result.graph), area)  # of a square of SIDE
+    area *= size**2
     edges = drawn_edges(result)
-    thin = min(1.0, (THREADS / max(len(edges), 1)) ** 0.5)
+    thin = min(1.0, (THREADS / max(len(edges), 1)) ** 0.5) * min(1.0, size + 0.2)
     strongest = max(duals.values(), default=0.0)
     widths = [thin * (1.5 + (3.0 * duals.get(edge, 0.0) / strongest if strongest > 0 else 0.0)) for edge in edges]
     # From light to dark, but not so light that a small value vanishes into the page.
@@ -141,7 +144,7 @@ def draw(
         linewidths=0.0 if crowded else 0.8,
         zorder=2,
     )
-    if len(nodes) <= LABELLED:
+    if len(nodes) <= LABELLED * min(size, 1.0):
         names = {node: str(name) for node, name in result.node_names.items()}
         inside = max(map(len, names.values())) <= FITTING
         for node, place, face in zip(nodes, spots, faces, strict=True):
@@ -154,7 +157,7 @@ def draw(
                 ha="center",
                 va="center" if inside else "top",
                 color="white" if inside and luminance < 0.55 else "black",
-                fontsize=8 if area > 200 else 6,
+                fontsize=8 if area > 200 else 6 if area > 90 else 5,
                 zorder=3,
             )
     axes.margins(0.08)

@@ -14,7 +14,7 @@ import numpy as np
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, Cell, differing
 from kernelswarm.simulations.records.paired_differences import Difference, Value, paired_differences
 from kernelswarm.simulations.records.result import Result, Table
-from kernelswarm.simulations.records.series import Series
+from kernelswarm.simulations.records.series import AGAINST, Series
 
 METRICS = (
     "risk",
@@ -266,31 +266,32 @@ class Comparison:
             )
         return rows
 
-    def series(self, cell: int, column: str, fewest: int = 2) -> Series | None:
-        """Return a column of the network's measurements over samples, one course per seed.
+    def series(self, cell: int, column: str, fewest: int = 2, against: str = "samples") -> Series | None:
+        """Return a column of the network's measurements over what ``AGAINST`` names, one course per seed.
 
         None where fewer than ``fewest`` rows have numbers. Seeds whose data ended earlier cut the others to their
-        length.
+        length. Where seeds have sent differently much, their courses stand over the mean.
         """
-        done = [group[0] for group in self.distinct(cell)]
+        along = AGAINST[against]
+        done = [group[0] for group in self.distinct(cell) if along in group[0].network]
         runs = [run for run in done if np.isfinite(run.network.get(column, np.array([np.nan]))).any()]
         if not runs:
             return None
         rows = min(len(run.network["round"]) for run in runs)
         values = np.stack([np.asarray(run.network[column][:rows], dtype=np.float64) for run in runs], axis=1)
-        samples = np.mean([run.network["samples"][:rows] for run in runs], axis=0)
+        samples = np.mean([run.network[along][:rows] for run in runs], axis=0)
         kept = np.isfinite(values).all(axis=1)
         return Series(samples[kept], values[kept]) if kept.sum() >= max(fewest, 1) else None
 
-    def unfinished(self, cell: int, column: str) -> list[Series]:
-        """Return a column of what each failed run of a cell measured before, over samples; those with some number."""
-        found = []
+    def unfinished(self, cell: int, column: str, against: str = "samples") -> list[Series]:
+        """Return a column of what each failed run of a cell measured before; those with some number."""
+        found, along = [], AGAINST[against]
         for run in self.runs:
-            if run.cell == cell and run.failure and column in run.network:
+            if run.cell == cell and run.failure and column in run.network and along in run.network:
                 values = np.asarray(run.network[column], dtype=np.float64)
                 kept = np.isfinite(values)
                 if kept.any():
-                    samples = np.asarray(run.network["samples"], dtype=np.float64)
+                    samples = np.asarray(run.network[along], dtype=np.float64)
                     found.append(Series(samples[kept], values[kept][:, None]))
         return found
 

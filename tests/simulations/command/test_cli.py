@@ -200,6 +200,24 @@ def test_plot_draws_several_runs_together(call: Command) -> None:
     assert whole.code == 0 and Path("figures/risk.png").is_file()
 
 
+def test_figures_are_drawn_as_they_are_asked_for(call: Command) -> None:
+    asked = ["--format", "pdf,svg", "--style", "paper"]
+    answer = call("run", "small.toml", "--out", "here", *asked)
+    assert (answer.code, answer.err) == (0, "")
+    drawn = {path.name for path in Path("here/figures").iterdir()}
+    assert {"risk.pdf", "risk.svg", "captions.txt"} <= drawn and "risk.png" not in drawn
+    answer = call("plot", "here", "--out", "chosen", "--columns", "risk,error", "--against", "bytes", *asked)
+    assert answer.out.splitlines() == [
+        f"chosen/{name}" for name in ("risk-error-bytes.pdf", "risk-error-bytes.svg", "captions.txt")
+    ]
+    words = ["--vary", "protocol.name=isolated,consensus", "--jobs", "1", "--out", "both"]
+    assert call("compare", "small.toml", *words, *asked).code == 0
+    assert Path("both/figures/final.svg").is_file() and not list(Path("both/figures").glob("*.png"))
+    refused = call("compare", "small.toml", "--out", "none", "--style", "papers")
+    assert refused.code == 2 and not Path("none").exists()
+    assert 'style = "papers" is unknown; did you mean "paper"?' in refused.err
+
+
 @pytest.mark.parametrize("kind", PARTS)
 def test_list_shows_every_name_with_its_keys(kind: str, call: Command) -> None:
     answer = call("list", kind)
