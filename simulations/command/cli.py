@@ -266,6 +266,33 @@ def plot(
 
 
 @app.command()
+def tables(
+    folder: Annotated[Path, given("FOLDER", "The folder of a comparison.")],
+    columns: Annotated[
+        str, typer.Option(metavar="C1,C2", help="Measured columns, such as error,bytes_sent; the usual when left out.")
+    ] = "",
+    latex: Annotated[bool, typer.Option("--latex", help="For LaTeX, with the package booktabs.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="In Markdown.")] = False,
+    spread: Annotated[bool, typer.Option(help="Show standard deviations over the seeds (LaTeX).")] = True,
+    safe: Safe = False,
+    debug: Debug = False,
+) -> None:
+    """Print the table of a comparison with chosen columns: as text, for LaTeX or in Markdown."""
+    from kernelswarm.simulations.comparison import tables as written
+    from kernelswarm.simulations.comparison.compare import read
+    from kernelswarm.simulations.comparison.latex import as_latex
+
+    with warnings_in_one_line():
+        found, chosen = read(folder, safe=safe), reading.words(columns)
+        if latex:
+            print(as_latex(found, chosen, spread), end="")
+        elif markdown:
+            print(written.as_markdown(found, chosen), end="")
+        else:
+            print(written.as_text(found, get_terminal_size((100, 24)).columns, columns=chosen), end="")
+
+
+@app.command()
 def report(
     folder: Annotated[Path, given("FOLDER", "The folder of a run or of a comparison.")],
     safe: Safe = False,

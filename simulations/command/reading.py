@@ -43,3 +43,8 @@ def drawing(format: str, style: str, columns: str = "", against: str = "samples"
     from kernelswarm.simulations.figures.sheet import Drawing
 
     return Drawing.asked(format, style, columns, against)
+
+
+def words(text: str) -> list[str]:
+    """Return the words between the commas of an option."""
+    return [word.strip() for word in text.split(",") if word.strip()]

@@ -236,15 +236,16 @@ class Comparison:
                 found += paired_differences(figure, {cell: seeds for cell, seeds in values.items() if seeds})
         return tuple(found)
 
-    def rows(self) -> list[Row]:
-        """Return the final figures, one row per cell."""
+    def rows(self, also: Sequence[str] = ()) -> list[Row]:
+        """Return the final figures, one row per cell: those of ``METRICS`` and others that runs have measured."""
         rows = []
+        names = dict.fromkeys([*METRICS, *(name for name in also if name != CHANGE)])
         several = len({run.seed for run in self.runs}) > 1
         for place, cell in enumerate(self.cells):
             groups = self.distinct(place)
             done = [group[0] for group in groups]
             failures = [run.failure for run in self.runs if run.cell == place and run.failure]
-            values = {name: np.array([_number(run.final.get(name)) for run in done]) for name in METRICS}
+            values = {name: np.array([_number(run.final.get(name)) for run in done]) for name in names}
             reference = self.reference(place)
             risks = {run.seed: run.final["risk"] for run in self.done(reference)} if reference != place else {}
             paired = [run for run in done if several and run.seed in risks]

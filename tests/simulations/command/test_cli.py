@@ -200,6 +200,20 @@ def test_plot_draws_several_runs_together(call: Command) -> None:
     assert whole.code == 0 and Path("figures/risk.png").is_file()
 
 
+def test_tables_prints_chosen_columns_of_a_comparison(call: Command) -> None:
+    words = ["--vary", "protocol.name=isolated,consensus", "--seeds", "2", "--jobs", "1", "--out", "both"]
+    assert call("compare", "small.toml", *words).code == 0
+    latex = call("tables", "both", "--latex", "--columns", "error,bytes_sent")
+    assert (latex.code, latex.err) == (0, "")
+    (heading,) = [line for line in latex.out.splitlines() if line.startswith("protocol")]
+    assert heading.split(" & ")[1:] == ["error", "bytes sent", r"runs \\"]
+    assert call("tables", "both", "--latex").out == Path("both/comparison.tex").read_text()
+    assert call("tables", "both", "--markdown").out == Path("both/comparison.md").read_text()
+    assert "model order" not in call("tables", "both", "--columns", "risk").out
+    refused = call("tables", "both", "--columns", "rsk")
+    assert refused.code == 2 and 'columns = "rsk" has no figure; did you mean "risk"' in refused.err
+
+
 def test_figures_are_drawn_as_they_are_asked_for(call: Command) -> None:
     asked = ["--format", "pdf,svg", "--style", "paper"]
     answer = call("run", "small.toml", "--out", "here", *asked)
