@@ -1,4 +1,4 @@
-"""The command line: kernelswarm run, resume, compare, reproduce, plot, report, list, init, suggest, check.
+"""The command line: kernelswarm run, resume, compare and reproduce here, the others in the files beside.
 
 Results go to standard output, progress and errors to standard error. Exit codes: 0 done, 1 failed while running,
 2 refused input, 130 stopped by Ctrl-C. Everything heavy is imported inside the commands: --help must not wait for it.
@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelswarm.simulations.command import reading
+from kernelswarm.simulations.command import preparing, reading, showing
 from kernelswarm.simulations.command.complaints import complain, warnings_in_one_line
 from kernelswarm.simulations.command.options import (
     Address,
-    Against,
     Backend,
-    Columns,
     Debug,
     ExperimentFile,
     Figures,
@@ -30,7 +28,6 @@ from kernelswarm.simulations.command.options import (
     Safe,
     Sets,
     StyleName,
-    Trust,
     given,
     place_option,
 )
@@ -237,157 +234,6 @@ def reproduce(
     print(f"folder  {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
 
 
-@app.command()
-def plot(
-    runs: Annotated[list[Path], given("RUN...", "Run folders, or the folder of a comparison.")],
-    out: Annotated[
-        Path | None, place_option("Folder for the figures; RUN/figures for one run, ./figures for several.")
-    ] = None,
-    format: Formats = "png",
-    style: StyleName = "screen",
-    columns: Columns = "",
-    against: Against = "samples",
-    safe: Safe = False,
-    debug: Debug = False,
-) -> None:
-    """Draw the figures of a run, also of one that goes on, or of several runs on the same axes."""
-    from kernelswarm.simulations.figures.plots import draw_many
-    from kernelswarm.simulations.records import run_folder
-
-    reading.drawing(format, style, columns, against)  # refused before anything is read
-    folders = [folder for run in runs for folder in run_folder.folders_in(run)]
-    results = [run_folder.read(folder, partial=True) for folder in folders]
-    target = (folders[0] / "figures" if len(folders) == 1 else Path("figures")) if out is None else out
-    run_folder.check_place(target, new=False)
-    with warnings_in_one_line():
-        drawn = draw_many(results, target, format, style, columns, against)
-    for path in drawn:
-        print(path)
-
-
-@app.command()
-def tables(
-    folder: Annotated[Path, given("FOLDER", "The folder of a comparison.")],
-    columns: Annotated[
-        str, typer.Option(metavar="C1,C2", help="Measured columns, such as error,bytes_sent; the usual when left out.")
-    ] = "",
-    latex: Annotated[bool, typer.Option("--latex", help="For LaTeX, with the package booktabs.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="In Markdown.")] = False,
-    spread: Annotated[bool, typer.Option(help="Show standard deviations over the seeds (LaTeX).")] = True,
-    safe: Safe = False,
-    debug: Debug = False,
-) -> None:
-    """Print the table of a comparison with chosen columns: as text, for LaTeX or in Markdown."""
-    from kernelswarm.simulations.comparison import tables as written
-    from kernelswarm.simulations.comparison.compare import read
-    from kernelswarm.simulations.comparison.latex import as_latex
-
-    with warnings_in_one_line():
-        found, chosen = read(folder, safe=safe), reading.words(columns)
-        if latex:
-            print(as_latex(found, chosen, spread), end="")
-        elif markdown:
-            print(written.as_markdown(found, chosen), end="")
-        else:
-            print(written.as_text(found, get_terminal_size((100, 24)).columns, columns=chosen), end="")
-
-
-@app.command()
-def report(
-    folder: Annotated[Path, given("FOLDER", "The folder of a run or of a comparison.")],
-    safe: Safe = False,
-    debug: Debug = False,
-) -> None:
-    """Write one page about a run or a comparison, report.html in its folder, to look through in a browser."""
-    from kernelswarm.simulations.report import page
-
-    with warnings_in_one_line():
-        print(page.write(folder))
-
-
-@app.command(name="list")
-def list_parts(
-    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help="Such as learners, protocols, kernels.")] = None,
-    debug: Debug = False,
-) -> None:
-    """List the names that an experiment file knows, with their keys and defaults."""
-    from kernelswarm.simulations.command import listing
-
-    print(*listing.parts(kind, get_terminal_size((100, 24)).columns), sep="\n")
-
-
-@app.command()
-def init(
-    path: Annotated[Path, given("[FILE]", "Where to write it.")] = Path("experiment.toml"),
-    data: Annotated[
-        Path | None, place_option("Your data: csv, npz, parquet or svmlight; the experiment is for it.")
-    ] = None,
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="The data's target column; y when left out.")] = "",
-    debug: Debug = False,
-) -> None:
-    """Write a commented experiment file that runs as it is."""
-    if data is None:
-        from kernelswarm.simulations.experiment.template import write
-
-        write(path)
-        print(f"{path} is written; next: kernelswarm run {path}")
-        return
-    from kernelswarm.simulations.experiment.data_template import write_for
-
-    print(write_for(data, path, target))
-    print(f"{path} is written; next: kernelswarm suggest {path}, then kernelswarm run {path}")
-
-
-@app.command()
-def suggest(
-    experiment: ExperimentFile,
-    changes: Sets = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Try also what the file gives as a number; left out, such keys are kept.")
-    ] = False,
-    pooled: Annotated[
-        bool, typer.Option("--pooled", help="Compare risks on all nodes' data together, not on each node's own.")
-    ] = False,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds of the longest pilots, at most.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes at a time; all cores when left out.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the choice and write nothing.")] = False,
-    quiet: Quiet = False,
-    safe: Safe = False,
-    debug: Debug = False,
-) -> None:
-    """Try bandwidth, step size, budget and coupling in short runs; print them, write the best into the file.
-
-    Keys are tried that the file leaves out or gives as a word, "median" or "auto". Risks are measured on samples set
-    aside from those that nodes learn from: the test data of a run take no part.
-    """
-    from kernelswarm.simulations.command import progress, suggestion_table
-    from kernelswarm.simulations.suggestion import file
-
-    with in_words(), progress.watch_suggestion(quiet) as observe, warnings_in_one_line():
-        found = file.suggest_for(
-            experiment, changes or (), everything=everything, pooled=pooled, rounds=rounds, jobs=jobs, watch=observe
-        )
-    print(suggestion_table.as_text(found))
-    if dry_run:
-        return
-    print(file.write(experiment, found))
-
-
-@app.command()
-def check(
-    experiment: ExperimentFile, changes: Sets = None, trust: Trust = False, safe: Safe = False, debug: Debug = False
-) -> None:
-    """Validate an experiment, show its network, its data and what its rounds will cost; run nothing."""
-    described = reading.read(experiment, changes)
-    plan = reading.plan(experiment, None, None)
-    count = plan.combinations(described.to_dict())
-    from kernelswarm.simulations.running.check import as_text, examine
-
-    print(as_text(examine(described)))
-    if plan.vary:
-        print(f"comparison\n  {count} combinations, {plan.seeds} seeds each: {count * plan.seeds} runs")
-
-
 def _show(finished: Finished, drawing: Drawing | None) -> None:
     """Print the final figures of a run, what is wrong with it and where it is, and draw it."""
     from kernelswarm.simulations.command.final_figures import as_text
@@ -401,3 +247,13 @@ def _show(finished: Finished, drawing: Drawing | None) -> None:
 
             drawn = draw(result, folder / "figures", drawing.formats, drawing.style)
         print(f"figures     {folder / 'figures'}: {', '.join(path.name for path in drawn)}")
+
+
+app.command()(showing.plot)
+app.command()(showing.animate)
+app.command()(showing.tables)
+app.command()(showing.report)
+app.command(name="list")(preparing.list_parts)
+app.command()(preparing.init)
+app.command()(preparing.suggest)
+app.command()(preparing.check)

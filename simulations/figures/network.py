@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Colormap, Normalize
 
-    from kernelswarm.simulations.records.result import Result
+    from kernelswarm.simulations.records.result import Result, Table
+
+    Scales = tuple[Normalize | None, Normalize | None]
 
 Array = npt.NDArray[np.float64]
 Edge = tuple[int, int]
@@ -32,7 +34,11 @@ DRAWN = 4000  # edges at most; of more, an even selection is drawn
 
 def final_risks(result: Result) -> dict[int, float]:
     """Return the last risk of each node that has one, on its own data."""
-    rows = last_rows(result.nodes)
+    return node_risks(last_rows(result.nodes))
+
+
+def node_risks(rows: Table) -> dict[int, float]:
+    """Return the risk of each node that has one, from the rows of one round."""
     if "risk" not in rows:
         return {}
     pairs = zip(rows["node"], rows["risk"], strict=True)
@@ -41,12 +47,24 @@ def final_risks(result: Result) -> dict[int, float]:
 
 def measured_differences(result: Result) -> dict[Edge, float]:
     """Return the last constraint value of each undirected edge, ``(h_ij + h_ji) / 2``; empty where there is none."""
-    return _undirected(result, "constraint")
+    return over_pairs(last_rows(result.edges), "constraint")
 
 
 def final_duals(result: Result) -> dict[Edge, float]:
     """Return the last dual of each undirected edge, ``(mu_ij + mu_ji) / 2``; empty where there are none."""
-    return _undirected(result, "dual")
+    return over_pairs(last_rows(result.edges), "dual")
+
+
+def over_pairs(rows: Table, column: str) -> dict[Edge, float]:
+    """Return the mean over both directions of each edge that has a number, from the rows of one round."""
+    if column not in rows:
+        return {}
+    gathered: dict[Edge, list[float]] = {}
+    for source, target, value in zip(rows["source"], rows["target"], rows[column], strict=True):
+        if np.isfinite(value):
+            edge = (min(int(source), int(target)), max(int(source), int(target)))
+            gathered.setdefault(edge, []).append(float(value))
+    return {edge: float(np.mean(values)) for edge, values in gathered.items()}
 
 
 def delivered_shares(result: Result) -> dict[Edge, float]:
@@ -94,12 +112,14 @@ def draw(
     duals: dict[Edge, float],
     delivered: dict[Edge, float] | None = None,
     size: float = 1.0,
+    scales: Scales | None = None,
 ) -> tuple[ScalarMappable | None, ScalarMappable | None]:
     """Draw the network and return what the colour bars of nodes and edges show; None for a quantity that is missing.
 
     The wider an edge, the larger its dual. Where ``delivered`` is known, edges have its colours instead of those of the
     differences: the half of an edge at a node that of the messages to this node. The square, nodes and
-    lines are ``size`` times as large as on the screen.
+    lines are ``size`` times as large as on the screen. ``scales`` are those of nodes and edges, where they are not to
+    follow from the values.
     """
     import matplotlib
     from matplotlib.cm import ScalarMappable
@@ -119,7 +139,7 @@ def draw(
         _middle(matplotlib.colormaps["YlOrBr"], 0.25, 0.95),
         _middle(matplotlib.colormaps["viridis"], 0.0, 1.0),
     )
-    edge_scale, node_scale = _norm(differences), _norm(risks)
+    node_scale, edge_scale = (scale(risks.values()), scale(differences.values())) if scales is None else scales
     lines = np.array([(places[i], places[j]) for i, j in edges]).reshape(-1, 2, 2)
     edge_colors = _colors(edge_map, edge_scale, differences, edges, style.GREY)
     if delivered:
@@ -203,24 +223,13 @@ def _apart(places: dict[int, tuple[float, float]], size: float) -> dict[int, Arr
     return dict(zip(nodes, spots, strict=True))
 
 
-def _undirected(result: Result, column: str) -> dict[Edge, float]:
-    rows = last_rows(result.edges)
-    if column not in rows:
-        return {}
-    gathered: dict[Edge, list[float]] = {}
-    for source, target, value in zip(rows["source"], rows["target"], rows[column], strict=True):
-        if np.isfinite(value):
-            edge = (min(int(source), int(target)), max(int(source), int(target)))
-            gathered.setdefault(edge, []).append(float(value))
-    return {edge: float(np.mean(values)) for edge, values in gathered.items()}
-
-
-def _norm(values: dict[int, float] | dict[Edge, float]) -> Normalize | None:
+def scale(values: Collection[float]) -> Normalize | None:
+    """Return the scale of a colour bar for values: logarithmic where they span decades; None without any."""
     from matplotlib.colors import LogNorm, Normalize
 
     if not values:
         return None
-    numbers = np.array(list(values.values()))
+    numbers = np.array(list(values))
     low, high = float(numbers.min()), float(numbers.max())
     if low > 0 and style.spans_decades([numbers]):
         return LogNorm(low, high)

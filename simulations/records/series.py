@@ -105,10 +105,15 @@ def _complete(series: Series) -> Series | None:
     return Series(series.samples[kept], series.values[kept]) if kept.sum() >= 2 else None
 
 
+def rows_at(columns: Table, round: int) -> Table:
+    """Return the rows of an evaluated round, in their order."""
+    chosen = columns.get("round", np.empty(0)) == round
+    return {name: values[chosen] for name, values in columns.items()}
+
+
 def last_rows(columns: Table) -> Table:
     """Return the rows of the last evaluated round, in their order."""
     rounds = columns.get("round", np.empty(0))
     if not len(rounds):
         return columns
-    last = rounds == np.max(rounds)
-    return {name: values[last] for name, values in columns.items()}
+    return rows_at(columns, np.max(rounds))

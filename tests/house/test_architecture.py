@@ -48,6 +48,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/records",
     "simulations/running",
     "simulations/figures",
+    "simulations/animation",
     "simulations/comparison",
     "simulations/report",
     "simulations/suggestion",

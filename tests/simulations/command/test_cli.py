@@ -214,6 +214,15 @@ def test_tables_prints_chosen_columns_of_a_comparison(call: Command) -> None:
     assert refused.code == 2 and 'columns = "rsk" has no figure; did you mean "risk"' in refused.err
 
 
+def test_animate_writes_a_moving_picture_into_the_run(call: Command) -> None:
+    call("run", "small.toml", "--no-figures", "--out", "here")
+    answer = call("animate", "here")
+    assert (answer.code, answer.out, answer.err) == (0, "here/figures/learning.gif\n", "")
+    assert Path("here/figures/learning.gif").read_bytes().startswith(b"GIF89a")
+    refused = call("animate", "here", "--out", "film.avi")
+    assert (refused.code, refused.err) == (2, 'kernelswarm: "film.avi" must end in .gif or .mp4\n')
+
+
 def test_figures_are_drawn_as_they_are_asked_for(call: Command) -> None:
     asked = ["--format", "pdf,svg", "--style", "paper"]
     answer = call("run", "small.toml", "--out", "here", *asked)
