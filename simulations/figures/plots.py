@@ -62,12 +62,13 @@ def draw(
 
 
 def _at_the_end(sheet: Sheet, result: Result) -> None:
-    """Draw the network and the models that the run has ended with."""
+    """Draw what the run's own parts are needed for: its weather, the network, the models that it has ended with."""
     try:
         learned: Learned | None = rebuild(result)
     except InputError as error:
         warnings.warn(f"the models are not drawn, their configuration cannot be built here: {error}", stacklevel=3)
         learned = None
+    run_figures.weather(sheet, result, learned)
     run_figures.network(sheet, result, learned)
     if learned is None or not learned.nodes or learned.inputs not in (1, 2):
         return

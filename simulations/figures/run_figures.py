@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kernelswarm.simulations.figures import curves, style
+import numpy as np
+
+from kernelswarm.simulations.figures import curves, style, timeline
 from kernelswarm.simulations.figures.sheet import Sheet, legend_entries, refuse_unknown
 
 if TYPE_CHECKING:
@@ -62,6 +64,31 @@ def network(sheet: Sheet, result: Result, learned: Learned | None) -> None:
     count, lines = result.graph.number_of_edges(), len(network.drawn_edges(result))
     sheet.title(figure, title(result) + (f"\n{lines:,} of the {count:,} edges are drawn" if lines < count else ""))
     sheet.save(figure, "network")
+
+
+def weather(sheet: Sheet, result: Result, learned: Learned | None) -> None:
+    """Draw who was awake when and what became of messages, where a run has a clock or links that are not ideal."""
+    met = timeline.fates(result)
+    slept = None
+    if learned is not None and timeline.has_clock(result):
+        sizes = {node: learned.experiment.learner_for(node).batch_size for node in result.graph.nodes}
+        slept = timeline.awake(result, sizes)
+    if slept is not None and np.all(slept[1] == 1.0):  # one learner of all samples knows no clock
+        slept = None
+    count = (met is not None) + (slept is not None)
+    if not count:
+        return
+    figure, axes, _ = sheet.grid(count, columns=1, width=7.0, height=3.0 if count == 1 else 2.6, share="column")
+    if slept is not None:
+        image = timeline.draw_awake(axes[0], result, *slept)
+        figure.colorbar(image, ax=axes[0], label="share of rounds awake")
+    if met is not None:
+        timeline.draw_fates(axes[-1], *met)
+    if count == 2:
+        axes[0].set_xlabel("")
+    sheet.title(figure, f"{title(result)}\nmeans between two evaluations")
+    sheet.legend(figure, legend_entries(axes))
+    sheet.save(figure, "timeline")
 
 
 def title(result: Result) -> str:

@@ -214,7 +214,7 @@ class Sheet:
         width: float,
         height: float,
         margin: float = 0.3,
-        share: bool | Literal["row"] = False,
+        share: bool | Literal["row", "column"] = False,
         shape: Literal["curves", "square", "lines"] = "curves",
     ) -> tuple[Figure, list[Axes], int]:
         """Make panels row by row; return the figure, the panels and how many stand side by side.
@@ -229,8 +229,9 @@ class Sheet:
             What a panel asks for, in inches on the screen.
         margin : float
             Inches beside all panels.
-        share : bool or "row"
-            Whether panels share both axes, or the horizontal one and those of a row the vertical one.
+        share : bool, "row" or "column"
+            Whether panels share both axes; the horizontal one and those of a row the vertical one; or those of a
+            column the horizontal one.
         shape : {"curves", "square", "lines"}
             How high a panel is that a paper makes narrower: flat, in the same proportion, or as its lines of text ask.
         """
@@ -249,7 +250,8 @@ class Sheet:
             width, margin, head = panel, beside, 0.15
         rows = math.ceil(count / columns)
         figure = Figure(figsize=(width * columns + margin, height * rows + head), layout="constrained")
-        panels = figure.subplots(rows, columns, squeeze=False, sharex=bool(share), sharey=share)
+        sharey = False if share == "column" else share
+        panels = figure.subplots(rows, columns, squeeze=False, sharex=bool(share), sharey=sharey)
         axes = list(panels.ravel())
         for spare in axes[count:]:
             spare.remove()
