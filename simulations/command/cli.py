@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelswarm.simulations.command import preparing, reading, showing
+from kernelswarm.simulations.command import completion, preparing, reading, showing
 from kernelswarm.simulations.command.complaints import complain, warnings_in_one_line
+from kernelswarm.simulations.command.examples import epilog
 from kernelswarm.simulations.command.options import (
     Address,
     Backend,
@@ -43,7 +44,6 @@ DONE, FAILED, REFUSED, STOPPED = 0, 1, 2, 130
 app = typer.Typer(
     name="kernelswarm",
     help="Simulate a network of agents that learn nonlinear functions together, online, from their own data streams.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
@@ -54,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     said = False
     try:
-        code = typer.main.get_command(app).main(words, prog_name="kernelswarm", standalone_mode=False)
+        with completion.for_bash():
+            code = typer.main.get_command(app).main(words, prog_name="kernelswarm", standalone_mode=False)
     except (InputError, SimulationError) as error:
         if "--debug" in words:
             raise
@@ -86,7 +87,7 @@ def _root(
         print(f"kernelswarm {found['kernelswarm']} ({others})")
 
 
-@app.command()
+@app.command(epilog=epilog("run"))
 def run(
     experiment: ExperimentFile,
     changes: Sets = None,
@@ -116,7 +117,7 @@ def run(
     _show(finished, drawing if figures else None)
 
 
-@app.command()
+@app.command(epilog=epilog("resume"))
 def resume(
     folder: Annotated[Path, given("RUN", "The run folder.")],
     rounds: Annotated[int | None, typer.Option(help="Rounds in all; as many as before when left out.")] = None,
@@ -147,11 +148,16 @@ def resume(
         _show(finished, drawing if figures else None)
 
 
-@app.command()
+@app.command(epilog=epilog("compare"))
 def compare(
     experiment: ExperimentFile,
     vary: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=V1,V2", help="Values to try for a key; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=V1,V2",
+            help="Values to try for a key; may be repeated.",
+            autocompletion=completion.assignments,
+        ),
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Runs of each combination.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes at a time; the number of cores when left out.")] = None,
@@ -204,9 +210,14 @@ def compare(
         raise SimulationError(f"{failed} of {len(comparison.runs)} runs failed; the table gives their reasons")
 
 
-@app.command()
+@app.command(epilog=epilog("reproduce"))
 def reproduce(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which; all are listed when left out.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="Which; all are listed when left out.", autocompletion=completion.reproductions
+        ),
+    ] = None,
     data: Annotated[Path | None, place_option("File or folder of the data, where one is needed.")] = None,
     out: Annotated[
         Path | None, place_option("Folder for table, numbers and figures; reproductions/NAME when left out.")
@@ -249,11 +260,11 @@ def _show(finished: Finished, drawing: Drawing | None) -> None:
         print(f"figures     {folder / 'figures'}: {', '.join(path.name for path in drawn)}")
 
 
-app.command()(showing.plot)
-app.command()(showing.animate)
-app.command()(showing.tables)
-app.command()(showing.report)
-app.command(name="list")(preparing.list_parts)
-app.command()(preparing.init)
-app.command()(preparing.suggest)
-app.command()(preparing.check)
+app.command(epilog=epilog("plot"))(showing.plot)
+app.command(epilog=epilog("animate"))(showing.animate)
+app.command(epilog=epilog("tables"))(showing.tables)
+app.command(epilog=epilog("report"))(showing.report)
+app.command(name="list", epilog=epilog("list"))(preparing.list_parts)
+app.command(epilog=epilog("init"))(preparing.init)
+app.command(epilog=epilog("suggest"))(preparing.suggest)
+app.command(epilog=epilog("check"))(preparing.check)

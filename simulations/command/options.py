@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from kernelswarm.simulations.command import completion
+
 
 def _refuse_modules(context: typer.Context, asked: bool) -> bool:
     if asked:
@@ -45,8 +47,15 @@ def given(metavar: str, help: str) -> Any:
 
 
 ExperimentFile = Annotated[Path, given("EXPERIMENT.toml", "The experiment file.")]
-Sets = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated.")]
-Backend = Annotated[str | None, typer.Option(help="Where the nodes run: serial or ray.")]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Change a key; may be repeated.", autocompletion=completion.assignments
+    ),
+]
+Backend = Annotated[
+    str | None, typer.Option(help="Where the nodes run: serial or ray.", autocompletion=completion.backends)
+]
 Address = Annotated[str | None, typer.Option(help='Ray cluster: "auto" or a head address.')]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Figures = Annotated[bool, typer.Option(help="Draw figures.")]
@@ -63,12 +72,21 @@ Trust = Annotated[
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 Formats = Annotated[
-    str, typer.Option("--format", metavar="F1,F2", help="Of the figures: png, pdf, svg; several with commas.")
+    str,
+    typer.Option(
+        "--format",
+        metavar="F1,F2",
+        help="Of the figures: png, pdf, svg; several with commas.",
+        autocompletion=completion.formats,
+    ),
 ]
 StyleName = Annotated[
     str,
     typer.Option(
-        "--style", metavar="STYLE", help="screen; paper: one column of a page, no titles; two_column: as wide as both."
+        "--style",
+        metavar="STYLE",
+        help="screen; paper: one column of a page, no titles; two_column: as wide as both.",
+        autocompletion=completion.styles,
     ),
 ]
 Columns = Annotated[
@@ -76,5 +94,10 @@ Columns = Annotated[
     typer.Option(metavar="C1,C2", help="Measured columns, such as risk,error: one figure with a panel for each."),
 ]
 Against = Annotated[
-    str, typer.Option(metavar="AXIS", help="The horizontal axis: samples, rounds, scalars or bytes, sent in all.")
+    str,
+    typer.Option(
+        metavar="AXIS",
+        help="The horizontal axis: samples, rounds, scalars or bytes, sent in all.",
+        autocompletion=completion.axes,
+    ),
 ]

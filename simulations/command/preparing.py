@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kernelswarm.simulations.command import reading
+from kernelswarm.simulations.command import completion, reading
 from kernelswarm.simulations.command.complaints import warnings_in_one_line
 from kernelswarm.simulations.command.options import (
     Debug,
@@ -20,17 +20,23 @@ from kernelswarm.simulations.command.options import (
     given,
     place_option,
 )
+from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.machine.interruption import in_words
 
 
 def list_parts(
-    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help="Such as learners, protocols, kernels.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[KIND|NAME]", help="Such as learners, or polk; all when left out.", autocompletion=completion.parts
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> None:
-    """List the names that an experiment file knows, with their keys and defaults."""
+    """List the names that an experiment file knows, a line each; those of a kind with their keys; or all about one."""
     from kernelswarm.simulations.command import listing
 
-    print(*listing.parts(kind, get_terminal_size((100, 24)).columns), sep="\n")
+    print(*listing.parts(name, get_terminal_size((100, 24)).columns), sep="\n")
 
 
 def init(
@@ -39,9 +45,30 @@ def init(
         Path | None, place_option("Your data: csv, npz, parquet or svmlight; the experiment is for it.")
     ] = None,
     target: Annotated[str, typer.Option(metavar="COLUMN", help="The data's target column; y when left out.")] = "",
+    nodes: Annotated[
+        str, typer.Option(metavar="COLUMN", help="The data's column that names each row's node; node when left out.")
+    ] = "",
+    example: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="One of sensor_field, patches, classes, weather, density.",
+            autocompletion=completion.examples,
+        ),
+    ] = "",
     debug: Debug = False,
 ) -> None:
-    """Write a commented experiment file that runs as it is."""
+    """Write a commented experiment file that runs as it is: one to change, an example, or one for your data."""
+    if example and (data is not None or target or nodes):
+        raise InputError("--example writes an experiment with data of its own: leave out --data, --target and --nodes")
+    if data is None and (target or nodes):
+        raise InputError("--target and --nodes name columns of --data: give the file too")
+    if example:
+        from kernelswarm.simulations.experiment.examples import write_example
+
+        print(write_example(example, path))
+        print(f"{path} is written; next: kernelswarm compare {path}")
+        return
     if data is None:
         from kernelswarm.simulations.experiment.template import write
 
@@ -50,7 +77,7 @@ def init(
         return
     from kernelswarm.simulations.experiment.data_template import write_for
 
-    print(write_for(data, path, target))
+    print(write_for(data, path, target, nodes))
     print(f"{path} is written; next: kernelswarm suggest {path}, then kernelswarm run {path}")
 
 
