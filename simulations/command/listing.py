@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from kernelswarm.simulations.command.papers import PAPERS
 from kernelswarm.simulations.experiment.naming import find, names
+from kernelswarm.simulations.experiment.offered import plural
 from kernelswarm.simulations.experiment.parts import PARTS, catalogue
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.wording import nearest
@@ -16,8 +17,7 @@ from kernelswarm.simulations.ground.wording import nearest
 
 def plurals() -> dict[str, str]:
     """Return the kinds of parts by their plurals."""
-    found = {f"{kind}es" if kind.endswith("s") else f"{kind}s": kind for kind in PARTS}
-    return {re.sub(r"(?<![aeiou])ys$", "ies", plural): kind for plural, kind in found.items()}
+    return {plural(kind): kind for kind in PARTS}
 
 
 def parts(asked: str | None, width: int) -> Iterator[str]:
@@ -30,15 +30,15 @@ def parts(asked: str | None, width: int) -> Iterator[str]:
     """
     kinds = plurals()
     if asked is None:
-        for plural, kind in kinds.items():
-            yield plural
+        for heading, kind in kinds.items():
+            yield heading
             yield from _short(kind, width)
             yield ""
         yield "kernelswarm list learners shows these with their keys, kernelswarm list polk says all about one"
         return
     if asked in kinds or asked in PARTS:
         kind = kinds.get(asked, asked)
-        yield next(plural for plural, singular in kinds.items() if singular == kind)
+        yield plural(kind)
         for name, sentence, keys in catalogue(kind):
             yield from entry(name, sentence, width)
             yield from (f"      {_key(key, default)}" for key, default in keys.items())
