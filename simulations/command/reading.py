@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernelswarm.simulations.ground.errors import InputError
+
 if TYPE_CHECKING:
     from kernelswarm.simulations.experiment.experiment import Experiment
     from kernelswarm.simulations.experiment.variation import Plan
     from kernelswarm.simulations.figures.sheet import Drawing
+    from kernelswarm.simulations.records.outcome import Comparison
 
 
 def read(
@@ -48,3 +51,21 @@ def drawing(format: str, style: str, columns: str = "", against: str = "samples"
 def words(text: str) -> list[str]:
     """Return the words between the commas of an option."""
     return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def comparison(folder: Path) -> Comparison | None:
+    """Return the comparison of a folder with its own names and order; None where it is none, or is not whole.
+
+    Runs that go on, or whose experiments cannot be built here, are drawn from their run folders alone.
+    """
+    from kernelswarm.simulations.comparison.comparison_folder import INDEX, RUNS
+
+    if not (folder / RUNS / INDEX).is_file():
+        return None
+    from kernelswarm.simulations.comparison.compare import read
+
+    try:
+        found = read(folder)
+    except InputError:
+        return None
+    return found if all(run.network for run in found.runs) else None

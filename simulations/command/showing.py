@@ -25,7 +25,8 @@ from kernelswarm.simulations.command.options import (
 def plot(
     runs: Annotated[list[Path], given("RUN...", "Run folders, or the folder of a comparison.")],
     out: Annotated[
-        Path | None, place_option("Folder for the figures; RUN/figures for one run, ./figures for several.")
+        Path | None,
+        place_option("Folder for the figures; RUN/figures for one run or comparison, ./figures for several runs."),
     ] = None,
     format: Formats = "png",
     style: StyleName = "screen",
@@ -35,18 +36,25 @@ def plot(
     debug: Debug = False,
 ) -> None:
     """Draw the figures of a run, also of one that goes on, or of several runs on the same axes."""
-    from kernelswarm.simulations.figures.plots import draw_many
+    from kernelswarm.simulations.figures.plots import draw_comparison, draw_many
     from kernelswarm.simulations.records import run_folder
 
     reading.drawing(format, style, columns, against)  # refused before anything is read
+    whole = reading.comparison(runs[0]) if len(runs) == 1 else None
+    if whole is not None:
+        target = runs[0] / "figures" if out is None else out
+        run_folder.check_place(target, new=False)
+        with warnings_in_one_line():
+            drawn = draw_comparison(whole, target, format, style, columns, against)
+        print(*drawn, sep="\n")
+        return
     folders = [folder for run in runs for folder in run_folder.folders_in(run)]
     results = [run_folder.read(folder, partial=True) for folder in folders]
     target = (folders[0] / "figures" if len(folders) == 1 else Path("figures")) if out is None else out
     run_folder.check_place(target, new=False)
     with warnings_in_one_line():
         drawn = draw_many(results, target, format, style, columns, against)
-    for path in drawn:
-        print(path)
+    print(*drawn, sep="\n")
 
 
 def animate(

@@ -223,6 +223,26 @@ def test_animate_writes_a_moving_picture_into_the_run(call: Command) -> None:
     assert (refused.code, refused.err) == (2, 'kernelswarm: "film.avi" must end in .gif or .mp4\n')
 
 
+LABELLED = """
+[compare]
+seeds = 2
+[compare.vary]
+protocol = [{ label = "the strong ones", name = "consensus", penalty = 9.0 }, { name = "isolated" }]
+"""
+
+
+def test_a_comparison_is_drawn_with_the_names_of_its_table(call: Command) -> None:
+    Path("small.toml").write_text(SMALL.replace("as_published = true\n", "") + LABELLED)
+    assert call("compare", "small.toml", "--jobs", "1", "--out", "both").code == 0
+    answer = call("plot", "both", "--format", "svg", "--columns", "risk")
+    assert (answer.code, answer.out) == (0, "both/figures/risk.svg\n")
+    assert "the strong ones" in Path("both/figures/risk.svg").read_text()
+    # A run that has not ended: what there is, by the keys that differ.
+    next(Path("both/runs").glob("*/seed_1/summary.json")).unlink()
+    answer = call("plot", "both", "--format", "svg", "--columns", "risk", "--out", "again")
+    assert answer.out == "again/risk.svg\n" and "the strong ones" not in Path("again/risk.svg").read_text()
+
+
 def test_figures_are_drawn_as_they_are_asked_for(call: Command) -> None:
     asked = ["--format", "pdf,svg", "--style", "paper"]
     answer = call("run", "small.toml", "--out", "here", *asked)
