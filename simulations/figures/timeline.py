@@ -51,13 +51,13 @@ def awake(result: Result, batch_sizes: Mapping[int, int]) -> tuple[Array, Array]
     """
     evaluated = np.unique(np.asarray(result.nodes.get("round", np.empty(0))))
     nodes = sorted(result.graph.nodes)
-    if not len(evaluated) or len(result.nodes["round"]) != len(evaluated) * len(nodes):
+    rows = np.asarray(result.nodes.get("node", np.empty(0))).tolist()
+    if not len(evaluated) or len(rows) != len(evaluated) * len(nodes) or set(rows) != set(nodes):
         return None
     samples = np.zeros((len(nodes), len(evaluated) + 1))
     place = {node: row for row, node in enumerate(nodes)}
-    rows = [place[node] for node in np.asarray(result.nodes["node"]).tolist()]
     columns = 1 + np.searchsorted(evaluated, np.asarray(result.nodes["round"]))
-    samples[rows, columns] = result.nodes["samples"]
+    samples[[place[node] for node in rows], columns] = result.nodes["samples"]
     rounds = np.concatenate([[0.0], evaluated.astype(np.float64)])
     sizes = np.array([batch_sizes[node] for node in nodes], dtype=np.float64)
     return rounds, np.diff(samples, axis=1) / (np.diff(rounds) * sizes[:, None])
