@@ -1,4 +1,4 @@
-"""The command line: kernelswarm run, resume, compare, reproduce, plot, report, list, init, suggest, check.
+"""The command line: kernelswarm run, resume, compare and reproduce here, the others in the files beside.
 
 Results go to standard output, progress and errors to standard error. Exit codes: 0 done, 1 failed while running,
 2 refused input, 130 stopped by Ctrl-C. Everything heavy is imported inside the commands: --help must not wait for it.
@@ -8,20 +8,35 @@ from __future__ import annotations
 
 import signal
 import sys
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelswarm.simulations.command import reading
+from kernelswarm.simulations.command import completion, preparing, reading, showing
 from kernelswarm.simulations.command.complaints import complain, warnings_in_one_line
+from kernelswarm.simulations.command.examples import epilog
+from kernelswarm.simulations.command.options import (
+    Address,
+    Backend,
+    Debug,
+    ExperimentFile,
+    Figures,
+    Formats,
+    Quiet,
+    Safe,
+    Sets,
+    StyleName,
+    given,
+    place_option,
+)
 from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.machine.interruption import in_words
 
 if TYPE_CHECKING:
+    from kernelswarm.simulations.figures.sheet import Drawing
     from kernelswarm.simulations.running.run import Finished
 
 DONE, FAILED, REFUSED, STOPPED = 0, 1, 2, 130
@@ -29,64 +44,9 @@ DONE, FAILED, REFUSED, STOPPED = 0, 1, 2, 130
 app = typer.Typer(
     name="kernelswarm",
     help="Simulate a network of agents that learn nonlinear functions together, online, from their own data streams.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-
-
-def _refuse_modules(context: typer.Context, asked: bool) -> bool:
-    if asked:
-        from kernelswarm.simulations.experiment.naming import listed_parts_only
-
-        context.with_resource(listed_parts_only())
-    return asked
-
-
-def _keep_to_own_modules(context: typer.Context, trusted: bool) -> bool:
-    if not trusted:
-        from kernelswarm.simulations.experiment.naming import modules_beside_only
-
-        context.with_resource(modules_beside_only())
-    return trusted
-
-
-def _path(text: str | Path) -> Path:
-    from kernelswarm.simulations.ground.paths import impossible
-
-    cause = impossible(text) if str(text).strip() else "it is empty"
-    if cause:
-        raise typer.BadParameter(
-            f'"{textwrap.shorten(str(text), 80, placeholder="...")}" is no path, {cause}: give one'
-        )
-    return Path(text)
-
-
-def _place(help: str) -> Any:
-    return typer.Option(metavar="PATH", parser=_path, help=help)
-
-
-def _given(metavar: str, help: str) -> Any:
-    return typer.Argument(metavar=metavar, parser=_path, help=help)
-
-
-ExperimentFile = Annotated[Path, _given("EXPERIMENT.toml", "The experiment file.")]
-Sets = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated.")]
-Backend = Annotated[str | None, typer.Option(help="Where the nodes run: serial or ray.")]
-Address = Annotated[str | None, typer.Option(help='Ray cluster: "auto" or a head address.')]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-Figures = Annotated[bool, typer.Option(help="Draw figures.")]
-Safe = Annotated[
-    bool,
-    typer.Option("--safe", callback=_refuse_modules, help='Refuse parts named as "module:Class": run no such code.'),
-]
-Trust = Annotated[
-    bool,
-    typer.Option(
-        "--trust/", callback=_keep_to_own_modules, help='Import "module:Class" from anywhere, not only beside the file.'
-    ),
-]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -94,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     said = False
     try:
-        code = typer.main.get_command(app).main(words, prog_name="kernelswarm", standalone_mode=False)
+        with completion.for_bash():
+            code = typer.main.get_command(app).main(words, prog_name="kernelswarm", standalone_mode=False)
     except (InputError, SimulationError) as error:
         if "--debug" in words:
             raise
@@ -126,14 +87,16 @@ def _root(
         print(f"kernelswarm {found['kernelswarm']} ({others})")
 
 
-@app.command()
+@app.command(epilog=epilog("run"))
 def run(
     experiment: ExperimentFile,
     changes: Sets = None,
     backend: Backend = None,
     address: Address = None,
-    out: Annotated[Path | None, _place("Folder for the run; runs/... when left out.")] = None,
+    out: Annotated[Path | None, place_option("Folder for the run; runs/... when left out.")] = None,
     figures: Figures = True,
+    format: Formats = "png",
+    style: StyleName = "screen",
     quiet: Quiet = False,
     safe: Safe = False,
     debug: Debug = False,
@@ -142,6 +105,7 @@ def run(
     from kernelswarm.simulations.command import progress
     from kernelswarm.simulations.records import run_folder
 
+    drawing = reading.drawing(format, style)
     described = reading.read(experiment, changes, backend, address)
     reading.plan(experiment, None, None).combinations(described.to_dict())  # what `check` refuses is not run
     folder = run_folder.default_folder(experiment.stem, described.to_dict()) if out is None else out
@@ -150,17 +114,19 @@ def run(
 
     with in_words(), progress.watch_run(quiet) as observe, warnings_in_one_line():
         finished = running.run(described, folder, observe)
-    _show(finished, figures)
+    _show(finished, drawing if figures else None)
 
 
-@app.command()
+@app.command(epilog=epilog("resume"))
 def resume(
-    folder: Annotated[Path, _given("RUN", "The run folder.")],
+    folder: Annotated[Path, given("RUN", "The run folder.")],
     rounds: Annotated[int | None, typer.Option(help="Rounds in all; as many as before when left out.")] = None,
     changes: Sets = None,
     backend: Backend = None,
     address: Address = None,
     figures: Figures = True,
+    format: Formats = "png",
+    style: StyleName = "screen",
     quiet: Quiet = False,
     safe: Safe = False,
     debug: Debug = False,
@@ -169,6 +135,7 @@ def resume(
     from kernelswarm.simulations.command import progress
     from kernelswarm.simulations.running import run as running
 
+    drawing = reading.drawing(format, style)
     options = reading.options(changes, backend, address)
     if rounds is not None:
         options.append(f"rounds={rounds}")
@@ -178,14 +145,19 @@ def resume(
         done = finished.result.summary["rounds"]
         print(f"{folder} is complete: all {done:,} rounds are done; --rounds asks for more")
     else:
-        _show(finished, figures)
+        _show(finished, drawing if figures else None)
 
 
-@app.command()
+@app.command(epilog=epilog("compare"))
 def compare(
     experiment: ExperimentFile,
     vary: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=V1,V2", help="Values to try for a key; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=V1,V2",
+            help="Values to try for a key; may be repeated.",
+            autocompletion=completion.assignments,
+        ),
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Runs of each combination.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes at a time; the number of cores when left out.")] = None,
@@ -194,11 +166,13 @@ def compare(
     address: Address = None,
     out: Annotated[
         Path | None,
-        _place("Folder for all runs, tables and figures; runs/EXPERIMENT-compare when left out."),
+        place_option("Folder for all runs, tables and figures; runs/EXPERIMENT-compare when left out."),
     ] = None,
     afresh: Annotated[
         bool, typer.Option("--afresh", help="Run all again, in a new folder with a number, and reuse nothing.")
     ] = False,
+    format: Formats = "png",
+    style: StyleName = "screen",
     quiet: Quiet = False,
     safe: Safe = False,
     debug: Debug = False,
@@ -211,12 +185,21 @@ def compare(
     from kernelswarm.simulations.comparison.compare import compare as run_all
     from kernelswarm.simulations.comparison.tables import as_text
 
+    drawing = reading.drawing(format, style)
     described = reading.read(experiment, changes, backend, address)
     plan = reading.plan(experiment, vary, seeds)
     place = Path("runs") / f"{experiment.stem}-compare" if out is None else out
     with in_words(), progress.watch_comparison(quiet) as observe, warnings_in_one_line():
         comparison = run_all(
-            described, plan.vary, plan.seeds, jobs, place, observe, afresh=afresh, numbered=out is None
+            described,
+            plan.vary,
+            plan.seeds,
+            jobs,
+            place,
+            observe,
+            afresh=afresh,
+            numbered=out is None,
+            drawing=drawing,
         )
     folder, runs = comparison.folder or place, comparison.origins.items()
     print(as_text(comparison, get_terminal_size((100, 24)).columns))
@@ -227,12 +210,17 @@ def compare(
         raise SimulationError(f"{failed} of {len(comparison.runs)} runs failed; the table gives their reasons")
 
 
-@app.command()
+@app.command(epilog=epilog("reproduce"))
 def reproduce(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which; all are listed when left out.")] = None,
-    data: Annotated[Path | None, _place("File or folder of the data, where one is needed.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="Which; all are listed when left out.", autocompletion=completion.reproductions
+        ),
+    ] = None,
+    data: Annotated[Path | None, place_option("File or folder of the data, where one is needed.")] = None,
     out: Annotated[
-        Path | None, _place("Folder for table, numbers and figures; reproductions/NAME when left out.")
+        Path | None, place_option("Folder for table, numbers and figures; reproductions/NAME when left out.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sets, samples and passes: a look.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.")] = 0,
@@ -257,133 +245,26 @@ def reproduce(
     print(f"folder  {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
 
 
-@app.command()
-def plot(
-    runs: Annotated[list[Path], _given("RUN...", "Run folders, or the folder of a comparison.")],
-    out: Annotated[
-        Path | None, _place("Folder for the figures; RUN/figures for one run, ./figures for several.")
-    ] = None,
-    safe: Safe = False,
-    debug: Debug = False,
-) -> None:
-    """Draw the figures of a run, also of one that goes on, or of several runs on the same axes."""
-    from kernelswarm.simulations.figures.plots import draw_many
-    from kernelswarm.simulations.records import run_folder
-
-    folders = [folder for run in runs for folder in run_folder.folders_in(run)]
-    results = [run_folder.read(folder, partial=True) for folder in folders]
-    target = (folders[0] / "figures" if len(folders) == 1 else Path("figures")) if out is None else out
-    run_folder.check_place(target, new=False)
-    with warnings_in_one_line():
-        drawn = draw_many(results, target)
-    for path in drawn:
-        print(path)
-
-
-@app.command()
-def report(
-    folder: Annotated[Path, _given("FOLDER", "The folder of a run or of a comparison.")],
-    safe: Safe = False,
-    debug: Debug = False,
-) -> None:
-    """Write one page about a run or a comparison, report.html in its folder, to look through in a browser."""
-    from kernelswarm.simulations.report import page
-
-    with warnings_in_one_line():
-        print(page.write(folder))
-
-
-@app.command(name="list")
-def list_parts(
-    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help="Such as learners, protocols, kernels.")] = None,
-    debug: Debug = False,
-) -> None:
-    """List the names that an experiment file knows, with their keys and defaults."""
-    from kernelswarm.simulations.command import listing
-
-    print(*listing.parts(kind, get_terminal_size((100, 24)).columns), sep="\n")
-
-
-@app.command()
-def init(
-    path: Annotated[Path, _given("[FILE]", "Where to write it.")] = Path("experiment.toml"),
-    data: Annotated[Path | None, _place("Your data: csv, npz, parquet or svmlight; the experiment is for it.")] = None,
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="The data's target column; y when left out.")] = "",
-    debug: Debug = False,
-) -> None:
-    """Write a commented experiment file that runs as it is."""
-    if data is None:
-        from kernelswarm.simulations.experiment.template import write
-
-        write(path)
-        print(f"{path} is written; next: kernelswarm run {path}")
-        return
-    from kernelswarm.simulations.experiment.data_template import write_for
-
-    print(write_for(data, path, target))
-    print(f"{path} is written; next: kernelswarm suggest {path}, then kernelswarm run {path}")
-
-
-@app.command()
-def suggest(
-    experiment: ExperimentFile,
-    changes: Sets = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Try also what the file gives as a number; left out, such keys are kept.")
-    ] = False,
-    pooled: Annotated[
-        bool, typer.Option("--pooled", help="Compare risks on all nodes' data together, not on each node's own.")
-    ] = False,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds of the longest pilots, at most.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes at a time; all cores when left out.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the choice and write nothing.")] = False,
-    quiet: Quiet = False,
-    safe: Safe = False,
-    debug: Debug = False,
-) -> None:
-    """Try bandwidth, step size, budget and coupling in short runs; print them, write the best into the file.
-
-    Keys are tried that the file leaves out or gives as a word, "median" or "auto". Risks are measured on samples set
-    aside from those that nodes learn from: the test data of a run take no part.
-    """
-    from kernelswarm.simulations.command import progress, suggestion_table
-    from kernelswarm.simulations.suggestion import file
-
-    with in_words(), progress.watch_suggestion(quiet) as observe, warnings_in_one_line():
-        found = file.suggest_for(
-            experiment, changes or (), everything=everything, pooled=pooled, rounds=rounds, jobs=jobs, watch=observe
-        )
-    print(suggestion_table.as_text(found))
-    if dry_run:
-        return
-    print(file.write(experiment, found))
-
-
-@app.command()
-def check(
-    experiment: ExperimentFile, changes: Sets = None, trust: Trust = False, safe: Safe = False, debug: Debug = False
-) -> None:
-    """Validate an experiment, show its network, its data and what its rounds will cost; run nothing."""
-    described = reading.read(experiment, changes)
-    plan = reading.plan(experiment, None, None)
-    count = plan.combinations(described.to_dict())
-    from kernelswarm.simulations.running.check import as_text, examine
-
-    print(as_text(examine(described)))
-    if plan.vary:
-        print(f"comparison\n  {count} combinations, {plan.seeds} seeds each: {count * plan.seeds} runs")
-
-
-def _show(finished: Finished, figures: bool) -> None:
+def _show(finished: Finished, drawing: Drawing | None) -> None:
     """Print the final figures of a run, what is wrong with it and where it is, and draw it."""
     from kernelswarm.simulations.command.final_figures import as_text
 
     result, folder, _ = finished
     print(as_text(result, get_terminal_size((100, 24)).columns))
     print(f"\nrun folder  {folder}")
-    if figures:
+    if drawing is not None:
         with warnings_in_one_line():
             from kernelswarm.simulations.figures.plots import draw
 
-            drawn = draw(result, folder / "figures")
+            drawn = draw(result, folder / "figures", drawing.formats, drawing.style)
         print(f"figures     {folder / 'figures'}: {', '.join(path.name for path in drawn)}")
+
+
+app.command(epilog=epilog("plot"))(showing.plot)
+app.command(epilog=epilog("animate"))(showing.animate)
+app.command(epilog=epilog("tables"))(showing.tables)
+app.command(epilog=epilog("report"))(showing.report)
+app.command(name="list", epilog=epilog("list"))(preparing.list_parts)
+app.command(epilog=epilog("init"))(preparing.init)
+app.command(epilog=epilog("suggest"))(preparing.suggest)
+app.command(epilog=epilog("check"))(preparing.check)

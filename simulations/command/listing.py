@@ -2,36 +2,113 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import textwrap
 from collections.abc import Iterator
 
+from kernelswarm.simulations.command.papers import PAPERS
+from kernelswarm.simulations.experiment.naming import find, names
+from kernelswarm.simulations.experiment.offered import plural
 from kernelswarm.simulations.experiment.parts import PARTS, catalogue
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.wording import nearest
 
 
-def parts(kind: str | None, width: int) -> Iterator[str]:
-    """Yield the lines that list the parts of one kind, or of all, with their keys and defaults.
+def plurals() -> dict[str, str]:
+    """Return the kinds of parts by their plurals."""
+    return {plural(kind): kind for kind in PARTS}
+
+
+def parts(asked: str | None, width: int) -> Iterator[str]:
+    """Yield the lines that list all parts, a line each; those of a kind with their keys; or all about those of a name.
 
     Raises
     ------
     InputError
-        There is no such kind.
+        There is no such kind and no such name.
     """
-    plurals = {f"{kind}es" if kind.endswith("s") else f"{kind}s": kind for kind in PARTS}
-    plurals = {re.sub(r"(?<![aeiou])ys$", "ies", plural): kind for plural, kind in plurals.items()}
-    if kind is not None and kind not in plurals and kind not in PARTS:
-        raise InputError(f"there is no list of {kind}{nearest(kind, plurals)} (known: {', '.join(plurals)})")
-    for plural, singular in plurals.items():
-        if kind not in (None, plural, singular):
-            continue
-        yield plural
-        for name, sentence, keys in catalogue(singular):
+    kinds = plurals()
+    if asked is None:
+        for heading, kind in kinds.items():
+            yield heading
+            yield from _short(kind, width)
+            yield ""
+        yield "kernelswarm list learners shows these with their keys, kernelswarm list polk says all about one"
+        return
+    if asked in kinds or asked in PARTS:
+        kind = kinds.get(asked, asked)
+        yield plural(kind)
+        for name, sentence, keys in catalogue(kind):
             yield from entry(name, sentence, width)
-            for key, default in keys.items():
-                yield f"      {key}  ({default})" if default.startswith("required") else f"      {key} = {default}"
+            yield from (f"      {_key(key, default)}" for key, default in keys.items())
         yield ""
+    found = [kind for kind in PARTS if asked in names(kind)]
+    if not found and asked not in kinds and asked not in PARTS:
+        known = [*kinds, *dict.fromkeys(name for kind in PARTS for name in names(kind))]
+        raise InputError(
+            f"there is no list of {asked}{nearest(asked, known)} (known: {', '.join(kinds)}, and each name)"
+        )
+    for kind in found:
+        yield from _whole(kind, asked, width)
+
+
+def _short(kind: str, width: int) -> Iterator[str]:
+    longest = max(map(len, names(kind)))
+    for name, sentence, _ in catalogue(kind):
+        yield _one_line(f"  {name:<{longest}}  ", sentence, width)
+
+
+def _one_line(head: str, sentence: str, width: int) -> str:
+    room = max(20, width - len(head))
+    return head + (sentence if len(sentence) <= room else textwrap.shorten(sentence, room, placeholder=" ..."))
+
+
+def _whole(kind: str, name: str, width: int) -> Iterator[str]:
+    """Yield all that is known about a part: its docstring, its keys with defaults and meaning, its papers."""
+    text = inspect.getdoc(find(kind, name, kind)) or ""
+    about, meanings, references = _sections(text)
+    yield f"{name}, a {kind.replace('_', ' ')}"
+    yield ""
+    for paragraph in about:
+        formula = paragraph.startswith(" ")
+        yield (
+            textwrap.indent(paragraph, "  ")
+            if formula
+            else textwrap.fill(" ".join(paragraph.split()), width, initial_indent="  ", subsequent_indent="  ")
+        )
+        yield ""
+    _, _, keys = next(found for found in catalogue(kind) if found[0] == name)
+    for key, default in keys.items():
+        yield f"  {_key(key, default)}"
+        if meanings.get(key):
+            yield indented(meanings[key], width)
+    if keys:
+        yield ""
+    named = [f"{word}: {paper}" for word, paper in PAPERS.items() if re.search(rf"\b{word}\b", text)]
+    for line in [*references, *named]:
+        yield textwrap.fill(line, width, initial_indent="  ", subsequent_indent="      ")
+    if references or named:
+        yield ""
+
+
+def _sections(text: str) -> tuple[list[str], dict[str, str], list[str]]:
+    """Return the paragraphs of a docstring, what its parameters mean, and its references."""
+    parts = re.split(r"\n\n(\w[\w ]*)\n-+\n", f"{text}\n")
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    about = [paragraph.strip("\n") for paragraph in parts[0].replace("``", "").split("\n\n")]
+    meanings: dict[str, str] = {}
+    entries = re.split(r"\n(?=\S)", sections.get("Parameters", "").replace("``", "").strip("\n"))
+    for one in entries:
+        head, _, meaning = one.partition("\n")
+        for key in head.partition(" : ")[0].split(", "):
+            meanings[key] = " ".join(meaning.split())
+    references = [" ".join(line.split()) for line in sections.get("References", "").split("\n\n") if line.strip()]
+    return about, meanings, references
+
+
+def _key(key: str, default: str) -> str:
+    return f"{key}  ({default})" if default.startswith("required") else f"{key} = {default}"
 
 
 def reproductions(width: int) -> Iterator[str]:

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernelswarm.simulations.ground.errors import InputError
+
 if TYPE_CHECKING:
     from kernelswarm.simulations.experiment.experiment import Experiment
     from kernelswarm.simulations.experiment.variation import Plan
+    from kernelswarm.simulations.figures.sheet import Drawing
+    from kernelswarm.simulations.records.outcome import Comparison
 
 
 def read(
@@ -35,3 +39,33 @@ def plan(path: Path, vary: Sequence[str] | None, seeds: int | None) -> Plan:
     from kernelswarm.simulations.experiment.variation import parse_vary, read_compare
 
     return read_compare(path).with_options(parse_vary(vary or ()), seeds)
+
+
+def drawing(format: str, style: str, columns: str = "", against: str = "samples") -> Drawing:
+    """Return what is asked for of figures; InputError where there is no such thing."""
+    from kernelswarm.simulations.figures.sheet import Drawing
+
+    return Drawing.asked(format, style, columns, against)
+
+
+def words(text: str) -> list[str]:
+    """Return the words between the commas of an option."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def comparison(folder: Path) -> Comparison | None:
+    """Return the comparison of a folder with its own names and order; None where it is none, or is not whole.
+
+    Runs that go on, or whose experiments cannot be built here, are drawn from their run folders alone.
+    """
+    from kernelswarm.simulations.comparison.comparison_folder import INDEX, RUNS
+
+    if not (folder / RUNS / INDEX).is_file():
+        return None
+    from kernelswarm.simulations.comparison.compare import read
+
+    try:
+        found = read(folder)
+    except InputError:
+        return None
+    return found if all(run.network for run in found.runs) else None

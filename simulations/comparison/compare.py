@@ -24,6 +24,7 @@ from kernelswarm.simulations.comparison.origins import GRAPH, Digests, origins
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.naming import may_import
 from kernelswarm.simulations.experiment.variation import Cell, cells, read_compare
+from kernelswarm.simulations.figures.sheet import Drawing
 from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.ground.wording import plain
 from kernelswarm.simulations.machine import parallel
@@ -45,6 +46,7 @@ def compare(
     *,
     afresh: bool = False,
     numbered: bool = False,
+    drawing: Drawing | None = None,
 ) -> Comparison:
     """Run every combination of the varied values over several seeds and gather the final figures.
 
@@ -77,6 +79,8 @@ def compare(
         Whether all runs begin again, in a folder ``out-2``, ``out-3``, ... where ``out`` exists.
     numbered : bool
         Whether such a folder is taken where ``out`` holds something else, which is refused otherwise.
+    drawing : Drawing, optional
+        Formats and style of the figures; PNG files for the screen when left out.
 
     Raises
     ------
@@ -125,7 +129,7 @@ def compare(
             raise InputError(runs[0].failure)
         comparison = Comparison(tuple(vary), tuple(found), tuple(runs[place] for place in sorted(runs)), folder)
         if folder is not None:
-            _publish(comparison, folder)
+            _publish(comparison, folder, drawing or Drawing())
     return comparison
 
 
@@ -358,10 +362,10 @@ def _prepare(experiment: Experiment, vary: Mapping[str, Sequence[Any]], seeds: i
     comparison_folder.write_text(folder / EXPERIMENT, tomli_w.dumps(again))
 
 
-def _publish(comparison: Comparison, folder: Path) -> None:
+def _publish(comparison: Comparison, folder: Path, drawing: Drawing) -> None:
     """Write tables and figures."""
     from kernelswarm.simulations.comparison import tables
     from kernelswarm.simulations.figures import plots
 
     tables.write(comparison, folder)
-    plots.draw_comparison(comparison, folder / "figures")
+    plots.draw_comparison(comparison, folder / "figures", drawing.formats, drawing.style)

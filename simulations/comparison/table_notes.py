@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE
 from kernelswarm.simulations.ground.wording import shown
-from kernelswarm.simulations.records.outcome import CHANGE
+from kernelswarm.simulations.records.outcome import CHANGE, RANKED
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison, Row
@@ -47,14 +47,15 @@ def under(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
     return notes
 
 
-def explanation(rows: Sequence[Row]) -> list[str]:
-    """Return what the columns mean."""
+def explanation(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+    """Return what the columns of these names mean."""
     several = any(row.done > 1 for row in rows)
     lines = ["mean ± standard deviation over seeds"] if several else []
-    lines.append(
-        "risk and error are measured on the nodes' own data, the pooled ones on the data of all nodes together"
-    )
-    if any(math.isfinite(row.mean[CHANGE]) for row in rows):
+    if any(name in RANKED for name in names):
+        lines.append(
+            "risk and error are measured on the nodes' own data, the pooled ones on the data of all nodes together"
+        )
+    if CHANGE in names and any(math.isfinite(row.mean[CHANGE]) for row in rows):
         lines.append(
             "risk change: against the isolated nodes, or else the first row, under the same circumstances and with the "
             "same seed; negative is better"

@@ -7,22 +7,22 @@ import io
 import math
 import os
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair, rounded
+from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair
+from kernelswarm.simulations.comparison.latex import as_latex
 from kernelswarm.simulations.comparison.supported import SENTENCES, best, row_name, supported
-from kernelswarm.simulations.comparison.table_notes import MARKS, above, explanation, marks, under
+from kernelswarm.simulations.comparison.table_columns import Figure, bold, figure_columns, label_columns, runs_column
+from kernelswarm.simulations.comparison.table_notes import MARKS, above, explanation, under
 from kernelswarm.simulations.records.outcome import METRICS
 
 if TYPE_CHECKING:
-    from kernelswarm.simulations.records.outcome import Comparison, Row
+    from kernelswarm.simulations.records.outcome import Comparison
 
 EXACT = (*HEADINGS, "constant_risk")
 """Columns of the CSV file: the risk of the best constant prediction is the same for many rows."""
-
-LATEX_MARKS = {"worse_than_constant": r"\dagger", "nothing_learned": r"\ddagger", "everything_kept": r"\S"}
 
 
 def write(comparison: Comparison, folder: Path) -> list[Path]:
@@ -46,7 +46,7 @@ def replace(path: Path, text: str) -> Path:
     return path
 
 
-def as_text(comparison: Comparison, width: int = 100, most: int | None = SENTENCES) -> str:
+def as_text(comparison: Comparison, width: int = 100, most: int | None = SENTENCES, columns: Sequence[str] = ()) -> str:
     """Return the table in aligned columns; columns that do not fit into ``width`` follow in further blocks.
 
     What all rows share, and where they differ unasked, stands above it; under it what the paired seeds support, the
@@ -60,11 +60,14 @@ def as_text(comparison: Comparison, width: int = 100, most: int | None = SENTENC
         Characters in a line.
     most : int, optional
         Sentences about what the seeds support; of the others only the number is said. None for all of them.
+    columns : sequence of str
+        The measured columns that are shown, in this order; the usual ones when left out.
     """
-    rows = comparison.rows()
-    labels = _label_columns(comparison, rows)
-    figures = [[heading, *cells] for heading, cells in _figure_columns(comparison, rows, _plain)]
-    figures.append(["runs", *(_count(row) for row in rows)])
+    rows = comparison.rows(columns)
+    labels = label_columns(comparison, rows)
+    chosen = figure_columns(comparison, rows, columns)
+    figures = [[column.heading, *(_plain(one, "") for one in column.figures)] for column in chosen]
+    figures.append(runs_column(rows))
     head = sum(_wide(column) + 2 for column in labels)
     blocks: list[list[list[str]]] = [[]]
     for column in figures:
@@ -74,7 +77,7 @@ def as_text(comparison: Comparison, width: int = 100, most: int | None = SENTENC
     text = "\n\n".join(_aligned(labels, block) for block in blocks)
     head_lines = above(comparison)
     said = [line for sentence in supported(comparison, most) for line in _folded(sentence, width)]
-    notes = [*explanation(rows), *under(comparison, rows)]
+    notes = [*explanation(rows, [column.name for column in chosen]), *under(comparison, rows)]
     lines = [*head_lines, *([""] if head_lines else []), text, "", *said, *([""] if said else []), *notes]
     return "\n".join(lines) + "\n"
 
@@ -143,139 +146,39 @@ def pairs_csv(comparison: Comparison) -> str:
     return comma_separated([header, *lines])
 
 
-def as_markdown(comparison: Comparison) -> str:
-    """Return a Markdown table; a mean is bold that beats all others under the same circumstances."""
+def as_markdown(comparison: Comparison, columns: Sequence[str] = ()) -> str:
+    """Return a Markdown table; a mean is bold that beats all others under the same circumstances.
 
-    def cell(mean: float, spread: float, best: bool, kinds: Sequence[str]) -> str:
-        text = pair(mean, spread)
-        return " ".join([f"**{text}**" if best else text, *(MARKS[kind] for kind in kinds)])
-
-    rows = comparison.rows()
-    labels = [[markdown(text) for text in column] for column in _label_columns(comparison, rows)]
-    columns = [
+    ``columns`` are those of :func:`as_text`.
+    """
+    rows = comparison.rows(columns)
+    labels = [[markdown(text) for text in column] for column in label_columns(comparison, rows)]
+    table = [
         *labels,
-        *([heading, *cells] for heading, cells in _figure_columns(comparison, rows, cell)),
-        ["runs", *map(_count, rows)],
+        *(
+            [column.heading, *(_plain(one, "**") for one in column.figures)]
+            for column in figure_columns(comparison, rows, columns)
+        ),
+        runs_column(rows),
     ]
-    lines = [f"| {' | '.join(line)} |" for line in zip(*columns, strict=True)]
-    rule = "|" + " --- |" * len(labels) + " ---: |" * (len(columns) - len(labels))
+    lines = [f"| {' | '.join(line)} |" for line in zip(*table, strict=True)]
+    rule = "|" + " --- |" * len(labels) + " ---: |" * (len(table) - len(labels))
     head = "".join(f"{markdown(note)}\n\n" for note in above(comparison))
-    said = [*_bold(comparison), *supported(comparison)]
+    said = [*bold(comparison), *supported(comparison)]
     notes = "".join(f"\n{markdown(note)}\n" for note in [*said, *under(comparison, rows)])
     return head + "\n".join([lines[0], rule, *lines[1:]]) + "\n" + notes
 
 
-def as_latex(comparison: Comparison) -> str:
-    """Return a ``tabular`` that needs the package ``booktabs``; means are bold as in :func:`as_markdown`."""
-
-    def cell(mean: float, spread: float, best: bool, kinds: Sequence[str]) -> str:
-        if not math.isfinite(mean):
-            return "--"
-        center, deviation, exponent = rounded(mean, spread)
-        text = rf"\mathbf{{{center}}}" if best else center
-        text += rf" \pm {deviation}" if deviation else ""
-        if exponent:
-            text = rf"({text}) \times 10^{{{exponent}}}" if deviation else rf"{text} \times 10^{{{exponent}}}"
-        said = "".join(LATEX_MARKS[kind] for kind in kinds)
-        return f"${text}^{{{said}}}$" if said else f"${text}$"
-
-    rows = comparison.rows()
-    labels = [[escape(text) for text in column] for column in _label_columns(comparison, rows)]
-    columns = [
-        *labels,
-        *([heading, *cells] for heading, cells in _figure_columns(comparison, rows, cell)),
-        ["runs", *map(_count, rows)],
-    ]
-    lines = [" & ".join(line) + r" \\" for line in zip(*columns, strict=True)]
-    notes = [*above(comparison), *_bold(comparison), *supported(comparison), *under(comparison, rows)]
-    return "\n".join(
-        [
-            *(f"% {' '.join(note.split())}" for note in notes),
-            rf"\begin{{tabular}}{{{'l' * len(labels)}{'r' * (len(columns) - len(labels))}}}",
-            r"\toprule",
-            lines[0],
-            r"\midrule",
-            *lines[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        ]
-    )
-
-
-def escape(text: str) -> str:
-    """Return ``text`` so that LaTeX prints it as it is.
-
-    Examples
-    --------
-    >>> escape("penalty_max = 5%")
-    'penalty\\\\_max = 5\\\\%'
-    """
-    special = {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "–": "--",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "|": r"\textbar{}",
-        '"': r"\textquotedbl{}",
-        **{character: rf"\{character}" for character in "&%$#_{}"},
-    }
-    return "".join(special.get(character, character) for character in text)
-
-
-def _plain(mean: float, deviation: float, best: bool, kinds: Sequence[str]) -> str:
-    return " ".join([pair(mean, deviation), *(MARKS[kind] for kind in kinds)])
-
-
-def _figure_columns(
-    comparison: Comparison, rows: Sequence[Row], cell: Callable[[float, float, bool, Sequence[str]], str]
-) -> list[tuple[str, list[str]]]:
-    """Return the columns that hold a number in some row, each with its heading.
-
-    ``cell`` hears which means are best, and which verdicts are to be marked at a figure.
-    """
-    of = best(comparison)
-    columns = []
-    for name, heading in HEADINGS.items():
-        if any(math.isfinite(row.mean[name]) for row in rows):
-            cells = [
-                cell(
-                    row.mean[name],
-                    row.deviation[name],
-                    place in of.get(name, ()) and math.isfinite(row.mean[name]),
-                    marks(row, name),
-                )
-                for place, row in enumerate(rows)
-            ]
-            columns.append((heading, cells))
-    return columns
-
-
-def _label_columns(comparison: Comparison, rows: Sequence[Row]) -> list[list[str]]:
-    if not comparison.keys:
-        return [["experiment", *("as given" for _ in rows)]]
-    headings = [key.removesuffix(".name") for key in comparison.keys]
-    return [[heading, *(row.labels[place] for row in rows)] for place, heading in enumerate(headings)]
-
-
-def _bold(comparison: Comparison) -> list[str]:
-    if not any(best(comparison).values()):
-        return []
-    return ["bold: lower than in all other rows under the same circumstances, as the paired seeds support"]
+def _plain(figure: Figure, around_best: str) -> str:
+    around = around_best if figure.best else ""
+    text = f"{around}{pair(figure.mean, figure.deviation)}{around}"
+    return " ".join([text, *(MARKS[kind] for kind in figure.marks)])
 
 
 def _folded(sentence: str, width: int) -> list[str]:
     kept = sentence.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
     lines = textwrap.wrap(kept, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
-
-
-def _count(row: Row) -> str:
-    same = sum(len(seeds) - 1 for seeds in row.equal)
-    text = f"{row.done} of {row.done + same + row.failed}" if row.failed or same else str(row.done)
-    return f"{text}, {same} equal" if same else text
 
 
 def _wide(column: Sequence[str]) -> int:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from kernelswarm.simulations.experiment.naming import PARTS, find, may_import
+from kernelswarm.simulations.experiment.naming import PARTS, find, may_import, names
 from kernelswarm.simulations.experiment.parts import default_of, described, kind_of
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.toml_tables import DEEPEST, NotTOML, parse
@@ -146,7 +146,7 @@ def _kind_below(table: Mapping[str, Any], key: str, kind: str | None) -> str | N
 
 def _fields(kind: str, name: Any) -> dict[str, Any] | None:
     """Return the keys of a part with their defaults as a file would hold them; None where there is no such part."""
-    if not isinstance(name, str) or not (name in PARTS[kind] or (":" in name and may_import())):
+    if not isinstance(name, str) or not (name in names(kind) or (":" in name and may_import())):
         return None
     cls = find(kind, name, f"{kind}.name")
     if not isinstance(cls, type):

@@ -9,12 +9,14 @@ import numpy as np
 
 from kernelswarm.simulations.experiment.template import write_new
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import toml
+from kernelswarm.simulations.ground.wording import shown, toml
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.rows.rows import MOST_CLASSES, Rows, check_rows, resolve_task
 
 NODES, LEAST = 10, 20
 """Nodes, fewer where each would have less than this many rows."""
+
+NODE = "node"  # the column that a stream looks for
 
 BATCH = 4
 
@@ -55,7 +57,7 @@ name = "consensus"
 """
 
 
-def write_for(data: Path, path: Path, target: str = "") -> str:
+def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
     """Write an experiment for a user's data.
 
     Parameters
@@ -66,6 +68,8 @@ def write_for(data: Path, path: Path, target: str = "") -> str:
         Where to write the experiment.
     target : str
         Its target column; empty for y, or where columns have no names.
+    nodes : str
+        The column that names each row's node; empty for "node", where there is one.
 
     Returns
     -------
@@ -78,16 +82,18 @@ def write_for(data: Path, path: Path, target: str = "") -> str:
         The data cannot be read as they are, or the file is there already.
     """
     try:
-        rows, test = File(data, target=target).read()
+        rows, test = File(data, target=target, node_column=nodes or NODE).read()
         check_rows(rows)
+        if nodes and rows.ids is None:
+            raise InputError(f"nodes = {shown(nodes)}: svmlight files have no column that names nodes, leave it out")
         task = _task(rows)
     except ValueError as error:
         hint = " with --target" if str(error).startswith("target =") else ""
         raise InputError(f"{error}{hint}") from error
     count = len(rows)
     named = 0 if rows.ids is None else len(np.unique(rows.ids))
-    nodes = named or max(2, min(NODES, count // LEAST))
-    own = count / nodes if test is not None else 0.8 * count / nodes
+    size = named or max(2, min(NODES, count // LEAST))
+    own = count / size if test is not None else 0.8 * count / size
     epochs = int(min(MOST_EPOCHS, max(1, -(-SAMPLES // max(own, 1)))))
     rounds = max(1, int(epochs * own / BATCH))
     classes = len(np.unique(rows.targets)) if task == "classification" else 0
@@ -101,9 +107,9 @@ def write_for(data: Path, path: Path, target: str = "") -> str:
         rounds=rounds,
         times="once" if epochs == 1 else f"{epochs} times",
         evaluate_every=max(1, rounds // 20),
-        nodes=nodes,
+        nodes=size,
         path=toml(_relative(data, path)),
-        target=f"target = {toml(target)}\n" if target else "",
+        target=(f"target = {toml(target)}\n" if target else "") + (f"node_column = {toml(nodes)}\n" if nodes else ""),
         task=task,
         epochs=epochs,
         standardize_targets="" if classes else "standardize_targets = true\n",

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import os
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from kernelswarm.simulations.experiment.importing import import_part, load, refuse_elsewhere
+from kernelswarm.simulations.experiment.offered import offered
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.own_code import OwnCode
 from kernelswarm.simulations.ground.wording import nearest, shown
 
 # kind -> name -> "module:Class". A new part is one file and one line here; nothing is imported until it is named.
@@ -223,8 +221,9 @@ _OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
 
 
 def names(kind: str) -> list[str]:
-    """Return the names of a kind's parts, in the order of the table."""
-    return list(PARTS[kind])
+    """Return the names of a kind's parts, in the order of the table, and of those that installed packages offer."""
+    others = offered(kind) if may_import() else {}
+    return list(dict.fromkeys([*PARTS[kind], *others]))
 
 
 @contextmanager
@@ -280,7 +279,7 @@ def names_code(value: Any) -> bool:
 
 
 def part_name(part: Any) -> str:
-    """Return the name of a part's class in the table, "module:Class" for the user's own.
+    """Return the name of a part's class, that in the table or of an installed package's; "module:Class" for others.
 
     Examples
     --------
@@ -289,11 +288,16 @@ def part_name(part: Any) -> str:
     'gaussian'
     """
     target = f"{type(part).__module__}:{type(part).__qualname__}"
-    return next((name for table in PARTS.values() for name, listed in table.items() if listed == target), target)
+    if not is_own(type(part)):
+        return next((name for table in PARTS.values() for name, listed in table.items() if listed == target), target)
+    offers = (entry for kind in PARTS for entry in offered(kind).items())
+    return next((name for name, offer in offers if offer.target == target and len(offer.packages) == 1), target)
 
 
 def find(kind: str, name: str, path: str, folder: Path | None = None) -> Any:
     """Return the class of a part, or a topology's function, by its name or by "package.module:Class".
+
+    Names are those of the table and those that installed packages offer as entry points.
 
     Parameters
     ----------
@@ -309,23 +313,45 @@ def find(kind: str, name: str, path: str, folder: Path | None = None) -> Any:
     Raises
     ------
     InputError
-        The name is not in the table, the module is missing or must not be imported, or what it names is not a part.
+        The name is not known, a package offers a part by a name that is taken, the module is missing or must not be
+        imported, or what it names is not a part.
     """
     if ":" not in name:
-        if name not in PARTS[kind]:
+        offer = offered(kind).get(name)
+        if offer is None or (name in PARTS[kind] and not may_import()):
+            if name in PARTS[kind]:
+                return load(PARTS[kind][name])
             raise InputError(
                 f"{path} = {shown(name)} is not the name of a {kind}{nearest(name, names(kind))}"
                 f' (known: {", ".join(names(kind))}; your own as "package.module:Class")'
             )
-        return _load(PARTS[kind][name])
+        if not _OWN.fullmatch(offer.target):
+            raise InputError(
+                f"{path} = {shown(name)}: {offer.packages[0]} offers it as {shown(offer.target)}, which must look like "
+                '"package.module:Class"'
+            )
+        owners = [*(["kernelswarm"] if name in PARTS[kind] else []), *offer.packages]
+        if len(owners) > 1:
+            raise InputError(
+                f"{path} = {shown(name)} is a {kind} of {' and of '.join(owners)}: uninstall the other one, or have it "
+                f"offer another name"
+            )
+        return _own(kind, name, offer.target, path, None, "an installed package offers it, ")
     if not _OWN.fullmatch(name):
         raise InputError(f'{path} = {shown(name)} must look like "package.module:Class"')
+    if _beside_only.get() and may_import():
+        refuse_elsewhere(name, path, folder)
+    return _own(kind, name, name, path, folder, "")
+
+
+def _own(kind: str, name: str, target: str, path: str, folder: Path | None, who: str) -> Any:
+    """Import a part that is not kernelswarm's."""
     if not may_import():
         raise InputError(
-            f"{path} = {shown(name)} names code in a module, which is not imported in safe mode: leave --safe "
+            f"{path} = {shown(name)} names code in a module, {who}which is not imported in safe mode: leave --safe "
             f"(in Python safe = True) out if you trust it, or use one of {', '.join(names(kind))}"
         )
-    part = _import(name, path, folder)
+    part = import_part(target, path, folder)
     if kind == "topology" and callable(part) and not isinstance(part, type):
         return part
     if isinstance(part, type) and dataclasses.is_dataclass(part):
@@ -355,45 +381,3 @@ def refuse_other_kind(kind: str, part: Any, path: str) -> None:
             f"{path} = {shown(name)} is no {kind}: it has no method {', '.join(lacking)}; docs/contributing.md says "
             f"what a {kind} has (known: {', '.join(names(kind))})"
         )
-
-
-def _load(target: str) -> Any:
-    module, _, attribute = target.partition(":")
-    found: Any = importlib.import_module(module)
-    for step in attribute.split("."):
-        found = getattr(found, step)
-    return found
-
-
-def _import(name: str, path: str, folder: Path | None) -> Any:
-    # A user's module lies beside the experiment or where the command is given. The places are appended, so that they
-    # shadow nothing, and they stay, so that the processes of a backend find the module too.
-    places = list(dict.fromkeys(str(place.resolve()) for place in (folder, Path.cwd()) if place is not None))
-    sys.path.extend(place for place in places if place not in sys.path)
-    module, _, attribute = name.partition(":")
-    first = module.split(".")[0]
-    if _beside_only.get() and not any(
-        os.path.exists(os.path.join(place, stem)) for place in places for stem in (first, f"{first}.py")
-    ):
-        raise InputError(
-            f"{path} = {shown(name)} names code that does not lie beside the experiment file or in the current folder, "
-            f"and check is not to run it: give --trust if {module} may be imported and called"
-        )
-    importlib.invalidate_caches()  # the module may be younger than the last look into its folder
-    try:
-        with OwnCode(f"{path} = {shown(name)}: importing {module}"):
-            importlib.import_module(module)
-        return _load(name)
-    except InputError as refusal:
-        error = refusal.__cause__
-        if not isinstance(error, ModuleNotFoundError):
-            raise
-        if error.name is not None and f"{module}.".startswith(f"{error.name}."):
-            raise InputError(
-                f"{path} = {shown(name)}: there is no module {error.name!r} among the installed packages or in "
-                + " or ".join(places)
-            ) from error
-        raise
-    except AttributeError as error:
-        known = [entry for entry in vars(sys.modules[module]) if not entry.startswith("_")]
-        raise InputError(f"{path} = {shown(name)}: {module} has no {attribute}{nearest(attribute, known)}") from error

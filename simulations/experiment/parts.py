@@ -328,7 +328,7 @@ def _is_concrete(hint: Any) -> bool:
 
 def _could_be_part(kind: str, value: Any) -> bool:
     if isinstance(value, str):
-        return ":" in value or value in PARTS[kind] or nearest(value, names(kind)) != ""
+        return ":" in value or value in names(kind) or nearest(value, names(kind)) != ""
     return isinstance(value, Mapping) or dataclasses.is_dataclass(value)
 
 

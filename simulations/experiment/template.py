@@ -8,7 +8,7 @@ from kernelswarm.simulations.ground.errors import InputError
 
 TEMPLATE = """\
 # An experiment for kernelswarm:   kernelswarm run {name}
-# Every key may be left out where a default stands behind it. "kernelswarm list" shows all names with their keys,
+# Every key may be left out where a default stands behind it. "kernelswarm list" shows all names, "list polk" the keys,
 # "kernelswarm check {name}" what this file amounts to, and --set learner.step_size=1 changes a key for one run.
 
 seed = 0                # the same seed gives the same network, data and models, on every backend

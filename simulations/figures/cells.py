@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.figures.style import Stroke
 from kernelswarm.simulations.records.outcome import label
-from kernelswarm.simulations.records.series import Series
+from kernelswarm.simulations.records.series import AGAINST, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,11 +28,10 @@ MARKERS = 8  # on each curve
 NAME = 36  # characters of a cell's name in a line beside its dots
 
 
-def longest_name(comparison: Comparison) -> int:
-    """Return the characters of the longest line of a cell's name beside its dots."""
+def names(comparison: Comparison) -> list[str]:
+    """Return what each cell is called beside its dots, in lines."""
     every = range(len(comparison.keys))
-    names = [label(comparison, cell.labels, every) or cell.protocol for cell in comparison.cells]
-    return max((len(line) for name in names for line in style.wrapped(name, NAME).split("\n")), default=0)
+    return [style.wrapped(label(comparison, cell.labels, every) or cell.protocol, NAME) for cell in comparison.cells]
 
 
 @dataclass(frozen=True)
@@ -69,19 +68,19 @@ def cell_strokes(comparison: Comparison) -> list[Stroke]:
     return [found[name] for name in names]
 
 
-def panels(comparison: Comparison, column: str) -> list[Panel]:
+def panels(comparison: Comparison, column: str, against: str = "samples") -> list[Panel]:
     """Arrange the cells that measured ``column`` into panels; none when no cell did, or all of it is zero.
 
-    What was measured once, such as a batch solution, stands beside curves only: a panel of such cells alone shows
-    nothing.
+    What was measured once, such as a batch solution, or at one place of the horizontal axis, such as nodes that send
+    nothing, stands beside curves only: a panel of such cells alone shows nothing.
     """
     inner, outer = _grouping(comparison)
     strokes = cell_strokes(comparison)
     gathered: dict[str, list[Curve]] = {}
     configs: dict[str, Mapping[str, Any]] = {}
     for place, cell in enumerate(comparison.cells):
-        series = comparison.series(place, column, fewest=1)
-        unfinished = tuple(comparison.unfinished(place, column))
+        series = comparison.series(place, column, 1, against)
+        unfinished = tuple(comparison.unfinished(place, column, against))
         courses = [one for one in (series, *unfinished) if one is not None]
         if not courses or (column == "disagreement" and not any(np.any(one.values) for one in courses)):
             continue
@@ -96,7 +95,7 @@ def panels(comparison: Comparison, column: str) -> list[Panel]:
     return [
         Panel(title, configs[title], tuple(found))
         for title, found in gathered.items()
-        if any(len(course.samples) > 1 for curve in found for course in curve.courses)
+        if any(np.ptp(course.samples) > 0 for curve in found for course in curve.courses)
     ]
 
 
@@ -113,7 +112,18 @@ def _grouping(comparison: Comparison) -> tuple[tuple[int, ...], tuple[int, ...]]
     return inner, outer
 
 
-def caption(comparison: Comparison, also: str = "") -> str:
+def reach(panel: Panel) -> list[Array]:
+    """Return the places on the horizontal axis of all curves that have more than one."""
+    return [course.samples for curve in panel.curves for course in curve.courses if np.ptp(course.samples) > 0]
+
+
+def silent(panels: Sequence[Panel]) -> bool:
+    """Tell whether something was measured several times at one place: what sends nothing, over what was sent."""
+    courses = [course for panel in panels for curve in panel.curves for course in curve.courses]
+    return any(len(course.samples) > 1 and not np.ptp(course.samples) for course in courses)
+
+
+def caption(comparison: Comparison, also: str = "", spread: bool = True) -> str:
     """Name what all cells have in common, and say what is drawn of the seeds."""
     about = []
     for part in ("protocol", "topology", "stream", "learner"):
@@ -121,8 +131,8 @@ def caption(comparison: Comparison, also: str = "") -> str:
         if names is not None:
             about.append(names.replace("_", " ") + (f", {nodes} nodes" if nodes and part == "topology" else ""))
     seeds = len({run.seed for run in comparison.runs})
-    spread = [f"mean ± one standard deviation of {seeds} seeds", also] if seeds > 1 else []
-    return "\n".join(line for line in (" · ".join(about), ", ".join(filter(None, spread))) if line)
+    said = [f"mean ± one standard deviation of {seeds} seeds"] if seeds > 1 and spread else []
+    return "\n".join(line for line in (" · ".join(about), ", ".join(filter(None, [*said, also]))) if line)
 
 
 def _shared(comparison: Comparison, part: str, key: str) -> str | None:
@@ -132,23 +142,24 @@ def _shared(comparison: Comparison, part: str, key: str) -> str | None:
     return values.pop() or None if len(values) == 1 else None
 
 
-def curves(axes: Axes, panel: Panel, column: str) -> list[Array]:
+def curves(axes: Axes, panel: Panel, column: str, against: str = "samples") -> list[Array]:
     """Draw each cell's mean over seeds in a band of one standard deviation on either side; return the bands.
 
-    What was measured once is a horizontal line. Failed runs are drawn, thin and dashed, as far as they were measured,
-    and end in a cross: those that grow without bound end at twice the highest of the others, which would else be a flat
-    line.
+    What was measured once is a horizontal line, and the last value of what stays at one place. Failed runs are drawn,
+    thin and dashed, as far as they were measured, and end in a cross: those that grow without bound end at twice the
+    highest of the others, which would else be a flat line.
     """
     bounds = []
-    courses = [course for curve in panel.curves for course in curve.courses if len(course.samples) > 1]
-    ends = [bound for course in courses for bound in course.samples[[0, -1]]]
+    import matplotlib
+
+    ends = [bound for samples in reach(panel) for bound in samples[[0, -1]]]
     for place, curve in enumerate(panel.curves):
         series, stroke = curve.series, curve.stroke
         if series is None:
             continue
-        if len(series.samples) == 1:
+        if not np.ptp(series.samples):
             span = np.array([min(ends), max(ends)])
-            series = Series(span, np.repeat(series.values, 2, axis=0))
+            series = Series(span, np.repeat(series.values[-1:], 2, axis=0))
         low, high = series.deviations()
         bounds += [low, high]
         if series.values.shape[1] > 1:
@@ -162,7 +173,7 @@ def curves(axes: Axes, panel: Panel, column: str) -> list[Array]:
             color=stroke.color,
             linestyle=stroke.dash,
             marker=stroke.marker,
-            markersize=4.5,
+            markersize=0.75 * matplotlib.rcParams["lines.markersize"],
             markevery=(place * step // max(len(panel.curves), 1), step),  # side by side where curves coincide
             label=curve.label,
         )
@@ -172,7 +183,7 @@ def curves(axes: Axes, panel: Panel, column: str) -> list[Array]:
             name = curve.label if curve.series is None and place == 0 else None
             bounds.append(_failed(axes, failed, curve.stroke, ceiling, name))
     axes.set_title(panel.title)
-    axes.set_xlabel(style.column_label("samples", dict(panel.config)))
+    axes.set_xlabel(style.column_label(AGAINST[against], dict(panel.config)))
     axes.set_ylabel(style.column_label(column, dict(panel.config)))
     return bounds
 
@@ -189,7 +200,6 @@ def _failed(axes: Axes, series: Series, stroke: Stroke, ceiling: float, name: st
         linestyle=(0, (2, 2)),
         linewidth=1.1,
         marker="x",
-        markersize=6,
         markevery=[len(shown) - 1],
         label=name,
     )
@@ -229,7 +239,5 @@ def dots(axes: Axes, comparison: Comparison, column: str, named: bool) -> None:
         if axes.get_xlim()[0] == 0:
             axes.set_xlim(left=-0.04 * axes.get_xlim()[1])  # room for the marker of a zero
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    every = range(len(comparison.keys))
-    names = [style.wrapped(label(comparison, cell.labels, every) or cell.protocol, NAME) for cell in comparison.cells]
-    axes.set_yticks(range(len(rows)), names if named else [""] * len(rows))
+    axes.set_yticks(range(len(rows)), names(comparison) if named else [""] * len(rows))
     axes.set_xlabel(style.column_label(column, dict(comparison.cells[0].config)))

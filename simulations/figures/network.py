@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Colormap, Normalize
 
-    from kernelswarm.simulations.records.result import Result
+    from kernelswarm.simulations.records.result import Result, Table
+
+    Scales = tuple[Normalize | None, Normalize | None]
 
 Array = npt.NDArray[np.float64]
 Edge = tuple[int, int]
@@ -32,7 +34,11 @@ DRAWN = 4000  # edges at most; of more, an even selection is drawn
 
 def final_risks(result: Result) -> dict[int, float]:
     """Return the last risk of each node that has one, on its own data."""
-    rows = last_rows(result.nodes)
+    return node_risks(last_rows(result.nodes))
+
+
+def node_risks(rows: Table) -> dict[int, float]:
+    """Return the risk of each node that has one, from the rows of one round."""
     if "risk" not in rows:
         return {}
     pairs = zip(rows["node"], rows["risk"], strict=True)
@@ -41,12 +47,24 @@ def final_risks(result: Result) -> dict[int, float]:
 
 def measured_differences(result: Result) -> dict[Edge, float]:
     """Return the last constraint value of each undirected edge, ``(h_ij + h_ji) / 2``; empty where there is none."""
-    return _undirected(result, "constraint")
+    return over_pairs(last_rows(result.edges), "constraint")
 
 
 def final_duals(result: Result) -> dict[Edge, float]:
     """Return the last dual of each undirected edge, ``(mu_ij + mu_ji) / 2``; empty where there are none."""
-    return _undirected(result, "dual")
+    return over_pairs(last_rows(result.edges), "dual")
+
+
+def over_pairs(rows: Table, column: str) -> dict[Edge, float]:
+    """Return the mean over both directions of each edge that has a number, from the rows of one round."""
+    if column not in rows:
+        return {}
+    gathered: dict[Edge, list[float]] = {}
+    for source, target, value in zip(rows["source"], rows["target"], rows[column], strict=True):
+        if np.isfinite(value):
+            edge = (min(int(source), int(target)), max(int(source), int(target)))
+            gathered.setdefault(edge, []).append(float(value))
+    return {edge: float(np.mean(values)) for edge, values in gathered.items()}
 
 
 def delivered_shares(result: Result) -> dict[Edge, float]:
@@ -93,11 +111,15 @@ def draw(
     differences: dict[Edge, float],
     duals: dict[Edge, float],
     delivered: dict[Edge, float] | None = None,
+    size: float = 1.0,
+    scales: Scales | None = None,
 ) -> tuple[ScalarMappable | None, ScalarMappable | None]:
     """Draw the network and return what the colour bars of nodes and edges show; None for a quantity that is missing.
 
     The wider an edge, the larger its dual. Where ``delivered`` is known, edges have its colours instead of those of the
-    differences: the half of an edge at a node that of the messages to this node.
+    differences: the half of an edge at a node that of the messages to this node. The square, nodes and
+    lines are ``size`` times as large as on the screen. ``scales`` are those of nodes and edges, where they are not to
+    follow from the values.
     """
     import matplotlib
     from matplotlib.cm import ScalarMappable
@@ -106,9 +128,10 @@ def draw(
 
     crowded = len(result.graph) > CROWD
     area = 320.0 if len(result.graph) <= 30 else max(5000.0, min(30.0 * len(result.graph), 12000.0)) / len(result.graph)
-    places = _apart(positions(result.graph), area)
+    places = _apart(positions(result.graph), area)  # of a square of SIDE
+    area *= size**2
     edges = drawn_edges(result)
-    thin = min(1.0, (THREADS / max(len(edges), 1)) ** 0.5)
+    thin = min(1.0, (THREADS / max(len(edges), 1)) ** 0.5) * min(1.0, size + 0.2)
     strongest = max(duals.values(), default=0.0)
     widths = [thin * (1.5 + (3.0 * duals.get(edge, 0.0) / strongest if strongest > 0 else 0.0)) for edge in edges]
     # From light to dark, but not so light that a small value vanishes into the page.
@@ -116,7 +139,7 @@ def draw(
         _middle(matplotlib.colormaps["YlOrBr"], 0.25, 0.95),
         _middle(matplotlib.colormaps["viridis"], 0.0, 1.0),
     )
-    edge_scale, node_scale = _norm(differences), _norm(risks)
+    node_scale, edge_scale = (scale(risks.values()), scale(differences.values())) if scales is None else scales
     lines = np.array([(places[i], places[j]) for i, j in edges]).reshape(-1, 2, 2)
     edge_colors = _colors(edge_map, edge_scale, differences, edges, style.GREY)
     if delivered:
@@ -141,7 +164,7 @@ def draw(
         linewidths=0.0 if crowded else 0.8,
         zorder=2,
     )
-    if len(nodes) <= LABELLED:
+    if len(nodes) <= LABELLED * min(size, 1.0):
         names = {node: str(name) for node, name in result.node_names.items()}
         inside = max(map(len, names.values())) <= FITTING
         for node, place, face in zip(nodes, spots, faces, strict=True):
@@ -154,7 +177,7 @@ def draw(
                 ha="center",
                 va="center" if inside else "top",
                 color="white" if inside and luminance < 0.55 else "black",
-                fontsize=8 if area > 200 else 6,
+                fontsize=8 if area > 200 else 6 if area > 90 else 5,
                 zorder=3,
             )
     axes.margins(0.08)
@@ -167,17 +190,20 @@ def draw(
     return bars[0], bars[1]
 
 
-def with_bars(axes: Axes, result: Result, learned: Learned | None) -> None:
+def with_bars(
+    axes: Axes, result: Result, learned: Learned | None, size: float = 1.0, letters: int | None = None
+) -> None:
     """Draw the network with one colour bar for the nodes' risk and one for the edges: differences, or deliveries.
 
-    Differences that were not measured are those of the learned functions, where these are given.
+    Differences that were not measured are those of the learned functions, where these are given. ``size`` is that of
+    nodes and edges beside the usual one, ``letters`` the length of a line below the edges' bar.
     """
     risks, differences = final_risks(result), measured_differences(result)
     where = "at the node's samples"
     if not differences and learned is not None:
         differences, where = model_differences(learned), "at the dictionary points"
     duals, delivered = final_duals(result), delivered_shares(result)
-    nodes, edges = draw(axes, result, risks, differences, duals, delivered)
+    nodes, edges = draw(axes, result, risks, differences, duals, delivered, size)
     if nodes is not None:
         label = f"node: {style.column_label('risk', result.config)}"
         style.ticks(axes.figure.colorbar(nodes, ax=axes, location="right", shrink=0.85, label=label))
@@ -186,6 +212,7 @@ def with_bars(axes: Axes, result: Result, learned: Learned | None) -> None:
         if delivered:
             shown = "share of messages delivered (the half at a node: of those to it)"
         label = f"edge: {shown}" + (",\nwider where the dual is larger" if any(duals.values()) else "")
+        label = label if letters is None else style.wrapped(label, letters)
         style.ticks(axes.figure.colorbar(edges, ax=axes, location="bottom", shrink=0.85, aspect=35, label=label))
 
 
@@ -222,24 +249,13 @@ def _apart(places: dict[int, tuple[float, float]], size: float) -> dict[int, Arr
     return dict(zip(nodes, spots, strict=True))
 
 
-def _undirected(result: Result, column: str) -> dict[Edge, float]:
-    rows = last_rows(result.edges)
-    if column not in rows:
-        return {}
-    gathered: dict[Edge, list[float]] = {}
-    for source, target, value in zip(rows["source"], rows["target"], rows[column], strict=True):
-        if np.isfinite(value):
-            edge = (min(int(source), int(target)), max(int(source), int(target)))
-            gathered.setdefault(edge, []).append(float(value))
-    return {edge: float(np.mean(values)) for edge, values in gathered.items()}
-
-
-def _norm(values: dict[int, float] | dict[Edge, float]) -> Normalize | None:
+def scale(values: Collection[float]) -> Normalize | None:
+    """Return the scale of a colour bar for values: logarithmic where they span decades; None without any."""
     from matplotlib.colors import LogNorm, Normalize
 
     if not values:
         return None
-    numbers = np.array(list(values.values()))
+    numbers = np.array(list(values))
     low, high = float(numbers.min()), float(numbers.max())
     if low > 0 and style.spans_decades([numbers]):
         return LogNorm(low, high)

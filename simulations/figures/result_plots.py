@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.figures import curves, functions, network, plots, style
+from kernelswarm.simulations.figures import curves, functions, network, run_figures, style
 from kernelswarm.simulations.figures.learned import rebuild, reopen
 from kernelswarm.simulations.figures.model_plot import plot_model
 from kernelswarm.simulations.figures.picture import figure_of, picture
+from kernelswarm.simulations.figures.sheet import look
 from kernelswarm.simulations.ground.errors import InputError
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class ResultPlots:
         return self._curve(ax, "functions", drawn, banded=False)
 
     def _curve(self, ax: Axes | None, what: str, draw: Callable[[Axes, Result], bool], banded: bool = True) -> Figure:
-        return self._drawn(ax, what, draw, (6.4, 4.0), f"\n{plots.BAND}" if banded else "")
+        return self._drawn(ax, what, draw, (6.4, 4.0), f"\n{run_figures.BAND}" if banded else "")
 
     def _drawn(
         self,
@@ -136,10 +137,10 @@ class ResultPlots:
             if ax.get_legend_handles_labels()[1]:
                 ax.legend()
         else:
-            with plots.look():
+            with look():
                 figure, axes = picture(*size)
                 kept = draw(axes, self._result)
-                figure.suptitle(plots.title(self._result) + note)
+                figure.suptitle(run_figures.title(self._result) + note)
                 handles, labels = axes.get_legend_handles_labels()
                 if labels:
                     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
@@ -159,7 +160,7 @@ def model_plot(
         figure = figure_of(ax)
         plot_model(model, ax, points, targets)
         return figure
-    with plots.look():
+    with look():
         figure, axes = picture()
         plot_model(model, axes, None if points is None else np.asarray(points), targets)
     return figure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ PROTOCOLS: dict[str, tuple[str, Any, str]] = {
 OTHER_COLORS = (VERMILLION, SKY, GREY)
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 MARKERS = "o^svDPX<>*"
+SWEEP = 5  # curves of one protocol; of more the shades say in which order they are
 
 RC: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -86,7 +88,7 @@ def strokes(protocols: Sequence[str]) -> list[Stroke]:
     """Return one stroke per curve, given the protocol behind each.
 
     Curves of different protocols differ in colour, dashes and marker. Curves of the same protocol have shades of its
-    colour, and differ in dashes and marker.
+    colour, and differ in dashes and marker; many of them go from dark to light in their order, as a sweep does.
     """
     drawn: list[Stroke] = []
     for position, name in enumerate(protocols):
@@ -99,8 +101,12 @@ def strokes(protocols: Sequence[str]) -> list[Stroke]:
             drawn.append(Stroke(color, dash, marker))
         else:
             rank = alike.index(position)
-            share = 0.55 * math.ceil(rank / 2) / math.ceil((len(alike) - 1) / 2)
-            shade = lighter(color, share) if rank % 2 else darker(color, share)
+            if len(alike) <= SWEEP:
+                share = 0.55 * math.ceil(rank / 2) / math.ceil((len(alike) - 1) / 2)
+                shade = lighter(color, share) if rank % 2 else darker(color, share)
+            else:
+                share = 1.4 * (rank / (len(alike) - 1) - 0.5)  # from -0.7 to 0.7
+                shade = lighter(color, share) if share > 0 else darker(color, -share)
             drawn.append(Stroke(shade, DASHES[rank % len(DASHES)], MARKERS[rank % len(MARKERS)]))
     return drawn
 
@@ -143,6 +149,19 @@ def scale(axes: Axes, values: Iterable[Array], axis: str = "y") -> None:
         axes.set_ylim(bottom=0) if axis == "y" else axes.set_xlim(left=0)
 
 
+def units(axes: Axes, against: str) -> None:
+    """Write the numbers of a horizontal axis of bytes as kB, MB and so on, and those of scalars as k and M."""
+    from matplotlib.ticker import EngFormatter, NullFormatter
+
+    if against in ("scalars", "bytes"):
+        axes.xaxis.set_major_formatter(
+            EngFormatter("B" if against == "bytes" else "", sep="" if against != "bytes" else " ")
+        )
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        if axes.get_xscale() == "linear":
+            axes.locator_params(axis="x", nbins=5)
+
+
 def ticks(bar: Colorbar) -> None:
     """Mark a logarithmic colour bar at 1, 2 and 5 times the powers of ten, in numbers that leave one another room."""
     from matplotlib.colors import LogNorm
@@ -169,8 +188,14 @@ def readable(value: float) -> str:
 
 
 def wrapped(text: str, width: int) -> str:
-    """Break a long text into lines of at most ``width`` characters, between words where there are any."""
-    return textwrap.fill(text, width, break_on_hyphens=False)
+    """Break a long text into lines of at most ``width`` characters, between words where there are any.
+
+    A key stays beside its value where both fit into a line: ``penalty = 0.1``.
+    """
+    whole = re.sub(r" = (?=\S)", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}", text)
+    longest = max(map(len, whole.split(" ")), default=0)
+    kept = whole if longest <= width else text
+    return textwrap.fill(kept, width, break_on_hyphens=False).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def task(config: dict[str, Any]) -> str:
@@ -205,6 +230,8 @@ def column_label(column: str, config: dict[str, Any]) -> str:
         "disagreement": "disagreement (mean square)",
         "violation": "constraint violation (sum)",
         "scalars_sent": "scalars sent (network)",
+        "bytes_sent": "bytes sent (network)",
+        "round": "rounds",
         "seconds": "time (s)",
         "samples": "samples a node",
     }

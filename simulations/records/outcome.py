@@ -15,7 +15,7 @@ from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, Cell, d
 from kernelswarm.simulations.ground import later
 from kernelswarm.simulations.records.paired_differences import Difference, Value, paired_differences
 from kernelswarm.simulations.records.result import Result, Table
-from kernelswarm.simulations.records.series import Series
+from kernelswarm.simulations.records.series import AGAINST, Series
 
 METRICS = (
     "risk",
@@ -255,15 +255,16 @@ class Comparison:
                 found += paired_differences(figure, {cell: seeds for cell, seeds in values.items() if seeds})
         return tuple(found)
 
-    def rows(self) -> list[Row]:
-        """Return the final figures, one row per cell."""
+    def rows(self, also: Sequence[str] = ()) -> list[Row]:
+        """Return the final figures, one row per cell: those of ``METRICS`` and others that runs have measured."""
         rows = []
+        names = dict.fromkeys([*METRICS, *(name for name in also if name != CHANGE)])
         several = len({run.seed for run in self.runs}) > 1
         for place, cell in enumerate(self.cells):
             groups = self.distinct(place)
             done = [group[0] for group in groups]
             failures = [run.failure for run in self.runs if run.cell == place and run.failure]
-            values = {name: np.array([_number(run.final.get(name)) for run in done]) for name in METRICS}
+            values = {name: np.array([_number(run.final.get(name)) for run in done]) for name in names}
             reference = self.reference(place)
             risks = {run.seed: run.final["risk"] for run in self.done(reference)} if reference != place else {}
             paired = [run for run in done if several and run.seed in risks]
@@ -285,31 +286,32 @@ class Comparison:
             )
         return rows
 
-    def series(self, cell: int, column: str, fewest: int = 2) -> Series | None:
-        """Return a column of the network's measurements over samples, one course per seed.
+    def series(self, cell: int, column: str, fewest: int = 2, against: str = "samples") -> Series | None:
+        """Return a column of the network's measurements over what ``AGAINST`` names, one course per seed.
 
         None where fewer than ``fewest`` rows have numbers. Seeds whose data ended earlier cut the others to their
-        length.
+        length. Where seeds have sent differently much, their courses stand over the mean.
         """
-        done = [group[0] for group in self.distinct(cell)]
+        along = AGAINST[against]
+        done = [group[0] for group in self.distinct(cell) if along in group[0].network]
         runs = [run for run in done if np.isfinite(run.network.get(column, np.array([np.nan]))).any()]
         if not runs:
             return None
         rows = min(len(run.network["round"]) for run in runs)
         values = np.stack([np.asarray(run.network[column][:rows], dtype=np.float64) for run in runs], axis=1)
-        samples = np.mean([run.network["samples"][:rows] for run in runs], axis=0)
+        samples = np.mean([run.network[along][:rows] for run in runs], axis=0)
         kept = np.isfinite(values).all(axis=1)
         return Series(samples[kept], values[kept]) if kept.sum() >= max(fewest, 1) else None
 
-    def unfinished(self, cell: int, column: str) -> list[Series]:
-        """Return a column of what each failed run of a cell measured before, over samples; those with some number."""
-        found = []
+    def unfinished(self, cell: int, column: str, against: str = "samples") -> list[Series]:
+        """Return a column of what each failed run of a cell measured before; those with some number."""
+        found, along = [], AGAINST[against]
         for run in self.runs:
-            if run.cell == cell and run.failure and column in run.network:
+            if run.cell == cell and run.failure and column in run.network and along in run.network:
                 values = np.asarray(run.network[column], dtype=np.float64)
                 kept = np.isfinite(values)
                 if kept.any():
-                    samples = np.asarray(run.network["samples"], dtype=np.float64)
+                    samples = np.asarray(run.network[along], dtype=np.float64)
                     found.append(Series(samples[kept], values[kept][:, None]))
         return found
 

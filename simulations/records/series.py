@@ -13,12 +13,16 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 
+AGAINST = {"samples": "samples", "rounds": "round", "scalars": "scalars_sent", "bytes": "bytes_sent"}
+"""What courses are drawn over, with its column in ``result.network``; what was sent is that of the whole network since
+the first round."""
+
 
 @dataclass(frozen=True)
 class Series:
     """Several courses of one quantity over the same samples: one column per node, edge or seed."""
 
-    samples: Array  # (T,) samples a node has seen
+    samples: Array  # (T,) samples a node has seen, or what else of AGAINST
     values: Array  # (T, S)
 
     @property
@@ -60,35 +64,39 @@ def _table(columns: Table, column: str, keys: tuple[str, ...]) -> tuple[Array, A
     return (rounds.astype(np.float64), table) if table.size else None
 
 
-def over_nodes(result: Result, column: str) -> Series | None:
+def over_nodes(result: Result, column: str, against: str = "samples") -> Series | None:
     """Return a column of ``result.nodes``, one course per node; None where the run did not measure it."""
     table = _table(result.nodes, column, ("node",))
     samples = _table(result.nodes, "samples", ("node",))
     if table is None or samples is None:
         return None
+    if against != "samples":
+        return _over(result, table, against)
     return _complete(Series(samples[1].mean(axis=1), table[1]))
 
 
-def over_edges(result: Result, column: str) -> Series | None:
+def over_edges(result: Result, column: str, against: str = "samples") -> Series | None:
     """Return a column of ``result.edges``, one course per directed edge; None where the protocol has no such thing."""
     table = _table(result.edges, column, ("source", "target"))
-    if table is None:
-        return None
-    return _complete(Series(_samples_at(result, table[0]), table[1]))
+    return None if table is None else _over(result, table, against)
 
 
-def over_network(result: Result, column: str) -> Series | None:
+def over_network(result: Result, column: str, against: str = "samples") -> Series | None:
     """Return a column of ``result.network``, a single course; None where the run did not measure it."""
-    if column not in result.network or "samples" not in result.network:
+    along = AGAINST[against]
+    if column not in result.network or along not in result.network:
         return None
     values = np.asarray(result.network[column], dtype=np.float64)
-    return _complete(Series(np.asarray(result.network["samples"], dtype=np.float64), values[:, None]))
+    return _complete(Series(np.asarray(result.network[along], dtype=np.float64), values[:, None]))
 
 
-def _samples_at(result: Result, rounds: Array) -> Array:
-    """Return the samples a node has seen after each of the rounds."""
+def _over(result: Result, table: tuple[Array, Array], against: str) -> Series | None:
+    """Return the courses of a table over what the network's row of each round says; None where it does not say it."""
+    along = AGAINST[against]
+    if along not in result.network:
+        return None
     known = np.asarray(result.network["round"], dtype=np.float64)
-    return np.interp(rounds, known, np.asarray(result.network["samples"], dtype=np.float64))
+    return _complete(Series(np.interp(table[0], known, np.asarray(result.network[along], dtype=np.float64)), table[1]))
 
 
 def _complete(series: Series) -> Series | None:
@@ -97,10 +105,15 @@ def _complete(series: Series) -> Series | None:
     return Series(series.samples[kept], series.values[kept]) if kept.sum() >= 2 else None
 
 
+def rows_at(columns: Table, round: int) -> Table:
+    """Return the rows of an evaluated round, in their order."""
+    chosen = columns.get("round", np.empty(0)) == round
+    return {name: values[chosen] for name, values in columns.items()}
+
+
 def last_rows(columns: Table) -> Table:
     """Return the rows of the last evaluated round, in their order."""
     rounds = columns.get("round", np.empty(0))
     if not len(rounds):
         return columns
-    last = rounds == np.max(rounds)
-    return {name: values[last] for name, values in columns.items()}
+    return rows_at(columns, np.max(rounds))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from kernelswarm.simulations.comparison.figures_as_text import HEADINGS
 from kernelswarm.simulations.comparison.supported import supported
 from kernelswarm.simulations.comparison.table_notes import above, explanation, under
 from kernelswarm.simulations.figures.style import readable
@@ -74,7 +75,7 @@ def comparison_verdict(comparison: Comparison) -> list[str]:
 def comparison_notes(comparison: Comparison) -> list[str]:
     """Return what is said under a comparison's table: what its columns mean, failures and marks."""
     rows = comparison.rows()
-    return [*explanation(rows), *under(comparison, rows)]
+    return [*explanation(rows, list(HEADINGS)), *under(comparison, rows)]
 
 
 def _name(part: Any) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelswarm.simulations.comparison.tables import comma_separated, markdown
-from kernelswarm.simulations.figures.plots import look, save
+from kernelswarm.simulations.figures.sheet import look, save
 from kernelswarm.simulations.records.run_folder import take_name, unfinished_folder, write_summary
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.simulations.figures.plots import look
+from kernelswarm.simulations.figures.sheet import look
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.records.run_folder import check_place
 from kernelswarm.simulations.reproductions.catalogue import describe, find

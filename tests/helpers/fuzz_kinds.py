@@ -248,7 +248,7 @@ def _damaged_folders(draw: st.DrawFn, folder: Path) -> tuple[Path, str, bytes | 
         name,
         damaged,
         draw(st.booleans()),
-        draw(st.sampled_from(["read", "load", "resume", "longer", "plot"])),
+        draw(st.sampled_from(["read", "load", "resume", "longer", "plot", "animate"])),
     )
 
 
@@ -264,7 +264,9 @@ def _try_folder(case: tuple[Path, str, bytes | None, bool, str]) -> str:
     if way in ("resume", "longer"):
         return command("resume", "here", "--quiet", "--no-figures", *(["--rounds", "5"] if way == "longer" else []))
     if way == "plot":
-        return command("plot", "here")
+        return command("plot", "here", "--format", "svg", "--style", "paper")
+    if way == "animate":
+        return command("animate", "here")
     return _asked(lambda: read("here") if way == "read" else load("here", node=0).predict(np.zeros((2, 1))))
 
 

@@ -248,7 +248,7 @@ def test_file_that_is_not_there(command: str, path: str, message: str, call: Com
         (["plot", "nowhere"], "there is no run folder nowhere"),
         (["plot", "small.toml"], "small.toml is not a folder"),
         (["plot", "."], ". is no complete run folder"),
-        (["list", "nonsense"], "there is no list of nonsense (known: learners, kernels, losses,"),
+        (["list", "whatever"], "there is no list of whatever (known: learners, kernels, losses,"),
         (["list", "protocol", "loss"], "unexpected extra argument"),
         (["list", "lerners"], 'did you mean "learners"?'),
         (["init", "small.toml"], "small.toml exists already: name another file"),

@@ -200,24 +200,81 @@ def test_plot_draws_several_runs_together(call: Command) -> None:
     assert whole.code == 0 and Path("figures/risk.png").is_file()
 
 
+def test_tables_prints_chosen_columns_of_a_comparison(call: Command) -> None:
+    words = ["--vary", "protocol.name=isolated,consensus", "--seeds", "2", "--jobs", "1", "--out", "both"]
+    assert call("compare", "small.toml", *words).code == 0
+    latex = call("tables", "both", "--latex", "--columns", "error,bytes_sent")
+    assert (latex.code, latex.err) == (0, "")
+    (heading,) = [line for line in latex.out.splitlines() if line.startswith("protocol")]
+    assert heading.split(" & ")[1:] == ["error", "bytes sent", r"runs \\"]
+    assert call("tables", "both", "--latex").out == Path("both/comparison.tex").read_text()
+    assert call("tables", "both", "--markdown").out == Path("both/comparison.md").read_text()
+    assert "model order" not in call("tables", "both", "--columns", "risk").out
+    refused = call("tables", "both", "--columns", "rsk")
+    assert refused.code == 2 and 'columns = "rsk" has no figure; did you mean "risk"' in refused.err
+
+
+def test_animate_writes_a_moving_picture_into_the_run(call: Command) -> None:
+    call("run", "small.toml", "--no-figures", "--out", "here")
+    answer = call("animate", "here")
+    assert (answer.code, answer.out, answer.err) == (0, "here/figures/learning.gif\n", "")
+    assert Path("here/figures/learning.gif").read_bytes().startswith(b"GIF89a")
+    refused = call("animate", "here", "--out", "film.avi")
+    assert (refused.code, refused.err) == (2, 'kernelswarm: "film.avi" must end in .gif or .mp4\n')
+
+
+LABELLED = """
+[compare]
+seeds = 2
+[compare.vary]
+protocol = [{ label = "the strong ones", name = "consensus", penalty = 9.0 }, { name = "isolated" }]
+"""
+
+
+def test_a_comparison_is_drawn_with_the_names_of_its_table(call: Command) -> None:
+    Path("small.toml").write_text(SMALL.replace("as_published = true\n", "") + LABELLED)
+    assert call("compare", "small.toml", "--jobs", "1", "--out", "both").code == 0
+    answer = call("plot", "both", "--format", "svg", "--columns", "risk")
+    assert (answer.code, answer.out) == (0, "both/figures/risk.svg\n")
+    assert "the strong ones" in Path("both/figures/risk.svg").read_text()
+    # A run that has not ended: what there is, by the keys that differ.
+    next(Path("both/runs").glob("*/seed_1/summary.json")).unlink()
+    answer = call("plot", "both", "--format", "svg", "--columns", "risk", "--out", "again")
+    assert answer.out == "again/risk.svg\n" and "the strong ones" not in Path("again/risk.svg").read_text()
+
+
+def test_figures_are_drawn_as_they_are_asked_for(call: Command) -> None:
+    asked = ["--format", "pdf,svg", "--style", "paper"]
+    answer = call("run", "small.toml", "--out", "here", *asked)
+    assert (answer.code, answer.err) == (0, "")
+    drawn = {path.name for path in Path("here/figures").iterdir()}
+    assert {"risk.pdf", "risk.svg", "captions.txt"} <= drawn and "risk.png" not in drawn
+    answer = call("plot", "here", "--out", "chosen", "--columns", "risk,error", "--against", "bytes", *asked)
+    assert answer.out.splitlines() == [
+        f"chosen/{name}" for name in ("risk-error-bytes.pdf", "risk-error-bytes.svg", "captions.txt")
+    ]
+    words = ["--vary", "protocol.name=isolated,consensus", "--jobs", "1", "--out", "both"]
+    assert call("compare", "small.toml", *words, *asked).code == 0
+    assert Path("both/figures/final.svg").is_file() and not list(Path("both/figures").glob("*.png"))
+    refused = call("compare", "small.toml", "--out", "none", "--style", "papers")
+    assert refused.code == 2 and not Path("none").exists()
+    assert 'style = "papers" is unknown; did you mean "paper"?' in refused.err
+
+
 @pytest.mark.parametrize("kind", PARTS)
 def test_list_shows_every_name_with_its_keys(kind: str, call: Command) -> None:
     answer = call("list", kind)
     assert (answer.code, answer.err) == (0, "")
-    lines = answer.out.splitlines()
+    lines = answer.out.partition("\n\n")[0].splitlines()  # then parts follow that are called like the kind
     assert [line.strip() for line in lines if line.startswith("  ") and line[2] != " "] == list(PARTS[kind])
     assert all(len(line) <= 100 for line in lines if not line.strip().startswith("budget"))
 
 
-def test_list_without_a_kind_shows_all_kinds(call: Command) -> None:
-    answer = call("list")
-    headings = [line for line in answer.out.splitlines() if line and not line.startswith(" ")]
-    assert len(headings) == len(PARTS)
-    assert {"learners", "losses", "topologies", "budgets", "kernels"} <= set(headings)
+def test_lists_of_kinds_have_keys_and_plurals(call: Command) -> None:
     assert call("list", "losses") == call("list", "loss")
     assert call("list", "link_delays") == call("list", "link_delay")
-    assert "regularization = 1e-06" in answer.out
-    assert "epsilon  (required: a number)" in answer.out
+    assert "regularization = 1e-06" in call("list", "learners").out
+    assert "epsilon  (required: a number)" in call("list", "budgets").out
 
 
 def test_init_writes_a_file_that_runs_as_it_is(call: Command) -> None:

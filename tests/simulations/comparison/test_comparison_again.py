@@ -33,7 +33,7 @@ from tests.helpers.small_comparisons import PROTOCOLS, TABLE, counts, experiment
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures take longer than these runs, and are drawn from what the tests look at."""
-    monkeypatch.setattr(plots, "draw_comparison", lambda comparison, folder: [])
+    monkeypatch.setattr(plots, "draw_comparison", lambda comparison, folder, *how: [])
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import re
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
 from kernelswarm.simulations.comparison import tables
-from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair
+from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, column_format, pair
 from kernelswarm.simulations.experiment.variation import Cell
+from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.records.outcome import CHANGE, METRICS, RANKED, Comparison, Run
 from kernelswarm.simulations.records.paired_differences import LEVEL
 
@@ -158,8 +159,60 @@ def test_latex_prints_every_character_and_its_columns_match() -> None:
     assert [text.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule")] == [1, 1, 1]
 
 
-def test_latex_writes_powers_of_ten_as_such() -> None:
-    assert r"$1.523 \times 10^{6}$" in tables.as_latex(comparison())
+def latex_columns(text: str) -> dict[str, list[str]]:
+    lines = [re.split(r" (?<!\\)& ", line.removesuffix(r" \\")) for line in text.splitlines() if line.endswith(r"\\")]
+    return {heading: list(cells) for heading, *cells in zip(*lines, strict=True)}
+
+
+def test_latex_has_the_power_of_ten_of_a_column_in_its_heading() -> None:
+    scalars = latex_columns(tables.as_latex(comparison()))[r"scalars sent ($\times 10^{6}$)"]
+    assert scalars == ["$0.000$", "$1.523$", "$3.047$"]
+
+
+@given(st.lists(st.tuples(st.floats(1e-8, 1e9), st.floats(1e-4, 10.0)), min_size=1, max_size=6))
+def test_a_column_has_one_format(found: list[tuple[float, float]]) -> None:
+    figures = [(mean, mean * ratio) for mean, ratio in found]
+    chosen = column_format(figures)
+    largest = max(map(max, figures))
+    for value in chain.from_iterable(figures):
+        text = chosen.number(value)
+        unit = 10.0**chosen.exponent
+        assert len(text.partition(".")[2]) == chosen.decimals
+        if text.startswith("<"):  # it would be called 0
+            assert 0.0 < value < 0.5001 * float(text[1:]) * unit
+        else:
+            assert float(text) * unit == pytest.approx(value, abs=0.5001 * 10.0**-chosen.decimals * unit)
+    digits = chosen.number(largest).replace(".", "").lstrip("0")
+    assert len(digits) <= 6  # four and those before the point that no power of ten is taken out of
+    # Half of the deviations or more show two significant digits, unless the largest number leaves no room.
+    shown = [len(chosen.number(spread).replace(".", "").lstrip("<0")) >= 2 for _, spread in figures]
+    assert 2 * sum(shown) >= len(shown) or len(digits) >= 4
+
+
+def test_chosen_columns_are_shown_in_their_order_and_others_not() -> None:
+    found = comparison()
+    runs = tuple(
+        Run(run.cell, run.seed, final={**run.final, "bytes_sent": 8.0 * run.final["scalars_sent"]})
+        for run in found.runs
+    )
+    found = Comparison(found.keys, found.cells, runs)
+    columns = latex_columns(tables.as_latex(found, ["bytes_sent", "risk"], spread=False))
+    assert list(columns) == ["protocol", "topology", r"bytes sent ($\times 10^{7}$)", "risk", "runs"]
+    assert not any("pm" in cell for cell in columns["risk"])
+    assert columns[r"bytes sent ($\times 10^{7}$)"][1:] == ["$1.219$", "$2.438$"]
+    for text in (tables.as_text(found, 200, columns=["error"]), tables.as_markdown(found, ["error"])):
+        table = text.partition("supported")[0]
+        assert "error" in table and "risk" not in table and "scalars" not in table
+    with pytest.raises(InputError, match='columns = "eror" has no figure; did you mean "error"'):
+        tables.as_latex(found, ["eror"])
+
+
+def test_latex_columns_line_up() -> None:
+    for heading, cells in latex_columns(tables.as_latex(comparison())).items():
+        if heading in ("protocol", "topology", "runs"):
+            continue
+        numbers = [number for cell in cells for number in re.findall(r"\d+\.?(\d*)", cell)]
+        assert len({len(decimals) for decimals in numbers}) <= 1, heading
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])

@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from kernelswarm.simulations.figures import plots
+from kernelswarm.simulations.figures import sheet
 
 
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """The figures that are saved while the test runs."""
     saved: list[Figure] = []
-    save = plots.save
+    save = sheet.save
 
     def keep(figure: Figure, path: Path) -> Path:
         saved.append(figure)
         return save(figure, path)
 
-    monkeypatch.setattr(plots, "save", keep)
+    monkeypatch.setattr(sheet, "save", keep)
     return saved
 
 
@@ -34,5 +34,5 @@ def laid_out(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
         figure.draw_without_rendering()
         return path
 
-    monkeypatch.setattr(plots, "save", keep)
+    monkeypatch.setattr(sheet, "save", keep)
     return saved

@@ -298,7 +298,10 @@ def test_regions_show_nodes_from_the_best_to_the_worst() -> None:
 def test_runs_that_differ_in_their_seed_are_one_curve(tmp_path: Path, figures: list[Figure]) -> None:
     results = [believable({"name": "consensus", "penalty": c}, seed=k) for c in (0.01, 0.1) for k in (0, 1, 2)]
     names = pictures(plots.draw_many(results, tmp_path))
-    assert names == {f"{column}.png" for column in cells.COLUMNS if column != "violation"} | {"final.png"}
+    assert names == {f"{column}.png" for column in cells.COLUMNS if column != "violation"} | {
+        "final.png",
+        "differences.png",
+    }
     labels = figures[0].axes[0].get_legend_handles_labels()[1]
     assert labels == ["consensus, penalty = 0.01", "consensus, penalty = 0.1"]
     (panel,) = cells.panels(gather(results), "risk")

@@ -12,8 +12,9 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.figures import cells, network, plots
+from kernelswarm.simulations.figures import cells, network, plots, run_figures
 from kernelswarm.simulations.figures.learned import rebuild
+from kernelswarm.simulations.figures.sheet import Drawing, Sheet, look
 from kernelswarm.simulations.records.outcome import gather
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.running.simulation import simulate
@@ -128,8 +129,8 @@ def test_of_many_edges_an_even_selection_is_drawn_and_said(tmp_path: Path, laid_
     assert shares.min() > 0.3
     few = crowd(30, 60)
     assert network.drawn_edges(few) == sorted((min(edge), max(edge)) for edge in few.graph.edges)
-    with plots.look():
-        plots._network(result, None, tmp_path)
+    with look():
+        run_figures.network(Sheet(tmp_path, Drawing()), result, None)
     assert "4,000 of the 6,000 edges are drawn" in laid_out[-1].get_suptitle()
 
 

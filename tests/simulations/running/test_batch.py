@@ -18,7 +18,7 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.comparison.compare import compare
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.figures import cells, plots
+from kernelswarm.simulations.figures import cells, plots, sheet
 from kernelswarm.simulations.figures.learned import rebuild
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.running import batch
@@ -341,7 +341,7 @@ def test_a_comparison_holds_it_beside_the_others(tmp_path: Path, monkeypatch: py
         drawn[path.name] = figure
         return path
 
-    monkeypatch.setattr(plots, "save", keep)
+    monkeypatch.setattr(sheet, "save", keep)
     vary = {"protocol.name": ["isolated", "batch"]}
     found = compare(experiment("isolated", evaluate_every=10), vary, seeds=2, jobs=1, out=tmp_path / "out")
     assert [row.done for row in found.rows()] == [2, 2]

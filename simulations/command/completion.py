@@ -1,0 +1,122 @@
+"""What a shell completes: the names of parts, after --vary and --set too, and the words of some options."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager, redirect_stdout
+
+KEYS: dict[str, str] = {
+    "backend": "backend",
+    "clock": "clock",
+    "learner": "learner",
+    "learner.budget": "budget",
+    "learner.kernel": "kernel",
+    "learner.loss": "loss",
+    "links.delay": "link_delay",
+    "links.loss": "link_loss",
+    "links.noise": "link_noise",
+    "protocol": "protocol",
+    "protocol.distance": "distance",
+    "protocol.gamma": "tolerance",
+    "stream": "stream",
+    "topology": "topology",
+}
+"""Keys of an experiment that name a part, with its kind."""
+
+ASKED, WORDS, PLACE = "_KERNELSWARM_COMPLETE", "COMP_WORDS", "COMP_CWORD"
+"""What a shell asks in."""
+
+
+@contextmanager
+def for_bash(environment: MutableMapping[str, str] = os.environ) -> Iterator[None]:
+    """Put together what bash takes apart: it hands ``protocol.name=con`` over as three words, and wants only the third.
+
+    Without a question of bash's nothing happens.
+    """
+    before = _rejoin(environment) if environment.get(ASKED) == "complete_bash" else ""
+    if not before:
+        yield
+        return
+    answer = io.StringIO()
+    try:
+        with redirect_stdout(answer):
+            yield
+    finally:
+        print("\n".join(line.removeprefix(before) for line in answer.getvalue().splitlines()))
+
+
+def _rejoin(environment: MutableMapping[str, str]) -> str:
+    """Join the words around each =, and return what the current one has up to its last =."""
+    words, place = environment.get(WORDS, "").split("\n"), environment.get(PLACE, "0")
+    joined: list[str] = []
+    for number, word in enumerate(words):
+        if len(joined) > 1 and (word.startswith("=") or joined[-1].endswith("=")):
+            joined[-1] += word
+        else:
+            joined.append(word)
+        if str(number) == place:
+            environment[PLACE] = str(len(joined) - 1)
+            environment[WORDS] = "\n".join(joined)
+            return "".join(joined[-1].rpartition("=")[:2])
+    return ""
+
+
+def assignments(incomplete: str) -> Iterator[str]:
+    """Yield keys that name parts, and after ``key=`` the parts, also after a comma."""
+    from kernelswarm.simulations.experiment.naming import names
+
+    key, equals, value = incomplete.partition("=")
+    if not equals:
+        yield from (f"{known}.name=" for known in KEYS if f"{known}.name=".startswith(incomplete))
+        return
+    kind = KEYS.get(key.removesuffix(".name"))
+    before, comma, last = value.rpartition(",")
+    for name in names(kind) if kind is not None else ():
+        if name.startswith(last) and name not in before.split(","):
+            yield f"{key}={before}{comma}{name}"
+
+
+def parts(incomplete: str) -> Iterator[str]:
+    """Yield kinds of parts and names of parts."""
+    from kernelswarm.simulations.command.listing import plurals
+    from kernelswarm.simulations.experiment.naming import PARTS, names
+
+    known = dict.fromkeys([*plurals(), *(name for kind in PARTS for name in names(kind))])
+    yield from (name for name in known if name.startswith(incomplete))
+
+
+def formats(incomplete: str) -> Iterator[str]:
+    """Yield formats of figures, also after a comma."""
+    before, comma, last = incomplete.rpartition(",")
+    yield from (before + comma + name for name in ("png", "pdf", "svg") if name.startswith(last))
+
+
+def styles(incomplete: str) -> Iterator[str]:
+    """Yield styles of figures."""
+    yield from (name for name in ("screen", "paper", "two_column") if name.startswith(incomplete))
+
+
+def axes(incomplete: str) -> Iterator[str]:
+    """Yield what figures are drawn against."""
+    yield from (name for name in ("samples", "rounds", "scalars", "bytes") if name.startswith(incomplete))
+
+
+def backends(incomplete: str) -> Iterator[str]:
+    """Yield where nodes run."""
+    yield from (name for name in ("serial", "ray") if name.startswith(incomplete))
+
+
+def examples(incomplete: str) -> Iterator[str]:
+    """Yield the experiments that ``init --example`` writes."""
+    from kernelswarm.simulations.experiment.examples import EXAMPLES
+
+    yield from (name for name in EXAMPLES if name.startswith(incomplete))
+
+
+def reproductions(incomplete: str) -> Iterator[str]:
+    """Yield the experiments of papers."""
+    from kernelswarm.simulations.reproductions.catalogue import catalogue
+
+    yield from (one.name for one in catalogue() if one.name.startswith(incomplete))

@@ -1,0 +1,129 @@
+"""The commands before a run: list, init, suggest, check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import Annotated
+
+import typer
+
+from kernelswarm.simulations.command import completion, reading
+from kernelswarm.simulations.command.complaints import warnings_in_one_line
+from kernelswarm.simulations.command.options import (
+    Debug,
+    ExperimentFile,
+    Quiet,
+    Safe,
+    Sets,
+    Trust,
+    given,
+    place_option,
+)
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.machine.interruption import in_words
+
+
+def list_parts(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[KIND|NAME]", help="Such as learners, or polk; all when left out.", autocompletion=completion.parts
+        ),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """List the names that an experiment file knows, a line each; those of a kind with their keys; or all about one."""
+    from kernelswarm.simulations.command import listing
+
+    print(*listing.parts(name, get_terminal_size((100, 24)).columns), sep="\n")
+
+
+def init(
+    path: Annotated[Path, given("[FILE]", "Where to write it.")] = Path("experiment.toml"),
+    data: Annotated[
+        Path | None, place_option("Your data: csv, npz, parquet or svmlight; the experiment is for it.")
+    ] = None,
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="The data's target column; y when left out.")] = "",
+    nodes: Annotated[
+        str, typer.Option(metavar="COLUMN", help="The data's column that names each row's node; node when left out.")
+    ] = "",
+    example: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="One of sensor_field, patches, classes, weather, density.",
+            autocompletion=completion.examples,
+        ),
+    ] = "",
+    debug: Debug = False,
+) -> None:
+    """Write a commented experiment file that runs as it is: one to change, an example, or one for your data."""
+    if example and (data is not None or target or nodes):
+        raise InputError("--example writes an experiment with data of its own: leave out --data, --target and --nodes")
+    if data is None and (target or nodes):
+        raise InputError("--target and --nodes name columns of --data: give the file too")
+    if example:
+        from kernelswarm.simulations.experiment.examples import write_example
+
+        print(write_example(example, path))
+        print(f"{path} is written; next: kernelswarm compare {path}")
+        return
+    if data is None:
+        from kernelswarm.simulations.experiment.template import write
+
+        write(path)
+        print(f"{path} is written; next: kernelswarm run {path}")
+        return
+    from kernelswarm.simulations.experiment.data_template import write_for
+
+    print(write_for(data, path, target, nodes))
+    print(f"{path} is written; next: kernelswarm suggest {path}, then kernelswarm run {path}")
+
+
+def suggest(
+    experiment: ExperimentFile,
+    changes: Sets = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Try also what the file gives as a number; left out, such keys are kept.")
+    ] = False,
+    pooled: Annotated[
+        bool, typer.Option("--pooled", help="Compare risks on all nodes' data together, not on each node's own.")
+    ] = False,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds of the longest pilots, at most.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes at a time; all cores when left out.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the choice and write nothing.")] = False,
+    quiet: Quiet = False,
+    safe: Safe = False,
+    debug: Debug = False,
+) -> None:
+    """Try bandwidth, step size, budget and coupling in short runs; print them, write the best into the file.
+
+    Keys are tried that the file leaves out or gives as a word, "median" or "auto". Risks are measured on samples set
+    aside from those that nodes learn from: the test data of a run take no part.
+    """
+    from kernelswarm.simulations.command import progress, suggestion_table
+    from kernelswarm.simulations.suggestion import file
+
+    with in_words(), progress.watch_suggestion(quiet) as observe, warnings_in_one_line():
+        found = file.suggest_for(
+            experiment, changes or (), everything=everything, pooled=pooled, rounds=rounds, jobs=jobs, watch=observe
+        )
+    print(suggestion_table.as_text(found))
+    if dry_run:
+        return
+    print(file.write(experiment, found))
+
+
+def check(
+    experiment: ExperimentFile, changes: Sets = None, trust: Trust = False, safe: Safe = False, debug: Debug = False
+) -> None:
+    """Validate an experiment, show its network, its data and what its rounds will cost; run nothing."""
+    described = reading.read(experiment, changes)
+    plan = reading.plan(experiment, None, None)
+    count = plan.combinations(described.to_dict())
+    from kernelswarm.simulations.running.check import as_text, examine
+
+    print(as_text(examine(described)))
+    if plan.vary:
+        print(f"comparison\n  {count} combinations, {plan.seeds} seeds each: {count * plan.seeds} runs")

@@ -1,0 +1,112 @@
+"""The commands that show what runs have left: plot, animate, tables, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import Annotated
+
+import typer
+
+from kernelswarm.simulations.command import reading
+from kernelswarm.simulations.command.complaints import warnings_in_one_line
+from kernelswarm.simulations.command.options import (
+    Against,
+    Columns,
+    Debug,
+    Formats,
+    Safe,
+    StyleName,
+    given,
+    place_option,
+)
+
+
+def plot(
+    runs: Annotated[list[Path], given("RUN...", "Run folders, or the folder of a comparison.")],
+    out: Annotated[
+        Path | None,
+        place_option("Folder for the figures; RUN/figures for one run or comparison, ./figures for several runs."),
+    ] = None,
+    format: Formats = "png",
+    style: StyleName = "screen",
+    columns: Columns = "",
+    against: Against = "samples",
+    safe: Safe = False,
+    debug: Debug = False,
+) -> None:
+    """Draw the figures of a run, also of one that goes on, or of several runs on the same axes."""
+    from kernelswarm.simulations.figures.plots import draw_comparison, draw_many
+    from kernelswarm.simulations.records import run_folder
+
+    reading.drawing(format, style, columns, against)  # refused before anything is read
+    whole = reading.comparison(runs[0]) if len(runs) == 1 else None
+    if whole is not None:
+        target = runs[0] / "figures" if out is None else out
+        run_folder.check_place(target, new=False)
+        with warnings_in_one_line():
+            drawn = draw_comparison(whole, target, format, style, columns, against)
+        print(*drawn, sep="\n")
+        return
+    folders = [folder for run in runs for folder in run_folder.folders_in(run)]
+    results = [run_folder.read(folder, partial=True) for folder in folders]
+    target = (folders[0] / "figures" if len(folders) == 1 else Path("figures")) if out is None else out
+    run_folder.check_place(target, new=False)
+    with warnings_in_one_line():
+        drawn = draw_many(results, target, format, style, columns, against)
+    print(*drawn, sep="\n")
+
+
+def animate(
+    run: Annotated[Path, given("RUN", "The run folder; the run may go on.")],
+    out: Annotated[
+        Path | None, place_option("A .gif file, or .mp4 where ffmpeg is installed; RUN/figures/learning.gif.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="How long the network learns in it.")] = 8.0,
+    safe: Safe = False,
+    debug: Debug = False,
+) -> None:
+    """Draw a run as a moving picture: nodes by their risk, edges by the difference of their ends, growing curves."""
+    from kernelswarm.simulations.animation.animate import animate as drawn
+    from kernelswarm.simulations.records import run_folder
+
+    with warnings_in_one_line():
+        print(drawn(run_folder.read(run, partial=True), out or run / "figures" / "learning.gif", seconds))
+
+
+def tables(
+    folder: Annotated[Path, given("FOLDER", "The folder of a comparison.")],
+    columns: Annotated[
+        str, typer.Option(metavar="C1,C2", help="Measured columns, such as error,bytes_sent; the usual when left out.")
+    ] = "",
+    latex: Annotated[bool, typer.Option("--latex", help="For LaTeX, with the package booktabs.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="In Markdown.")] = False,
+    spread: Annotated[bool, typer.Option(help="Show standard deviations over the seeds (LaTeX).")] = True,
+    safe: Safe = False,
+    debug: Debug = False,
+) -> None:
+    """Print the table of a comparison with chosen columns: as text, for LaTeX or in Markdown."""
+    from kernelswarm.simulations.comparison import tables as written
+    from kernelswarm.simulations.comparison.compare import read
+    from kernelswarm.simulations.comparison.latex import as_latex
+
+    with warnings_in_one_line():
+        found, chosen = read(folder, safe=safe), reading.words(columns)
+        if latex:
+            print(as_latex(found, chosen, spread), end="")
+        elif markdown:
+            print(written.as_markdown(found, chosen), end="")
+        else:
+            print(written.as_text(found, get_terminal_size((100, 24)).columns, columns=chosen), end="")
+
+
+def report(
+    folder: Annotated[Path, given("FOLDER", "The folder of a run or of a comparison.")],
+    safe: Safe = False,
+    debug: Debug = False,
+) -> None:
+    """Write one page about a run or a comparison, report.html in its folder, to look through in a browser."""
+    from kernelswarm.simulations.report import page
+
+    with warnings_in_one_line():
+        print(page.write(folder))

@@ -1,0 +1,112 @@
+"""The figures of a comparison: courses of its cells, their final figures, and their paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kernelswarm.simulations.figures import cells, pairs, style
+from kernelswarm.simulations.figures.sheet import Sheet, keep_outer_labels, legend_entries, refuse_unknown
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.records.outcome import Comparison
+
+COLUMNS = 3  # of panels side by side
+
+
+def courses(sheet: Sheet, comparison: Comparison) -> None:
+    """Draw each quantity in a figure of its own, or those that are asked for as the rows of one."""
+    asked, against = sheet.drawing.columns, sheet.drawing.against
+    if asked:
+        refuse_unknown(asked, [run.network for run in comparison.runs])
+        _rows(sheet, comparison, asked, sheet.drawing.named("-".join(asked)), against)
+        return
+    for column in cells.COLUMNS:
+        rows = [column]
+        if column == "disagreement" and len(cells.panels(comparison, column, against)) <= COLUMNS:
+            rows = ["risk", column]  # nodes that agree on something wrong agree all the same
+        _rows(sheet, comparison, rows, sheet.drawing.named(column), against)
+    if against == "samples":
+        for column in ("error", "risk"):
+            if _rows(sheet, comparison, [column], f"{column}-bytes", "bytes"):
+                break
+
+
+def final(sheet: Sheet, comparison: Comparison) -> None:
+    """Draw the final figures, a panel for each quantity and a line for each cell."""
+    measured = cells.measured(comparison)
+    if not measured:
+        return
+    page = _sizes(3.0, cells.names(comparison))
+    several = len({run.seed for run in comparison.runs}) > 1
+    for ending, some in sheet.pages(measured, *page):
+        figure, axes, columns = sheet.grid(len(some), COLUMNS, *page, shape="lines")
+        for place, (ax, column) in enumerate(zip(axes, some, strict=True)):
+            cells.dots(ax, comparison, column, named=place % columns == 0)
+        sheet.title(figure, cells.caption(comparison, "ticks: the seeds" if several else ""))
+        sheet.save(figure, f"final{ending}")
+
+
+def differences(sheet: Sheet, comparison: Comparison) -> None:
+    """Draw each cell's risks and errors less those of its reference with the same seed."""
+    found = pairs.to_references(comparison)
+    if not found:
+        return
+    names = pairs.names(comparison, found)
+    said = "bar: 95% interval of the mean difference; filled: supported by the paired seeds; ticks: the seeds"
+    page = _sizes(3.6, list(names.values()))
+    for ending, some in sheet.pages(list(found), *page):
+        figure, axes, columns = sheet.grid(len(some), 2, *page, shape="lines")
+        for place, (ax, figured) in enumerate(zip(axes, some, strict=True)):
+            pairs.intervals(ax, comparison, found[figured], names, figured, named=place % columns == 0)
+        sheet.title(figure, "\n".join(filter(None, [cells.caption(comparison, spread=False), said])))
+        sheet.save(figure, f"differences{ending}")
+
+
+def _sizes(width: float, names: Sequence[str]) -> tuple[float, float, float]:
+    """Return width and height of a panel with a line for each name, and the margin that the names need."""
+    lines = max(name.count("\n") + 1 for name in names)
+    longest = max(len(line) for name in names for line in name.split("\n"))
+    return width, 1.0 + (0.2 + 0.14 * lines) * len(names), 0.075 * longest
+
+
+def _rows(sheet: Sheet, comparison: Comparison, columns: Sequence[str], name: str, against: str) -> bool:
+    """Draw quantities below one another, a panel for each network or other key that is no protocol."""
+    rows = {column: cells.panels(comparison, column, against) for column in columns}
+    subject = rows[columns[-1]]
+    if not subject:
+        return False
+    count = len(subject)
+    # Every row has the panels of the last one, its subject, where it has measured them too.
+    titles = [panel.title for panel in subject]
+    rows = {column: [one for one in panels if one.title in titles] for column, panels in rows.items()}
+    rows = {column: panels for column, panels in rows.items() if len(panels) == count}
+    side = 2 if count == 4 else min(count, COLUMNS)
+    single = len(rows) == 1
+    figure, axes, side = sheet.grid(
+        len(rows) * count,
+        columns=min(len(rows), COLUMNS) if count == 1 and sheet.drawing.columns else side,
+        width=4.2 if count > 1 or sheet.drawing.columns else 6.4,
+        height=3.2 if single else 2.6,
+        share=True if single else "row" if count > 1 and side == count else False,
+    )
+    for row, (column, panels) in enumerate(rows.items()):
+        mine = axes[row * count : (row + 1) * count]
+        bounds = []
+        for ax, panel in zip(mine, panels, strict=True):
+            bounds += cells.curves(ax, panel, column, against)
+            ax.set_title(sheet.panel_title(figure, ax.get_title(), side) if row == 0 or side != count else "")
+        for ax in mine:
+            style.scale(ax, bounds)  # they share an axis, so that what all of them hold decides
+            if against in ("scalars", "bytes"):
+                style.scale(ax, [np.concatenate(cells.reach(panel)) for panel in panels], axis="x")
+                style.units(ax, against)
+    if len(rows) == 1 or (count > 1 and side == count):
+        keep_outer_labels(axes, side)
+    said = "horizontal: the last value of what sends nothing" if cells.silent(list(rows.values())[-1]) else ""
+    sheet.title(figure, cells.caption(comparison, said))
+    sheet.legend(figure, legend_entries(axes))
+    sheet.save(figure, name)
+    return True

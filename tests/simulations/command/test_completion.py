@@ -1,0 +1,189 @@
+"""What the command line tells about itself: examples, lists, and what a shell completes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+from kernelswarm.simulations.command import completion, listing
+from kernelswarm.simulations.command.cli import app
+from kernelswarm.simulations.command.examples import EXAMPLES as UNDER_HELP
+from kernelswarm.simulations.command.papers import PAPERS
+from kernelswarm.simulations.experiment.changes import changed, parse_value
+from kernelswarm.simulations.experiment.examples import EXAMPLES
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.naming import PARTS
+from kernelswarm.simulations.experiment.parts import catalogue
+from kernelswarm.simulations.ground.errors import InputError
+from tests.helpers.command_line import Command, commands
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return commands(capsys)
+
+
+def test_every_command_shows_examples_that_it_understands(call: Command) -> None:
+    group = typer.main.get_command(app)
+    assert set(UNDER_HELP) == set(group.commands)  # type: ignore[attr-defined]
+    for name, lines in UNDER_HELP.items():
+        assert 2 <= len(lines) <= 3
+        shown = call(name, "--help").out
+        for line in lines:
+            program, command, *words = shlex.split(line)
+            assert (program, command) == ("kernelswarm", name)
+            assert line in shown
+            # Unknown options and missing arguments raise here.
+            group.get_command(None, name).make_context(name, words)  # type: ignore[attr-defined]
+
+
+def test_the_short_list_has_one_line_for_each_part(call: Command) -> None:
+    lines = call("list").out.splitlines()
+    assert all(len(line) <= 100 for line in lines)
+    headings = [line for line in lines if line in listing.plurals()]
+    assert headings == list(listing.plurals())
+    named = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert named == [name for table in PARTS.values() for name in table]
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_all_about_a_name_has_its_keys_their_meaning_and_its_papers(kind: str) -> None:
+    for name, _, keys in catalogue(kind):
+        text = "\n".join(listing.parts(name, 100))
+        assert f"{name}, a {kind.replace('_', ' ')}" in text
+        for key, default in keys.items():
+            assert f"  {key} = {default}" in text or f"  {key}  ({default})" in text
+        assert "Parameters" not in text and "-----" not in text
+
+
+def test_a_name_of_several_kinds_is_shown_as_each(call: Command) -> None:
+    text = call("list", "linear").out
+    assert "linear, a learner" in text and "linear, a kernel" in text
+    text = call("list", "distance").out  # a kind and the name of two parts
+    assert "distances" in text and "distance, a link loss" in text and "distance, a link delay" in text
+
+
+def test_papers_are_named_where_a_docstring_names_them(call: Command) -> None:
+    polk = " ".join(call("list", "polk").out.split())
+    assert PAPERS["POLK"] in polk and PAPERS["SURVEY"] in polk and PAPERS["OKFEB"] not in polk
+    assert "On the evolution of random graphs" in call("list", "erdos_renyi").out
+    assert "eta, a number or a schedule" in polk
+    refused = call("list", "polkk")
+    assert refused.code == 2 and "did you mean" in refused.err
+
+
+def complete(call: Command, monkeypatch: pytest.MonkeyPatch, words: list[str], shell: str = "bash") -> list[str]:
+    monkeypatch.setenv("_KERNELSWARM_COMPLETE", f"complete_{shell}")
+    monkeypatch.setenv("COMP_WORDS", "\n".join(words))
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", " ".join(words))
+    answer = call("run")  # what is asked for stands in the environment
+    assert answer.code == 0
+    return answer.out.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("kernelswarm sug", ["suggest"]),
+        ("kernelswarm list topol", ["topologies"]),
+        ("kernelswarm list forg", ["forgetron"]),
+        ("kernelswarm compare e.toml --vary lin", ["links.delay.name=", "links.loss.name=", "links.noise.name="]),
+        ("kernelswarm plot here --style tw", ["two_column"]),
+        ("kernelswarm plot here --against by", ["bytes"]),
+        ("kernelswarm plot here --format png,sv", ["png,svg"]),
+        ("kernelswarm init --example sen", ["sensor_field"]),
+        ("kernelswarm run e.toml --backend r", ["ray"]),
+        ("kernelswarm reproduce polk", ["polk-multidist"]),
+        # As bash takes words apart at =, and wants the part behind it.
+        ("kernelswarm compare e.toml --vary protocol.name = cons", ["consensus"]),
+        ("kernelswarm compare e.toml --vary protocol.name = isolated,cons", ["isolated,consensus"]),
+        ("kernelswarm run e.toml --set learner.kernel = lap", ["laplacian"]),
+        ("kernelswarm compare e.toml --vary learner.batch_size = 1", []),
+    ],
+)
+def test_a_shell_completes_names(
+    line: str, expected: list[str], call: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert complete(call, monkeypatch, line.split()) == expected
+
+
+def test_after_the_equals_sign_all_names_are_offered_but_those_that_are_there() -> None:
+    assert list(completion.assignments("protocol.name=")) == [f"protocol.name={name}" for name in PARTS["protocol"]]
+    left = [name for name in PARTS["protocol"] if name != "batch"]
+    assert list(completion.assignments("protocol.name=batch,")) == [f"protocol.name=batch,{name}" for name in left]
+    assert list(completion.assignments("nothing.name=")) == []
+
+
+@pytest.mark.parametrize(("key", "kind"), completion.KEYS.items())
+def test_the_keys_that_are_completed_take_the_names_that_are_offered(key: str, kind: str) -> None:
+    known = re.compile(rf"the name of a {kind}\b")
+    table = {"topology": {"name": "ring", "nodes": 3}, "stream": {"name": "sine_regression"}, "links": {}}
+    table |= {"protocol": {"name": "proximity" if "gamma" in key else "consensus"}, "learner": {"name": "polk"}}
+    with pytest.raises(InputError, match=known):
+        Experiment.from_dict(changed(table, key, parse_value("no_such_part"), explicit=True))
+
+
+def test_completion_can_be_installed(call: Command) -> None:
+    assert "--install-completion" in call("--help").out
+
+
+def test_only_questions_of_bash_are_rejoined(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = {"COMP_WORDS": "kernelswarm\na\n=\nb", "COMP_CWORD": "3"}
+    for asked in ({}, {"_KERNELSWARM_COMPLETE": "source_bash"}):
+        environment = {**words, **asked}
+        with completion.for_bash(environment):
+            pass
+        assert environment == {**words, **asked}
+    assert "_KERNELSWARM_COMPLETE" not in os.environ
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_examples_are_accepted_by_check_and_by_compare(example: str, call: Command) -> None:
+    answer = call("init", "mine.toml", "--example", example)
+    assert (answer.code, answer.err) == (0, "")
+    assert EXAMPLES[example][0] in answer.out and "kernelswarm compare mine.toml" in Path("mine.toml").read_text()
+    assert tomllib.loads(Path("mine.toml").read_text())["compare"]["seeds"] == 3
+    checked = call("check", "mine.toml")
+    assert (checked.code, checked.err) == (0, "")
+    assert "3 seeds each" in checked.out
+    few = ["--set", "rounds=4", "--set", "evaluate_every=2", "--out", "here", "--no-figures"]
+    assert call("run", "mine.toml", *few).code == 0
+
+
+def test_init_takes_one_kind_of_experiment_at_a_time(call: Command) -> None:
+    for words, said in (
+        (["--example", "sensor"], 'example = "sensor" is unknown; did you mean "sensor_field"'),
+        (["--example", "sensor_field", "--nodes", "x"], "leave out --data, --target and --nodes"),
+        (["--nodes", "x"], "name columns of --data"),
+    ):
+        refused = call("init", *words)
+        assert refused.code == 2 and said in refused.err
+        assert not Path("experiment.toml").exists()
+
+
+def test_init_for_data_whose_rows_name_their_nodes(call: Command) -> None:
+    random = np.random.default_rng(0)
+    rows = [f"{k % 3 + 10},{x:.4f},{np.sin(x):.4f}" for k, x in enumerate(random.normal(size=90))]
+    Path("data.csv").write_text("station,a,level\n" + "\n".join(rows) + "\n")
+    answer = call("init", "--data", "data.csv", "--target", "level", "--nodes", "station")
+    assert (answer.code, answer.err) == (0, "")
+    assert "at 3 nodes that the rows name" in answer.out and "1 input," in answer.out
+    checked = call("check", "experiment.toml")
+    assert (checked.code, checked.err) == (0, "")
+    few = ["--set", "rounds=3", "--out", "here", "--no-figures"]
+    assert call("run", "experiment.toml", *few).code == 0
+    refused = call("init", "other.toml", "--data", "data.csv", "--target", "level", "--nodes", "staton")
+    assert refused.code == 2 and 'did you mean "station"?' in refused.err and not Path("other.toml").exists()
+    Path("data.svm").write_text("".join(f"{k % 2} 1:{k}\n" for k in range(40)))
+    refused = call("init", "other.toml", "--data", "data.svm", "--nodes", "station")
+    assert refused.code == 2 and 'nodes = "station": svmlight files have no column' in refused.err
