@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kernelswarm.simulations.comparison import tables
-from kernelswarm.simulations.figures import cells, curves, plots
+from kernelswarm.simulations.figures import cells, curves, sheet
 from kernelswarm.simulations.figures.model_plot import plot_model
 from kernelswarm.simulations.figures.picture import DOTS, picture, png
 from kernelswarm.simulations.ground.wording import toml
@@ -86,7 +86,7 @@ def _page(title: str, said: Sequence[str], rest: str) -> str:
 
 def _image(draw: Callable[[Axes], bool], alternative: str, height: float = 2.8) -> str:
     """Draw, and return a picture that lies in the page itself; nothing where nothing is drawn."""
-    with plots.look():
+    with sheet.look():
         figure, axes = picture(5.2, height)
         figure.set_dpi(DOTS)
         if not draw(axes):
