@@ -8,8 +8,8 @@ from typing import Any, Literal
 What = Literal["plots", "model_plot", "result_page", "comparison_page", "model_page", "experiment_page"]
 
 PLACES: dict[What, str] = {
-    "plots": "figures.result_plots:ResultPlots",
-    "model_plot": "figures.result_plots:model_plot",
+    "plots": "plotting.result_plots:ResultPlots",
+    "model_plot": "plotting.result_plots:model_plot",
     "result_page": "report.notebook:of_result",
     "comparison_page": "report.notebook:of_comparison",
     "model_page": "report.notebook:of_model",

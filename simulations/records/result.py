@@ -94,7 +94,7 @@ class Result:
     def plot(self) -> Any:
         """The figures of the run, such as ``result.plot.risk()``: each takes axes, if given, and returns its figure.
 
-        See :class:`~kernelswarm.simulations.figures.result_plots.ResultPlots`.
+        See :class:`~kernelswarm.simulations.plotting.result_plots.ResultPlots`.
         """
         return later.found("plots")(self)
 

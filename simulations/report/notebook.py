@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from kernelswarm.simulations.comparison import tables
 from kernelswarm.simulations.figures import cells, curves, sheet
 from kernelswarm.simulations.figures.model_plot import plot_model
-from kernelswarm.simulations.figures.picture import DOTS, picture, png
 from kernelswarm.simulations.ground.wording import toml
+from kernelswarm.simulations.plotting.picture import DOTS, picture, png
 from kernelswarm.simulations.report import words
 
 if TYPE_CHECKING:

@@ -50,6 +50,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/observing",
     "simulations/running",
     "simulations/figures",
+    "simulations/plotting",
     "simulations/animation",
     "simulations/comparison",
     "simulations/report",

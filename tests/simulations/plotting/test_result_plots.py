@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from kernelswarm import InputError, simulate
-from kernelswarm.simulations.figures.result_plots import ResultPlots
+from kernelswarm.simulations.plotting.result_plots import ResultPlots
 from kernelswarm.simulations.records.result import Result
 
 NAMES = [name for name in vars(ResultPlots) if not name.startswith("_")]

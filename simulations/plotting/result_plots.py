@@ -11,9 +11,9 @@ import numpy.typing as npt
 from kernelswarm.simulations.figures import curves, functions, network, run_figures, style
 from kernelswarm.simulations.figures.learned import rebuild, reopen
 from kernelswarm.simulations.figures.model_plot import plot_model
-from kernelswarm.simulations.figures.picture import figure_of, picture
 from kernelswarm.simulations.figures.sheet import look
 from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.plotting.picture import figure_of, picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
