@@ -80,9 +80,8 @@ def learn(
     integers = line(states.counts, i * states.counts.shape[1], states.counts.shape[1])
     answer, sample = size * outputs, size * inputs
     own = table(kept.values, i * answer, size, outputs)
-    learning = kept.learning[i] % memory
-    wanted = table(kept.targets, (i * memory + learning) * size * width, size, width)
-    fresh_points = table(kept.points, (i * memory + learning) * sample, size, inputs)
+    wanted = table(kept.own_targets, i * size * width, size, width)
+    fresh_points = table(kept.own_points, i * sample, size, inputs)
     largest = sums.largest_target[i]
     for k in range(size):
         for c in range(width):

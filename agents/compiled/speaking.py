@@ -50,10 +50,14 @@ def prepare(
     answer, sample = size * outputs, size * inputs
     kept.learning[i] = kept.following[i]
     place = first_row(i, begin, size, True)
-    own_points = table(kept.points, (i * memory + kept.learning[i] % memory) * sample, size, inputs)
+    width, kept_at = kept.targets.shape[3], i * memory + kept.learning[i] % memory
+    own_points = table(kept.own_points, i * sample, size, inputs)
+    copy_matrix(table(kept.points, kept_at * sample, size, inputs), own_points)
+    wanted = table(kept.own_targets, i * size * width, size, width)
+    copy_matrix(table(kept.targets, kept_at * size * width, size, width), wanted)
     own = table(kept.values, i * answer, size, outputs)
     evaluate(tools, numbers, state, integers, own_points, table(kept.rows, place * columns, size, columns), own)
-    copy_matrix(own, table(kept.predicted, (i * memory + kept.learning[i] % memory) * answer, size, outputs))
+    copy_matrix(own, table(kept.predicted, kept_at * answer, size, outputs))
     for d in range(degree):
         e = begin + d
         for sent in range(now - 1, max(now - terms.reach - 1, -1), -1):

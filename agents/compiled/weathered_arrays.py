@@ -57,9 +57,11 @@ class Kept(NamedTuple):
     targets: Array  # (V, M, b, q)
     drawn_at: Integers  # (V, M) these rounds
     predicted: Array  # (V, M, b, C) what they said there before they learned from them
-    learning: Integers  # (V,) the round of the samples that they learn from next
+    learning: Integers  # (V,) the round of the samples that they learn from next, and these, however long they sleep
+    own_points: Array  # (V, b, p)
+    own_targets: Array  # (V, b, q)
     following: Integers  # (V,) and of those that follow
-    values: Array  # (V, b, C) at the first
+    values: Array  # (V, b, C) at the points that they learn from next
     rows: Array  # (N, R) of all points evaluated, node by node: its own, then its neighbours'
     loads: Array  # (V, b)
     products: Array  # (V, 2) as of own_products

@@ -117,6 +117,8 @@ def kept_of(agents: Sequence[WeatheredAgent], links: Links, columns: int) -> Kep
         drawn_at=np.full((nodes, memory), ABSENT),
         predicted=np.zeros((nodes, memory, size, outputs)),
         learning=np.array([agent.sent_at[0] for agent in agents], dtype=np.int64),
+        own_points=np.zeros((nodes, size, width)),
+        own_targets=np.zeros((nodes, size, first.targets.shape[1])),
         following=np.array([agent.sent_at[1] for agent in agents], dtype=np.int64),
         values=np.zeros((nodes, size, outputs)),
         rows=np.zeros(((nodes + edges) * size, columns)),
@@ -135,7 +137,8 @@ def kept_of(agents: Sequence[WeatheredAgent], links: Links, columns: int) -> Kep
         said_values=np.zeros((edges, size, outputs)),
     )
     for i, agent in enumerate(agents):
-        assert agent.own is not None
+        assert agent.own is not None and agent.targets is not None
+        kept.own_points[i], kept.own_targets[i] = agent.own.points, agent.targets
         for at, (points, targets) in agent.drawn.items():
             kept.points[i, at % memory], kept.targets[i, at % memory] = points, targets
             kept.drawn_at[i, at % memory] = at

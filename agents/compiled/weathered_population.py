@@ -202,8 +202,8 @@ class WeatheredPopulation(Population):
             }
             agent.predicted = {at: sealed(kept.predicted[i, at % memory]) for at in agent.drawn if at != following}
             agent.sent_at = learning, following
-            agent.evaluate(agent.drawn[learning][0], [kept.heard_points[e].copy() for e in edges])
-            agent.targets, agent.following = agent.drawn[learning][1], agent.drawn[following]
+            agent.evaluate(sealed(kept.own_points[i]), [kept.heard_points[e].copy() for e in edges])
+            agent.targets, agent.following = sealed(kept.own_targets[i]), agent.drawn[following]
             agent.heard_at = kept.heard_at[edges.start : edges.stop].copy()
             agent.used = kept.used[edges.start : edges.stop].copy()
             agent.quiet = kept.quiet[edges.start : edges.stop].copy()

@@ -50,6 +50,8 @@ MIXES: dict[str, dict[str, Any]] = {
     "asleep": {"clock": {"name": "bernoulli", "probability": 0.4}},
     "churn": {"clock": {"name": "churn", "leaves": 0.2, "returns": 0.3}},
     "stragglers": {"clock": {"name": "stragglers", "share": 0.4, "longest": 9}},
+    "asleep as long as samples are kept": {"links": {"max_age": 0}, "clock": {"name": "cyclic", "period": 5}},
+    "asleep longer": {"links": {"max_age": 1, "loss": 0.2}, "clock": {"name": "cyclic", "period": 11}},
     "activation": {"schedule": Activation(0.4)},
     "failures": {"schedule": Failures(0.2, 0.3), "links": {"silence": "last"}},
     "gossip": {"schedule": Gossip()},
