@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from kernelswarm.compiled_cache import drop_stale
 
 if TYPE_CHECKING:
+    from kernelswarm.simulations.animation.animate import animate
     from kernelswarm.simulations.comparison.compare import compare
     from kernelswarm.simulations.comparison.compare import read as read_comparison
     from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
@@ -77,6 +78,7 @@ _PLACES = {
     "SimulationError": "ground.errors:SimulationError",
     "State": "observing.state:State",
     "Suggestion": "suggestion.suggest:Suggestion",
+    "animate": "animation.animate:animate",
     "build_experiment": "experiment.keywords:build_experiment",
     "build_part": "experiment.parts:build",
     "compare": "comparison.compare:compare",
@@ -117,6 +119,7 @@ __all__ = [
     "SimulationError",
     "State",
     "Suggestion",
+    "animate",
     "build_experiment",
     "build_part",
     "compare",
