@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-Form = Literal["one_sided", "symmetric", "states"]
+Form = Literal["one_sided", "symmetric"]
+AnyForm = Literal["one_sided", "symmetric", "states"]
 Step = Literal["explicit", "implicit"]
 
 
@@ -114,7 +115,11 @@ FLAGS = ("form", "step", "communicates", "pooled", "averaged", "offline", "sends
 class Exchange(Protocol):
     """What every protocol declares, whatever it sends."""
 
-    form: Form
+    @property
+    def form(self) -> AnyForm:
+        """Whose samples couple two nodes: the node's own, or both ends'; "states" where vectors are sent."""
+        ...
+
     step: Step
 
     @property

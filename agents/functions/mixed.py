@@ -1,4 +1,4 @@
-"""A weighted mean of functions."""
+"""A weighted mean of kernel expansions with kernels of their own."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.functions.contract import Function
+from kernelswarm.agents.functions.kernel_sum import KernelSum
 
 Array = npt.NDArray[np.float64]
 
@@ -16,15 +16,15 @@ class Mixed:
 
     Parameters
     ----------
-    members : sequence of Function
-        The f_e.
+    members : sequence of KernelSum
+        The f_e, each with a kernel of its own.
     shares : Array
         The q_e, (E,), not negative, with the sum 1.
     """
 
     __slots__ = ("members", "shares")
 
-    def __init__(self, members: Sequence[Function], shares: Array) -> None:
+    def __init__(self, members: Sequence[KernelSum], shares: Array) -> None:
         self.members = tuple(members)
         self.shares = shares
 
@@ -63,8 +63,21 @@ class Mixed:
         return found
 
     def distance(self, other: object) -> float:
-        """Return NaN: the members live in spaces of their own."""
-        return math.nan
+        """Compute ``sqrt(sum_e ||q_e f_e - r_e g_e||^2)``, each member's in its own Hilbert space.
+
+        NaN unless both have the same number of members, and these the same kernels.
+        """
+        if not isinstance(other, Mixed) or len(self.members) != len(other.members):
+            return math.nan
+        pairs = zip(self._scaled(), other._scaled(), strict=True)
+        return math.sqrt(sum(mine.distance(theirs) ** 2 for mine, theirs in pairs))
+
+    def _scaled(self) -> list[KernelSum]:
+        """Return the members times their shares."""
+        return [
+            KernelSum(member.kernel, member.inputs, member.outputs).assign(member.points, share * member.weights)
+            for member, share in zip(self.members, self.shares, strict=True)
+        ]
 
 
 def ending(place: int) -> str:

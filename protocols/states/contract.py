@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.contract import Exchange, Form, LinkRecord, Neighborhood, Rule
+from kernelswarm.protocols.contract import AnyForm, Exchange, LinkRecord, Neighborhood, Rule
 
 Array = npt.NDArray[np.float64]
 
@@ -99,7 +99,7 @@ class StateRule(Exchange, Protocol):
 class Vectors:
     """What such protocols declare alike: one vector a round to each neighbour, no points, nothing recorded of edges."""
 
-    form: ClassVar[Form] = "states"
+    form: ClassVar[AnyForm] = "states"
     communicates: ClassVar[bool] = True
     pooled: ClassVar[bool] = False
     averaged: ClassVar[bool] = False

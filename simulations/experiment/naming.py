@@ -370,11 +370,11 @@ def is_own(cls: type[Any]) -> bool:
 
 def refuse_other_kind(kind: str, part: Any, path: str) -> None:
     """Refuse a part, or the class of one, that lacks a method of its kind's contract; raises InputError."""
-    lacking = [method for method in METHODS[kind] if not callable(getattr(part, method, None))]
     families = FAMILIES.get(kind, ((),))
     absent = [[name for name in family if not callable(getattr(part, name, None))] for family in families]
     fewest = min(len(entry) for entry in absent)
-    lacking += next(entry for entry in absent if len(entry) == fewest)
+    lacking = next(entry for entry in absent if len(entry) == fewest)
+    lacking += [method for method in METHODS[kind] if not callable(getattr(part, method, None))]
     if lacking:
         name = part_name(part) if not isinstance(part, type) else f"{part.__module__}:{part.__qualname__}"
         raise InputError(

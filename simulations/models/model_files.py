@@ -20,6 +20,7 @@ import numpy.typing as npt
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.functions.mirrored import Mirrored
+from kernelswarm.agents.functions.mixed import Mixed, ending
 from kernelswarm.agents.functions.subspace_function import SubspaceFunction
 from kernelswarm.agents.learners.features.linear import AffineFunction
 from kernelswarm.agents.learners.features.random_features import CosineFunction
@@ -47,6 +48,7 @@ KINDS: dict[type, str] = {
     CosineFunction: "cosines",
     AffineFunction: "affine",
     SubspaceFunction: "subspace",
+    Mixed: "mixed",
 }
 
 #: The arrays of a function in a kernel, with their shapes: of an expansion, of its mirrored image, and of one on a
@@ -91,6 +93,8 @@ def save(model: Model, path: str | Path) -> None:
         description["kernel"] = describe(model.kernel)
     if isinstance(model.function, Mirrored):
         description["mirror_map"] = describe(model.function.mirror_map)
+    if isinstance(model.function, Mixed):
+        description["kernels"] = [describe(member.kernel) for member in model.function.members]
     if KINDS[kind]:
         description["function"] = KINDS[kind]
     arrays: dict[str, npt.NDArray[Any]] = {"description": np.array(json.dumps(description)), **model.function.arrays()}
@@ -180,6 +184,8 @@ def _function(
         return function_in(kernel, found)
     if kernel is not None:
         raise InputError(f"{path} holds no kernel expansion: leave out kernel = {kernel}")
+    if kind == "mixed":
+        return _mixed(path, description.get("kernels"), arrays)
     if kind == "cosines":
         found = _checked(path, arrays, COSINES)
         return CosineFunction(found["frequencies"], found["phases"], found["weights"])
@@ -188,6 +194,22 @@ def _function(
         return AffineFunction.from_arrays(found)
     known = ", ".join(filter(None, KINDS.values()))
     raise InputError(f"{path}: function = {shown(kind)} is not known (known: {known}): update kernelswarm")
+
+
+def _mixed(path: Path, kernels: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Mixed:
+    """Read a mixture: the shares, and an expansion for each kernel."""
+    if not isinstance(kernels, list) or not kernels:
+        raise InputError(f"{path}: kernels = {shown(kernels)} must be a list of the members' kernels")
+    members = []
+    for place, table in enumerate(kernels):
+        named = {f"{name}{ending(place)}": shape for name, shape in EXPANSION.items()}
+        found = _checked(path, arrays, named)
+        parts = (found[name] for name in named)
+        members.append(_sum(_part(path, "kernel", table), *parts))
+    shares = _checked(path, arrays, {"shares": ("E",)})["shares"]
+    if len(shares) != len(members):
+        raise InputError(f"{path}: {len(shares)} shares must be one for each of the {len(members)} kernels")
+    return Mixed(members, shares)
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:

@@ -39,6 +39,17 @@ class Claim:
     holds: bool | None = None
 
 
+def errs_more(errors: Sequence[float], others: Sequence[float]) -> bool | None:
+    """Tell whether errors are larger than others of the same draws, by more than twice the difference's standard error.
+
+    None where there are fewer than three draws.
+    """
+    if len(errors) < 3:
+        return None
+    differences = np.subtract(errors, others)
+    return bool(np.mean(differences) > 2.0 * np.std(differences, ddof=1) / len(differences) ** 0.5)
+
+
 @dataclass
 class Reproduction:
     """What a reproduction found.

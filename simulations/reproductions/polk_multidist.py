@@ -20,7 +20,7 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Loss, MulticlassHinge, MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more
 from kernelswarm.simulations.streams.contract import HeldOut
 from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
 
@@ -186,17 +186,6 @@ def _libsvm(points: Array, targets: Array, test: HeldOut) -> tuple[float, int]:
     best = max(PENALTIES, key=lambda penalty: scores[penalty])
     machine = SVC(C=best, gamma=1.0 / 1.2).fit(points, labels)
     return 1.0 - float(machine.score(test.points, test.targets[:, 0])), int(machine.n_support_.sum())
-
-
-def errs_more(errors: Sequence[float], others: Sequence[float]) -> bool | None:
-    """Tell whether errors are larger than others of the same draws, by more than twice the difference's standard error.
-
-    None where there are fewer than three draws.
-    """
-    if len(errors) < 3:
-        return None
-    differences = np.subtract(errors, others)
-    return bool(np.mean(differences) > 2.0 * np.std(differences, ddof=1) / len(differences) ** 0.5)
 
 
 def _errors(group: Radius, settings: Sequence[Setting]) -> list[Claim]:

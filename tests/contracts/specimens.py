@@ -141,7 +141,6 @@ LEARNERS = [
         learner("newton", batch_size=batch, loss=loss, forgetting=0.99)
         for batch, loss in ((1, "squared"), (5, "huber"))
     ),
-    learner("multi_kernel", factors=[0.1 * k for k in range(5, 16)]),  # places of one digit and of two
 ]
 
 # --- what learners are made of

@@ -169,6 +169,7 @@ def test_the_saved_arrays_are_those_the_page_lists(name: str) -> None:
         "okfe": {"points", "basis", "mixing", "coefficients"},
         "okfeb": {"points", "basis", "mixing", "coefficients"},
         "rbf_network": {"points", "weights"},
+        "multi_kernel": {"shares", *(f"{array}_of_{k}" for array in ("points", "weights") for k in range(3))},
     }
     assert {name: set(arrays) for name, arrays in function_arrays(result.models).items()} == dict.fromkeys(
         sorted(GRAPH), listed.get(name, listed["polk"])

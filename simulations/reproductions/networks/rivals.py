@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more
 from kernelswarm.simulations.reproductions.networks import rival_figures
 from kernelswarm.simulations.reproductions.networks.methods import (
     CONTROLS,
@@ -63,22 +63,22 @@ def reproduce(request: Request) -> Reproduction:
     """
     quick = request.quick
     rounds, seeds = (
-        (150, range(request.seed, request.seed + 2))
+        (100, range(3 * request.seed, 3 * request.seed + 3))
         if quick
         else (
             500,
             range(5 * request.seed, 5 * request.seed + 5),
         )
     )
-    streams = dict(list(STREAMS.items())[:2]) if quick else STREAMS
+    streams = {"patches": STREAMS["patches"]} if quick else STREAMS
     cells = [(stream, method) for stream in streams for method in METHODS.values() if method.suits(stream)]
     found: Found = {}
     for place, (stream, method) in enumerate(cells):
         request.tell(f"{method.words}: {stream}", place / len(cells))
-        settings = method.settings[:2] if quick else method.settings
+        settings = method.settings[:1] if quick else method.settings
         found[stream, method.words] = _tuned(stream, method, settings, seeds, rounds)
     return Reproduction(
-        [*_best(found), *_rows(found)],
+        [*_published(found), *_best(found), *_rows(found)],
         _notes(len(seeds), rounds),
         {"rivals_bytes": rival_figures.draw(found)},
         dict(_arrays(found)),
@@ -93,6 +93,30 @@ def _tuned(
     best = int(np.argmin([np.inf if np.isnan(error) else error for error in tried]))
     words, table = settings[best]
     return Tuned(table, words, [run(stream, method, table, seed, rounds) for seed in seeds])
+
+
+PUBLISHED = (
+    ("patches", "gradient tracking", "diffusion", "is not pulled to each node's own data (Pu and Nedic, 2021)"),
+    ("patches", "DKLA", "ODKLA", "a step that is linearised converges more slowly (Xu et al., 2022)"),
+    ("sensor field", "multitask", "diffusion", "keeps what makes nodes different (Chen, Richard, Sayed, 2014)"),
+    ("sensor field", "diffusion, adaptive", "diffusion", "leaves out who learns something else (Zhao and Sayed, 2012)"),
+)
+"""On a stream the first method is said to err less than the second."""
+
+
+def _published(found: Found) -> Iterator[Claim]:
+    """Write a row for each comparison that was published: it holds where the paired seeds say so."""
+    for stream, first, second, reason in PUBLISHED:
+        if (stream, first) not in found:
+            continue
+        one, other = found[stream, first].errors, found[stream, second].errors
+        yield Claim(
+            f"{stream}: {first} errs less than {second}",
+            reason,
+            f"{np.mean(one):.3g} against {np.mean(other):.3g}",
+            f"{len(one)} paired seeds",
+            errs_more(list(other), list(one)),
+        )
 
 
 def _best(found: Found) -> Iterator[Claim]:

@@ -61,6 +61,22 @@ def test_members_are_polk_and_shares_are_hedges(loss: Loss, rate, implicit):
     assert 0.0 < function.shares.min() < function.shares.max()
 
 
+def test_saved_arrays_and_snapshots_tell_a_dozen_members_apart():
+    mixed = MultiKernel(kernel=Gaussian(0.2), factors=tuple(0.1 * k for k in range(1, 13)), **SHARED)
+    state, again = mixed.init(1, 1), mixed.init(1, 1)
+    for x, y in samples(20, classes=False):
+        own = mixed.evaluate(state, x)
+        mixed.step(state, [own], [mixed.gradient(state, own, y)], None, y)
+    mixed.restore(again, mixed.snapshot(state))
+    grid = np.linspace(0.0, 1.0, 30)[:, None]
+    wanted = [member.values(grid) for member in mixed.function(state).members]
+    for function in (mixed.function(again), mixed.function_from(mixed.function(state).arrays())):
+        for found, values in zip([member.values(grid) for member in function.members], wanted, strict=True):
+            np.testing.assert_array_equal(found, values)
+    assert mixed.function(state).distance(mixed.function(again)) == pytest.approx(0.0, abs=1e-6)
+    assert mixed.function(state).distance(mixed.function(mixed.init(1, 1))) > 0.1
+
+
 def test_one_bandwidth_is_polk_on_a_network():
     table = {"name": "polk", "step_size": 0.3, "batch_size": 2, "kernel": {"name": "gaussian", "bandwidth": 0.2}}
     tables = {

@@ -1,8 +1,8 @@
-"""How POLK's rivals are judged."""
+"""How rivals are judged."""
 
 import pytest
 
-from kernelswarm.simulations.reproductions.polk_multidist import errs_more
+from kernelswarm.simulations.reproductions.contract import errs_more
 
 
 @pytest.mark.parametrize(
