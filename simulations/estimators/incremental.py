@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ FIRST = 100
 """Samples that an estimator's defaults are measured on."""
 
 
-class _Incremental:
+class _Incremental(ABC):
     """What both have in common: the names of the features, and the samples that come before learning begins."""
 
     _supervised: ClassVar[bool] = True
@@ -74,8 +75,9 @@ class _Incremental:
     def _is_ready(self) -> bool:
         return len(self._waiting) >= self.first
 
+    @abstractmethod
     def _learn(self, points: npt.NDArray[np.float64], targets: Sequence[Any]) -> None:
-        raise NotImplementedError
+        """Learn from rows (n, p) and their labels."""
 
     def _row(self, x: Features) -> npt.NDArray[np.float64]:
         """Return the features as a row (1, p), in the order in which their names came."""

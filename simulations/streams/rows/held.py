@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -56,12 +57,13 @@ class Held(Protocol):
         ...
 
 
-class _Described:
+class _Described(ABC):
     """What is equal where its contents are."""
 
     @property
+    @abstractmethod
     def contents(self) -> str:
-        raise NotImplementedError
+        """Say what is held."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Described) and self.contents == other.contents
