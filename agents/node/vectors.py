@@ -117,13 +117,13 @@ class VectorNode(Node):
         vector.flags.writeable = False
         return Outgoing(vector, None, [None] * len(self.neighbors), None)
 
-    def duals(self) -> None:
-        """Return None: edges have no dual variables."""
+    def duals(self) -> Array | None:
+        """Return the dual variables of the node's directed edges, (deg,), or None."""
+        return self.rule.duals(self.links)
 
     def record(self) -> LinkRecord:
-        """Return NaN for every edge: what is bounded is no difference on an edge."""
-        nothing = np.full(len(self.neighbors), np.nan)
-        return LinkRecord(nothing, nothing.copy())
+        """Return what is to be recorded of the node's directed edges."""
+        return self.rule.record(self.links, len(self.neighbors))
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return nothing: what is in flight follows from what the node knows."""

@@ -8,6 +8,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.protocols.contract import LinkRecord
+from kernelswarm.protocols.states.odkla import Odkla
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError
@@ -330,3 +332,21 @@ def test_any_loss_is_learned_by_those_that_step():
         for protocol in ("diffusion", "gradient_tracking", "odkla", "multitask", "ditto"):
             found = simulate(described(protocol, 200, stream=stream, learner={"loss": loss, "step_size": 0.2}))
             assert found.summary["final"]["risk"] < found.summary["final"]["constant_risk"], (protocol, loss)
+
+
+class Recorded(Odkla):
+    """ODKLA that shows what it keeps of its edges."""
+
+    def duals(self, state: Any) -> Any:
+        return np.array([np.abs(state.dual).max()])
+
+    def record(self, state: Any, degree: int) -> LinkRecord:
+        return LinkRecord(np.full(degree, 0.5), np.full(degree, np.abs(state.dual).max()))
+
+
+def test_what_an_own_rule_keeps_of_its_edges_is_recorded():
+    engine = SerialEngine([open_network(described(Recorded(penalty=0.3), topology=nx.path_graph(2))).plans])
+    engine.run(20)
+    for agent in engine.blocks[0].agents:
+        assert agent.record().tolerances == 0.5
+        assert agent.record().duals == agent.duals() > 0.0
