@@ -105,7 +105,11 @@ def _rows(sheet: Sheet, comparison: Comparison, columns: Sequence[str], name: st
                 style.units(ax, against)
     if len(rows) == 1 or (count > 1 and side == count):
         keep_outer_labels(axes, side)
-    said = "horizontal: the last value of what sends nothing" if cells.silent(list(rows.values())[-1]) else ""
+    said = (
+        "horizontal: the last value of what sends nothing, or is measured once"
+        if cells.silent(list(rows.values())[-1])
+        else ""
+    )
     sheet.title(figure, cells.caption(comparison, said))
     sheet.legend(figure, legend_entries(axes))
     sheet.save(figure, name)
