@@ -155,7 +155,7 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="KEY=V1,V2",
-            help="Values to try for a key; may be repeated.",
+            help="Values to try for a key, or how many to draw: log:0.01:1:8; may be repeated.",
             autocompletion=completion.assignments,
         ),
     ] = None,
