@@ -224,11 +224,18 @@ def reproduce(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sets, samples and passes: a look.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.")] = 0,
+    together: Annotated[bool, typer.Option("--all", help="All of them, and one page with their tables.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Processes at a time with --all; the number of cores.")] = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Repeat a paper's experiment: prints what was published and what is measured, side by side."""
     width = get_terminal_size((100, 24)).columns
+    if together:
+        showing.all_reproductions(name, data, out, quick, seed, jobs, quiet)
+        return
+    if jobs is not None:
+        raise InputError(f"jobs = {jobs} says how many reproductions run at a time: add --all, or leave it out")
     if name is None:
         from kernelswarm.simulations.command import listing
 

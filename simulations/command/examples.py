@@ -20,6 +20,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "reproduce": (
         "kernelswarm reproduce",
         "kernelswarm reproduce polk-multidist --quick",
+        "kernelswarm reproduce --all --quick --data DIR",
     ),
     "plot": (
         "kernelswarm plot runs/half",
