@@ -17,6 +17,7 @@ from kernelswarm.simulations.reproductions.together.results import Outcome
 COLUMNS = ("reproduction", "hold", "do not hold", "cannot be checked", "minutes")
 
 STYLE = """
+a { color: var(--accent); }
 img { max-width: 100%; height: auto; background: #ffffff; }
 td.yes { color: var(--c2); font-weight: 600; }
 td.no { color: var(--c5); font-weight: 600; }
