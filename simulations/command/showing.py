@@ -21,6 +21,7 @@ from kernelswarm.simulations.command.options import (
     place_option,
 )
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.machine.interruption import in_words
 
 
 def plot(
@@ -124,7 +125,7 @@ def all_reproductions(
     if name is not None:
         raise InputError(f"--all runs all reproductions: leave out {name}, or leave out --all")
     place = Path("reproductions") / ("all-quick" if quick else "all") if out is None else out
-    with progress.watch_comparison(quiet) as observe, warnings_in_one_line():
+    with in_words(), progress.watch_comparison(quiet) as observe, warnings_in_one_line():
         found = reproduce_all(place, data, quick, seed, jobs, observe)
     lines = [page.COLUMNS, *page.rows(found.outcomes)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -164,15 +165,14 @@ def short(values: Sequence[float]) -> list[str]:
 
     Examples
     --------
-    >>> short([0.0123456, 0.5, 1234.5]), short([1, 20000]), short([0.12345, 0.12349])
-    (['0.0123', '0.500', '1230'], ['1', '20000'], ['0.12345', '0.12349'])
+    >>> short([0.0123456, 0.5, 1234.5]), short([1, 20000]), short([0.12345, 0.12349, 0.5])
+    (['0.0123', '0.500', '1230'], ['1', '20000'], ['0.12345', '0.12349', '0.500'])
     """
-    labels: list[str] = []
-    for digits in range(3, 18):
-        labels = [_written(value, digits) for value in values]
-        if len(set(labels)) == len(set(values)):
-            break
-    return labels
+    said = {value: _written(value, 3) for value in values}
+    for digits in range(4, 18):
+        alike = Counter(said.values())
+        said |= {value: _written(value, digits) for value, label in said.items() if alike[label] > 1}
+    return [said[value] for value in values]
 
 
 def _written(value: float, digits: int) -> str:

@@ -40,3 +40,11 @@ def exit(request: Request) -> Reproduction:
     import os
 
     os._exit(3)
+
+
+def take_long(request: Request) -> Reproduction:
+    """Someone 2020, table 4: it takes until somebody ends it."""
+    import threading
+
+    threading.Event().wait()
+    raise AssertionError

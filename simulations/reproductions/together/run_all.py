@@ -104,7 +104,13 @@ def reproduce_all(
                 found[name] = Outcome(name, entry.sentence, "reused", kept=kept)
             else:
                 waiting.append(asked)
-        _run(waiting, found, len(chosen), jobs, observe)
+        try:
+            _run(waiting, found, len(chosen), jobs, observe)
+        except KeyboardInterrupt as stop:
+            ended = sum(outcome.state != "no data" for outcome in found.values())
+            done = f"{ended} of {len(chosen)} reproductions have ended and are in {out / RESULTS}"
+            stop.add_note(f"{done}: the same command goes on with the others")
+            raise
         outcomes = tuple(found[name] for name in chosen)
         page.write(outcomes, out, quick)
     return Together(outcomes, out)

@@ -18,9 +18,8 @@ from kernelswarm.simulations.reproductions.together import run_all
 from kernelswarm.simulations.reproductions.together.run_all import RESULTS, reproduce_all
 from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import commands
-from tests.helpers.small_comparisons import Killed
 
-NAMES = ("coin", "coin-lost", "coin-broken", "coin-data")
+NAMES = ("coin", "coin-lost", "coin-broken", "coin-slow", "coin-data")
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +30,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
             "tests.helpers.small_reproduction:reproduce",
             "tests.helpers.small_reproduction:diverge",
             "tests.helpers.small_reproduction:exit",
+            "tests.helpers.small_reproduction:take_long",
             "tests.helpers.data_reproduction:reproduce",
         ),
         strict=True,
@@ -65,14 +65,16 @@ def test_what_fails_is_named_and_what_was_killed_goes_on(tmp_path: Path) -> None
 
     def kill(progress: ComparisonProgress) -> None:
         if progress.done:
-            raise Killed
+            raise KeyboardInterrupt  # Ctrl-C, while the second one runs
 
-    with pytest.raises(Killed):
-        reproduce_all(out, quick=True, jobs=1, observe=kill, names=("coin", "coin-lost"))
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        reproduce_all(out, quick=True, jobs=1, observe=kill, names=("coin", "coin-slow"))
+    assert re.search("1 of 2 reproductions have ended.*the same command goes on", stopped.value.__notes__[0])
     first = (out / RESULTS / "coin" / "summary.json").read_bytes()
     assert not (out / "index.md").exists()
 
-    found = reproduce_all(out, data, quick=True, jobs=2)
+    names = ("coin", "coin-lost", "coin-broken", "coin-data")
+    found = reproduce_all(out, data, quick=True, jobs=2, names=names)
     assert [outcome.state for outcome in found.outcomes] == ["reused", "failed", "failed", "no data"]
     assert [outcome.cause for outcome in found.failed] == [
         "the coin rolled away",
@@ -94,7 +96,7 @@ def test_what_fails_is_named_and_what_was_killed_goes_on(tmp_path: Path) -> None
     assert "| coin | 1 | 1 | 1 | 0.0 |" in text
     assert "![throws](results/coin/throws.png)" in text and (out / "results/coin/throws.png").is_file()
     assert len(page.sources) == 1 and page.sources[0].startswith("data:image/png;base64,")
-    assert page.links == [f"#{name}" for name in NAMES]  # nothing outside of the page is needed
+    assert page.links == [f"#{name}" for name in names]  # nothing outside of the page is needed
 
 
 def test_data_lies_in_one_folder_under_stated_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +125,7 @@ def test_the_command_prints_a_line_each_and_fails_at_the_end(
 ) -> None:
     monkeypatch.setattr(run_all.parallel, "answers", in_this_process)
     monkeypatch.delitem(REPRODUCTIONS, "coin-broken")
+    monkeypatch.delitem(REPRODUCTIONS, "coin-slow")
     monkeypatch.chdir(tmp_path)
     call = commands(capsys)
     answer = call("reproduce", "--all", "--quick")
