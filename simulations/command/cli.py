@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated
@@ -94,6 +95,9 @@ def run(
     backend: Backend = None,
     address: Address = None,
     out: Annotated[Path | None, place_option("Folder for the run; runs/... when left out.")] = None,
+    track: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Write for a tracker too: tensorboard, to DIR/../tensorboard.")
+    ] = None,
     figures: Figures = True,
     format: Formats = "png",
     style: StyleName = "screen",
@@ -112,9 +116,18 @@ def run(
     run_folder.check_place(folder)
     from kernelswarm.simulations.running import run as running
 
-    with in_words(), progress.watch_run(quiet) as observe, warnings_in_one_line():
-        finished = running.run(described, folder, observe)
+    callbacks, beside = [], None
+    with ExitStack() as stack:
+        if track is not None:
+            from kernelswarm.simulations.observing.trackers import tracked
+
+            beside = run_folder.free(folder.parent / track / folder.name)
+            callbacks.append(stack.enter_context(tracked(track, beside, described)))
+        with in_words(), progress.watch_run(quiet) as observe, warnings_in_one_line():
+            finished = running.run(described, folder, observe, callbacks=callbacks)
     _show(finished, drawing if figures else None)
+    if beside is not None:
+        print(f"tracked     {beside}")
 
 
 @app.command(epilog=epilog("resume"))

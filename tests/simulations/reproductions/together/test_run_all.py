@@ -74,7 +74,7 @@ def test_what_fails_is_named_and_what_was_killed_goes_on(tmp_path: Path) -> None
     assert not (out / "index.md").exists()
 
     names = ("coin", "coin-lost", "coin-broken", "coin-data")
-    found = reproduce_all(out, data, quick=True, jobs=2, names=names)
+    found = reproduce_all(out, data, quick=True, jobs=1, names=names)
     assert [outcome.state for outcome in found.outcomes] == ["reused", "failed", "failed", "no data"]
     assert [outcome.cause for outcome in found.failed] == [
         "the coin rolled away",
