@@ -12,6 +12,7 @@ from kernelswarm.simulations.comparison.compare import compare, read
 from kernelswarm.simulations.experiment.draws import RandomValues
 from kernelswarm.simulations.figures import comparison_figures, plots, sheet
 from kernelswarm.simulations.figures.plots import draw_comparison
+from kernelswarm.simulations.report import tables as report
 from tests.helpers.small_comparisons import counts, experiment, figures, killed
 
 STEP, PENALTY = "learner.step_size", "protocol.penalty"
@@ -53,6 +54,9 @@ def test_figures_stand_over_each_drawn_key(tmp_path: Path, monkeypatch: pytest.M
     found = compare(experiment(rounds=10, evaluate_every=5), vary, 1, jobs=1)
     drawn = {path.stem for path in draw_comparison(found, tmp_path)}
     assert {"drawn-risk", "drawn-error", "drawn-model_order", "risk"} <= drawn
+    steps, penalties = report.of_comparison(found)[0]["columns"][:2]  # of the page, which sorts by numbers
+    assert steps["cells"] == pytest.approx([cell.drawn[STEP] for cell in found.cells])
+    assert penalties["cells"][0] is None and penalties["shown"][0] == "–"
     monkeypatch.setattr(comparison_figures, "CURVES", 1)
     drawn = {path.stem for path in draw_comparison(found, tmp_path / "many")}
     assert "drawn-risk" in drawn and "risk" not in drawn
