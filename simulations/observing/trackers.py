@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -42,10 +41,21 @@ class TensorBoard:
         Made when it is missing. TensorBoard shows every folder with such files as a run.
     """
 
-    library = "tensorboardX"
-
     def __init__(self, folder: Path) -> None:
-        self._writer: Any = _library(self.library, "tensorboard").SummaryWriter(str(folder), flush_secs=10)
+        from tensorboardX import SummaryWriter
+
+        self._writer: Any = SummaryWriter(str(folder), flush_secs=10)
+
+    @staticmethod
+    def require() -> None:
+        """Refuse to go on without the library; raises InputError."""
+        try:
+            import tensorboardX  # noqa: F401
+        except ImportError as error:
+            raise InputError(
+                f'track = "tensorboard" needs tensorboardX, which cannot be imported ({error}): pip install '
+                "kernelswarm[trackers]"
+            ) from error
 
     def describe(self, text: str) -> None:
         """Write the experiment as a text, indented so that it is shown as it is."""
@@ -89,7 +99,7 @@ def tracked(tracker: str, folder: Path | str, experiment: Experiment) -> Iterato
         known = ", ".join(TRACKERS)
         raise InputError(f"track = {shown(tracker)} is unknown{nearest(tracker, TRACKERS)} (known: {known})")
     opened = TRACKERS[tracker]
-    _library(opened.library, tracker)
+    opened.require()
     writers: list[Writer] = []  # none before there is something to write: what is refused leaves no folder
 
     def write(state: State) -> None:
@@ -104,12 +114,3 @@ def tracked(tracker: str, folder: Path | str, experiment: Experiment) -> Iterato
     finally:
         for writer in writers:
             writer.close()
-
-
-def _library(name: str, tracker: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise InputError(
-            f'track = "{tracker}" needs {name}, which cannot be imported ({error}): pip install kernelswarm[trackers]'
-        ) from error
