@@ -17,7 +17,7 @@ SCALES = ("log", "uniform", "integer")
 """How values are drawn: uniformly in their logarithm, uniformly, and whole numbers with both ends."""
 
 MOST = 1_000
-"""RandomValues of a key at most: each is a run or several."""
+"""Values of a key, at most: each is a run or several."""
 
 DIGITS = 12
 """Significant digits of a drawn number: the last ones of a logarithm are not the same on all machines."""
