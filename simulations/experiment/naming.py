@@ -21,6 +21,7 @@ PARTS: dict[str, dict[str, str]] = {
         "polk": "kernelswarm.agents.learners.polk:Polk",
         "multi_kernel": "kernelswarm.agents.learners.multi_kernel:MultiKernel",
         "newton": "kernelswarm.agents.learners.second_order.newton:Newton",
+        "krls": "kernelswarm.agents.learners.second_order.krls:Krls",
         "spppot": "kernelswarm.agents.learners.spppot:Spppot",
         "colk": "kernelswarm.agents.learners.risk.colk:Colk",
         "policy_evaluation": "kernelswarm.agents.learners.risk.policy_evaluation:PolicyEvaluation",

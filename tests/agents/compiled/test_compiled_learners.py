@@ -23,6 +23,8 @@ LEARNERS = {
     "polk": {"name": "polk", "kernel": KERNEL, "budget": {"epsilon": 0.02}},
     "newton": {"name": "newton", "kernel": KERNEL, "budget": {"per_sample": 0.05}},
     "newton, polynomial": {"name": "newton", "kernel": CUBIC, "forgetting": 0.99},
+    "krls": {"name": "krls", "kernel": KERNEL},
+    "krls, polynomial": {"name": "krls", "kernel": CUBIC, "dependency": 1e-5},
     "linear": {"name": "linear"},
     "linear, through the origin": {"name": "linear", "intercept": False},
     "random_features": {"name": "random_features", "kernel": KERNEL, "features": 21},
@@ -128,7 +130,7 @@ def batch_size(learner, batch):
 
 def experiment(learner, protocol, batch=1, stream="sine_regression", **keys):
     table = {"step_size": 0.1, "regularization": 1e-3, **LEARNERS[learner], **keys}
-    if LEARNERS[learner]["name"] == "newton":
+    if LEARNERS[learner]["name"] in ("newton", "krls"):
         table["ridge"] = table.pop("regularization")
     if LEARNERS[learner]["name"] == "policy_evaluation":
         stream = {"name": "markov_reward", "discount": 0.7}
