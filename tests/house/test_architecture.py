@@ -33,6 +33,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "agents/learners/features",
     "agents/learners/second_order",
     "agents/learners/baselines",
+    "agents/learners/filters",
     "agents/learners/subspaces",
     "agents/learners/risk",
     "agents/node",

@@ -12,7 +12,7 @@ from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.features import combine
-from kernelswarm.agents.learners.features.feature_steps import CompiledFeatures
+from kernelswarm.agents.learners.features.feature_steps import CompiledFeatures, HandedFeatures
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern
 from kernelswarm.protocols.compiling import inlined, jitted
@@ -152,13 +152,17 @@ class RandomFeatures(LinearInFeatures):
         return CosineFunction(arrays["frequencies"], arrays["phases"], arrays["weights"])
 
     @property
-    def compiled(self) -> CompiledFeatures:
-        """What the learner hands over to compiled rounds."""
-        return CompiledFeatures(
-            self,
+    def handed_features(self) -> HandedFeatures:
+        """What computes the features in compiled code, and their numbers."""
+        return (
             _cosines,
             lambda state: np.concatenate([state.function.phases, state.function.frequencies.reshape(-1)]),
         )
+
+    @property
+    def compiled(self) -> CompiledFeatures:
+        """What the learner hands over to compiled rounds."""
+        return CompiledFeatures(self, *self.handed_features)
 
 
 @lru_cache(maxsize=16)

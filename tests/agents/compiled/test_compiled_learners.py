@@ -25,6 +25,10 @@ LEARNERS = {
     "newton, polynomial": {"name": "newton", "kernel": CUBIC, "forgetting": 0.99},
     "krls": {"name": "krls", "kernel": KERNEL},
     "krls, polynomial": {"name": "krls", "kernel": CUBIC, "dependency": 1e-5},
+    "qklms": {"name": "qklms", "kernel": KERNEL, "quantization": 0.1},
+    "qklms, polynomial": {"name": "qklms", "kernel": CUBIC},
+    "rls": {"name": "rls", "kernel": KERNEL, "features": 21, "forgetting": 0.95},
+    "rls, linear": {"name": "rls", "kernel": {"name": "linear", "offset": 0.5}},
     "linear": {"name": "linear"},
     "linear, through the origin": {"name": "linear", "intercept": False},
     "random_features": {"name": "random_features", "kernel": KERNEL, "features": 21},
@@ -130,7 +134,7 @@ def batch_size(learner, batch):
 
 def experiment(learner, protocol, batch=1, stream="sine_regression", **keys):
     table = {"step_size": 0.1, "regularization": 1e-3, **LEARNERS[learner], **keys}
-    if LEARNERS[learner]["name"] in ("newton", "krls"):
+    if LEARNERS[learner]["name"] in ("newton", "krls", "rls"):
         table["ridge"] = table.pop("regularization")
     if LEARNERS[learner]["name"] == "policy_evaluation":
         stream = {"name": "markov_reward", "discount": 0.7}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.compiled import passes
-from kernelswarm.agents.learners.second_order.krls import Krls
+from kernelswarm.agents.learners.filters.krls import Krls
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.losses import Hinge, Huber, Logistic, MulticlassLogistic, Squared, curvatures_of
 from kernelswarm.agents.parts.schedules import Constant

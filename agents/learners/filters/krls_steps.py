@@ -156,11 +156,7 @@ def products(
         image_of(lower, order, line(rows, n * width, order), image)
         for i in range(order):
             known[i] = image[i]
-        for i in range(order):
-            entry = known[i] / root[i, i]
-            known[i] = entry
-            for k in range(i + 1, order):
-                known[k] -= entry * root[i, k]
+        information.forward(root, order, known)
     for n in range(size):
         for m in range(n + 1):
             inside = within = 0.0
@@ -192,7 +188,7 @@ def step(
     values: Array,
     targets: Array,
 ) -> float:
-    """Take a step, as :meth:`~kernelswarm.agents.learners.second_order.krls.Krls.step` does."""
+    """Take a step, as :meth:`~kernelswarm.agents.learners.filters.krls.Krls.step` does."""
     size, outputs = gradients.shape
     own, capacity, inputs = own_numbers(numbers), counts[CAPACITY], points.shape[1]
     gram = table(scratch, 0, size, size)

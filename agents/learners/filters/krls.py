@@ -10,7 +10,7 @@ import numpy.typing as npt
 from kernelswarm.agents.functions.solved_sum import SolvedSum
 from kernelswarm.agents.learners.contract import Evaluation, Info, together
 from kernelswarm.agents.learners.descent import DescentInSpace
-from kernelswarm.agents.learners.second_order import krls_steps
+from kernelswarm.agents.learners.filters import krls_steps
 from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
