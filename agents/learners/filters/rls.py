@@ -77,8 +77,8 @@ class Rls(CertainDescent):
     g_n and curvature r_n when the sample came, ``t_n = f_n(x_n) - g_n / r_n``. The ridge is not forgotten but renewed,
     some features after each step: inputs that stay away for long would else leave nothing that holds W.
 
-    A triangular factor is carried, into which samples are rotated (Haykin, Adaptive Filter Theory, QR-RLS). A step takes
-    O(L^2). Least squares on Nystroem features is `krls`.
+    A triangular factor is carried, into which samples are rotated (Haykin, Adaptive Filter Theory, QR-RLS). A step
+    takes O(L^2). Least squares on Nystroem features is `krls`.
 
     Parameters
     ----------

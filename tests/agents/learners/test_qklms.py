@@ -79,7 +79,7 @@ def test_the_word_is_a_share_of_the_inputs_own_distances():
     for unit in (1.0, 1e3):
         ours = fitted(learner(quantization="auto", kernel=Gaussian("median")), unit * points, targets, 1)
         assert ours.quantization == pytest.approx(ours.kernel.bandwidth / 8.0)
-    with pytest.raises(ValueError, match='^quantization = "auto" is a word'):
+    with pytest.raises(ValueError, match=r'^quantization = "auto" is a word'):
         learner(quantization="auto").init(2, 1)
 
 
