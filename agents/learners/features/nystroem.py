@@ -38,7 +38,10 @@ class Nystroem(DescentInSpace):
 
     with ``a = inv(K_DD) kappa(D, x)`` and g_k the derivative of the loss plus the coupling's. This is gradient descent
     on the weights of the features ``U kappa(D, x)``, U'U = inv(K_DD): the Nystroem method (Williams and Seeger, NIPS
-    2000), online as NOGD (Lu, Hoi, Wang, Zhao and Liu, JMLR 2016). Of the implicit step, P K P is the Gram matrix.
+    2000). Without regularization, and where the landmarks are the first B points with a gradient, it is NOGD, Nystroem
+    online gradient descent (Lu, Hoi, Wang, Zhao and Liu, JMLR 2016, algorithm 2), of the full rank k = B; a smaller
+    rank, to which the paper cuts the landmarks' Gram matrix, is not offered. Of the implicit step, P K P is the Gram
+    matrix.
 
     Parameters
     ----------
