@@ -48,7 +48,7 @@ class Setting(NamedTuple):
     """The samples that it learns from."""
 
 
-class Course(NamedTuple):
+class Prediction(NamedTuple):
     """What a filter came to: the squared error of each prediction, and the points of its dictionary at the end."""
 
     squared: Array
@@ -61,7 +61,7 @@ def reproduce(request: Request) -> Reproduction:
     dependencies = DEPENDENCIES[:4] if request.quick else DEPENDENCIES
     settings = _settings()[:2] if request.quick else _settings()
     whole = len(settings) + len(dependencies)
-    courses: dict[str, Course] = {}
+    courses: dict[str, Prediction] = {}
     for place, setting in enumerate(settings):
         request.tell(setting.label, place / whole)
         courses[setting.label] = predicted(setting.learner, points, targets, setting.most)
@@ -70,7 +70,7 @@ def reproduce(request: Request) -> Reproduction:
         request.tell(f"KRLS, nu = {dependency:g}", (len(settings) + place) / whole)
         ours.append(predicted(_krls(dependency), points, targets))
         with np.errstate(all="ignore"):  # it diverges
-            printed.append(Course(*published_recursion(KERNEL, points, targets, dependency)))
+            printed.append(Prediction(*published_recursion(KERNEL, points, targets, dependency)))
     claims = [_claim(setting, courses[setting.label]) for setting in settings]
     for dependency, mine, theirs in zip(dependencies, ours, printed, strict=True):
         claims.append(
@@ -89,7 +89,7 @@ def reproduce(request: Request) -> Reproduction:
     return Reproduction(claims, _notes(), {"lorenz": _figure(courses, ours, printed)}, arrays)
 
 
-def predicted(learner: Learner, points: Array, targets: Array, most: int = 10_000) -> Course:
+def predicted(learner: Learner, points: Array, targets: Array, most: int = 10_000) -> Prediction:
     """Predict each sample, then learn from it if it is among the first ``most``."""
     state = learner.init(points.shape[1], 1)
     squared = np.empty(len(points))
@@ -98,7 +98,7 @@ def predicted(learner: Learner, points: Array, targets: Array, most: int = 10_00
         squared[n] = (own.values[0, 0] - target[0, 0]) ** 2
         if n < most:
             learner.step(state, [own], [learner.gradient(state, own, target)], None, target)
-    return Course(squared, learner.function(state).order)
+    return Prediction(squared, learner.function(state).order)
 
 
 def _krls(dependency: float) -> Krls:
@@ -128,14 +128,14 @@ def _settings() -> list[Setting]:
     ]
 
 
-def _claim(setting: Setting, course: Course) -> Claim:
+def _claim(setting: Setting, course: Prediction) -> Claim:
     published = "" if math.isnan(setting.published) else f"{setting.published:.2f} dB (demo_prediction)"
     near = abs(decibels(course.squared) - setting.published) <= setting.near if published else None
     words = setting.words if isinstance(setting.learner, Rls) else f"Gaussian kernel of width 32, {setting.words}"
     return Claim(f"error of {setting.label}", published, _words(course), words, near)
 
 
-def _words(course: Course) -> str:
+def _words(course: Prediction) -> str:
     return f"{decibels(course.squared):.2f} dB, M = {course.order}"
 
 
@@ -157,7 +157,7 @@ def _notes() -> list[str]:
     ]
 
 
-def _figure(courses: dict[str, Course], ours: list[Course], printed: list[Course]) -> Figure:
+def _figure(courses: dict[str, Prediction], ours: list[Prediction], printed: list[Prediction]) -> Figure:
     """Draw the errors over the samples, and those of KRLS against the size of its dictionary."""
     from matplotlib.figure import Figure
 

@@ -50,7 +50,7 @@ RADIUS = 3.0
 
 
 @dataclass
-class Course:
+class RivalCourse:
     """What was measured of one learner, a list entry for each draw."""
 
     errors: list[Array] = field(default_factory=list)
@@ -100,14 +100,14 @@ def reproduce(request: Request) -> Reproduction:
     places = np.unique(np.append(np.arange(BATCH, samples, 5 * BATCH), [EARLY, samples])).astype(np.float64)
     request.tell("step sizes", 0.0)
     chosen = _chosen(Draw(request.seed * (draws + 1) + draws, samples), np.array([float(samples)]))
-    courses: dict[str, Course] = {}
+    courses: dict[str, RivalCourse] = {}
     bayes = []
     for number in range(draws):
         request.tell(f"draw {number + 1} of {draws}", (1.0 + number) / (1.0 + draws))
         draw = Draw(request.seed * (draws + 1) + number, samples)
         bayes.append(draw.bayes)
         for label, follow in chosen.items():
-            course = courses.setdefault(label, Course())
+            course = courses.setdefault(label, RivalCourse())
             for kept, measured in zip((course.errors, course.risks, course.orders), follow(draw, places), strict=True):
                 kept.append(measured)
     arrays = {"samples": places, "bayes_error": np.array(bayes)}
@@ -155,7 +155,7 @@ def _chosen(draw: Draw, last: Array) -> dict[str, Follow]:
     return found
 
 
-def _claims(courses: Mapping[str, Course], places: Array, bayes: Sequence[float]) -> list[Claim]:
+def _claims(courses: Mapping[str, RivalCourse], places: Array, bayes: Sequence[float]) -> list[Claim]:
     (coarse, *_), labels = courses.values(), list(courses)
     best, rivals = coarse.final(places), labels[2:]
     claims = [Claim("Bayes error", "", _percent(bayes), f"{len(bayes)} draws, radius {RADIUS:g}")]
@@ -228,7 +228,7 @@ def _tick(value: float, _: object = None) -> str:
     return text if text.strip("0.")[:2] in ("1", "2", "5") else ""
 
 
-def _figure(courses: Mapping[str, Course], places: Array, bayes: float) -> Figure:
+def _figure(courses: Mapping[str, RivalCourse], places: Array, bayes: float) -> Figure:
     """Draw test errors, risks and model orders against the samples, means over the draws."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter

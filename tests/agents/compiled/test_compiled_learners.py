@@ -33,6 +33,7 @@ LEARNERS = {
     "linear, through the origin": {"name": "linear", "intercept": False},
     "random_features": {"name": "random_features", "kernel": KERNEL, "features": 21},
     "nystroem": {"name": "nystroem", "kernel": KERNEL, "landmarks": 17},
+    "nystroem, rank": {"name": "nystroem", "kernel": KERNEL, "landmarks": 9, "rank": 4},
     "ogd": {"name": "ogd", "kernel": KERNEL},
     "norma": {"name": "norma", "kernel": KERNEL, "regularization": 0.01, "budget_size": 20},
     "bsgd": {"name": "bsgd", "kernel": KERNEL, "budget_size": 15},
