@@ -12,7 +12,7 @@ from kernelswarm.simulations.experiment.naming import find, names
 from kernelswarm.simulations.experiment.offered import plural
 from kernelswarm.simulations.experiment.parts import PARTS, catalogue
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import nearest
+from kernelswarm.simulations.ground.wording import nearest, synonym
 
 
 def plurals() -> dict[str, str]:
@@ -22,6 +22,8 @@ def plurals() -> dict[str, str]:
 
 def parts(asked: str | None, width: int) -> Iterator[str]:
     """Yield the lines that list all parts, a line each; those of a kind with their keys; or all about those of a name.
+
+    Another usual name of a part, such as "fogd", is answered with that part.
 
     Raises
     ------
@@ -44,6 +46,11 @@ def parts(asked: str | None, width: int) -> Iterator[str]:
             yield from (f"      {_key(key, default)}" for key, default in keys.items())
         yield ""
     found = [kind for kind in PARTS if asked in names(kind)]
+    meant = synonym(asked)
+    if not found and asked not in kinds and asked not in PARTS and meant:
+        yield f"{asked} is {meant} here"
+        yield ""
+        asked, found = meant, [kind for kind in PARTS if meant in names(kind)]
     if not found and asked not in kinds and asked not in PARTS:
         known = [*kinds, *dict.fromkeys(name for kind in PARTS for name in names(kind))]
         raise InputError(

@@ -48,7 +48,18 @@ SYNONYMS: dict[str, str] = {
     "dot": "linear",
     "rff": "random_features",
     "random_fourier_features": "random_features",
+    "fogd": "random_features",
+    "fourier_online_gradient_descent": "random_features",
     "nystrom": "nystroem",
+    "nogd": "nystroem",
+    "nystroem_online_gradient_descent": "nystroem",
+    "ald_krls": "krls",
+    "aldkrls": "krls",
+    "kernel_rls": "krls",
+    "kernel_recursive_least_squares": "krls",
+    "klms": "qklms",
+    "kernel_lms": "qklms",
+    "recursive_least_squares": "rls",
     "er": "erdos_renyi",
     "gnp": "erdos_renyi",
     "rgg": "random_geometric",
@@ -117,6 +128,17 @@ def toml(value: Any) -> str:
     return str(value)  # numbers, inf and nan included, and dates, are written as they print
 
 
+def synonym(name: str) -> str:
+    """Return what is called by another usual name, such as "MSE"; "" where it is none.
+
+    Examples
+    --------
+    >>> synonym("mean squared error")
+    'squared'
+    """
+    return SYNONYMS.get(re.sub(r"[\s-]+", "_", name.lower()), "")
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a half sentence with the known name that is meant by another usual one, or nearest to a mistyped one.
 
@@ -131,7 +153,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     known = list(known)
     lower = name.lower()
-    meant = SYNONYMS.get(re.sub(r"[\s-]+", "_", lower), "")
+    meant = synonym(name)
     found = [meant] if meant in known else get_close_matches(lower, known, n=1)
     return f'; did you mean "{found[0]}"?' if found else ""
 

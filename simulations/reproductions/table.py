@@ -15,6 +15,8 @@ REPRODUCTIONS: dict[str, str] = {
     "survey-consensus": "kernelswarm.simulations.reproductions.surveys.consensus:reproduce",
     "survey-proximity": "kernelswarm.simulations.reproductions.surveys.proximity:reproduce",
     "survey-theory": "kernelswarm.simulations.reproductions.surveys.theory:reproduce",
+    "survey-figure2": "kernelswarm.simulations.reproductions.surveys.competitors:reproduce",
+    "krls-lorenz": "kernelswarm.simulations.reproductions.filters.krls_lorenz:reproduce",
     "weather": "kernelswarm.simulations.reproductions.networks.weather:reproduce",
     "rivals": "kernelswarm.simulations.reproductions.networks.rivals:reproduce",
 }

@@ -83,6 +83,9 @@ KERNEL = {"name": "gaussian", "bandwidth": 0.4}
 SIZES: dict[str, dict[str, object]] = {
     "polk": {"kernel": KERNEL},
     "newton": {"kernel": KERNEL},
+    "krls": {"kernel": KERNEL},
+    "qklms": {"kernel": KERNEL},
+    "rls": {"kernel": KERNEL, "features": 60},
     "multi_kernel": {"kernel": KERNEL, "factors": [0.5, 1.0, 2.0], "forgetting": 0.9},
     "spppot": {"kernel": KERNEL, "mirror_map": "kl"},
     "colk": {"kernel": KERNEL, "dispersion": "variance"},
@@ -141,6 +144,7 @@ LEARNERS = [
         learner("newton", batch_size=batch, loss=loss, forgetting=0.99)
         for batch, loss in ((1, "squared"), (5, "huber"))
     ),
+    learner("rls", kernel={"name": "linear", "offset": 1.0}, forgetting=0.99),
 ]
 
 # --- what learners are made of

@@ -46,7 +46,7 @@ def fitting(name: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     if name == "policy_evaluation":
         return [(TRANSITIONS, {})]
     cases: list[tuple[dict[str, Any], dict[str, Any]]] = [(stream, {"loss": loss}) for stream, loss in STREAMS]
-    if name == "newton":  # its losses have curvatures
+    if name in ("newton", "krls", "rls"):  # its losses have curvatures
         other = {"absolute": "huber", "hinge": "logistic"}
         cases = [(stream, {"loss": other.get(keys["loss"], keys["loss"])}) for stream, keys in cases]
     if name == "linear":  # a line fits no sine of many periods

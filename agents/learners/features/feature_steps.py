@@ -26,6 +26,9 @@ FEATURES = types.void(NUMBERS, MATRIX, MATRIX_OUT)
 
 features_at = at(FEATURES)
 
+HandedFeatures = tuple[Compiled, Callable[[Any], Array]]
+"""A function with the signature FEATURES, and what returns its numbers from a state."""
+
 REGULARIZATION, SHRUNK, COUNT, FIRST = range(4)
 """The numbers before those of the features, of which there are `COUNT`, the first `SHRUNK` of them regularised."""
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.features import combine
-from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledFeatures
+from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledFeatures, HandedFeatures
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.parts.kernels import Linear as LinearKernel
 from kernelswarm.agents.parts.schedules import Auto, Schedule
@@ -133,10 +133,15 @@ class Linear(LinearInFeatures):
         return AffineFunction.from_arrays(arrays)
 
     @property
+    def handed_features(self) -> HandedFeatures:
+        """What computes the features in compiled code, and their numbers."""
+        numbers = _WITH_ONES if self.intercept else np.zeros(1)
+        return _features, lambda state: numbers
+
+    @property
     def compiled(self) -> CompiledFeatures:
         """What the learner hands over to compiled rounds."""
-        numbers = _WITH_ONES if self.intercept else np.zeros(1)
-        return CompiledFeatures(self, _features, lambda state: numbers)
+        return CompiledFeatures(self, *self.handed_features)
 
 
 _WITH_ONES: Array = np.ones(1)

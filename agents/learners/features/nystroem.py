@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,10 @@ class Nystroem(DescentInSpace):
 
     with ``a = inv(K_DD) kappa(D, x)`` and g_k the derivative of the loss plus the coupling's. This is gradient descent
     on the weights of the features ``U kappa(D, x)``, U'U = inv(K_DD): the Nystroem method (Williams and Seeger, NIPS
-    2000), online as NOGD (Lu, Hoi, Wang, Zhao and Liu, JMLR 2016). Of the implicit step, P K P is the Gram matrix.
+    2000). With a ``rank``, P projects on so many leading eigenvectors of K_DD once D is full, and f with it. Without
+    regularization, and where the landmarks are the first B points with a gradient, this is NOGD, Nystroem online
+    gradient descent (Lu, Hoi, Wang, Zhao and Liu, JMLR 2016, algorithm 2). Of the implicit step, P K P is the Gram
+    matrix.
 
     Parameters
     ----------
@@ -54,6 +58,8 @@ class Nystroem(DescentInSpace):
         b, the samples that a node draws in a round.
     landmarks : int
         The points of the dictionary, at least 1.
+    rank : int or "all"
+        k, the eigenvectors that steps are projected on, at most the landmarks; the paper takes a fifth of them.
     """
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
@@ -62,11 +68,16 @@ class Nystroem(DescentInSpace):
     regularization: float = 1e-6
     batch_size: int = 1
     landmarks: int = 50
+    rank: int | Literal["all"] = "all"
 
     def __post_init__(self) -> None:
         check_step(self.step_size, self.regularization, self.batch_size)
         if self.landmarks < 1:
             raise ValueError(f"landmarks = {self.landmarks!r} must be at least 1: 20 to 500 are usual")
+        if self.rank != "all" and not 1 <= self.rank <= self.landmarks:
+            raise ValueError(
+                f'rank = {self.rank!r} must be "all", or from 1 to landmarks = {self.landmarks}: a fifth is usual'
+            )
 
     def init(self, inputs: int, outputs: int) -> NystroemState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
@@ -108,6 +119,7 @@ class Nystroem(DescentInSpace):
             function.precision_buffer,
             function.order,
             self.landmarks,
+            self.directions,
             np.empty(scratch(capacity, size, function.outputs)),
             points,
             wide,
@@ -119,6 +131,11 @@ class Nystroem(DescentInSpace):
             1.0 - eta * self.regularization,
         )
         return Info(error, eta)
+
+    @property
+    def directions(self) -> int:
+        """The rank as a number."""
+        return self.landmarks if self.rank == "all" else self.rank
 
     def function(self, state: NystroemState) -> Expansion:
         """Return the current function."""

@@ -12,6 +12,7 @@ from kernelswarm.agents.arithmetic.signatures import ALWAYS, ORDER, ROOM, kernel
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.expansion import tables
 from kernelswarm.agents.learners.descent import weigh
+from kernelswarm.agents.learners.features.leading import restrict
 from kernelswarm.agents.learners.kernel_steps import (
     CAPACITY,
     CROSS,
@@ -29,7 +30,7 @@ INDEPENDENT = 1e-6
 Gram matrix becomes so ill-conditioned that projections lose their digits; what is left out is a thousandth of the norm
 of kappa(x, .)."""
 
-REGULARIZATION, LANDMARKS = range(2)
+REGULARIZATION, LANDMARKS, RANK = range(3)
 """The learner's own numbers."""
 
 
@@ -47,6 +48,7 @@ def project(
     precision: Array,  # (capacity,)
     order: int,
     landmarks: int,
+    rank: int,
     memory: Array,  # of the length `scratch`
     points: Array,  # (N, p)
     rows: Array,  # (N, capacity), the kernel to the landmarks; columns of new ones are filled in
@@ -58,6 +60,8 @@ def project(
     shrink: float,
 ) -> tuple[int, float]:
     """Scale the weights and add ``P sum_n w_n kappa(x_n, .)``, P the projection on the span of the landmarks.
+
+    Once there are ``landmarks``, f and all later steps are projected on ``rank`` eigenvectors, if that is fewer.
 
     As long as there are fewer than ``landmarks``, points that have a gradient and lie outside the span become such
     first. The weights of the step are ``-rates g``, or in the implicit one, with P K P the Gram matrix,
@@ -118,6 +122,8 @@ def project(
                 weights[m, c] += projections[n, m] * gradients[n, c]
                 sums[m, c] += images[n, m] * gradients[n, c]
     kept = dot(sums, 0, line(sums, 0, order * outputs), order * outputs)
+    if rank < landmarks <= order and factor[0, 0] != 0.0:
+        restrict(weights, factor, order, rank)
     return order, math.sqrt(max(whole - kept, 0.0))  # what is lost is at right angles to what is kept
 
 
@@ -184,6 +190,7 @@ def step(
         precision,
         counts[ORDER],
         landmarks,
+        int(own[RANK]),
         memory,
         points,
         rows,
@@ -205,7 +212,7 @@ class CompiledNystroem(CompiledExpansion):
     step = staticmethod(step)
 
     def __init__(self, learner: Any) -> None:
-        super().__init__(learner, [learner.regularization, float(learner.landmarks)])
+        super().__init__(learner, [learner.regularization, float(learner.landmarks), float(learner.directions)])
 
     def reserve(self, state: Any, points: int) -> int:
         """Make room for landmarks that may still enter; returns the capacity."""

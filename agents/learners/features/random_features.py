@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.features import combine
-from kernelswarm.agents.learners.features.feature_steps import CompiledFeatures
+from kernelswarm.agents.learners.features.feature_steps import CompiledFeatures, HandedFeatures
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern
 from kernelswarm.protocols.compiling import inlined, jitted
@@ -100,7 +101,9 @@ class RandomFeatures(LinearInFeatures):
         W <- (1 - eta lambda) W - (eta / b) sum_k phi(x_k) g_k'
 
     where g_k is the derivative of the loss plus the coupling's. The first features of a longer list are those of a
-    shorter one.
+    shorter one. With ``phases = "paired"`` every frequency has two features, its cosine and its sine, and
+    ``||phi(x)||`` is 1 everywhere: that, without regularization, is FOGD, Fourier online gradient descent (Lu, Hoi,
+    Wang, Zhao and Liu, JMLR 2016, algorithm 1), its features divided by sqrt(L / 2).
 
     Parameters
     ----------
@@ -118,16 +121,21 @@ class RandomFeatures(LinearInFeatures):
         L, at least 1.
     seed : int
         Seed of the features, not negative; nodes with equal seeds have the same features.
+    phases : str
+        "random", or "paired" for a cosine and a sine of each frequency, which needs an even number of features.
     """
 
     kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
     features: int = 100
     seed: int = 0
+    phases: Literal["random", "paired"] = "random"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.features < 1:
             raise ValueError(f"features = {self.features!r} must be at least 1: 100 to 1000 are usual")
+        if self.phases == "paired" and self.features % 2:
+            raise ValueError(f'features = {self.features!r} must be even where phases = "paired": take one more')
         if self.seed < 0:
             raise ValueError(f"seed = {self.seed!r} must not be negative")
         if not isinstance(self.kernel, ShiftInvariant):
@@ -144,7 +152,10 @@ class RandomFeatures(LinearInFeatures):
     def init(self, inputs: int, outputs: int) -> FeatureState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         assert isinstance(self.kernel, ShiftInvariant)
-        frequencies, phases = _draw(self.kernel, self.features, self.seed, inputs)
+        paired = self.phases == "paired"
+        frequencies, phases = _draw(self.kernel, self.features // (1 + paired), self.seed, inputs)
+        if paired:  # cos(a - pi / 2) = sin a
+            frequencies, phases = np.repeat(frequencies, 2, axis=0), np.tile([0.0, -0.5 * np.pi], len(phases))
         return FeatureState(CosineFunction(frequencies, phases, np.zeros((self.features, outputs))))
 
     def function_from(self, arrays: Mapping[str, Array]) -> CosineFunction:
@@ -152,13 +163,17 @@ class RandomFeatures(LinearInFeatures):
         return CosineFunction(arrays["frequencies"], arrays["phases"], arrays["weights"])
 
     @property
-    def compiled(self) -> CompiledFeatures:
-        """What the learner hands over to compiled rounds."""
-        return CompiledFeatures(
-            self,
+    def handed_features(self) -> HandedFeatures:
+        """What computes the features in compiled code, and their numbers."""
+        return (
             _cosines,
             lambda state: np.concatenate([state.function.phases, state.function.frequencies.reshape(-1)]),
         )
+
+    @property
+    def compiled(self) -> CompiledFeatures:
+        """What the learner hands over to compiled rounds."""
+        return CompiledFeatures(self, *self.handed_features)
 
 
 @lru_cache(maxsize=16)

@@ -351,6 +351,17 @@ def pull(root: Array, moments: Array, order: int, sums: Array, unit: float) -> N
 
 
 @jitted
+def forward(root: Array, order: int, vector: Array) -> None:
+    """Put ``inv(R') v`` in the place of a vector v (M,)."""
+    for i in range(order):
+        upper = root[i]
+        entry = vector[i] / upper[i]
+        vector[i] = entry
+        for k in range(i + 1, order):
+            vector[k] -= entry * upper[k]
+
+
+@jitted
 def uncertainty(root: Array, factor: Array, order: int, rows: Array, ridge: float, gram: Array) -> None:
     """Put ``k' inv(H) k`` in the place of the kernel between points (n, n), ``kappa / lambda`` where nothing is known.
 
@@ -366,12 +377,8 @@ def uncertainty(root: Array, factor: Array, order: int, rows: Array, ridge: floa
     for n in range(size):
         row, own = line(rows, n * rows.shape[1], order), known[n]
         copy_vector(row, own)
+        forward(root, order, own)
         for i in range(order):
-            upper = root[i]
-            entry = own[i] / upper[i]
-            own[i] = entry
-            for k in range(i + 1, order):
-                own[k] -= entry * upper[k]
             images[n, i] = dot(factor, i * factor.shape[1], row, i + 1)
     for n in range(size):
         for m in range(n + 1):

@@ -12,21 +12,18 @@ from kernelswarm.agents.arithmetic import blocked_komp, komp
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.functions.informed_expansion import InformedExpansion
 from kernelswarm.agents.learners.contract import Evaluation, Info, together
-from kernelswarm.agents.learners.descent import DescentInSpace, joined, share
+from kernelswarm.agents.learners.descent import DescentInSpace
 from kernelswarm.agents.learners.polk import DEFECT_LIMIT
 from kernelswarm.agents.learners.polk_steps import inspection_due
 from kernelswarm.agents.learners.second_order import blocked_information, information, moves
+from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain, check_forgetting
 from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_ORDER, CompiledNewton
 from kernelswarm.agents.parts.budgets import Budget, PerSample
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
-from kernelswarm.agents.parts.losses import Loss, Squared, curvatures_of
+from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 
 Array = npt.NDArray[np.float64]
-
-RIDGE_OF_NUMBERS, RIDGE_OF_CLASSES = 0.1, 0.005
-"""The ridge that "auto" stands for. Targets that are numbers have noise in them; classes, where they can be told apart,
-ask for functions of large norm."""
 
 
 class NewtonState:
@@ -45,7 +42,7 @@ class NewtonState:
 
 
 @dataclass(frozen=True)
-class Newton(DescentInSpace):
+class Newton(CertainDescent, DescentInSpace):
     """Kernel online Newton steps: the regularised least-squares solution on a dictionary that KOMP chooses.
 
     With the loss's slope g_n and curvature r_n at sample n, when it came, f minimises over the span of the dictionary
@@ -92,40 +89,13 @@ class Newton(DescentInSpace):
     budget: Budget = field(default=PerSample(0.02), metadata={"part": "budget"})
 
     def __post_init__(self) -> None:
-        if self.ridge != "auto" and not 0.0 < self.ridge < math.inf:
-            raise ValueError(f'ridge = {self.ridge!r} must be positive, or "auto"')
-        if not 0.0 < self.forgetting <= 1.0:
-            raise ValueError(f"forgetting = {self.forgetting!r} must be in (0, 1]: 1 forgets nothing")
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size = {self.batch_size!r} must be at least 1")
-        if not self.loss.curvature > 0.0:
-            raise ValueError(
-                f"loss = {self.loss} has no curvature, and second-order steps divide by it: use squared, huber, "
-                'logistic or multiclass_logistic, or learner.name = "polk"'
-            )
-
-    @property
-    def linear(self) -> bool:
-        """False: how far a sample moves the function depends on what is known there."""
-        return False
-
-    @property
-    def penalty(self) -> float:
-        """lambda, in the unit of the loss."""
-        ridge = self.ridge
-        if ridge == "auto":
-            ridge = RIDGE_OF_NUMBERS if self.loss.task == "regression" else RIDGE_OF_CLASSES
-        return ridge * self.loss.curvature
+        check_certain(self.ridge, self.batch_size, self.loss)
+        check_forgetting(self.forgetting)
 
     @property
     def limit(self) -> float:
         """The entry of diag(inv K) beyond which an element lies in the span of the others."""
         return math.inf if self.kernel.supremum is None else komp.DEPENDENT / self.kernel.supremum
-
-    @property
-    def reach(self) -> float:
-        """What turns the weight ``eta / b`` of a pull into 1, that of a sample in the sum."""
-        return self.batch_size / self.step_size.largest
 
     def inner(self, state: NewtonState, at: Evaluation) -> Array:
         """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""
@@ -153,15 +123,8 @@ class Newton(DescentInSpace):
         Of the curvatures it only matters whether there are any: pulls come as far as they may go.
         """
         eta = self.eta(state) if eta is None else eta
-        function, count = state.function, len(targets)
-        at = together(evaluations)
-        deciding, rates, _ = joined(eta, gradients, None)
-        values = at.values[:count]
-        slopes = self.loss.derivatives(values, targets)
-        bends = curvatures_of(self.loss, values, targets)
-        aims, pulls = np.empty(values.shape), np.empty(deciding.shape)
-        part = share(count, self.batch_size)
-        coupled = moves.part_ways(deciding, slopes, np.ascontiguousarray(values), bends, rates, part, aims, pulls)
+        function, at = state.function, together(evaluations)
+        coupled, deciding, pulls, bends, aims = self.terms(at, gradients, targets, eta)
         epsilon = self.budget.bound(eta, state.budget, self.batch_size)
         function.reserve(len(at.points))
         large = len(at.points) >= BLOCKED_FROM_SAMPLES and function.order >= BLOCKED_FROM_ORDER

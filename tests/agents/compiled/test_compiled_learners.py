@@ -23,10 +23,17 @@ LEARNERS = {
     "polk": {"name": "polk", "kernel": KERNEL, "budget": {"epsilon": 0.02}},
     "newton": {"name": "newton", "kernel": KERNEL, "budget": {"per_sample": 0.05}},
     "newton, polynomial": {"name": "newton", "kernel": CUBIC, "forgetting": 0.99},
+    "krls": {"name": "krls", "kernel": KERNEL},
+    "krls, polynomial": {"name": "krls", "kernel": CUBIC, "dependency": 1e-5},
+    "qklms": {"name": "qklms", "kernel": KERNEL, "quantization": 0.1},
+    "qklms, polynomial": {"name": "qklms", "kernel": CUBIC},
+    "rls": {"name": "rls", "kernel": KERNEL, "features": 21, "forgetting": 0.95},
+    "rls, linear": {"name": "rls", "kernel": {"name": "linear", "offset": 0.5}},
     "linear": {"name": "linear"},
     "linear, through the origin": {"name": "linear", "intercept": False},
     "random_features": {"name": "random_features", "kernel": KERNEL, "features": 21},
     "nystroem": {"name": "nystroem", "kernel": KERNEL, "landmarks": 17},
+    "nystroem, rank": {"name": "nystroem", "kernel": KERNEL, "landmarks": 9, "rank": 4},
     "ogd": {"name": "ogd", "kernel": KERNEL},
     "norma": {"name": "norma", "kernel": KERNEL, "regularization": 0.01, "budget_size": 20},
     "bsgd": {"name": "bsgd", "kernel": KERNEL, "budget_size": 15},
@@ -128,7 +135,7 @@ def batch_size(learner, batch):
 
 def experiment(learner, protocol, batch=1, stream="sine_regression", **keys):
     table = {"step_size": 0.1, "regularization": 1e-3, **LEARNERS[learner], **keys}
-    if LEARNERS[learner]["name"] == "newton":
+    if LEARNERS[learner]["name"] in ("newton", "krls", "rls"):
         table["ridge"] = table.pop("regularization")
     if LEARNERS[learner]["name"] == "policy_evaluation":
         stream = {"name": "markov_reward", "discount": 0.7}

@@ -1,0 +1,74 @@
+"""A kernel sum whose weights solve a least-squares problem in the Cholesky features of its dictionary."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.tables import table
+from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
+from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.protocols.compiling import inlined
+
+Array = npt.NDArray[np.float64]
+
+
+class SolvedSum(KernelSum):
+    """The function ``f(x) = sum_m W[m] kappa(D[m], x) = w' inv(L) kappa(D, x)``, where ``R w = Q``.
+
+    Attributes
+    ----------
+    lower_buffer : Array
+        The storage of L, lower triangular, (M, M) of it in use: the Cholesky factor of the Gram matrix, ``L L'``.
+    root_buffer : Array
+        That of R, upper triangular, (M, M): ``R'R`` is the curvature of the risk so far.
+    moments_buffer : Array
+        That of Q, (M, C).
+    """
+
+    __slots__ = ("lower_buffer", "moments_buffer", "root_buffer")
+
+    def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
+        self.lower_buffer: Array
+        self.root_buffer: Array
+        self.moments_buffer: Array
+        super().__init__(kernel, inputs, outputs)
+
+    def snapshot(self) -> dict[str, Array]:
+        """Return ``points`` (M, p), ``weights`` (M, C), ``lower``, ``root`` (M, M) and ``moments`` (M, C), copied."""
+        lower, root, moments = (part.copy() for part in self._used()[2:])
+        return {**self.arrays(), "lower": lower, "root": root, "moments": moments}
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Become what :meth:`snapshot` was taken of."""
+        super().restore(arrays)
+        for part, name in zip(self._used()[2:], ("lower", "root", "moments"), strict=True):
+            part[:] = arrays[name]
+
+    def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
+        square = (capacity, capacity)
+        return [*super()._shapes(capacity), square, square, (capacity, self.outputs)]
+
+    def _used(self) -> list[Array]:
+        order = self.order
+        square = [buffer[:order, :order] for buffer in (self.lower_buffer, self.root_buffer)]
+        return [*super()._used(), *square, self.moments_buffer[:order]]
+
+    def _hold(self, buffers: list[Array]) -> None:
+        super()._hold(buffers[:2])
+        self.lower_buffer, self.root_buffer, self.moments_buffer = buffers[2:]
+
+
+@inlined
+def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Array, Array, Array, Array, Array]:
+    """Return points, weights, L, R and Q of such a sum in its storage, as its shapes lay them out."""
+    weights = OWN + capacity * inputs
+    lower = weights + capacity * outputs
+    root = lower + capacity * capacity
+    return (
+        table(storage, OWN, capacity, inputs),
+        table(storage, weights, capacity, outputs),
+        table(storage, lower, capacity, capacity),
+        table(storage, root, capacity, capacity),
+        table(storage, root + capacity * capacity, capacity, outputs),
+    )

@@ -1,0 +1,263 @@
+"""The step of kernel recursive least squares in compiled code.
+
+With the Gram matrix ``K = L L'`` of the dictionary a sample has the features ``z = inv(L) k(x)``, and f is ``w'z``. A
+point that enters appends the row ``[z', sqrt(s)]`` to L, s what of kappa(x, x) the span leaves. Carried besides are the
+triangle R and Q: ``R'R`` and ``R'Q`` are the sums of ``r z z'`` and ``r z t'``. A sample is rotated in, and ``R w = Q``
+solved from below.
+
+Why this form: the published recursion carries the inverses of K and of the sum, and subtracts in each. Where points are
+nearly dependent that loses all digits. Here triangular systems are solved, rotations subtract nothing, and the features
+z are never longer than ``sqrt(kappa(x, x))``, unlike the paper's ``inv(K) k(x)``.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.copying import copy_vector
+from kernelswarm.agents.arithmetic.lanes import dot
+from kernelswarm.agents.arithmetic.signatures import ORDER, ROOM, kernel_at
+from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.solved_sum import tables
+from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
+from kernelswarm.agents.learners.second_order import information, sample_terms
+from kernelswarm.agents.learners.second_order.sample_terms import OWN, REACH, RIDGE
+from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.first_class import Integers
+
+Array = npt.NDArray[np.float64]
+
+DERIVATIVES, CURVATURES = 1, 2
+"""Among the addresses that a step calls, after that of the kernel."""
+
+
+@jitted
+def room(capacity: int, points: int, outputs: int) -> int:
+    """Return the numbers that a step on so many points works with."""
+    return capacity * (points + 1 + 2 * outputs)
+
+
+@inlined
+def image_of(lower: Array, order: int, row: Array, image: Array) -> float:
+    """Solve ``L z = k`` from above; returns ``z'z``."""
+    width, squared = lower.shape[1], 0.0
+    for i in range(order):
+        entry = (row[i] - dot(lower, i * width, image, i)) / lower[i, i]
+        image[i] = entry
+        squared += entry * entry
+    return squared
+
+
+@jitted
+def learn(
+    work: Array,  # as `room` says
+    dictionary: Array,  # (capacity, p)
+    weights: Array,  # (capacity, C)
+    lower: Array,  # (capacity, capacity), L
+    root: Array,  # (capacity, capacity), R
+    moments: Array,  # (capacity, C), Q
+    order: int,
+    points: Array,  # (N, p)
+    rows: Array,  # (N, capacity or more); columns of new points are filled in
+    gram: Array,  # (N, N)
+    coupled: bool,
+    pulls: Array,  # (N, C)
+    unit: float,
+    bends: Array,  # (n,)
+    aims: Array,  # (n, C)
+    ridge: float,
+    dependency: float,
+) -> int:
+    """Let points enter, move along the pulls, take the own samples in and solve; returns the new order.
+
+    A pull moves the function by ``unit`` times what a sample of curvature 1 would, along its kernel where unit is 0.
+    """
+    size, outputs = pulls.shape
+    capacity, columns, before = len(dictionary), rows.shape[1], order
+    images = table(work, 0, size, capacity)
+    product = line(work, size * capacity, capacity)
+    sums = table(work, (size + 1) * capacity, capacity, outputs)
+    solution = table(work, (size + 1 + outputs) * capacity, capacity, outputs)
+    for n in range(size):
+        if not _may_enter(n, len(aims), pulls, ridge):
+            continue
+        image = line(images, n * capacity, capacity)
+        beyond = gram[n, n] - image_of(lower, order, line(rows, n * columns, order), image)
+        if not beyond > dependency * gram[n, n]:
+            continue
+        copy_vector(line(points, n * points.shape[1], points.shape[1]), dictionary[order])
+        for k in range(order):
+            lower[order, k] = image[k]
+            root[order, k] = root[k, order] = 0.0
+        lower[order, order] = math.sqrt(beyond)
+        root[order, order] = math.sqrt(ridge)
+        for c in range(outputs):
+            moments[order, c] = 0.0
+        for k in range(size):
+            rows[k, order] = gram[k, n]
+        order += 1
+    for n in range(size):
+        image_of(lower, order, line(rows, n * columns, order), line(images, n * capacity, capacity))
+    if coupled:
+        # Without a ridge nothing is known of the points that just entered, and inv(R) divides by 0 there.
+        known = order if ridge > 0.0 else before
+        for i in range(order):
+            for c in range(outputs):
+                sums[i, c] = 0.0
+                for n in range(size):
+                    sums[i, c] += images[n, i] * pulls[n, c]
+        if unit > 0.0:
+            information.pull(root, moments, known, sums, unit)
+        else:
+            information.shift(root, moments, known, sums)
+    for n in range(len(aims)):
+        scale = math.sqrt(bends[n])
+        for i in range(order):
+            images[n, i] *= scale
+        for c in range(outputs):
+            aims[n, c] *= scale
+    if len(aims):
+        information.absorb(root, moments, order, table(images, 0, len(aims), capacity), aims, product)
+    information.solve(root, moments, order, solution)
+    for i in range(order - 1, -1, -1):  # L'W = w
+        for c in range(outputs):
+            weight = solution[i, c] / lower[i, i]
+            weights[i, c] = weight
+            for k in range(i):
+                solution[k, c] -= lower[i, k] * weight
+    return order
+
+
+@jitted
+def _may_enter(n: int, own: int, pulls: Array, ridge: float) -> bool:
+    """Tell whether a point may enter: each own sample, and with a ridge also those at which neighbours pull."""
+    if n < own:
+        return True
+    moves = False
+    for c in range(pulls.shape[1]):
+        moves = moves or pulls[n, c] != 0.0
+    return moves and ridge > 0.0
+
+
+@jitted
+def products(
+    lower: Array, root: Array, order: int, rows: Array, ridge: float, reach: float, gram: Array, images: Array
+) -> None:
+    """Put in the place of the kernel between points (n, n) how far a weight at each moves f at each other.
+
+    That is ``z' inv(R'R) z``, and with a ridge what lies beyond the dictionary's span over it; times the reach.
+    ``images`` (2, n, order) is worked with.
+    """
+    size, width = len(gram), rows.shape[1]
+    for n in range(size):
+        image, known = images[0, n], images[1, n]
+        image_of(lower, order, line(rows, n * width, order), image)
+        for i in range(order):
+            known[i] = image[i]
+        information.forward(root, order, known)
+    for n in range(size):
+        for m in range(n + 1):
+            inside = within = 0.0
+            for i in range(order):
+                inside += images[0, n, i] * images[0, m, i]
+                within += images[1, n, i] * images[1, m, i]
+            beyond = gram[n, m] - inside
+            if n == m:
+                beyond = max(beyond, 0.0)
+            if ridge > 0.0:
+                within += beyond / ridge
+            gram[n, m] = gram[m, n] = reach * within
+
+
+@jitted
+def step(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    gradients: Array,
+    rates: Array,
+    stiffness: Array,
+    implicit: bool,
+    sizes: Array,
+    values: Array,
+    targets: Array,
+) -> float:
+    """Take a step, as :meth:`~kernelswarm.agents.learners.filters.krls.Krls.step` does."""
+    size, outputs = gradients.shape
+    own, capacity, inputs = own_numbers(numbers), counts[CAPACITY], points.shape[1]
+    gram = table(scratch, 0, size, size)
+    kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
+    first = size * size
+    taken = sample_terms.room(size, outputs)
+    coupled, pulls, bends, aims = sample_terms.terms(
+        tools[DERIVATIVES], tools[CURVATURES], own, line(scratch, first, taken), gradients, rates, values, targets
+    )
+    first += taken
+    dictionary, weights, lower, root, moments = tables(storage, capacity, inputs, outputs)
+    order = learn(
+        line(scratch, first, len(scratch) - first),
+        dictionary,
+        weights,
+        lower,
+        root,
+        moments,
+        counts[ORDER],
+        points,
+        rows,
+        gram,
+        coupled,
+        pulls,
+        own[REACH] if implicit else 0.0,
+        bends,
+        aims,
+        own[RIDGE],
+        own[OWN],
+    )
+    counts[ORDER], counts[ROOM] = order, capacity - order
+    return 0.0
+
+
+@jitted
+def inner(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    points: Array,
+    rows: Array,
+    values: Array,
+    gram: Array,
+) -> None:
+    """Fill ``gram`` (N, N) with how far a weight at each point moves f at each other."""
+    own, order, capacity, outputs = own_numbers(numbers), counts[ORDER], counts[CAPACITY], values.shape[1]
+    kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
+    _, _, lower, root, _ = tables(storage, capacity, points.shape[1], outputs)
+    products(lower, root, order, rows, own[RIDGE], own[REACH], gram, np.empty((2, len(gram), order)))
+
+
+class CompiledKrls(CompiledExpansion):
+    """What the learner hands over to compiled rounds.
+
+    Parameters
+    ----------
+    learner : Krls
+        The learner.
+    """
+
+    inner = staticmethod(inner)
+    step = staticmethod(step)
+
+    def __init__(self, learner: Any) -> None:
+        numbers = sample_terms.numbers_of(learner, learner.dependency)
+        super().__init__(learner, numbers, sample_terms.tools_of(learner))
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers of the Gram matrix, of the samples' terms, and of what a step works with."""
+        outputs = state.function.outputs
+        return int(points * points + sample_terms.room(points, outputs) + room(capacity, points, outputs))

@@ -1,0 +1,222 @@
+"""Recursive least squares on random Fourier features of a kernel, or on the inputs themselves."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.functions.features import combine
+from kernelswarm.agents.learners.contract import Evaluation, Info, together
+from kernelswarm.agents.learners.features.linear import Linear as Affine
+from kernelswarm.agents.learners.features.linear_in_features import FeatureFunction
+from kernelswarm.agents.learners.features.random_features import RandomFeatures
+from kernelswarm.agents.learners.filters import rls_steps
+from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain, check_forgetting
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Linear
+from kernelswarm.agents.parts.losses import Loss, Squared
+from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
+
+Array = npt.NDArray[np.float64]
+
+
+class RlsState:
+    """Everything the learner changes, in one vector: the function's coefficients, R, Q and the cursor; and the steps.
+
+    Parameters
+    ----------
+    function : FeatureFunction
+        The function f = 0.
+    ridges : Array
+        The ridge of each feature, (L,).
+    """
+
+    __slots__ = ("function", "moments", "root", "steps", "storage")
+
+    def __init__(self, function: FeatureFunction, ridges: Array) -> None:
+        self.function = function
+        self.steps = 0
+        self.root: Array
+        self.moments: Array
+        self.storage: Array
+        features, outputs = function.coefficients.shape
+        self.live_in(np.zeros(features * (features + 2 * outputs) + 1))
+        np.fill_diagonal(self.root, np.sqrt(ridges))
+
+    def __getstate__(self) -> tuple[FeatureFunction, Array, int]:
+        """Return what a copy is made of: its parts must lie in its own vector."""
+        return self.function, self.storage, self.steps
+
+    def __setstate__(self, state: tuple[FeatureFunction, Array, int]) -> None:
+        """Become the copy."""
+        self.function, storage, self.steps = state
+        self.live_in(storage)
+
+    def live_in(self, storage: Array) -> None:
+        """Lie in a vector that holds coefficients, R, Q and cursor."""
+        features, outputs = shape = self.function.coefficients.shape
+        first, second = features * outputs, features * (features + outputs)
+        self.storage = storage
+        self.function.coefficients = storage[:first].reshape(shape)
+        self.root = storage[first:second].reshape(features, features)
+        self.moments = storage[second : second + first].reshape(shape)
+
+
+@dataclass(frozen=True)
+class Rls(CertainDescent):
+    """Recursive least squares with exponential forgetting, on random Fourier features or on the inputs themselves.
+
+    The function is ``f(x) = W' phi(x)``. With the linear kernel phi are the inputs, and a constant where the kernel has
+    an offset: the adaptive filter of that name. With gaussian, laplacian and matern kernels phi are the random cosines
+    of `random_features`. After every sample W minimises
+
+        sum_n beta^(N - n) r_n / 2 ||W' phi(x_n) - t_n||^2 + lambda / 2 ||W||^2
+
+    with ``forgetting`` beta and the newest sample N. Of the squared loss t_n is the target; of other losses, with slope
+    g_n and curvature r_n when the sample came, ``t_n = f_n(x_n) - g_n / r_n``. The ridge is not forgotten but renewed,
+    some features after each step: inputs that stay away for long would else leave nothing that holds W.
+
+    A triangular factor is carried, into which samples are rotated (Haykin, Adaptive Filter Theory, QR-RLS). A step
+    takes O(L^2). Least squares on Nystroem features is `krls`.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss of a sample; its curvature must not be 0.
+    kernel : Kernel
+        gaussian, laplacian or matern, which the random features approximate, or linear.
+    step_size : Schedule
+        eta of explicit couplings; implicit ones take as much of their Newton step as eta is of its largest. Own samples
+        take no step size.
+    ridge : float or "auto"
+        lambda as a multiple of the loss's largest curvature, positive. "auto" is 0.1, for classes 0.005.
+    forgetting : float
+        beta, what a sample still counts when one more has come, in (0, 1]; 1 forgets nothing.
+    batch_size : int
+        b, the samples that a node draws in a round.
+    features : int
+        L, the number of random features, at least 1; the linear kernel has as many as inputs.
+    seed : int
+        Seed of the features, not negative; nodes with equal seeds have the same features.
+    """
+
+    loss: Loss = field(default=Squared(), metadata={"part": "loss"})
+    kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
+    step_size: Schedule = field(default=Auto(), metadata={"part": "schedule", "scalar": "constant"})
+    ridge: float | Literal["auto"] = "auto"
+    forgetting: float = 1.0
+    batch_size: int = 1
+    features: int = 100
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_certain(self.ridge, self.batch_size, self.loss)
+        check_forgetting(self.forgetting)
+        self._mapping()
+
+    def _mapping(self) -> Affine | RandomFeatures:
+        """Return the learner whose features these are; its steps are never taken."""
+        if isinstance(self.kernel, Linear):
+            return Affine(self.loss, Constant(1.0), 0.0, 1, self.kernel.offset > 0.0)
+        return RandomFeatures(self.loss, Constant(1.0), 0.0, 1, self.kernel, self.features, self.seed)
+
+    @property
+    def gain(self) -> float | None:
+        """The mean of ``||phi(x)||^2``; None for the linear kernel, where it has no bound."""
+        return self.kernel.supremum
+
+    def ridges(self, state: RlsState) -> Array:
+        """Return the ridge of each feature, (L,); the constant 1 stands for the root of the kernel's offset."""
+        found = np.full(len(state.root), self.penalty)
+        return _with_offset(found, self.kernel)
+
+    def init(self, inputs: int, outputs: int) -> RlsState:
+        """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
+        function = self._mapping().init(inputs, outputs).function
+        ridges = _with_offset(np.full(len(function.coefficients), self.penalty), self.kernel)
+        return RlsState(function, ridges)
+
+    def evaluate(self, state: RlsState, points: Array) -> Evaluation:
+        """Evaluate the current function at ``points`` (n, p), and keep the features for the step."""
+        features = state.function.features(points)
+        return Evaluation(points, features, combine(features, state.function.coefficients))
+
+    def inner(self, state: RlsState, at: Evaluation) -> Array:
+        """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""
+        gram = np.empty((len(at.rows), len(at.rows)))
+        rows = np.require(at.rows, requirements=["C", "W"])
+        rls_steps.products(state.root, rows, self.reach, gram, np.empty((len(gram), len(state.root))))
+        return gram
+
+    def step(
+        self,
+        state: RlsState,
+        evaluations: Sequence[Evaluation],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None,
+        targets: Array,
+        eta: float | None = None,
+    ) -> Info:
+        """Take the node's own samples into account, and move along what neighbours add to their gradients.
+
+        Of the curvatures it only matters whether there are any: pulls come as far as they may go.
+        """
+        eta = self.eta(state) if eta is None else eta
+        at = together(evaluations)
+        coupled, _, pulls, bends, aims = self.terms(at, gradients, targets, eta)
+        features, outputs = state.function.coefficients.shape
+        state.storage[-1] = rls_steps.learn(
+            np.empty(rls_steps.room(features, len(pulls), outputs)),
+            state.function.coefficients,
+            state.root,
+            state.moments,
+            float(state.storage[-1]),
+            np.require(at.rows, requirements=["C", "W"]),
+            coupled,
+            pulls,
+            0.0 if curvatures is None else self.reach,
+            bends,
+            aims,
+            self.ridges(state),
+            float(self.forgetting),
+        )
+        state.steps += 1
+        return Info(0.0, eta)
+
+    def function(self, state: RlsState) -> FeatureFunction:
+        """Return the current function."""
+        return state.function
+
+    def function_from(self, arrays: Mapping[str, Array]) -> Any:
+        """Rebuild a function from its saved arrays."""
+        return self._mapping().function_from(arrays)
+
+    def snapshot(self, state: RlsState) -> dict[str, Array]:
+        """Return ``coefficients`` (L, C), ``root`` (L, L), ``moments`` (L, C), and ``progress``: steps and cursor."""
+        return {
+            "coefficients": state.function.coefficients.copy(),
+            "root": state.root.copy(),
+            "moments": state.moments.copy(),
+            "progress": np.array([float(state.steps), state.storage[-1]]),
+        }
+
+    def restore(self, state: RlsState, arrays: Mapping[str, Array]) -> None:
+        """Put the state where :meth:`snapshot` was taken."""
+        state.function.coefficients[:] = arrays["coefficients"]
+        state.root[:] = arrays["root"]
+        state.moments[:] = arrays["moments"]
+        steps, cursor = arrays["progress"].tolist()
+        state.steps, state.storage[-1] = int(steps), cursor
+
+    @property
+    def compiled(self) -> rls_steps.CompiledRls:
+        """What the learner hands over to compiled rounds; raises NotCompiledError where its loss does not."""
+        features, numbers = self._mapping().handed_features
+        return rls_steps.CompiledRls(self, features, numbers)
+
+
+def _with_offset(ridges: Array, kernel: Kernel) -> Array:
+    if isinstance(kernel, Linear) and kernel.offset > 0.0:
+        ridges[-1] /= kernel.offset
+    return ridges

@@ -1,0 +1,262 @@
+"""The step of recursive least squares on features that stay as they are, in compiled code.
+
+Carried are the coefficients W, the triangle R and Q, with ``R'R`` the sum of ``r phi phi'`` and the ridge, ``R'Q`` that
+of ``r phi t'``, and the coordinate whose ridge is renewed next. Samples are rotated in (QR recursive least squares),
+since the recursion on ``inv(R'R)`` loses its positive definiteness where samples are forgotten.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.arithmetic.lanes import dot
+from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledLinear, features_at
+from kernelswarm.agents.learners.second_order import information, sample_terms
+from kernelswarm.agents.learners.second_order.sample_terms import FORGETTING, OWN, REACH
+from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.first_class import Compiled, Integers, address
+
+Array = npt.NDArray[np.float64]
+
+EVALUATES, DERIVATIVES, CURVATURES = range(3)
+"""Among the addresses that a step calls, that of the features first."""
+
+
+@jitted
+def room(features: int, points: int, outputs: int) -> int:
+    """Return the numbers that a step on so many points works with."""
+    return features * (points + 2 + outputs) + outputs
+
+
+@jitted
+def learn(
+    work: Array,  # as `room` says
+    coefficients: Array,  # (L, C)
+    root: Array,  # (L, L), R
+    moments: Array,  # (L, C), Q
+    cursor: float,
+    features: Array,  # (N, L or more)
+    coupled: bool,
+    pulls: Array,  # (N, C)
+    unit: float,
+    bends: Array,  # (n,)
+    aims: Array,  # (n, C), used up
+    ridges: Array,  # (L,)
+    forgetting: float,
+) -> float:
+    """Move along the pulls, forget, take the own samples in and solve; returns the cursor.
+
+    A pull moves the function by ``unit`` times what a sample of curvature 1 would, along its features where unit is 0.
+    """
+    size, outputs = pulls.shape
+    order, count = len(root), len(aims)
+    rows, product = table(work, 0, size, order), line(work, size * order, order)
+    sums = table(work, (size + 1) * order, order, outputs)
+    if coupled:
+        for i in range(order):
+            for c in range(outputs):
+                sums[i, c] = 0.0
+                for n in range(size):
+                    sums[i, c] += features[n, i] * pulls[n, c]
+        if unit > 0.0:
+            information.pull(root, moments, order, sums, unit)
+        else:
+            information.shift(root, moments, order, sums)
+    if not count:
+        information.solve(root, moments, order, coefficients)
+        return cursor
+    lost = 1.0 - forgetting**count
+    if lost > 0.0:
+        information.forget(root, moments, order, 1.0 - lost)
+    for n in range(count):
+        scale = math.sqrt(bends[n])
+        for i in range(order):
+            rows[n, i] = scale * features[n, i]
+        for c in range(outputs):
+            aims[n, c] *= scale
+    information.absorb(root, moments, order, table(rows, 0, count, order), aims, product)
+    if lost > 0.0:
+        first = (size + 1 + outputs) * order
+        row, aim = table(work, first, 1, order), table(work, first + order, 1, outputs)
+        cursor = _renew(root, moments, ridges, lost, cursor, row, aim, product)
+    information.solve(root, moments, order, coefficients)
+    return cursor
+
+
+@jitted
+def _renew(
+    root: Array, moments: Array, ridges: Array, lost: float, cursor: float, row: Array, aim: Array, product: Array
+) -> float:
+    """Give the ridge back what it lost by forgetting, in some coordinates a step, in turn, as `moves.renew` does."""
+    order = len(root)
+    left = min(order, math.ceil(4.0 * order * lost))
+    for _ in range(left):
+        place = int(cursor) if cursor < order else 0
+        for i in range(order):
+            row[0, i] = 0.0
+        for c in range(aim.shape[1]):
+            aim[0, c] = 0.0
+        row[0, place] = math.sqrt(ridges[place] * lost * order / left)
+        information.absorb(root, moments, order, row, aim, product)
+        cursor = place + 1.0
+    return cursor
+
+
+@jitted
+def products(root: Array, features: Array, reach: float, gram: Array, known: Array) -> None:
+    """Fill ``gram`` (n, n) with how far a weight at each point moves f at each other, ``reach phi' inv(R'R) phi``.
+
+    ``known`` (n, L) is worked with.
+    """
+    size, order = len(gram), len(root)
+    for n in range(size):
+        for i in range(order):
+            known[n, i] = features[n, i]
+        information.forward(root, order, known[n])
+    for n in range(size):
+        for m in range(n + 1):
+            gram[n, m] = gram[m, n] = reach * dot(known, n * order, known[m], order)
+
+
+@inlined
+def _own(numbers: Array) -> Array:
+    return line(numbers, 1, int(numbers[0]))
+
+
+@inlined
+def _ridges(numbers: Array) -> Array:
+    own = _own(numbers)
+    return line(numbers, 1 + len(own), int(own[OWN]))
+
+
+@inlined
+def _feature_numbers(numbers: Array) -> Array:
+    own = _own(numbers)
+    first = 1 + len(own) + int(own[OWN])
+    return line(numbers, first, len(numbers) - first)
+
+
+@jitted
+def evaluate(
+    tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
+) -> None:
+    """Compute the features of points, and from them the values."""
+    count = int(_own(numbers)[OWN])
+    features_at(tools[EVALUATES])(_feature_numbers(numbers), points, rows)
+    komp.combine(rows, table(storage, 0, count, values.shape[1]), count, values)
+
+
+@jitted
+def step(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    gradients: Array,
+    rates: Array,
+    stiffness: Array,
+    implicit: bool,
+    sizes: Array,
+    values: Array,
+    targets: Array,
+) -> float:
+    """Take a step, as :meth:`~kernelswarm.agents.learners.filters.rls.Rls.step` does."""
+    size, outputs = gradients.shape
+    own = _own(numbers)
+    order, taken = int(own[OWN]), sample_terms.room(size, outputs)
+    coupled, pulls, bends, aims = sample_terms.terms(
+        tools[DERIVATIVES], tools[CURVATURES], own, line(scratch, 0, taken), gradients, rates, values, targets
+    )
+    width = order * outputs
+    last = len(storage) - 1
+    storage[last] = learn(
+        line(scratch, taken, len(scratch) - taken),
+        table(storage, 0, order, outputs),
+        table(storage, width, order, order),
+        table(storage, width + order * order, order, outputs),
+        storage[last],
+        rows,
+        coupled,
+        pulls,
+        own[REACH] if implicit else 0.0,
+        bends,
+        aims,
+        _ridges(numbers),
+        own[FORGETTING],
+    )
+    return 0.0
+
+
+@jitted
+def inner(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    points: Array,
+    rows: Array,
+    values: Array,
+    gram: Array,
+) -> None:
+    """Fill ``gram`` (N, N) with how far a weight at each point moves f at each other."""
+    own, outputs = _own(numbers), values.shape[1]
+    order = int(own[OWN])
+    root = table(storage, order * outputs, order, order)
+    products(root, rows, own[REACH], gram, np.empty((len(gram), order)))
+
+
+class CompiledRls(CompiledLinear):
+    """What the learner hands over to compiled rounds.
+
+    Parameters
+    ----------
+    learner : Rls
+        The learner.
+    features : function
+        Computes the features, with the signature FEATURES.
+    numbers : callable
+        Returns the numbers of the features from a state, (n,).
+    """
+
+    evaluate = staticmethod(evaluate)
+    gradient = None
+    inner = staticmethod(inner)
+    step = staticmethod(step)
+
+    def __init__(self, learner: Any, features: Compiled, numbers: Callable[[Any], Array]) -> None:
+        super().__init__(learner)
+        self.tools = (address(features, FEATURES), *sample_terms.tools_of(learner))
+        self._features = numbers
+
+    def numbers(self, state: Any) -> Array:
+        """Return the numbers of the learner, the ridge of each feature, and the numbers of the features."""
+        ridges = self._learner.ridges(state)
+        own = sample_terms.numbers_of(self._learner, float(len(ridges)))
+        return np.concatenate([[float(len(own))], own, ridges, self._features(state)])
+
+    def length(self, state: Any, capacity: int) -> int:
+        """Return the numbers of a state."""
+        return len(state.storage)
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers of the samples' terms, and of what a step works with."""
+        count, outputs = state.function.coefficients.shape
+        return int(sample_terms.room(points, outputs) + room(count, points, outputs))
+
+    def storage(self, state: Any) -> Array:
+        """Return the vector of the state."""
+        vector: Array = state.storage
+        return vector
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        """Have the state live in another vector."""
+        storage[:] = state.storage
+        state.live_in(storage)

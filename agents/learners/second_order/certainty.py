@@ -1,0 +1,93 @@
+"""What learners by second-order steps have in common: the ridge, and how far a pull moves them."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.learners.contract import Evaluation
+from kernelswarm.agents.learners.descent import Descent, joined, share
+from kernelswarm.agents.learners.second_order import moves
+from kernelswarm.agents.parts.losses import Loss, curvatures_of
+
+Array = npt.NDArray[np.float64]
+
+RIDGE_OF_NUMBERS, RIDGE_OF_CLASSES = 0.1, 0.005
+"""The ridge that "auto" stands for. Targets that are numbers have noise in them; classes, where they can be told apart,
+ask for functions of large norm."""
+
+
+class CertainDescent(Descent):
+    """A learner that carries how certain its function is: the factor of a regularised least-squares problem."""
+
+    ridge: float | Literal["auto"]
+    batch_size: int
+
+    @property
+    def linear(self) -> bool:
+        """False: how far a sample moves the function depends on what is known there."""
+        return False
+
+    @property
+    def penalty(self) -> float:
+        """lambda, in the unit of the loss."""
+        ridge = self.ridge
+        if ridge == "auto":
+            ridge = RIDGE_OF_NUMBERS if self.loss.task == "regression" else RIDGE_OF_CLASSES
+        return ridge * self.loss.curvature
+
+    @property
+    def reach(self) -> float:
+        """What turns the weight ``eta / b`` of a pull into 1, that of a sample in the sum."""
+        return self.batch_size / self.step_size.largest
+
+    def terms(
+        self, at: Evaluation, gradients: Sequence[Array], targets: Array, eta: float
+    ) -> tuple[bool, Array, Array, Array, Array]:
+        """Tell what own samples ask for from how neighbours pull.
+
+        Returns
+        -------
+        tuple
+            Whether neighbours pull; the weights of a first-order step, and of the pulls alone, (N, C); the curvatures
+            (n,) and the aims ``f - l' / r`` (n, C) of own samples.
+        """
+        count = len(targets)
+        deciding, rates, _ = joined(eta, gradients, None)
+        values = np.ascontiguousarray(at.values[:count])
+        slopes = self.loss.derivatives(values, targets)
+        bends = curvatures_of(self.loss, values, targets)
+        aims, pulls = np.empty(values.shape), np.empty(deciding.shape)
+        part = share(count, self.batch_size)
+        coupled = bool(moves.part_ways(deciding, slopes, values, bends, rates, part, aims, pulls))
+        return coupled, deciding, pulls, bends, aims
+
+
+def check_certain(ridge: float | Literal["auto"], batch_size: int, loss: Loss, with_zero: bool = False) -> None:
+    """Refuse values out of range with a ValueError that starts with the key.
+
+    ``with_zero`` allows a ridge of 0, where the loss is quadratic.
+    """
+    if ridge != "auto":
+        if with_zero and ridge == 0.0:
+            if not loss.quadratic:
+                raise ValueError(
+                    f"ridge = 0 needs a quadratic loss: the curvature of {loss} can vanish. Use a positive ridge"
+                )
+        elif not 0.0 < ridge < math.inf:
+            raise ValueError(f'ridge = {ridge!r} must be positive, or "auto"')
+    if batch_size < 1:
+        raise ValueError(f"batch_size = {batch_size!r} must be at least 1")
+    if not loss.curvature > 0.0:
+        raise ValueError(
+            f"loss = {loss} has no curvature, and second-order steps divide by it: use squared, huber, "
+            'logistic or multiclass_logistic, or learner.name = "polk"'
+        )
+
+
+def check_forgetting(forgetting: float) -> None:
+    """Refuse what is no factor of forgetting with a ValueError that starts with the key."""
+    if not 0.0 < forgetting <= 1.0:
+        raise ValueError(f"forgetting = {forgetting!r} must be in (0, 1]: 1 forgets nothing")

@@ -1,0 +1,162 @@
+"""Kernel recursive least squares solves what the paper's table 1 solves, and keeps its digits where that loses them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.learners.filters.krls import Krls
+from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
+from kernelswarm.agents.parts.losses import Hinge, Huber, Logistic, MulticlassLogistic, Squared, curvatures_of
+from kernelswarm.agents.parts.schedules import Constant
+
+GRID = np.random.default_rng(9).uniform(-1.0, 1.0, size=(40, 2))
+
+
+def learner(**keys):
+    return Krls(**{"kernel": Gaussian(0.6), "step_size": Constant(0.2), "ridge": 0.0, "dependency": 0.02, **keys})
+
+
+def samples(count, outputs=1, seed=0):
+    random = np.random.default_rng(seed)
+    points = random.uniform(-1.0, 1.0, size=(count, 2))
+    mean = np.sin(3.0 * points[:, :1]) + points[:, 1:] ** 2
+    return points, mean * np.arange(1, outputs + 1) + 0.1 * random.normal(size=(count, outputs))
+
+
+def step(ours, state, points, targets):
+    own = ours.evaluate(state, points)
+    ours.step(state, [own], [ours.gradient(state, own, targets)], None, targets)
+
+
+def table_1(kernel, points, targets, dependency):
+    """Engel, Mannor and Meir 2004, table 1, as it is printed: the dictionary and its weights after every sample."""
+    dictionary, inverse = points[:1], 1.0 / kernel.cross(points[:1], points[:1])
+    certainty, weights = np.ones((1, 1)), inverse @ targets[:1]
+    yield dictionary, weights
+    for point, target in zip(points[1:], targets[1:], strict=True):
+        row = kernel.cross(dictionary, point[None])[:, 0]
+        share = inverse @ row
+        delta = kernel.cross(point[None], point[None])[0, 0] - row @ share
+        error = target - row @ weights
+        if delta > dependency:
+            corner = np.append(share, -1.0)
+            size = len(dictionary) + 1
+            grown = np.zeros((2, size, size))
+            grown[0, :-1, :-1], grown[1, :-1, :-1] = inverse, certainty
+            inverse, certainty = grown[0] + np.outer(corner, corner) / delta, grown[1]
+            certainty[-1, -1] = 1.0
+            weights = np.vstack([weights - np.outer(share, error) / delta, error / delta])
+            dictionary = np.vstack([dictionary, point])
+        else:
+            gain = certainty @ share / (1.0 + share @ certainty @ share)
+            certainty = certainty - np.outer(gain, share @ certainty)
+            weights = weights + inverse @ np.outer(gain, error)
+        yield dictionary, weights
+
+
+def test_it_is_table_1_of_the_paper_after_every_sample():
+    ours, (points, targets) = learner(), samples(120, 2)
+    state = ours.init(2, 2)
+    for n, (dictionary, weights) in enumerate(table_1(ours.kernel, points, targets, 0.02)):
+        step(ours, state, points[n : n + 1], targets[n : n + 1])
+        np.testing.assert_array_equal(state.function.points, dictionary)
+        np.testing.assert_allclose(state.function.weights, weights, rtol=1e-7, atol=1e-9)
+    assert 10 < state.function.order < 60
+
+
+def aims_of(loss, values, targets):
+    bends = curvatures_of(loss, values, targets)
+    return bends, values - loss.derivatives(values, targets) / bends[:, None]
+
+
+@pytest.mark.parametrize("loss", [Squared(), Huber(0.3), MulticlassLogistic()], ids=repr)
+@pytest.mark.parametrize("kernel", [Gaussian(0.6), Polynomial(3, 1.0)], ids=repr)
+def test_the_weights_are_those_of_regularised_least_squares_on_the_projections(loss, kernel):
+    ours = learner(loss=loss, kernel=kernel, ridge=0.05)
+    points, targets = samples(80, 2)
+    outputs = 2 if loss.task == "regression" else 3
+    if loss.task != "regression":
+        targets = np.digitize(targets[:, :1], [0.2, 0.9]).astype(float)
+    state = ours.init(2, outputs)
+    shares, bends, aims = np.zeros((0, 0)), np.zeros(0), np.zeros((0, outputs))
+    for n in range(len(points)):
+        point, target = points[n : n + 1], targets[n : n + 1]
+        bend, aim = aims_of(loss, ours.evaluate(state, point).values, target)
+        step(ours, state, point, target)
+        found = state.function.points
+        gram = kernel.cross(found, found)
+        shares = np.pad(shares, ((0, 0), (0, len(found) - shares.shape[1])))
+        shares = np.vstack([shares, np.linalg.solve(gram, kernel.cross(found, point))[:, 0]])
+        bends, aims = np.append(bends, bend), np.vstack([aims, aim])
+    rows = shares @ gram
+    system = rows.T @ (bends[:, None] * rows) + ours.penalty * gram
+    expected = kernel.cross(GRID, found) @ np.linalg.solve(system, rows.T @ (bends[:, None] * aims))
+    np.testing.assert_allclose(state.function.values(GRID), expected, rtol=1e-6, atol=1e-7)
+
+
+def test_with_all_points_kept_it_is_kernel_ridge_regression_whatever_the_batch():
+    points, targets = samples(25)
+    for batch_size in (1, 5, 25):
+        ours = learner(ridge=0.3, dependency=1e-8, kernel=Gaussian(0.2), batch_size=batch_size)
+        state = ours.init(2, 1)
+        passes.learn(ours, state, points, targets)
+        assert state.function.order == 25
+        gram = ours.kernel.cross(points, points)
+        expected = gram @ np.linalg.solve(gram + 0.3 * np.eye(25), targets)
+        np.testing.assert_allclose(state.function.values(points), expected, atol=1e-8)
+
+
+def test_no_point_of_the_dictionary_lies_near_the_span_of_those_before_and_all_others_do():
+    ours, (points, targets) = learner(dependency=0.05), samples(200)
+    state = ours.init(2, 1)
+    passes.learn(ours, state, points, targets)
+    found = state.function.points
+
+    def beyond(point, others):
+        cross = ours.kernel.cross(others, point[None])
+        return 1.0 - (cross.T @ np.linalg.solve(ours.kernel.cross(others, others), cross))[0, 0]
+
+    assert all(beyond(found[m], found[:m]) > 0.05 for m in range(1, len(found)))
+    assert all(beyond(point, found) < 0.05 + 1e-9 for point in points if not (found == point).all(axis=1).any())
+
+
+def test_it_keeps_its_digits_where_the_published_recursion_loses_them():
+    points = np.linspace(-1.0, 1.0, 400)[np.random.default_rng(0).permutation(400), None] * [[1.0, 0.5]]
+    targets = np.sin(3.0 * points[:, :1])
+    ours = learner(kernel=Gaussian(1.0), dependency=1e-8)
+    state = ours.init(2, 1)
+    passes.learn(ours, state, points, targets)
+    *_, (dictionary, weights) = table_1(ours.kernel, points, targets, 1e-8)
+    assert len(dictionary) > 2 * state.function.order  # rounding takes dependent points for independent ones
+    published = np.abs(ours.kernel.cross(points, dictionary) @ weights - targets).max()
+    assert np.abs(state.function.values(points) - targets).max() < 0.5 * published
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.2])
+def test_a_pull_moves_the_function_as_the_inner_products_say(ridge):
+    ours, (points, targets) = learner(ridge=ridge, dependency=1e-8, kernel=Gaussian(0.8)), samples(60, 2)
+    state = ours.init(2, 2)
+    passes.learn(ours, state, points, targets)
+    there = points[[3, 50]] if ridge == 0.0 else GRID[:2]  # without a ridge nothing is known beyond the span
+    at, pull = ours.evaluate(state, there), np.array([[0.3, -0.1], [0.2, 0.4]])
+    expected = at.values - 0.1 * ours.inner(state, at) @ pull  # eta / b
+    ours.step(state, [at], [pull], [1.0], np.zeros((0, 2)), 0.2)
+    np.testing.assert_allclose(state.function.values(there), expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"dependency": 0.0}, r"^dependency = 0.0 must be at least 1e-08 and below 1"),
+        ({"dependency": 1.0}, r"^dependency = 1.0 must be"),
+        ({"ridge": -0.1}, r"^ridge = -0.1 must be positive"),
+        ({"ridge": 0.0, "loss": Logistic()}, r"^ridge = 0 needs a quadratic loss"),
+        ({"ridge": 0.1, "loss": Hinge()}, r"^loss = .* has no curvature"),
+        ({"batch_size": 0}, r"^batch_size = 0 must be at least 1"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(keys, message):
+    with pytest.raises(ValueError, match=message):
+        learner(**keys)
