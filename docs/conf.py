@@ -23,11 +23,12 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
+    "docstrings",
     "links_to_code",
     "math_in_the_page",
     "parts_by_name",
 ]
-exclude_patterns = ["extensions"]
+exclude_patterns = ["extensions", "templates"]
 suppress_warnings = ["config.cache"]
 
 # Pages are Markdown that reads the same in a repository's browser.
@@ -38,11 +39,13 @@ myst_fence_as_directive = ["math"]
 # Docstrings are numpydoc; what stands between single backticks is code.
 default_role = "literal"
 napoleon_google_docstring = False
+napoleon_use_ivar = True
 napoleon_use_rtype = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autosummary_generate = True
-autosummary_ignore_module_all = False
+templates_path = ["templates"]
+smartquotes = False  # l' is a derivative
 
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples/gallery", "../examples/stories"],
@@ -59,6 +62,7 @@ sphinx_gallery_conf = {
 }
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 
+html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = "kernelswarm"
 html_static_path = ["static"]

@@ -10,6 +10,9 @@ from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
 ROOT = Path(__file__).parents[2]
+ABOVE = {"README": "index", "CHANGELOG": "changes"}
+"""Pages above this folder, and what they are here."""
+
 ROOMS = ("agents", "graphs", "protocols", "simulations")
 
 
@@ -19,15 +22,19 @@ class LinksToCode(SphinxTransform):
     default_priority = 5  # before links to files are collected as downloads
 
     def apply(self, **_: object) -> None:
-        """Replace links to a module whose text is one of its names."""
+        """Replace links to a module whose text is code: one of its names."""
+        for page in self.document.findall(pending_xref):
+            name = PurePosixPath(page["reftarget"]).name.removesuffix(".md")
+            if page["reftype"] == "myst" and name in ABOVE:
+                page.attributes |= {"refdomain": "doc", "reftarget": ABOVE[name], "reftargetid": None}
         for link in list(self.document.findall(download_reference)):
             path = (Path(self.env.doc2path(self.env.docname)).parent / link["reftarget"]).resolve()
             place = PurePosixPath(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else PurePosixPath()
             if place.suffix != ".py" or place.parts[0] not in ROOMS:
                 continue
+            if not isinstance(link.next_node(), nodes.literal):
+                continue  # a link to the file
             name = link.astext().removesuffix("()")
-            if not all(word.isidentifier() for word in name.split(".")):
-                continue
             target = ".".join(["kernelswarm", *place.with_suffix("").parts, name])
             found = pending_xref("", refdomain="py", reftype="obj", reftarget=target, refexplicit=True, refwarn=True)
             found += nodes.literal(text=link.astext())
