@@ -38,7 +38,7 @@ bench: $(VENV)/installed  ## run the benchmarks
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
 
 clean:  ## remove what these targets made, except runs/
-	rm -rf $(VENV) build dist docs/api docs/gallery docs/parts docs/stories docs/sg_execution_times.rst *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/api docs/gallery docs/parts docs/stories *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

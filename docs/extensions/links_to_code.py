@@ -10,8 +10,8 @@ from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
 ROOT = Path(__file__).parents[2]
-ABOVE = {"README": "index", "CHANGELOG": "changes"}
-"""Pages above this folder, and what they are here."""
+ABOVE = {"README": "index", "CHANGELOG": "changes", "gallery": "gallery/index", "stories": "stories/index"}
+"""What stands above this folder, and which page it is here."""
 
 ROOMS = ("agents", "graphs", "protocols", "simulations")
 
@@ -32,7 +32,7 @@ class LinksToCode(SphinxTransform):
             place = PurePosixPath(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else PurePosixPath()
             if place.suffix != ".py" or place.parts[0] not in ROOMS:
                 continue
-            if not isinstance(link.next_node(), nodes.literal):
+            if link.next_node(nodes.literal) is None:
                 continue  # a link to the file
             name = link.astext().removesuffix("()")
             target = ".".join(["kernelswarm", *place.with_suffix("").parts, name])

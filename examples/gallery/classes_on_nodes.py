@@ -23,10 +23,10 @@ experiment = Experiment.from_dict(
 # %%
 # The same network twice. The points drawn are those that node 0 has kept.
 
-figure, panels = plt.subplots(1, 2, figsize=(9, 4.2), sharex=True, sharey=True, layout="constrained")
+figure, panels = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 for protocol, panel in zip([{"name": "isolated"}, {"name": "consensus", "penalty": 1.0}], panels, strict=True):
     result = simulate(experiment.with_changes({"protocol": protocol}))
     result.model(0).plot(ax=panel)
-    panel.set_title(f"node 0, {protocol['name']}: errs on {result.final['global_error']:.0%} of everybody's samples")
+    panel.set_title(f"node 0, {protocol['name']}:\nerrs on {result.final['global_error']:.0%} of everybody's samples")
     print(protocol["name"], f"own error {result.final['error']:.3f}, everybody's {result.final['global_error']:.3f}")
 plt.show()

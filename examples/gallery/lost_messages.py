@@ -33,6 +33,6 @@ for protocol in ("isolated", "consensus", "proximity"):
     if len(mine) == 1:  # isolated nodes send nothing that could be lost
         means, deviations = means * len(losses), deviations * len(losses)
     axes.errorbar(losses, means, deviations, marker="o", capsize=3, label=protocol)
-axes.set(xlabel="share of messages lost", ylabel="mean square error", yscale="log")
+axes.set(xlabel="share of messages lost", ylabel="mean square error", ylim=(0, None))
 axes.legend()
 plt.show()

@@ -28,5 +28,5 @@ for share, panel in zip([0.02, 0.2, 0.6], panels, strict=True):
     panel.plot(model.dictionary_, model.predict(model.dictionary_), "o", color="#D55E00", label="points kept")
     panel.set(title=f"budget {share:g}: {model.model_order_} of 1,500 points", xlabel="x")
 panels[0].set_ylabel("y")
-panels[0].legend(loc="lower right")
+panels[0].legend(loc="upper left")
 plt.show()

@@ -35,5 +35,6 @@ for (title, (learner, protocol)), panel in zip(cases.items(), panels, strict=Tru
     result.plot.functions(ax=panel)
     panel.set_title(f"{title}\nerror {result.final['global_error']:.3f}, {result.final['bytes_sent'] / 1e6:.2f} MB")
     if panel is not panels[0]:
+        panel.set_ylabel("")
         panel.get_legend().remove()
 plt.show()

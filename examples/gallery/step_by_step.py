@@ -32,7 +32,7 @@ with Simulation(
     callbacks=[spread],
 ) as simulation:
     for state in simulation:
-        if state.row["error"] < 0.05:
+        if state.row["error"] < 0.015:
             break
 result = simulation.result()
 print(f"{result.summary['status']} after {result.final['round']} rounds")

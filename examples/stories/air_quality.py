@@ -122,7 +122,7 @@ for place, (title, result) in enumerate(runs.items()):
     found = errors(result)
     print(f"{title:16}", ", ".join(f"{name} {found[name]:.3f}" for name in STATIONS))
     bars.bar(np.arange(6) + 0.27 * (place - 1), [found[name] for name in STATIONS], 0.25, label=title)
-bars.set(xticks=range(6), xticklabels=STATIONS, ylabel="error", yscale="log")
+bars.set(xticks=range(6), xticklabels=STATIONS, ylabel="error")
 bars.legend()
 
 late = chosen(tested & of_park)

@@ -113,7 +113,7 @@ figure, panels = plt.subplots(1, 4, figsize=(13, 3.6), layout="constrained")
 truth = field(grid)
 shown = {"the field and the ways": truth}
 for title in ("alone", "weights are sent"):
-    shown[f"what {NAMES[0]} knows: {title}"] = runs[title].model(NAMES[0]).predict(grid)
+    shown[f"{NAMES[0]}, {title}"] = runs[title].model(NAMES[0]).predict(grid)
 for (title, values), panel in zip(shown.items(), panels, strict=False):
     image = panel.imshow(
         values.reshape(30, 30), origin="lower", extent=(0, 1, 0, 1), vmin=truth.min(), vmax=truth.max()
