@@ -45,7 +45,9 @@ autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autosummary_generate = True
 templates_path = ["templates"]
-smartquotes = False  # l' is a derivative
+smartquotes_action = "D"  # dashes, no quotes: l' is a derivative
+highlight_language = "none"  # indented blocks are formulas and commands
+toc_object_entries = False
 
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples/gallery", "../examples/stories"],

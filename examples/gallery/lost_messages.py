@@ -10,15 +10,15 @@ from matplotlib import pyplot as plt
 
 from kernelswarm import build_experiment, compare
 
-losses = [0.0, 0.3, 0.6, 0.9]
+losses = [0.0, 0.4, 0.8]
 experiment = build_experiment(
     topology={"name": "ring", "nodes": 8},
     stream={"name": "sine_regression", "noise": 0.5},
     learner={"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.1}},
     protocol={"name": "consensus", "penalty": 5.0},
     links={"loss": 0.0},
-    rounds=300,
-    evaluate_every=300,
+    rounds=200,
+    evaluate_every=200,
 )
 protocols = [{"name": "isolated"}, {"name": "consensus", "penalty": 5.0}, {"name": "proximity"}]
 

@@ -22,7 +22,7 @@ from kernelswarm import load_model, save_model, simulate
 STATIONS = np.array(["Harbour", "Bridge", "Market", "Square", "Park", "Hill"])
 
 
-def made_up_readings(hours=480, seed=0):
+def made_up_readings(hours=360, seed=0):
     """Return columns with a row for each station and hour, in the order of time.
 
     Carbon monoxide follows the rush hours and falls from station to station. One sensor answers to its root, one to its
