@@ -41,6 +41,7 @@ default_role = "literal"
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
+strip_signature_backslash = True  # names that end with an underscore
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autosummary_generate = True
