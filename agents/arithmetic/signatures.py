@@ -7,7 +7,7 @@ for before its next step, and the order of its function.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -235,3 +235,11 @@ class CompiledLearner(Protocol):
 
     def attend(self, state: Any) -> None:
         """Do what the state wants, after :meth:`settle`."""
+
+
+@runtime_checkable
+class CompiledFeatureLearner(CompiledLearner, Protocol):
+    """A learner whose state is the weights of fixed features, (L, C): its storage holds them, row by row, alone."""
+
+    def features(self, state: Any) -> int:
+        """Return L."""

@@ -11,7 +11,7 @@ from kernelswarm.agents.arithmetic.signatures import CompiledLearner, CompiledLo
 from kernelswarm.agents.compiled.rounds import Coupling, Kinds, Links, Messages, States, Sums, first_row
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
-from kernelswarm.agents.node.node import Outgoing
+from kernelswarm.agents.node.node import Node, Outgoing
 from kernelswarm.protocols.compiled import ADVANCE, COUPLE, COUPLE_BACK, CompiledRule, handed_over
 from kernelswarm.protocols.contract import Exchange, Rule
 from kernelswarm.protocols.first_class import NONE, Integers, address
@@ -75,7 +75,7 @@ def learner_forms(learners: Sequence[Learner]) -> list[CompiledLearner]:
     return [found[learner] for learner in learners]
 
 
-def kinds_of(agents: Sequence[Agent], forms: Sequence[CompiledLearner]) -> Kinds:
+def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> Kinds:
     """Return the functions and the numbers of the different learners."""
     places: dict[int, int] = {}
     first: list[int] = []
@@ -153,7 +153,7 @@ def links_of(agents: Sequence[Agent], places: Mapping[int, int], form: CompiledR
     )
 
 
-def states_of(agents: Sequence[Agent], forms: Sequence[CompiledLearner], capacity: int, taken: Sequence[int]) -> States:
+def states_of(agents: Sequence[Node], forms: Sequence[CompiledLearner], capacity: int, taken: Sequence[int]) -> States:
     """Move the agents' states into arrays with room for ``capacity`` dictionary points."""
     lengths = [form.length(agent.state, capacity) for agent, form in zip(agents, forms, strict=True)]
     storage = np.zeros((len(agents), max(lengths)))

@@ -2,21 +2,45 @@
 
 from collections.abc import Mapping, Sequence
 
+from kernelswarm.agents.compiled import population, vector_population
 from kernelswarm.agents.compiled.population import Population, outside_of
+from kernelswarm.agents.compiled.vector_population import VectorPopulation
 from kernelswarm.agents.compiled.weathered_population import WeatheredPopulation, whole
+from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
-from kernelswarm.agents.node.node import Outgoing
+from kernelswarm.agents.node.node import Node, Outgoing
+from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.node.weathered import WeatheredAgent
+from kernelswarm.protocols.states.contract import AnyRule, StateRule
+
+AnyPopulation = Population | VectorPopulation
 
 
-def populated(agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> Population:
-    """Move agents into arrays, with what they and the nodes that they hear sent last."""
+def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True) -> str | None:
+    """Say what keeps nodes with these parts, and links and clocks that are ideal or not, out of compiled rounds."""
+    if not isinstance(rule, StateRule):
+        return population.obstacle(learners, rule)
+    if not ideal:
+        return "vectors over links and clocks that are not ideal"
+    return vector_population.obstacle(learners, rule)
+
+
+def populated(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> AnyPopulation:
+    """Move nodes into arrays, with what they and the nodes that they hear sent last."""
+    vectors = [node for node in nodes if isinstance(node, VectorNode)]
+    if vectors:
+        return VectorPopulation(vectors, messages)
+    agents = [node for node in nodes if isinstance(node, Agent)]
     weathered = [agent for agent in agents if isinstance(agent, WeatheredAgent)]
     return WeatheredPopulation(weathered, messages) if weathered else Population(agents, messages)
 
 
-def fits(agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> bool:
-    """Tell whether every agent has learned its part of priming and every batch in flight is whole."""
+def fits(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:
+    """Tell whether every node has learned its part of priming and every batch in flight is whole."""
+    vectors = [node for node in nodes if isinstance(node, VectorNode)]
+    if vectors:
+        return vector_population.fits(vectors)
+    agents = [node for node in nodes if isinstance(node, Agent)]
     size = agents[0].learner.batch_size
     for agent in agents:
         if agent.own is None or agent.following is None or agent.targets is None:

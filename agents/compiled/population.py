@@ -24,11 +24,12 @@ from kernelswarm.agents.compiled.arrays import (
     states_of,
     sums_of,
 )
+from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, sizes_ahead
 from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED, live
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
-from kernelswarm.agents.node.node import DIVERGED, Outgoing
+from kernelswarm.agents.node.node import DIVERGED, Node, Outgoing
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.contract import Exchange
 
@@ -36,12 +37,6 @@ Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 NO_STAMPS = np.zeros(0, dtype=np.int64)
-
-AHEAD = 2**22
-"""Numbers that are drawn ahead, at most, for all nodes together."""
-
-LONGEST = 256
-"""Rounds for which samples are drawn ahead, at most."""
 
 WASTED = 2**28
 """Numbers of states, at most, that lie unused because nodes have dictionaries of different sizes: 2 GB."""
@@ -88,6 +83,9 @@ class Population:
     messages : mapping of int to Outgoing
         What these agents and the outside nodes that they hear from sent last, by label.
     """
+
+    answers = True
+    """Whether nodes answer their neighbours one by one."""
 
     def __init__(self, agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
@@ -238,35 +236,19 @@ class Population:
 
     def _draw(self, rounds: int) -> bool:
         """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
-        nodes, size = len(self.agents), self._size
-        width, columns = self._points.shape[3], self._targets.shape[3]
-        ahead = min(rounds if not self._outside else LONGEST, LONGEST, AHEAD // (nodes * size * (width + columns)) + 1)
-        drawn = [agent.source.draw(ahead * size) for agent in self.agents]
-        whole = min(len(points) // size for points, _ in drawn)
-        for agent, (x, y) in zip(self.agents, drawn, strict=True):
-            if len(x) > whole * size:
-                agent.source = Ahead(x[whole * size :], y[whole * size :], agent.source)
-        if not whole:
+        size, width, columns = self._size, self._points.shape[3], self._targets.shape[3]
+        drawn = draw_ahead(self.agents, LONGEST if self._outside else rounds, width + columns)
+        if not drawn:
             return False
+        whole = len(drawn[0][0])
         points = np.zeros((len(self._points), whole + 2, size, width))
-        targets = np.zeros((nodes, whole + 2, size, columns))
+        targets = np.zeros((len(drawn), whole + 2, size, columns))
         points[:, :2] = self._points[:, self._at : self._at + 2]
         targets[:, :2] = self._targets[:, self._at : self._at + 2]
         for i, (x, y) in enumerate(drawn):
-            points[i, 2:] = x[: whole * size].reshape(whole, size, width)
-            targets[i, 2:] = y[: whole * size].reshape(whole, size, columns)
+            points[i, 2:], targets[i, 2:] = x, y
         self._points, self._targets, self._at = points, targets, 0
-        known: dict[tuple[int, int], Array] = {}  # most nodes have the same learner
-        each: list[Array] = []
-        for i, agent in enumerate(self.agents):
-            form = self._forms[i]
-            steps = form.steps(agent.state) + self._stepped
-            if (id(form), steps) not in known:
-                known[id(form), steps] = form.step_sizes(steps, whole + 1)
-            each.append(known[id(form), steps])
-        self._step_sizes = np.zeros((nodes, whole + 1, max(sizes.shape[1] for sizes in each)))
-        for own, sizes in zip(self._step_sizes, each, strict=True):
-            own[:, : sizes.shape[1]] = sizes
+        self._step_sizes = sizes_ahead(self.agents, self._forms, self._stepped, whole + 1)
         return True
 
     def _attend(self) -> bool:
@@ -349,8 +331,8 @@ def widened(rows: Array, columns: int) -> Array:
     return wider
 
 
-def outside_of(agents: Sequence[Agent]) -> list[int]:
-    """Return the labels of the nodes elsewhere that agents hear, sorted."""
+def outside_of(agents: Sequence[Node]) -> list[int]:
+    """Return the labels of the nodes elsewhere that these hear, sorted."""
     return sorted({other for agent in agents for other in agent.neighbors} - {agent.node for agent in agents})
 
 

@@ -14,7 +14,8 @@ from kernelswarm.agents.compiled.arrays import (
     rule_form,
     sums_of,
 )
-from kernelswarm.agents.compiled.population import AHEAD, LONGEST, Flight, Population, outside_of, widened
+from kernelswarm.agents.compiled.drawing import AHEAD, LONGEST
+from kernelswarm.agents.compiled.population import Flight, Population, outside_of, widened
 from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Workspace
 from kernelswarm.agents.compiled.weathered_filling import air_of, counts_of, kept_of, terms_of

@@ -1,14 +1,18 @@
 """Diffusion: every node steps on its own samples, and averages with its neighbours."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.coupling import total
+from kernelswarm.protocols.states.compiled import CompiledPhase, CompiledStateRule, from_weights, to_second
 from kernelswarm.protocols.states.contract import Heard, Samples
-from kernelswarm.protocols.states.mixing import Combination, average, combination, squares
+from kernelswarm.protocols.states.mixing import Combination, average, average_in, combination, squares
 from kernelswarm.protocols.states.penalties import Stepping
 
 Array = npt.NDArray[np.float64]
@@ -96,15 +100,82 @@ class Diffusion(Stepping):
 
     def _reweighted(self, state: Diffused, heard: Heard) -> tuple[Array, Array]:
         """Return a_ij from the running means of squared distances, and these; an edge not heard keeps its own."""
-        before = state.weights.reshape(-1)
-        found = np.concatenate([[np.sum((state.adapted.reshape(-1) - before) ** 2)], squares(heard.vectors, before)])
-        known = np.isnan(state.variances)
-        variances = np.where(known, found, (1.0 - self.rate) * state.variances + self.rate * found)
-        silent = np.concatenate([[False], heard.counts == 0.0])
-        variances = np.where(silent, state.variances, variances)
-        inverse = 1.0 / np.maximum(np.where(np.isnan(variances), np.inf, variances), TINY)
-        return inverse[1:] / np.sum(inverse), variances
+        weights, variances = state.combination.copy(), state.variances.copy()
+        own, before = state.adapted.reshape(1, -1), state.weights.reshape(-1)
+        _reweigh(self.rate, own, before, heard.vectors, heard.counts, variances, weights)
+        return weights, variances
 
     def weights(self, state: Diffused) -> Array:
         """Return theta_i."""
         return state.weights
+
+    @property
+    def compiled(self) -> CompiledStateRule:
+        """What the protocol hands over to compiled rounds."""
+        if self.order == "combine_then_adapt":
+            return CompiledStateRule(CompiledPhase(_arrive, _combine), "adapted", np.zeros(0), CompiledPhase(_stay))
+        adapt = CompiledPhase(to_second, from_weights)
+        if self.combination == "adaptive":
+            return CompiledStateRule(CompiledPhase(_combine_anew), "adapted", np.array([self.rate]), adapt)
+        return CompiledStateRule(CompiledPhase(_mix), "adapted", np.zeros(0), adapt)
+
+
+@jitted
+def _reweigh(
+    rate: float, own: Array, before: Array, vectors: Array, counts: Array, variances: Array, weights: Array
+) -> None:
+    """Change the running means of squared distances (1 + deg,), the node's own (1, n) first, and a_ij (deg,)."""
+    found = np.concatenate((squares(own, before), squares(vectors, before)))
+    inverse = np.zeros(len(variances))
+    for j in range(len(variances)):
+        if j == 0 or counts[j - 1] != 0.0:
+            known = not math.isnan(variances[j])
+            variances[j] = (1.0 - rate) * variances[j] + rate * found[j] if known else found[j]
+        if not math.isnan(variances[j]):
+            inverse[j] = 1.0 / max(variances[j], TINY)
+    whole = total(inverse)
+    for j in range(len(weights)):
+        weights[j] = inverse[1 + j] / whole
+
+
+# The vector of a node's state: its weights (L C,), what it sends (L C,), a_ij (deg,) and its variances (1 + deg,).
+
+
+@jitted
+def _combine(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+    """Average what was sent."""
+    size = len(weights)
+    average_in(state[size : 2 * size], vectors, state[2 * size : 2 * size + len(vectors)], counts, weights)
+
+
+@jitted
+def _arrive(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+    """Keep the weights, as what is sent too."""
+    size = len(weights)
+    for k in range(size):
+        state[k] = state[size + k] = weights[k]
+
+
+@jitted
+def _stay(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+    """Send the weights."""
+    size = len(weights)
+    for k in range(size):
+        state[size + k] = state[k]
+
+
+@jitted
+def _mix(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+    """Average, and keep that."""
+    _combine(numbers, state, vectors, counts, eta, weights)
+    _arrive(numbers, state, vectors, counts, eta, weights)
+
+
+@jitted
+def _combine_anew(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+    """Find the weights of the average first."""
+    size, degree = len(weights), len(vectors)
+    own, combined = state[size : 2 * size].reshape(1, size), state[2 * size : 2 * size + degree]
+    variances = state[2 * size + degree : 2 * size + 2 * degree + 1]
+    _reweigh(numbers[0], own, state[:size], vectors, counts, variances, combined)
+    _mix(numbers, state, vectors, counts, eta, weights)

@@ -6,9 +6,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.states.compiled import CompiledPhase, CompiledStateRule, from_weights
 from kernelswarm.protocols.states.contract import Heard, Samples
-from kernelswarm.protocols.states.mixing import average, combination
+from kernelswarm.protocols.states.mixing import average, average_in, combination
 from kernelswarm.protocols.states.penalties import PenalizedStepping
 
 Array = npt.NDArray[np.float64]
@@ -67,3 +69,41 @@ class Ditto(PenalizedStepping):
     def weights(self, state: Personal) -> Array:
         """Return v_i."""
         return state.weights
+
+    @property
+    def compiled(self) -> CompiledStateRule:
+        """What the protocol hands over to compiled rounds."""
+        hear, adapt = CompiledPhase(_pull, from_weights), CompiledPhase(_to_third, _from_shared)
+        return CompiledStateRule(hear, "adapted", np.array([float(self.step == "implicit")]), adapt)
+
+
+# The vector of a node's state: its weights, the common ones, what it sends, 3 L C numbers; a_ij (deg,); the penalty.
+
+
+@jitted
+def _from_shared(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+    """Step from the common weights."""
+    for k in range(len(weights)):
+        weights[k] = state[len(weights) + k]
+
+
+@jitted
+def _to_third(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+    """Keep what is sent."""
+    for k in range(len(weights)):
+        state[2 * len(weights) + k] = weights[k]
+
+
+@jitted
+def _pull(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+    """Average the common weights, and pull the node's own, which have stepped, to them."""
+    size, degree = len(weights), len(vectors)
+    pull = eta * state[3 * size + degree]
+    if numbers[0] == 0.0:  # to where they were
+        for k in range(size):
+            state[k] = weights[k] - pull * (state[k] - state[size + k])
+    sent, combined = state[2 * size : 3 * size], state[3 * size : 3 * size + degree]
+    average_in(sent, vectors, combined, counts, state[size : 2 * size])
+    if numbers[0] != 0.0:
+        for k in range(size):
+            state[k] = (weights[k] + pull * state[size + k]) / (1.0 + pull)

@@ -6,9 +6,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.states.compiled import CompiledPhase, CompiledStateRule, from_weights
 from kernelswarm.protocols.states.contract import Heard, Samples
-from kernelswarm.protocols.states.mixing import average, combination
+from kernelswarm.protocols.states.mixing import average, average_in, combination
 from kernelswarm.protocols.states.penalties import Stepping
 
 Array = npt.NDArray[np.float64]
@@ -66,3 +68,31 @@ class GradientTracking(Stepping):
     def weights(self, state: Tracked) -> Array:
         """Return theta_i."""
         return state.weights
+
+    @property
+    def compiled(self) -> CompiledStateRule:
+        """What the protocol hands over to compiled rounds."""
+        return CompiledStateRule(CompiledPhase(_mix), "following", np.zeros(0), CompiledPhase(_track, from_weights))
+
+
+# The vector of a node's state: weights, tracker, gradient, and what it sends, 5 L C numbers; then a_ij.
+
+
+@jitted
+def _track(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+    """Take the gradient into the tracker, and step along it."""
+    size = len(weights)
+    for k in range(size):
+        gradient = (state[k] - weights[k]) / eta
+        state[size + k] += gradient - state[2 * size + k]
+        state[2 * size + k] = gradient
+        state[3 * size + k] = state[k] - eta * state[size + k]
+        state[4 * size + k] = state[size + k]
+
+
+@jitted
+def _mix(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+    """Average both."""
+    size = len(weights)
+    own, combined = state[3 * size : 5 * size], state[5 * size : 5 * size + len(vectors)]
+    average_in(own, vectors, combined, counts, state[: 2 * size])

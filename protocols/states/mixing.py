@@ -36,14 +36,22 @@ def combination(name: Combination, neighborhood: Neighborhood) -> Array:
 @jitted
 def average(own: Array, vectors: Array, weights: Array, counts: Array) -> Array:
     """Compute ``own + sum_j counts[j] weights[j] (vectors[j] - own)`` from (n,), (deg, n), (deg,) and (deg,)."""
-    mean = own.copy()
+    mean = np.empty(len(own))
+    average_in(own, vectors, weights, counts, mean)
+    return mean
+
+
+@jitted
+def average_in(own: Array, vectors: Array, weights: Array, counts: Array, mean: Array) -> None:
+    """Fill ``mean`` (n,) with :func:`average`."""
+    for k in range(len(own)):
+        mean[k] = own[k]
     for j in range(len(vectors)):
         weight = weights[j] * counts[j]
         if weight == 0.0:
             continue
         for k in range(len(own)):
             mean[k] += weight * (vectors[j, k] - own[k])
-    return mean
 
 
 @jitted

@@ -6,9 +6,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.states.compiled import CompiledPhase, CompiledStateRule, from_weights, to_second
 from kernelswarm.protocols.states.contract import Heard, Samples
-from kernelswarm.protocols.states.mixing import average
+from kernelswarm.protocols.states.mixing import average, average_in
 from kernelswarm.protocols.states.penalties import PenalizedStepping
 
 Array = npt.NDArray[np.float64]
@@ -69,3 +71,21 @@ class Multitask(PenalizedStepping):
     def weights(self, state: Held) -> Array:
         """Return theta_i."""
         return state.weights
+
+    @property
+    def compiled(self) -> CompiledStateRule:
+        """What the protocol hands over to compiled rounds."""
+        hear, adapt = CompiledPhase(_hold), CompiledPhase(to_second, from_weights)
+        return CompiledStateRule(hear, "adapted", np.array([float(self.step == "implicit")]), adapt)
+
+
+@jitted
+def _hold(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+    """Move towards the neighbours; the state is the weights, what is sent (L C,), and strengths and degrees (deg,)."""
+    size, degree = len(weights), len(vectors)
+    part = np.empty(degree)
+    for j in range(degree):
+        part[j] = eta * state[2 * size + j]
+        if numbers[0] != 0.0:
+            part[j] = part[j] / (1.0 + part[j] * (degree + state[2 * size + degree + j]))
+    average_in(state[size : 2 * size], vectors, part, counts, state[:size])

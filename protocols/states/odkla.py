@@ -6,7 +6,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.coupling import total
+from kernelswarm.protocols.states.compiled import CompiledPhase, CompiledStateRule, from_weights
 from kernelswarm.protocols.states.contract import Heard, Samples
 from kernelswarm.protocols.states.mixing import differences
 from kernelswarm.protocols.states.penalties import PenalizedStepping
@@ -57,10 +60,29 @@ class Odkla(PenalizedStepping):
         rho, shape = state.penalty, state.weights.shape
         apart = rho * differences(heard.said, heard.vectors, heard.counts).reshape(shape)
         dual = state.dual + apart
-        curvature = 2.0 * rho * float(np.sum(heard.counts)) + 1.0 / samples.eta
+        curvature = 2.0 * rho * total(heard.counts) + 1.0 / samples.eta
         gradient = samples.gradient(state.weights)
         return state._replace(weights=state.weights - (gradient + dual + apart) / curvature, dual=dual)
 
     def weights(self, state: Linearized) -> Array:
         """Return theta_i."""
         return state.weights
+
+    @property
+    def compiled(self) -> CompiledStateRule:
+        """What the protocol hands over to compiled rounds."""
+        return CompiledStateRule(CompiledPhase(_multiply, from_weights), "weights", np.zeros(0))
+
+
+@jitted
+def _multiply(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+    """Take both steps; the state is the weights (L C,), the dual (L C,) and rho."""
+    size = len(weights)
+    rho = state[2 * size]
+    apart = differences(state[:size], vectors, counts)
+    curvature = 2.0 * rho * total(counts) + 1.0 / eta
+    for k in range(size):
+        apart[k] *= rho
+        state[size + k] += apart[k]
+        gradient = (state[k] - weights[k]) / eta
+        state[k] -= (gradient + state[size + k] + apart[k]) / curvature

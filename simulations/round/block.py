@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.populating import fits, populated
-from kernelswarm.agents.compiled.population import Population, obstacle
+from kernelswarm.agents.compiled.populating import AnyPopulation, fits, obstacle, populated
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner
 from kernelswarm.agents.node.agent import Agent, loads_sent
 from kernelswarm.agents.node.node import Node, Outgoing
@@ -85,10 +84,10 @@ class Block:
 
     def __init__(self, plans: Sequence[AgentPlan], compiled: bool = True) -> None:
         self._agents = [plan.build() for plan in plans]
-        self._talking = [agent for agent in self._agents if isinstance(agent, Agent)]  # those of points and values
         self._steps = plans[0].steps
-        self._compiled = compiled and obstacle([plan.learner for plan in plans], plans[0].rule) is None
-        self._population: Population | None = None
+        learners, ideal = [plan.learner for plan in plans], plans[0].conditions is None
+        self._compiled = compiled and obstacle(learners, plans[0].rule, ideal) is None
+        self._population: AnyPopulation | None = None
         self._evaluated = [plan.evaluated for plan in plans]
         self.nodes = tuple(agent.node for agent in self._agents)
         inside = set(self.nodes)
@@ -158,8 +157,8 @@ class Block:
     def _run_steps(self, rounds: int, incoming: Sequence[bytes]) -> int:
         if self._population is None:
             self._read(incoming)
-            if self._compiled and fits(self._talking, self._messages):
-                self._population = populated(self._talking, self._messages)
+            if self._compiled and fits(self._agents, self._messages):
+                self._population = populated(self._agents, self._messages)
                 self._crossing = Crossing(self._population, self._boundary, self._reader, self._wanted)
         population = self._population
         if population is not None and self._crossing is not None:

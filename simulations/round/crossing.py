@@ -12,7 +12,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.population import Population
+from kernelswarm.agents.compiled.populating import AnyPopulation
 from kernelswarm.agents.node.agent import loads_sent
 from kernelswarm.agents.node.node import Outgoing
 from kernelswarm.simulations.round.wire import Reader, pack, split
@@ -44,8 +44,8 @@ class Crossing:
 
     Parameters
     ----------
-    population : Population
-        The block's agents.
+    population : Population or VectorPopulation
+        The block's nodes.
     boundary : sequence of (int, sequence of int)
         The places of the agents with neighbours in other blocks, and the places of these among their neighbours.
     reader : Reader
@@ -56,7 +56,7 @@ class Crossing:
 
     def __init__(
         self,
-        population: Population,
+        population: AnyPopulation,
         boundary: Sequence[tuple[int, Sequence[int]]],
         reader: Reader,
         wanted: Mapping[int, Mapping[int, int]],
@@ -67,7 +67,7 @@ class Crossing:
         self._places: _Places | None = None
         flight, links = population.flight(), population.links
         self._nodes = np.array([place for place, _ in boundary], dtype=np.int64)
-        edges = [int(links.start[place]) + slot for place, slots in boundary for slot in slots]
+        edges = [int(links.start[place]) + slot for place, slots in boundary for slot in slots if population.answers]
         self._edges = np.array(edges, dtype=np.int64)
         self._reverse = links.reverse[self._edges]
         # A specimen whose numbers say what they stand for shows where each kind goes; the order within is that of
@@ -80,7 +80,7 @@ class Crossing:
         for place, slots in boundary:
             degree = int(links.start[place + 1] - links.start[place])
             duals = np.full(degree, DUALS) if population.sends_duals else None
-            answers: list[Array | None] = [np.full(values, ANSWERS)] * degree
+            answers: list[Array | None] = [np.full(values, ANSWERS) if population.answers else None] * degree
             stamps = np.full(1 + degree, STAMPS) if len(flight.previous) else None
             messages.append((population.agents[place].node, Outgoing(points, own, answers, duals, stamps), slots))
         specimen = pack(messages)
@@ -167,7 +167,7 @@ class Crossing:
             for layout in self._reader.layouts(header):
                 wanted = self._wanted[layout.sender]
                 given = {slot: where for slot, where, (rows, _) in layout.answers if rows == size}
-                if layout.points[1][0] != size or given.keys() != wanted.keys():
+                if layout.points[1][0] != size or (population.answers and given.keys() != wanted.keys()):
                     return None
                 found["nodes"].append(population.places[layout.sender])
                 found["points"] += moved(layout.points[0])

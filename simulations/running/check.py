@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelswarm.agents.compiled.population import obstacle
+from kernelswarm.agents.compiled.populating import obstacle
 from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, vector_cost
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.protocols.clocks.clocks import Clock
@@ -147,7 +147,7 @@ def _blocks(backend: Ray, network: Network) -> tuple[list[list[AgentPlan]], tupl
 
 def _way(blocks: list[list[AgentPlan]]) -> str:
     """Say whether rounds run in compiled code over arrays, or why not."""
-    found = [obstacle([plan.learner for plan in plans], plans[0].rule) for plans in blocks]
+    found = [obstacle([plan.learner for plan in plans], plans[0].rule, plans[0].conditions is None) for plans in blocks]
     causes = [cause for cause in found if cause is not None]
     if not causes:
         return "compiled rounds"

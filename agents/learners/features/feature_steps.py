@@ -142,9 +142,13 @@ class CompiledLinear:
     def __init__(self, learner: Any) -> None:
         self._learner = learner
 
-    def columns(self, state: Any, capacity: int) -> int:
+    def features(self, state: Any) -> int:
         """Return the number of features."""
         return len(state.function.coefficients)
+
+    def columns(self, state: Any, capacity: int) -> int:
+        """Return the number of features."""
+        return self.features(state)
 
     def length(self, state: Any, capacity: int) -> int:
         """Return the number of coefficients."""

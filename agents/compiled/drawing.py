@@ -1,0 +1,62 @@
+"""Samples, and the sizes of the steps on them, for many rounds at once."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.signatures import CompiledLearner
+from kernelswarm.agents.node.ahead import Ahead
+from kernelswarm.agents.node.node import Node
+
+Array = npt.NDArray[np.float64]
+
+AHEAD = 2**22
+"""Numbers that are drawn ahead, at most, for all nodes together."""
+
+LONGEST = 256
+"""Rounds for which samples are drawn ahead, at most."""
+
+
+def draw_ahead(agents: Sequence[Node], rounds: int, columns: int) -> list[tuple[Array, Array]]:
+    """Draw samples for up to so many rounds; what does not make a whole batch for every node stays in its source.
+
+    Parameters
+    ----------
+    agents : sequence of Node
+        Those that draw, with one batch size b.
+    rounds : int
+        At least 1.
+    columns : int
+        p + q, the numbers of a sample.
+
+    Returns
+    -------
+    list of tuple of Array
+        For each agent points (T, b, p) and targets (T, b, q); empty where the data does not hold a batch for every one.
+    """
+    size = agents[0].learner.batch_size
+    ahead = min(rounds, LONGEST, AHEAD // (len(agents) * size * columns) + 1)
+    drawn = [agent.source.draw(ahead * size) for agent in agents]
+    whole = min(len(points) // size for points, _ in drawn)
+    for agent, (x, y) in zip(agents, drawn, strict=True):
+        if len(x) > whole * size:
+            agent.source = Ahead(x[whole * size :], y[whole * size :], agent.source)
+    if not whole:
+        return []
+    return [(x[: whole * size].reshape(whole, size, -1), y[: whole * size].reshape(whole, size, -1)) for x, y in drawn]
+
+
+def sizes_ahead(agents: Sequence[Node], forms: Sequence[CompiledLearner], stepped: int, steps: int) -> Array:
+    """Return the sizes of so many steps, (V, steps, k), where the states do not count the last ``stepped`` ones yet."""
+    known: dict[tuple[int, int], Array] = {}  # most nodes have the same learner
+    each: list[Array] = []
+    for agent, form in zip(agents, forms, strict=True):
+        first = form.steps(agent.state) + stepped
+        if (id(form), first) not in known:
+            known[id(form), first] = form.step_sizes(first, steps)
+        each.append(known[id(form), first])
+    sizes = np.zeros((len(agents), steps, max(own.shape[1] for own in each)))
+    for row, own in zip(sizes, each, strict=True):
+        row[:, : own.shape[1]] = own
+    return sizes

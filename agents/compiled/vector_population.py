@@ -1,0 +1,240 @@
+"""Many nodes that send vectors held in arrays, so that whole rounds run in compiled code."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.signatures import CompiledFeatureLearner
+from kernelswarm.agents.compiled.arrays import kinds_of, learner_forms, states_of
+from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, sizes_ahead
+from kernelswarm.agents.compiled.population import Flight, outside_of
+from kernelswarm.agents.compiled.rounds import DONE, Links
+from kernelswarm.agents.compiled.vector_rounds import Phases, Samples, Vectors, VectorSums, live_by_vectors
+from kernelswarm.agents.learners.contract import Evaluation, Learner
+from kernelswarm.agents.node.ahead import Ahead
+from kernelswarm.agents.node.node import DIVERGED, Outgoing
+from kernelswarm.agents.node.vectors import VectorNode
+from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.protocols.first_class import NONE, address
+from kernelswarm.protocols.states.compiled import PHASE, CompiledStateRule, packed, place_of, unpacked
+from kernelswarm.protocols.states.contract import StateRule
+
+Array = npt.NDArray[np.float64]
+
+NO_DUALS = np.zeros(0)
+
+
+def obstacle(learners: Sequence[Learner], rule: StateRule) -> str | None:
+    """Say what keeps nodes out of compiled rounds; None where nothing does."""
+    try:
+        handed_over(rule, "protocol")
+        forms = learner_forms(learners)
+        for loss in {learner: learner.loss for learner in learners}.values():
+            handed_over(loss, "loss")
+    except NotCompiledError as cause:
+        return str(cause)
+    for form, learner in zip(forms, learners, strict=True):
+        if not isinstance(form, CompiledFeatureLearner):
+            return f"the learner {type(learner).__name__}, whose compiled state is more than its weights"
+    if len({learner.batch_size for learner in learners}) > 1:
+        return "batch sizes that differ from node to node"
+    return None
+
+
+def fits(nodes: Sequence[VectorNode]) -> bool:
+    """Tell whether every node has spoken, and every batch in flight is whole."""
+    size = nodes[0].learner.batch_size
+    return all(
+        node.targets is not None
+        and node.following is not None
+        and len(node.targets) == size
+        and len(node.following[0]) == size
+        for node in nodes
+    )
+
+
+class VectorPopulation:
+    """Nodes in arrays, living through rounds together, as :class:`~kernelswarm.agents.compiled.population.Population`.
+
+    Parameters
+    ----------
+    agents : sequence of VectorNode
+        In sorted order of their labels, past the rounds that prime the network, with whole batches in flight.
+    messages : mapping of int to Outgoing
+        What these nodes and the outside ones that they hear from sent last, by label.
+    """
+
+    answers = symmetric = sends_duals = False
+
+    def __init__(self, agents: Sequence[VectorNode], messages: Mapping[int, Outgoing]) -> None:
+        self.agents = agents
+        self._outside = outside_of(agents)
+        places = {agent.node: i for i, agent in enumerate(agents)}
+        places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
+        self.places = places
+        first = agents[0]
+        size = first.learner.batch_size
+        rule: CompiledStateRule = handed_over(first.rule, "protocol")
+        self.links = _links(agents, places)
+        self._forms = learner_forms([agent.learner for agent in agents])
+        self._kinds = kinds_of(agents, self._forms)
+        vectors = [packed(agent.links) for agent in agents]
+        known = np.zeros((len(agents), max(map(len, vectors))))
+        for row, vector in zip(known, vectors, strict=True):
+            row[: len(vector)] = vector
+        sent = place_of(first.links, rule.sent)
+        said = np.zeros((len(places), sent.stop - sent.start))
+        for node in places:
+            said[places[node]] = messages[node].points[0]
+        self._rule, self._width = rule, said.shape[1]
+        self._phases = _phases(rule, sent.start, first.rule.step == "implicit")
+        self._states = states_of(agents, self._forms, 0, [size] * len(agents))
+        scratch = max(form.scratch(agent.state, 0, size) for agent, form in zip(agents, self._forms, strict=True))
+        held = [_in_flight(agent) for agent in agents]
+        self._vectors = Vectors(
+            known,
+            said,
+            np.concatenate([np.ascontiguousarray(own.rows) for own, _, _ in held]),
+            np.stack([own.values for own, _, _ in held]),
+            np.zeros(scratch),
+        )
+        self._samples = Samples(
+            np.stack([np.stack([own.points, following[0]]) for own, _, following in held]),
+            np.stack([np.stack([targets, following[1]]) for _, targets, following in held]),
+            np.zeros((len(agents), 1, 1)),
+        )
+        self._at = 0  # of the samples that are learned from next
+        self._settled = 0  # rounds since the nodes were brought up to date
+        self.restart_sums()
+
+    def flight(self) -> Flight:
+        """Return what was sent last, with room for what is heard next."""
+        said = self._vectors.said[:, np.newaxis]
+        none = np.zeros((0, 1, self.agents[0].outputs))
+        return Flight(said, none, none, none[:, :, 0], none[:, :, 0], NO_DUALS, NO_DUALS)
+
+    def run(self, rounds: int) -> int:
+        """Live through ``rounds`` rounds; returns how many could be lived, fewer where single nodes must go on.
+
+        Raises
+        ------
+        DivergenceError
+            When a node's iteration grows without bound.
+        """
+        left = rounds
+        while left:
+            ahead = self._samples.step_sizes.shape[1] - 1 - self._at
+            if not ahead and not self._draw(left):
+                break
+            count = min(left, self._samples.step_sizes.shape[1] - 1 - self._at)
+            reason, lived, node = live_by_vectors(
+                self._states,
+                self._kinds,
+                self.links.start,
+                self.links.other,
+                self._vectors,
+                self._sums,
+                self._phases,
+                self._samples,
+                self._at,
+                count,
+                DIVERGED,
+            )
+            self._at += lived
+            self._settled += lived
+            left -= lived
+            if reason != DONE:
+                self.settle()
+                self.agents[node].check_values(self._vectors.values[node])
+        return rounds - left
+
+    def settle(self) -> None:
+        """Bring the nodes up to date."""
+        rounds, self._settled = self._settled, 0
+        size = self._samples.points.shape[2]
+        for i, (agent, form) in enumerate(zip(self.agents, self._forms, strict=True)):
+            form.settle(agent.state, self._states.counts[i], rounds)
+            agent.links = unpacked(agent.links, self._vectors.known[i])
+            agent.round += rounds
+            agent.samples += rounds * size
+            agent.largest_target = float(self._sums.largest_target[i])
+            tally = agent.tally
+            tally.rounds += rounds
+            tally.samples += rounds * size
+            tally.loss = float(self._sums.loss[i])
+            tally.scalars_sent += rounds * self._width * len(agent.neighbors)
+
+    def restart_sums(self) -> None:
+        """Begin new sums after a report."""
+        self._sums = VectorSums(
+            np.array([agent.tally.loss for agent in self.agents], dtype=np.float64),
+            np.array([agent.largest_target for agent in self.agents], dtype=np.float64),
+        )
+
+    def dissolve(self) -> dict[int, Outgoing]:
+        """Hand everything back to the nodes; returns what they sent last, by label."""
+        self.settle()
+        for agent, (points, targets) in zip(self.agents, self.hand_out(), strict=True):
+            if len(points):
+                agent.source = Ahead(points, targets, agent.source)
+        return {agent.node: agent.outgoing() for agent in self.agents}
+
+    def hand_out(self) -> list[tuple[Array, Array]]:
+        """Give the nodes, which are settled, what they learn from next; returns what was drawn ahead for each."""
+        at, (points, targets, _) = self._at, self._samples
+        for i, agent in enumerate(self.agents):
+            agent.evaluate(points[i, at].copy(), ())
+            agent.targets = targets[i, at].copy()
+            agent.following = points[i, at + 1].copy(), targets[i, at + 1].copy()
+        width, columns = points.shape[3], targets.shape[3]
+        return [
+            (x[at + 2 :].reshape(-1, width), y[at + 2 :].reshape(-1, columns))
+            for x, y in zip(points, targets, strict=True)
+        ]
+
+    def _draw(self, rounds: int) -> bool:
+        """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
+        points, targets, _ = self._samples
+        columns = points.shape[3] + targets.shape[3]
+        drawn = draw_ahead(self.agents, LONGEST if self._outside else rounds, columns)
+        if not drawn:
+            return False
+        now = slice(self._at, self._at + 2)
+        self._samples = Samples(
+            np.concatenate([points[:, now], np.stack([x for x, _ in drawn])], axis=1),
+            np.concatenate([targets[:, now], np.stack([y for _, y in drawn])], axis=1),
+            sizes_ahead(self.agents, self._forms, self._settled, len(drawn[0][0]) + 1),
+        )
+        self._at = 0
+        return True
+
+
+def _links(agents: Sequence[VectorNode], places: Mapping[int, int]) -> Links:
+    """Return the edges, which have no state of their own."""
+    nothing = np.zeros(0)
+    return Links(
+        start=np.cumsum([0] + [len(agent.neighbors) for agent in agents]),
+        other=np.array([places[other] for agent in agents for other in agent.neighbors], dtype=np.int64),
+        reverse=np.zeros(0, dtype=np.int64),
+        state=nothing,
+        sent=nothing,
+    )
+
+
+def _phases(rule: CompiledStateRule, sent: int, implicit: bool) -> Phases:
+    """Return the functions and the numbers of a protocol."""
+    both = [None, None] if rule.adapt is None else [rule.adapt.start, rule.adapt.finish]
+    functions = [
+        NONE if function is None else address(function, PHASE)
+        for function in (*both, rule.hear.start, rule.hear.finish)
+    ]
+    return Phases(np.array(functions, dtype=np.int64), np.asarray(rule.numbers, dtype=np.float64), sent, implicit)
+
+
+def _in_flight(agent: VectorNode) -> tuple[Evaluation, Array, tuple[Array, Array]]:
+    """Return the evaluation of the samples that a node learns from next, their targets, and those that follow."""
+    assert agent.own is not None
+    assert agent.targets is not None
+    assert agent.following is not None
+    return agent.own, agent.targets, agent.following

@@ -1,0 +1,101 @@
+"""What protocols of vectors hand over to compiled rounds: functions with one signature, and their numbers.
+
+What a node knows is a vector that the protocol lays out itself, field by field of its state: the weights (L, C) of the
+node's function first.
+"""
+
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.first_class import MATRIX, NUMBERS, VECTOR_OUT, Compiled, at
+
+Array = npt.NDArray[np.float64]
+
+PHASE = types.void(NUMBERS, VECTOR_OUT, MATRIX, NUMBERS, types.float64, VECTOR_OUT)
+"""``phase(numbers, state, vectors (deg, n), counts (deg,), eta, weights (L C,))`` changes the state or the weights.
+
+``counts`` says how much each vector counts; before a node speaks there are no vectors."""
+
+phase_at = at(PHASE)
+
+
+class CompiledPhase(NamedTuple):
+    """What a node does when it has seen its samples, or when it has heard its neighbours.
+
+    Attributes
+    ----------
+    finish : function
+        With the signature PHASE: changes the state, by the weights that the step led to where there is one.
+    start : function, optional
+        With the signature PHASE: fills the weights from which the learner steps on the samples; None for no step.
+    """
+
+    finish: Compiled
+    start: Compiled | None = None
+
+
+class CompiledStateRule(NamedTuple):
+    """A protocol of vectors for compiled rounds.
+
+    Attributes
+    ----------
+    hear : CompiledPhase
+        The end of a round.
+    sent : str
+        The field of the state that is sent.
+    numbers : Array
+        The protocol's own numbers.
+    adapt : CompiledPhase, optional
+        Before a node speaks; None where nothing changes then.
+    """
+
+    hear: CompiledPhase
+    sent: str
+    numbers: Array
+    adapt: CompiledPhase | None = None
+
+
+def packed(state: Any) -> Array:
+    """Write the fields of a node's state, a named tuple of arrays and numbers, one behind the other."""
+    return np.concatenate([np.asarray(field, dtype=np.float64).reshape(-1) for field in state])
+
+
+def unpacked(state: Any, vector: Array) -> Any:
+    """Return a state whose fields have the shapes of another's and the numbers of a vector, copied."""
+    fields: list[Any] = []
+    begin = 0
+    for field in state:
+        shape = np.shape(field)
+        size = int(np.prod(shape))
+        taken = vector[begin : begin + size].copy().reshape(shape)
+        fields.append(taken if shape else float(taken))
+        begin += size
+    return type(state)(*fields)
+
+
+def place_of(state: Any, name: str) -> slice:
+    """Return where a field lies in the vector of a state."""
+    begin = 0
+    for field, value in zip(cast(tuple[str, ...], state._fields), state, strict=True):
+        if field == name:
+            return slice(begin, begin + int(np.size(value)))
+        begin += int(np.size(value))
+    raise ValueError(f"{type(state).__name__} has no field {name}: name one of {', '.join(state._fields)}")
+
+
+@jitted
+def from_weights(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+    """Step from the node's own weights."""
+    for k in range(len(weights)):
+        weights[k] = state[k]
+
+
+@jitted
+def to_second(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+    """Keep where the step led as the state's second field, of the size of the weights."""
+    for k in range(len(weights)):
+        state[len(weights) + k] = weights[k]
