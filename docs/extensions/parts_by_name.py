@@ -1,6 +1,6 @@
-"""Pages of the parts under the names that experiment files know, and of the functions that the mathematics names.
+"""Pages of the parts under the names that experiment files know, and of all else in the code that pages link to.
 
-They are written before Sphinx reads: a name added to the table of names, or to the page, is on the site.
+They are written before Sphinx reads: a name added to the table of names, or to a page, is on the site.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import inspect
 import re
 from pathlib import Path
 
+from links_to_code import ROOMS
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
@@ -17,16 +18,18 @@ from kernelswarm.simulations.experiment.naming import PARTS
 from kernelswarm.simulations.experiment.offered import plural
 
 FOLDER = Path(__file__).parents[1]
-LINK = re.compile(r"\[`([\w.]+)`\]\(\.\./([\w/]+)\.py\)")
+LINK = re.compile(r"\[`([\w.]+)(?:\(\))?`\]\((?:\.\./)+([\w/]+)\.py\)")
 """A link of a page to a name in a module."""
 
 
-def named_in(text: str) -> list[str]:
-    """Return what the links of a page name, in their order, as "kernelswarm.module.name"."""
+def linked() -> list[str]:
+    """Return what the links of all pages name, the mathematics first, as "kernelswarm.module.name"."""
+    pages = [FOLDER / "mathematics.md", *sorted(FOLDER.glob("*.md")), *sorted(FOLDER.glob("decisions/*.md"))]
+    found = [link for page in pages for link in LINK.findall(page.read_text("utf-8"))]
     return [
         ".".join(["kernelswarm", *module.split("/"), name])
-        for name, module in dict.fromkeys(LINK.findall(text))
-        if not module.startswith(("tests", "examples"))
+        for name, module in dict.fromkeys(found)
+        if module.split("/")[0] in ROOMS
     ]
 
 
@@ -43,9 +46,8 @@ def pages() -> dict[str, str]:
             documented.add(target)
             text += _titled(name, "-") + f".. autoclass:: {target}\n{again}\n"
         found[heading] = text
-    mathematics = (FOLDER / "mathematics.md").read_text("utf-8")
-    text = _titled("Functions behind the formulas", "=") + "What `mathematics <../mathematics.html>`__ links to.\n\n"
-    for target in named_in(mathematics):
+    text = _titled("Functions behind the pages", "=") + "What :doc:`/mathematics` and other pages link to.\n\n"
+    for target in linked():
         if target not in documented:
             text += _titled(target.rpartition(".")[2], "-") + _documented(target)
     return found | {"functions": text}

@@ -60,10 +60,14 @@ def test_the_reference_lists_what_is_exported() -> None:
     assert sorted(listed) == sorted(kernelswarm.__all__)
 
 
-def test_the_mathematics_links_to_functions_that_there_are() -> None:
-    links = re.findall(r"\[`([\w.]+)`\]\(\.\./([\w/]+)\.py\)", (DOCS / "mathematics.md").read_text("utf-8"))
-    assert len(links) > 30
-    for name, module in links:
+def code_links(page: Path) -> list[tuple[str, str]]:
+    """Return the links of a page whose text is code, as name and module."""
+    return re.findall(r"\[`([\w.]+)(?:\(\))?`\]\((?:\.\./)+([\w/]+)\.py\)", page.read_text("utf-8"))
+
+
+def test_links_to_code_name_what_there_is() -> None:
+    assert len(code_links(DOCS / "mathematics.md")) > 30
+    for name, module in {link for page in PAGES for link in code_links(page)}:
         assert hasattr(importlib.import_module("kernelswarm." + module.replace("/", ".")), name), (module, name)
 
 
