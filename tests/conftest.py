@@ -15,12 +15,13 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # so in the background, w
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import scipy.linalg  # noqa: F401  its BLAS must be loaded to be limited below
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
+from xdist.scheduler import LoadFileScheduling
 
 from kernelswarm.simulations.backends import ray_backend
 from kernelswarm.simulations.backends.head_start import lean
@@ -58,6 +59,14 @@ SLOW_FIRST = (  # where several processes share the files, the long ones begin, 
 )
 SLOWEST = 12  # files named at the end
 
+RAY = {
+    "tests/simulations/backends/test_ray_failures.py",
+    "tests/simulations/backends/test_ray_cluster.py",
+    "tests/simulations/backends/test_ray_backend.py",
+    "tests/simulations/backends/test_semaphores.py",
+    "tests/simulations/running/test_recovery.py",
+}
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files that take long first; the order inside a file stays."""
@@ -67,6 +76,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((k for k, start in enumerate(SLOW_FIRST) if f"/tests/{start}" in path), len(SLOW_FIRST))
 
     items.sort(key=place)
+
+
+class OneForRay(LoadFileScheduling):
+    """Files go to one process whole, and those that wait for Ray most of their time all to the same one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return "ray" if file in RAY else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneForRay:
+    """Have one process start one Ray, so that the others have the cores while it waits."""
+    return OneForRay(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,5 +1,6 @@
 """What happens to messages between neighbours: the table ``[links]``."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -73,6 +74,9 @@ class Links:
         What is added to their numbers: a standard deviation, ``gaussian`` or ``laplace``.
     trigger : Trigger
         When they are sent at all.
+    bandwidth : float
+        How many scalars, of 8 bytes, each directed edge carries in a round, positive. Larger messages take several
+        rounds; what there is to say meanwhile waits, and the newest of it goes next.
     silence : {"skip", "last"}
         What a node does where it hears nothing new on an edge: it leaves the edge out in this round, or takes what it
         heard last once more.
@@ -87,6 +91,7 @@ class Links:
     quantization: Quantization = Quantization()
     noise: noises.Noise = field(default=noises.Gaussian(), metadata={"part": "link_noise", "scalar": "gaussian"})
     trigger: Trigger = Trigger()
+    bandwidth: float = math.inf
     silence: Silence = "skip"
     max_age: int = 20
     damping: float = 0.0
@@ -95,6 +100,8 @@ class Links:
         if not 0 <= self.max_age <= delays.LONGEST:
             raise ValueError(f"max_age = {self.max_age} must be from 0 to {delays.LONGEST} rounds")
         noises.not_negative("damping", self.damping)
+        if not self.bandwidth > 0.0:
+            raise ValueError(f"bandwidth = {self.bandwidth:g} must be positive: inf is no limit")
         if isinstance(self.delay, delays.Constant) and self.delay.rounds > self.max_age:
             raise ValueError(
                 f"max_age = {self.max_age} drops every message of delay = {self.delay.rounds}: raise it to that at "
@@ -110,6 +117,22 @@ class Links:
     def bits(self) -> int:
         """The bits of a number that is sent."""
         return self.quantization.bits
+
+    def transit(self, size: float) -> int:
+        """Return how many rounds an edge is busy with a message of so many bytes, at least 1.
+
+        Raises
+        ------
+        ValueError
+            That is more than ``max_age`` allows.
+        """
+        rounds = max(1, math.ceil(size / (8.0 * self.bandwidth)))
+        if rounds - 1 > self.max_age:
+            raise ValueError(
+                f"bandwidth = {self.bandwidth:g} scalars a round: a message of {size:g} bytes takes {rounds:,} rounds, "
+                f"and max_age = {self.max_age} drops what is older; raise it to {rounds - 1:,} at least, or bandwidth"
+            )
+        return rounds
 
     def damped(self, age: int) -> float:
         """Return how much what is so many rounds old counts."""

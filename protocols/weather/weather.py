@@ -49,6 +49,8 @@ class Conditions:
         When edges are there, where they are not always.
     directed : bool
         Whether there are edges on which only one end asks.
+    transit : int
+        Rounds that an edge is busy with a message.
     """
 
     links: Links
@@ -56,6 +58,7 @@ class Conditions:
     key: tuple[int, int]
     timetable: Timetable | None = None
     directed: bool = False
+    transit: int = 1
 
     @property
     def ideal(self) -> bool:
@@ -100,6 +103,8 @@ class Weather:
         self._edges = np.zeros(0, dtype=np.int64)
         if self._timetable is not None:
             self._edges = self._timetable.places(edges.senders, edges.hearers)
+        # Both directions of an edge carry messages in the same rounds, other edges in others.
+        self._transit, self._turns = conditions.transit, (edges.senders + edges.hearers)[:, np.newaxis]
         self._begin()
         width = max(1, len(nodes) + len(edges.senders))
         self._span = int(max(1, min(256, AHEAD // width)))
@@ -110,7 +115,7 @@ class Weather:
         self.fates: Integers = np.zeros((len(edges.senders), 0), dtype=np.int64)
         """The delay of the message that each edge carries if one is sent, (E, rounds), or LOST."""
         self.there: Booleans = np.zeros((len(edges.senders), 0), dtype=np.bool_)
-        """Whether each edge is there at all, (E, rounds)."""
+        """Whether each edge is there at all, and free for a message, (E, rounds)."""
 
     def _begin(self) -> None:
         self._known = 0  # rounds
@@ -133,6 +138,10 @@ class Weather:
             if self._timetable is not None:
                 self.there = self._timetable.rounds(self.first, self._span, self._edges)
             carry(self._edge_keys, self._channels, self._delays, self._bad, self.first, self.fates)
+            if self._transit > 1:
+                rounds = np.arange(self.first, self.first + self._span)
+                self.there &= (rounds + self._turns) % self._transit == 0
+                self.fates[self.fates != LOST] += self._transit - 1
             self._known += self._span
         return round - self.first
 

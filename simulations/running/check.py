@@ -23,7 +23,7 @@ from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.batch import rows_until
 from kernelswarm.simulations.running.changing import reach
 from kernelswarm.simulations.running.footprint import in_words
-from kernelswarm.simulations.running.forecast import forecast, message_bytes, share_awake
+from kernelswarm.simulations.running.forecast import forecast, message_bytes, share_awake, transit
 from kernelswarm.simulations.running.network import Network, open_network
 
 PLANNED = 10_000
@@ -196,6 +196,9 @@ def _weather(experiment: Experiment, network: Network) -> Section:
         said.append(f"{sent:.4g} bytes each" + ("" if sent == exact else f" instead of {exact:.4g}"))
         if links.trigger.threshold:
             said.append("fewer by the trigger")
+        busy = transit(links, network.plans)
+        if busy > 1:
+            said.append(f"one in {busy:,} rounds on each edge")
         section.lines.append(("links", ", ".join(said)))
     timetable = None if network.plans[0].conditions is None else network.plans[0].conditions.timetable
     if timetable is not None and rule.communicates:
@@ -236,7 +239,7 @@ def _cost(experiment: Experiment, network: Network) -> Section:
     total, most = float(network.rounds * cost.bytes), ""
     if rule.communicates and not rule.pooled:
         sent = message_bytes(network.plans, experiment.links.bits) / (message_bytes(network.plans, EXACT) or 1.0)
-        total *= sent * _awake(experiment.clock)
+        total *= sent * _awake(experiment.clock) / transit(experiment.links, network.plans)
         most = "at most " if experiment.links.trigger.threshold else ""
     if rule.offline is not None:
         # Rows of further epochs are at hand already.

@@ -1,5 +1,6 @@
 """What links and clock will do on average, before the first round."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -52,12 +53,20 @@ def forecast(links: Links, plans: Sequence[AgentPlan]) -> Forecast:
     bad = np.where(channels.worsens > 0.0, channels.worsens / (channels.worsens + channels.recovers), 0.0)
     lost = (1.0 - bad) * channels.good + bad * channels.bad
     arrives = np.broadcast_to(delays, (len(lost), delays.shape[1])) * (1.0 - lost[:, np.newaxis])
-    every = float(arrives.sum()) or 1.0
+    every, busy = float(arrives.sum()) or 1.0, transit(links, plans) - 1
     return Forecast(
         float(lost.mean()),
-        float(arrives[:, links.max_age + 1 :].sum() / len(lost)),
-        float((arrives @ np.arange(delays.shape[1])).sum() / every),
+        float(arrives[:, links.max_age - busy + 1 :].sum() / len(lost)),
+        float((arrives @ np.arange(delays.shape[1])).sum() / every) + busy,
     )
+
+
+def transit(links: Links, plans: Sequence[AgentPlan]) -> int:
+    """Return for how many rounds the largest message keeps an edge busy; raises InputError where it is too long."""
+    if math.isinf(links.bandwidth):
+        return 1
+    with Asked("links", links, joint="."):
+        return links.transit(max(_messages(plans, links.bits), default=0.0))
 
 
 def edges_of(plans: Sequence[AgentPlan]) -> EdgeFacts:
@@ -82,7 +91,13 @@ def share_awake(clock: Clock, places: Array) -> float:
 
 def message_bytes(plans: Sequence[AgentPlan], bits: int) -> float:
     """Compute the mean bytes of a message with numbers of so many bits: as Agents count what they send."""
-    found = []
+    found = _messages(plans, bits)
+    return float(np.mean(found)) if found else 0.0
+
+
+def _messages(plans: Sequence[AgentPlan], bits: int) -> list[float]:
+    """Return the bytes of a message on each directed edge."""
+    found: list[float] = []
     for plan in plans:
         rule, own = plan.rule, plan.learner.batch_size
         if isinstance(rule, StateRule):
@@ -96,4 +111,4 @@ def message_bytes(plans: Sequence[AgentPlan], bits: int) -> float:
                 values += own * plan.outputs
                 others = int(rule.sends_duals) + (own + theirs if rule.step == "implicit" else 0)
             found.append(bytes_of(own * plan.inputs, values, others, 3 if symmetric else 2, bits))
-    return float(np.mean(found)) if found else 0.0
+    return found

@@ -4,7 +4,7 @@ import gc
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import networkx as nx
 import numpy as np
@@ -28,7 +28,7 @@ from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.running.boxes import refuse_misfit
 from kernelswarm.simulations.running.fitting import resolved
 from kernelswarm.simulations.running.footprint import Bounded, functions, needs, require
-from kernelswarm.simulations.running.forecast import forecast
+from kernelswarm.simulations.running.forecast import forecast, transit
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.pooled import PooledSource, members
 
@@ -148,6 +148,9 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
         _refuse_instability(plan)
     if rule.communicates and not experiment.links.ideal:
         forecast(experiment.links, plans)  # refuses links that need what the edges do not have
+        conditions = replace(conditions, transit=transit(experiment.links, plans))
+        if conditions.transit > 1:
+            plans = [replace(plan, conditions=plan.conditions and conditions) for plan in plans]
     sizes = [size if rule.pooled else learners[label].batch_size for label in labels]
     lengths = source.lengths or []
     ends = [-(-length // drawn) for length, drawn in zip(lengths, sizes, strict=bool(lengths))]

@@ -11,10 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernelswarm.agents.node.heard import DELIVERED, SENT, TOO_LATE
+from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.graphs.schedules.random_schedules import Activation, Failures, Gossip, Mobile
 from kernelswarm.protocols.links.losses import Bursts
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 
@@ -46,6 +49,10 @@ MIXES: dict[str, dict[str, Any]] = {
     "long delay": {"links": {"delay": {"name": "geometric", "mean": 3.0}, "max_age": 6}},
     "rounded": {"links": {"quantization": {"bits": 3}}},
     "noisy": {"links": {"noise": {"name": "laplace", "scale": 0.1, "on": "both"}}},
+    "narrow": {"links": {"bandwidth": 5.0}},
+    "narrow, rounded, lost": {
+        "links": {"bandwidth": 2.0, "quantization": {"bits": 12}, "loss": 0.2}
+    },
     "trigger": {"links": {"trigger": {"threshold": 0.05}, "silence": "last"}},
     "asleep": {"clock": {"name": "bernoulli", "probability": 0.4}},
     "churn": {"clock": {"name": "churn", "leaves": 0.2, "returns": 0.3}},
@@ -229,11 +236,12 @@ def test_the_delay_is_as_long_as_it_says():
     bits=st.sampled_from([1, 2, 8, 32, 64]),
     silence=st.sampled_from(["skip", "last"]),
     trigger=st.sampled_from([0.0, 0.01, 0.5]),
+    bandwidth=st.sampled_from([float("inf"), 3.0, 1.0]),
     awake=st.floats(0.05, 1.0),
     protocol=st.sampled_from(list(PROTOCOLS)),
     seed=st.integers(0, 3),
 )
-def test_any_mix_is_the_same_in_any_blocks(loss, delay, bits, silence, trigger, awake, protocol, seed):
+def test_any_mix_is_the_same_in_any_blocks(loss, delay, bits, silence, trigger, bandwidth, awake, protocol, seed):
     experiment = described(
         protocol,
         seed=seed,
@@ -243,6 +251,7 @@ def test_any_mix_is_the_same_in_any_blocks(loss, delay, bits, silence, trigger, 
             "quantization": {"bits": bits},
             "silence": silence,
             "trigger": {"threshold": trigger},
+            "bandwidth": bandwidth,
         },
         clock={"name": "bernoulli", "probability": awake},
         rounds=25,
@@ -293,3 +302,33 @@ def test_late_neighbours_are_not_held_to_what_a_node_has_learned_since():
         changes = {"topology": topology, "stream": stream, "learner": learner, "links": {"delay": delay}}
         edges = simulate(described("proximity", rounds=600, evaluate_every=600, **changes)).edges
         assert edges["tolerance"].mean() < 0.1
+
+
+def test_an_edge_as_wide_as_its_messages_changes_nothing():
+    # Of 2 points, 4 values and 4 loads a message has 10 scalars.
+    plain, wide = lived(described("consensus")), lived(described("consensus", links={"bandwidth": 10.0}))
+    assert wide.blocks[0].agents[0].tally.traffic is not None
+    assert_same(learned(plain), learned(wide), "traffic", "counts")
+
+
+@pytest.mark.parametrize(("bandwidth", "busy"), [(9.9, 2), (5.0, 2), (4.0, 3), (0.7, 15)])
+def test_no_edge_carries_more_than_its_bandwidth(bandwidth, busy):
+    narrow = described("consensus", links={"bandwidth": bandwidth})
+    engine = lived(replace(narrow, rounds=ROUNDS + 1))
+    for agent in engine.blocks[0].agents:
+        traffic = agent.tally.traffic
+        sent, delivered = traffic[:, SENT], traffic[:, DELIVERED]
+        rounds = engine.blocks[0].done - PRIMING
+        assert (np.abs(sent - rounds / busy) < 1.0).all()
+        assert agent.tally.scalars_sent == 10 * sent.sum() <= bandwidth * (rounds + busy) * len(sent)
+        assert ((sent - delivered >= 0) & (sent - delivered <= 1)).all() and delivered.min() > 0
+        assert not traffic[:, TOO_LATE].any()
+
+
+def test_edges_too_narrow_for_a_message_are_refused():
+    with pytest.raises(InputError, match=r"links.bandwidth = 0.4 .* takes 25 rounds, and max_age = 20 .* to 24"):
+        open_network(described("consensus", links={"bandwidth": 0.4}))
+    with pytest.raises(InputError, match=r"links.*bandwidth = 0 must be positive"):
+        described("consensus", links={"bandwidth": 0.0})
+    open_network(described("consensus", links={"bandwidth": 0.4, "max_age": 24}))
+    open_network(described("isolated", links={"bandwidth": 0.4}))  # sends nothing

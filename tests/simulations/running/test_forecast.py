@@ -20,7 +20,7 @@ from kernelswarm.protocols.links.losses import EdgeLoss, Uniform
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.running.check import examine
-from kernelswarm.simulations.running.forecast import forecast, message_bytes, share_awake
+from kernelswarm.simulations.running.forecast import forecast, message_bytes, share_awake, transit
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.generated.sensor_field import SensorField
@@ -34,6 +34,7 @@ MIXES = {
     "bursts": {"links": {"loss": {"name": "bursts", "worsens": 0.2, "recovers": 0.3, "good": 0.1, "bad": 0.8}}},
     "too late": {"links": {"delay": {"name": "geometric", "mean": 4.0}, "max_age": 5, "loss": 0.2}},
     "rounded": {"links": {"quantization": {"bits": 5}}},
+    "narrow": {"links": {"bandwidth": 5.0, "loss": 0.2, "delay": {"name": "between", "longest": 4}, "max_age": 3}},
     "asleep": {"clock": {"name": "stragglers", "share": 0.5, "longest": 6}},
     "poisson": {"clock": {"name": "poisson", "slowest": 0.3, "fastest": 1.5}},
 }
@@ -57,7 +58,7 @@ def test_what_is_forecast_of_links_and_clock_is_what_comes(mix, protocol):
     plans = open_network(described).plans
     found, last = forecast(described.links, plans), simulate(described).network
     messages = float(last["messages"][-1])
-    awake = 2 * GRAPH.number_of_edges() * rounds
+    awake = 2 * GRAPH.number_of_edges() * rounds / transit(described.links, plans)
     assert messages / awake == pytest.approx(share_awake(described.clock, np.linspace(0, 1, 1000)), abs=0.06)
     assert last["lost"][-1] / messages == pytest.approx(found.lost, abs=0.03)
     assert last["late"][-1] / messages == pytest.approx(found.late, abs=0.03)

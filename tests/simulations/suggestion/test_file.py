@@ -91,6 +91,6 @@ def test_a_file_that_cannot_be_replaced_is_left_whole(call: Command, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    answer = call("suggest", "small.toml", "--jobs", 1)
+    answer = call("suggest", "small.toml", "--jobs", 1, "--rounds", 2)
     assert answer.code == 2 and "small.toml cannot be written: No space left" in answer.err
     assert Path("small.toml").read_bytes() == before
