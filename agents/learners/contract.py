@@ -36,11 +36,7 @@ class Info(NamedTuple):
 
 
 class Learner(Protocol):
-    """A local learner: configuration only; ``init`` makes the state, and ``step`` advances that state in place.
-
-    A learner that compresses may have ``compression_budget(state) -> float`` besides: the Hilbert norm that the step to
-    come may lose, 0 where nothing is to be removed yet. What is said at the end of a run then names it.
-    """
+    """A local learner: configuration only; ``init`` makes the state, and ``step`` advances that state in place."""
 
     @property
     def batch_size(self) -> int:
@@ -147,6 +143,15 @@ class Learner(Protocol):
 
     def restore(self, state: Any, arrays: Mapping[str, Array]) -> None:
         """Put a state fresh from ``init`` where :meth:`snapshot` was taken: all steps after it have the same bits."""
+        ...
+
+
+@runtime_checkable
+class CompressingLearner(Learner, Protocol):
+    """A learner that takes from its dictionary what changes the function by little; what is said of a run names it."""
+
+    def compression_budget(self, state: Any) -> float:
+        """Return the Hilbert norm that the step to come may lose, 0 where nothing is to be removed yet."""
         ...
 
 

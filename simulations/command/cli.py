@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated
@@ -94,6 +95,9 @@ def run(
     backend: Backend = None,
     address: Address = None,
     out: Annotated[Path | None, place_option("Folder for the run; runs/... when left out.")] = None,
+    track: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Write for a tracker too: tensorboard, to DIR/../tensorboard.")
+    ] = None,
     figures: Figures = True,
     format: Formats = "png",
     style: StyleName = "screen",
@@ -112,9 +116,18 @@ def run(
     run_folder.check_place(folder)
     from kernelswarm.simulations.running import run as running
 
-    with in_words(), progress.watch_run(quiet) as observe, warnings_in_one_line():
-        finished = running.run(described, folder, observe)
+    callbacks, beside = [], None
+    with ExitStack() as stack:
+        if track is not None:
+            from kernelswarm.simulations.observing.trackers import tracked
+
+            beside = run_folder.free(folder.parent / track / folder.name)
+            callbacks.append(stack.enter_context(tracked(track, beside, described)))
+        with in_words(), progress.watch_run(quiet) as observe, warnings_in_one_line():
+            finished = running.run(described, folder, observe, callbacks=callbacks)
     _show(finished, drawing if figures else None)
+    if beside is not None:
+        print(f"tracked     {beside}")
 
 
 @app.command(epilog=epilog("resume"))
@@ -155,7 +168,7 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="KEY=V1,V2",
-            help="Values to try for a key; may be repeated.",
+            help="Values to try for a key, or how many to draw: log:0.01:1:8; may be repeated.",
             autocompletion=completion.assignments,
         ),
     ] = None,
@@ -224,11 +237,18 @@ def reproduce(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sets, samples and passes: a look.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.")] = 0,
+    together: Annotated[bool, typer.Option("--all", help="All of them, and one page with their tables.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Processes at a time with --all; the number of cores.")] = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Repeat a paper's experiment: prints what was published and what is measured, side by side."""
     width = get_terminal_size((100, 24)).columns
+    if together:
+        showing.all_reproductions(name, data, out, quick, seed, jobs, quiet)
+        return
+    if jobs is not None:
+        raise InputError(f"jobs = {jobs} says how many reproductions run at a time: add --all, or leave it out")
     if name is None:
         from kernelswarm.simulations.command import listing
 

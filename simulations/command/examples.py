@@ -15,11 +15,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "compare": (
         "kernelswarm compare experiment.toml --vary protocol.name=isolated,consensus --seeds 5",
         "kernelswarm compare experiment.toml --vary topology.name=ring,star --out runs/networks",
-        "kernelswarm compare experiment.toml --format pdf --style paper",
+        "kernelswarm compare experiment.toml --vary learner.step_size=log:0.01:1:8 --format pdf",
     ),
     "reproduce": (
         "kernelswarm reproduce",
         "kernelswarm reproduce polk-multidist --quick",
+        "kernelswarm reproduce --all --quick --data DIR",
     ),
     "plot": (
         "kernelswarm plot runs/half",

@@ -1,16 +1,18 @@
-"""Live progress on a terminal: rounds a second, remaining time, the network's risk and the mean model order."""
+"""Live progress on a terminal: a bar, and under it figures of the network, pace and memory; elsewhere plain lines."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Display
+from rich.text import Text
 
+from kernelswarm.simulations.command import told
+from kernelswarm.simulations.command.told import Lines, Memory, duration
 from kernelswarm.simulations.machine.compiling import Compilation, heard
 
 if TYPE_CHECKING:
@@ -23,6 +25,21 @@ WORTH_A_WORD = 2.0
 
 COMPILING = "compiling, once"
 
+REFRESHED = 2
+"""Pictures a second, as often as there is something new: each takes time from the rounds."""
+
+
+class View(Display):
+    """A bar, and lines under it."""
+
+    below: tuple[str, ...] = ()
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Return the bar and the lines."""
+        yield self.make_tasks_table(self.tasks)
+        for line in filter(None, self.below):
+            yield Text(f"  {line}", overflow="ellipsis", no_wrap=True)
+
 
 @contextmanager
 def watch_run(quiet: bool, console: Console | None = None) -> Iterator[Callable[[Progress], None] | None]:
@@ -31,33 +48,32 @@ def watch_run(quiet: bool, console: Console | None = None) -> Iterator[Callable[
     Parameters
     ----------
     quiet : bool
-        Show nothing.
+        Show nothing; the observer is None.
     console : Console, optional
-        Where to show it; where that is no terminal, only a line is shown when something is compiled, and the observer
-        is None.
+        Where to show it; where that is no terminal, there is a line when something is compiled, and one every so often.
     """
     console = Console(stderr=True) if console is None else console
+    memory = Memory()
     if quiet or not console.is_terminal:
+        lines = Lines(console)
         with _compiling_in_a_line(quiet, console):
-            yield None
+            yield None if quiet else lambda progress: lines.say(lambda: told.of_run(progress, str(memory)))
         return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[pace]}"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[figures]}"),
     )
-    with Display(*columns, console=console, transient=True) as display:
-        task = display.add_task("starting", total=None, pace="", figures="")
+    with View(*columns, console=console, transient=True, refresh_per_second=REFRESHED) as display:
+        task = display.add_task("starting", total=None)
         phase = "starting"
 
         def compiling(compilation: Compilation) -> None:
             nonlocal phase
             if compilation.seconds >= WORTH_A_WORD:
                 phase = COMPILING
-                display.update(task, description=f"{phase}: {_compiled(compilation)}", total=None, pace="")
+                display.update(task, description=f"{phase}: {_compiled(compilation)}", total=None)
 
         def observe(progress: Progress) -> None:
             nonlocal phase
@@ -66,15 +82,11 @@ def watch_run(quiet: bool, console: Console | None = None) -> Iterator[Callable[
             if shown != phase:
                 phase = shown
                 display.reset(task)
-            pace = f"{progress.rounds_per_second:,.0f} rounds/s" if progress.rounds_per_second else ""
-            display.update(
-                task,
-                description=phase,
-                completed=progress.done,
-                total=progress.total,
-                pace=pace,
-                figures=figures(progress.row),
+            display.below = (
+                told.figures(progress.row),
+                ", ".join(filter(None, [told.pace(progress), str(memory)])),
             )
+            display.update(task, description=phase, completed=progress.done, total=progress.total)
 
         with heard(compiling):
             yield observe
@@ -86,34 +98,29 @@ def watch_comparison(
 ) -> Iterator[Callable[[ComparisonProgress], None] | None]:
     """Show a comparison's progress on standard error while its runs go on; yields its observer."""
     console = Console(stderr=True) if console is None else console
+    memory = Memory()
     if quiet or not console.is_terminal:
+        lines = Lines(console)
         with _compiling_in_a_line(quiet, console):
-            yield None
+            yield None if quiet else lambda progress: lines.say(lambda: told.of_comparison(progress, str(memory)))
         return
     columns = (
         TextColumn("{task.fields[runs]}"),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
         TextColumn("{task.fields[remaining]}"),
-        TextColumn("{task.fields[latest]}"),
     )
-    with Display(*columns, console=console, transient=True) as display:
-        task = display.add_task("", total=1.0, runs="starting", remaining="", latest="")
+    with View(*columns, console=console, transient=True, refresh_per_second=REFRESHED) as display:
+        task = display.add_task("", total=1.0, runs="starting", remaining="")
 
         def compiling(compilation: Compilation) -> None:
             if compilation.seconds >= WORTH_A_WORD:
-                display.update(task, runs=COMPILING, latest=_compiled(compilation))
+                display.below = (_compiled(compilation),)
+                display.update(task, runs=COMPILING)
 
         def observe(progress: ComparisonProgress) -> None:
-            failed = f", {progress.failed} failed" if progress.failed else ""
-            remaining = "" if progress.remaining is None else f"{duration(progress.remaining)} to go"
-            display.update(
-                task,
-                completed=progress.share,
-                runs=f"{progress.done} of {progress.total} runs{failed}",
-                remaining=remaining,
-                latest=progress.latest,
-            )
+            display.below = (progress.latest, str(memory))
+            display.update(task, completed=progress.share, runs=told.runs(progress), remaining=told.remaining(progress))
 
         with heard(compiling):
             yield observe
@@ -176,33 +183,3 @@ def _compiling_in_a_line(quiet: bool, console: Console) -> Iterator[None]:
 
 def _compiled(compilation: Compilation) -> str:
     return f"{compilation.functions} functions, {duration(compilation.seconds)}"
-
-
-def figures(row: object) -> str:
-    """Return the network's risk and mean model order of a record's row in words, empty without a row.
-
-    Examples
-    --------
-    >>> figures({"risk": 0.51234, "model_order": 17.25})
-    'risk 0.5123, model order 17.2'
-    """
-    if not isinstance(row, dict):
-        return ""
-    risk, order = row.get("risk", math.nan), row.get("model_order", math.nan)
-    return f"risk {risk:.4g}, model order {order:.1f}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time span in words.
-
-    Examples
-    --------
-    >>> duration(7.6), duration(200), duration(7260)
-    ('8 s', '3 min 20 s', '2 h 1 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,4 +1,4 @@
-"""The commands that show what runs have left: plot, animate, tables, report."""
+"""The commands that show what runs have left, plot, animate, tables and report, and reproduce --all."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from kernelswarm.simulations.command.options import (
     given,
     place_option,
 )
+from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.machine.interruption import in_words
 
 
 def plot(
@@ -110,3 +112,29 @@ def report(
 
     with warnings_in_one_line():
         print(page.write(folder))
+
+
+def all_reproductions(
+    name: str | None, data: Path | None, out: Path | None, quick: bool, seed: int, jobs: int | None, quiet: bool
+) -> None:
+    """Run all reproductions and print what became of them: a line for each, and where the page is."""
+    from kernelswarm.simulations.command import progress
+    from kernelswarm.simulations.reproductions.together import page
+    from kernelswarm.simulations.reproductions.together.run_all import reproduce_all
+
+    if name is not None:
+        raise InputError(f"--all runs all reproductions: leave out {name}, or leave out --all")
+    place = Path("reproductions") / ("all-quick" if quick else "all") if out is None else out
+    with in_words(), progress.watch_comparison(quiet) as observe, warnings_in_one_line():
+        found = reproduce_all(place, data, quick, seed, jobs, observe)
+    lines = [page.COLUMNS, *page.rows(found.outcomes)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for first, *others in lines:
+        cells = [first.ljust(widths[0]), *(text.rjust(wide) for text, wide in zip(others, widths[1:], strict=True))]
+        print("  ".join(cells).rstrip())
+    for outcome in found.outcomes:
+        if outcome.cause:
+            print(f"{outcome.state}: {outcome.name}: {outcome.cause}")
+    print("", *page.summary(found.outcomes), f"page  {found.folder / 'index.html'}, and index.md", sep="\n")
+    if found.failed:
+        raise SimulationError(f"{len(found.failed)} of {len(found.outcomes)} reproductions failed, see above")

@@ -21,6 +21,7 @@ from kernelswarm.simulations.comparison.comparison_folder import RUNS, Described
 from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress, Watcher
 from kernelswarm.simulations.comparison.earlier_run import earlier, start_or_resume
 from kernelswarm.simulations.comparison.origins import GRAPH, Digests, origins
+from kernelswarm.simulations.experiment.draws import drawn_keys
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.naming import may_import
 from kernelswarm.simulations.experiment.variation import Cell, cells, read_compare
@@ -63,7 +64,8 @@ def compare(
     experiment : Experiment
         What all cells have in common.
     vary : mapping of str to sequence
-        Dotted keys with the values to try, such as ``{"protocol.name": ["isolated", "consensus"]}``; see
+        Dotted keys with the values to try, such as ``{"protocol.name": ["isolated", "consensus"]}``, or with how they
+        are drawn, such as ``{"learner.step_size": "log:0.01:1:8"}``; see
         :func:`kernelswarm.simulations.experiment.variation.cells` for tables as values and for keys that only
         some parts have.
     seeds : int
@@ -127,7 +129,8 @@ def compare(
             if folder is not None and made:
                 shutil.rmtree(folder)
             raise InputError(runs[0].failure)
-        comparison = Comparison(tuple(vary), tuple(found), tuple(runs[place] for place in sorted(runs)), folder)
+        ended = tuple(runs[place] for place in sorted(runs))
+        comparison = Comparison(tuple(vary), tuple(found), ended, folder, drawn_keys(vary))
         if folder is not None:
             _publish(comparison, folder, drawing or Drawing())
     return comparison
@@ -169,7 +172,7 @@ def read(folder: Path | str, safe: bool = False) -> Comparison:
         )
     resolved = {task.cell: task.experiment.to_dict() for task in tasks}
     found = [replace(cell, config=resolved[place]) for place, cell in enumerate(found)]
-    return Comparison(tuple(plan.vary), tuple(found), tuple(runs), folder)
+    return Comparison(tuple(plan.vary), tuple(found), tuple(runs), folder, drawn_keys(plan.vary))
 
 
 EXPERIMENT = "experiment.toml"

@@ -236,7 +236,8 @@ def differences(
     before, after = then.told, now.told
     pairs: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = [(before, after)]
     try:
-        old_cells, new_cells = cells(before, vary), cells(after, vary)
+        # With one seed: draws by another seed are other cells of the same comparison.
+        old_cells, new_cells = cells({**before, "seed": after["seed"]}, vary), cells(after, vary)
     except InputError:  # what is varied now is no key of the experiment then
         old_cells, new_cells = [], []
     if len(old_cells) == len(new_cells) > 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -67,7 +68,9 @@ class Watcher:
         self._shares[place] = 1.0
         self.done += 1
         self._failed += bool(run.failure)
-        self._latest = f"{self._names[place]}: {'failed' if run.failure else 'done'}"
+        risk = run.final.get("risk", math.nan)
+        done = f"risk {risk:.4g}" if math.isfinite(risk) else "done"
+        self._latest = f"{self._names[place]}: {'failed' if run.failure else done}"
         self.speak()
 
     def speak(self) -> None:

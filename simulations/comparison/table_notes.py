@@ -25,7 +25,7 @@ APART = ("seed", "backend", "compare")
 
 def above(comparison: Comparison) -> list[str]:
     """Return what to know before the rows are held against one another: their step, and keys that differ unasked."""
-    return [*_step_form(comparison), *_warnings(comparison)]
+    return [*_drawn(comparison), *_step_form(comparison), *_warnings(comparison)]
 
 
 def under(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
@@ -113,6 +113,12 @@ def _step_form(comparison: Comparison) -> list[str]:
         where = " where nodes communicate" if "" in forms else ""
         said.append(f"form = {next(iter(forms - {''}))}{where}")
     return [f"all rows: {', '.join(said)}"] if said and len(first) > 1 else []
+
+
+def _drawn(comparison: Comparison) -> list[str]:
+    said = [f"{key} = {draws}" for key, draws in comparison.drawn.items()]
+    together = " together" if len(said) > 1 else ""
+    return [f"drawn{together}: {', '.join(said)}; all digits are in the CSV files"] if said else []
 
 
 def _warnings(comparison: Comparison) -> list[str]:

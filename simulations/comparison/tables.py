@@ -97,7 +97,7 @@ def as_csv(comparison: Comparison) -> str:
     of = best(comparison)
     lines = [
         [
-            *row.labels,
+            *comparison.exact(place),
             *(_exact(figures[name]) for name in EXACT for figures in (row.mean, row.deviation)),
             str(row.done),
             str(sum(len(seeds) - 1 for seeds in row.equal)),
@@ -121,7 +121,7 @@ def runs_csv(comparison: Comparison) -> str:
             folder = run.folder.relative_to(comparison.folder).as_posix()
         figures = [_exact(run.final.get(name, math.nan)) for name in METRICS]
         said = [run.digest, "; ".join(run.verdict), folder, run.failure]
-        lines.append([*comparison.cells[run.cell].labels, str(run.seed), *figures, *said])
+        lines.append([*comparison.exact(run.cell), str(run.seed), *figures, *said])
     return comma_separated([header, *lines])
 
 

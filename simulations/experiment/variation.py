@@ -1,4 +1,4 @@
-"""What a comparison varies: lists of values for keys of an experiment, and the cells of their product."""
+"""What a comparison varies: values for keys of an experiment, listed or drawn, and the cells of their product."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_values
+from kernelswarm.simulations.experiment.draws import drawn_keys, drawn_together, is_drawn, short
 from kernelswarm.simulations.experiment.naming import PARTS, find
 from kernelswarm.simulations.experiment.parts import kind_of, merge
 from kernelswarm.simulations.ground.errors import InputError
@@ -30,8 +31,8 @@ class Plan:
 
     Parameters
     ----------
-    vary : mapping of str to list
-        Dotted keys of the experiment, each with the values to try.
+    vary : mapping of str to list or str
+        Dotted keys of the experiment, each with the values to try, or with how they are drawn: "log:0.01:1:8".
     seeds : int
         Runs of each cell, with the experiment's seed, the next one, and so on.
     """
@@ -45,7 +46,7 @@ class Plan:
         A name that the options ask for (``protocol.name=proximity``) brings the settings that the file lists for it, so
         that a comparison can be narrowed without writing them again.
         """
-        chosen: dict[str, list[Any]] = {}
+        chosen: dict[str, Any] = {}
         for key, values in (vary or {}).items():
             table, _, last = key.rpartition(".")
             listed = (
@@ -53,7 +54,7 @@ class Plan:
             )
             known = {entry.get("name") for entry in listed}
             if not any(isinstance(value, str) and value in known for value in values):
-                chosen[key] = list(values)
+                chosen[key] = values if is_drawn(values) else list(values)
                 continue
             chosen[table] = []
             for value in values:
@@ -76,10 +77,13 @@ class Cell:
         What a table or a legend calls each varied key's value.
     config : dict
         The experiment of the cell.
+    drawn : dict of str to float
+        The values of its drawn keys.
     """
 
     labels: tuple[str, ...]
     config: Mapping[str, Any]
+    drawn: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def protocol(self) -> str:
@@ -88,8 +92,8 @@ class Cell:
         return str(part.get("name", "")) if isinstance(part, Mapping) else str(part)
 
 
-def parse_vary(options: Sequence[str]) -> dict[str, list[Any]]:
-    """Read options such as ``protocol.name=isolated,consensus``.
+def parse_vary(options: Sequence[str]) -> dict[str, Any]:
+    """Read options such as ``protocol.name=isolated,consensus`` or ``learner.step_size=log:0.01:1:8``.
 
     Values are written as in the experiment file; a bare word is a string, and commas inside brackets, braces and quotes
     belong to the value.
@@ -104,22 +108,23 @@ def parse_vary(options: Sequence[str]) -> dict[str, list[Any]]:
     >>> parse_vary(["protocol.name=isolated,consensus", "learner.step_size=0.5,1"])
     {'protocol.name': ['isolated', 'consensus'], 'learner.step_size': [0.5, 1]}
     """
-    varied: dict[str, list[Any]] = {}
+    varied: dict[str, Any] = {}
     for option in options:
         key, text = parse_assignment(option, "--vary")
         if not text:
             raise InputError(f"--vary {option} has no values: write --vary protocol.name=isolated,consensus")
         if key in varied:
             raise InputError(f"--vary {key} is given twice: put all its values into one list, separated by commas")
-        varied[key] = parse_values(text)
+        values = parse_values(text)
+        varied[key] = values[0] if len(values) == 1 and is_drawn(values[0]) else values
     return varied
 
 
 def read_compare(path: Path) -> Plan:
     """Read the table ``[compare]`` of an experiment file; an empty plan when there is none.
 
-    ``[compare.vary]`` has the shape of the experiment with a list of values in the place of each value, ``seeds`` is a
-    whole number.
+    ``[compare.vary]`` has the shape of the experiment with a list of values, or a text that says how they are drawn, in
+    the place of each value; ``seeds`` is a whole number.
 
     Raises
     ------
@@ -153,33 +158,42 @@ def cells(config: Mapping[str, Any], vary: Mapping[str, Sequence[Any]]) -> list[
       has one, names it in tables and figures.
     - A varied key that a cell's own part does not have (the penalty of isolated nodes) is left out of that cell, and
       cells that become equal are one.
+    - A text such as ``"log:0.01:1:8"`` stands for eight values that are drawn with the experiment's seed, see
+      :mod:`kernelswarm.simulations.experiment.draws`. Several drawn keys are drawn together, and crossed with lists.
 
     Raises
     ------
     InputError
-        When a key is varied that no cell has, or has no values.
+        When a key is varied that no cell has, or has no values, or a draw is wrong.
     """
+    drawn = drawn_keys(vary)
     for key, values in vary.items():
         if key in ("seed", "compare"):
             raise InputError(f'{key} cannot be varied: give the number of seeds, "--seeds 5"')
-        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+        if key not in drawn and (isinstance(values, str) or not isinstance(values, Sequence) or not values):
             raise InputError(f"vary {key} = {shown(values)} must be a list of values to try")
+    together = drawn_together(drawn, config.get("seed", 0))
+    tried = {key: together.get(key, values) for key, values in vary.items()}
     # Tables and names first: which other keys a cell has depends on them.
-    order = sorted(vary, key=lambda key: (not _decides(key, vary[key]), list(vary).index(key)))
-    named = {key: _labels(values) for key, values in vary.items()}
+    order = sorted(vary, key=lambda key: (not _decides(key, tried[key]), list(vary).index(key)))
+    named = {key: short(values) if key in drawn else _labels(values) for key, values in tried.items()}
     found: list[Cell] = []
     applied: set[str] = set()
-    for choice in itertools.product(*(range(len(values)) for values in vary.values())):
-        chosen = dict(zip(vary, choice, strict=True))
+    # All drawn keys are one axis, which stands where the first of them does.
+    axes = [key for key in vary if key not in drawn or key == next(iter(drawn))]
+    for choice in itertools.product(*(range(len(tried[key])) for key in axes)):
+        places = dict(zip(axes, choice, strict=True))
+        chosen = {key: places[next(iter(drawn))] if key in drawn else places[key] for key in vary}
         result = dict(config)
         labels = dict.fromkeys(vary, NOT_APPLICABLE)
         for key in order:
-            after = _change(result, key, vary[key][chosen[key]])
+            after = _change(result, key, tried[key][chosen[key]])
             if after is not None:
                 result = after
                 labels[key] = named[key][chosen[key]]
                 applied.add(key)
-        cell = Cell(tuple(labels.values()), result)
+        numbers = {key: tried[key][chosen[key]] for key in drawn if labels[key] != NOT_APPLICABLE}
+        cell = Cell(tuple(labels.values()), result, numbers)
         if all(cell.config != other.config for other in found):
             found.append(cell)
     for key in vary:
@@ -295,13 +309,14 @@ def _differences(table: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) 
     return words
 
 
-def _leaves(table: Mapping[str, Any], above: str, path: str) -> Iterator[tuple[str, list[Any]]]:
+def _leaves(table: Mapping[str, Any], above: str, path: str) -> Iterator[tuple[str, Any]]:
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, join(above, key), path)
-        elif isinstance(value, list) and value:
+        elif (isinstance(value, list) and value) or is_drawn(value):
             yield join(above, key), value
         else:
             raise InputError(
-                f"{path}: compare.vary.{join(above, key)} = {shown(value)} must be a list of values to try"
+                f"{path}: compare.vary.{join(above, key)} = {shown(value)} must be a list of values to try, or "
+                'how they are drawn, such as "log:0.01:1:8"'
             )

@@ -1,4 +1,4 @@
-"""The figures of a comparison: courses of its cells, their final figures, and their paired differences."""
+"""The figures of a comparison: courses of its cells, final figures, also over drawn values, and paired differences."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelswarm.simulations.figures import cells, pairs, style
+from kernelswarm.simulations.figures import cells, pairs, scatter, style
 from kernelswarm.simulations.figures.sheet import Sheet, keep_outer_labels, legend_entries, refuse_unknown
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison
 
 COLUMNS = 3  # of panels side by side
+CURVES = 12  # draws that are told apart by their curves; of more there is the figure over their values alone
 
 
 def courses(sheet: Sheet, comparison: Comparison) -> None:
@@ -22,6 +23,8 @@ def courses(sheet: Sheet, comparison: Comparison) -> None:
     if asked:
         refuse_unknown(asked, [run.network for run in comparison.runs])
         _rows(sheet, comparison, asked, sheet.drawing.named("-".join(asked)), against)
+        return
+    if against == "samples" and any(draws.count > CURVES for draws in comparison.drawn.values()):
         return
     for column in cells.COLUMNS:
         rows = [column]
@@ -47,6 +50,26 @@ def final(sheet: Sheet, comparison: Comparison) -> None:
             cells.dots(ax, comparison, column, named=place % columns == 0)
         sheet.title(figure, cells.caption(comparison, "ticks: the seeds" if several else ""))
         sheet.save(figure, f"final{ending}")
+
+
+def drawn(sheet: Sheet, comparison: Comparison) -> None:
+    """Draw final figures over the drawn values: a figure for each quantity, a panel for each drawn key."""
+    keys = [key for key in comparison.drawn if len({cell.drawn.get(key) for cell in comparison.cells} - {None}) > 1]
+    for column in cells.measured(comparison) if keys else ():
+        width = 4.2 if len(keys) > 1 else 6.4
+        figure, axes, columns = sheet.grid(len(keys), COLUMNS, width, 3.2)
+        values = []
+        for ax, key in zip(axes, keys, strict=True):
+            if ax is not axes[0]:
+                ax.sharey(axes[0])
+            values += scatter.final(ax, comparison, column, key)
+        for place, ax in enumerate(axes):
+            style.scale(ax, values)
+            if place % columns:
+                ax.set_ylabel("")
+        sheet.title(figure, cells.caption(comparison))
+        sheet.legend(figure, legend_entries(axes))
+        sheet.save(figure, f"drawn-{column}")
 
 
 def differences(sheet: Sheet, comparison: Comparison) -> None:

@@ -109,7 +109,8 @@ def draw_comparison(
 ) -> list[Path]:
     """Draw a comparison into ``folder``: each quantity as curves, one per cell; the final figures as dots.
 
-    And for each risk and error the differences to the reference of each cell, seed by seed; see
+    Where values were drawn, also the final figures over them. And for each risk and error the differences to the
+    reference of each cell, seed by seed; see
     :meth:`~kernelswarm.simulations.records.outcome.Comparison.reference`. :func:`draw` describes the other parameters.
     """
     from kernelswarm.simulations.figures import comparison_figures
@@ -120,5 +121,6 @@ def draw_comparison(
         comparison_figures.courses(sheet, comparison)
         if drawing.usual:
             comparison_figures.final(sheet, comparison)
+            comparison_figures.drawn(sheet, comparison)
             comparison_figures.differences(sheet, comparison)
         return sheet.finished()

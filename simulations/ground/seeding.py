@@ -18,6 +18,7 @@ class Role(IntEnum):
     LOCATIONS = 5
     BATCH = 6
     WEATHER = 7
+    COMPARISON = 8
 
 
 def generator(seed: int, role: Role, node: int = 0, *path: int) -> np.random.Generator:

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from kernelswarm.simulations.experiment.draws import RandomValues
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, Cell, differing
 from kernelswarm.simulations.ground import later
 from kernelswarm.simulations.records.paired_differences import Difference, Value, paired_differences
@@ -142,12 +143,15 @@ class Comparison:
         All runs, cell by cell and seed by seed.
     folder : Path, optional
         Where run folders, tables and figures are.
+    drawn : dict of str to RandomValues
+        How the values of varied keys were drawn; keys whose values were listed are not among them.
     """
 
     keys: tuple[str, ...]
     cells: tuple[Cell, ...]
     runs: tuple[Run, ...]
     folder: Path | None = None
+    drawn: Mapping[str, RandomValues] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Say what was compared, and the risk and error of the first rows."""
@@ -208,6 +212,12 @@ class Comparison:
         """The places of the keys that are not :attr:`inner`."""
         inner = self.inner
         return tuple(place for place in range(len(self.keys)) if place not in inner)
+
+    def exact(self, cell: int) -> tuple[str, ...]:
+        """Return the labels of a cell, drawn numbers with all their digits."""
+        found = self.cells[cell]
+        pairs = zip(self.keys, found.labels, strict=True)
+        return tuple(repr(found.drawn[key]) if key in found.drawn else label for key, label in pairs)
 
     def circumstances(self, cell: int) -> tuple[str, ...]:
         """Return the values of the keys that are not :attr:`inner`."""

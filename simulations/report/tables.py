@@ -81,7 +81,7 @@ def _last(name: str, title: str, table: Table) -> dict[str, Any]:
 
 def _rows(comparison: Comparison) -> dict[str, Any]:
     rows, of = comparison.rows(), best(comparison)
-    columns = _labels(comparison, [row.labels for row in rows])
+    columns = _labels(comparison, range(len(rows)))
     for name, heading in HEADINGS.items():
         if any(math.isfinite(row.mean[name]) for row in rows):
             shown = [
@@ -110,7 +110,7 @@ def _rows(comparison: Comparison) -> dict[str, Any]:
 
 def _runs(comparison: Comparison) -> dict[str, Any]:
     runs = comparison.runs
-    columns = _labels(comparison, [comparison.cells[run.cell].labels for run in runs])
+    columns = _labels(comparison, [run.cell for run in runs])
     columns.append({"label": "seed", "cells": [run.seed for run in runs]})
     for name in METRICS:
         values = [run.final.get(name, math.nan) for run in runs]
@@ -158,11 +158,16 @@ def _pairs(comparison: Comparison) -> dict[str, Any]:
     return {"name": "pairs", "title": "Pairs of rows, seed by seed", "columns": columns, "note": note}
 
 
-def _labels(comparison: Comparison, labels: Sequence[Sequence[str]]) -> list[Column]:
-    """Return a column for each varied key; one that says so where nothing is varied."""
+def _labels(comparison: Comparison, places: Sequence[int]) -> list[Column]:
+    """Return a column for each varied key, of the cells at some places; one that says so where nothing is varied."""
     if not comparison.keys:
-        return [{"label": "experiment", "cells": ["as given"] * len(labels)}]
-    return [
-        {"label": key.removesuffix(".name"), "cells": [row[place] for row in labels]}
-        for place, key in enumerate(comparison.keys)
-    ]
+        return [{"label": "experiment", "cells": ["as given"] * len(places)}]
+    columns = []
+    for key_place, key in enumerate(comparison.keys):
+        shown = [comparison.cells[place].labels[key_place] for place in places]
+        column: Column = {"label": key.removesuffix(".name"), "cells": shown}
+        if key in comparison.drawn:  # sorted by the numbers themselves
+            values = [comparison.cells[place].drawn.get(key, math.nan) for place in places]
+            column |= {"cells": [number(value) for value in values], "shown": shown}
+        columns.append(column)
+    return columns

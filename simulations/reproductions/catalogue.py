@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple, cast
 
@@ -63,6 +64,27 @@ def find(name: str) -> Reproduce:
             f"there is no reproduction {shown(name)}{nearest(name, REPRODUCTIONS)} (known: {', '.join(REPRODUCTIONS)})"
         )
     return cast(Reproduce, getattr(_module(name), REPRODUCTIONS[name].partition(":")[2]))
+
+
+def files(name: str) -> tuple[str, ...]:
+    """Return what the data of a reproduction is called in a folder with the data of all; empty where none is needed.
+
+    The constant ``FILES`` of its module, or a file or folder with its own name.
+    """
+    if not describe(name).data:
+        return ()
+    return tuple(getattr(_module(name), "FILES", (name,)))
+
+
+def given_in(name: str, folder: Path) -> Path | None:
+    """Return the data of a reproduction in a folder with the data of all; None where it is not there.
+
+    One file or folder is handed over itself, of several the folder that holds them.
+    """
+    names = files(name)
+    if not names or not all((folder / entry).exists() for entry in names):
+        return None
+    return folder / names[0] if len(names) == 1 else folder
 
 
 def _module(name: str) -> ModuleType:

@@ -35,6 +35,7 @@ DATA = (
     'lidar.csv: 221 rows range,logratio, published by Ruppert, Wand and Carroll, "Semiparametric Regression" (lidar in '
     "the R package SemiPar)"
 )
+FILES = ("lidar.csv",)
 
 CLEAN = "POLK, COLK's step"
 

@@ -29,6 +29,7 @@ DATA = (
     'sets as "cadata"; CSV with a first line of names, target last) and air_quality.mat (UCI Air Quality, De Vito et '
     "al.: archive.ics.uci.edu; arrays X and Y in time order)"
 )
+FILES = ("cal_housing.data.gz", "air_quality.mat")
 RANK, BUDGET = 20, 30  # B = 1.5 r, as the paper's for CADATA
 TUNING = 2000
 STEP_SIZES = (0.01, 0.03, 0.1, 0.3, 0.8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 HEADINGS = ("quantity", "published", "measured", "settings", "holds")
 QUICK = "quick: fewer sets, samples and passes, whose numbers are no reproduction"
-_VERDICTS = {True: "yes", False: "no", None: ""}
+VERDICTS = {True: "yes", False: "no", None: ""}
+"""What the last column says of a claim."""
 
 
 def as_text(finding: Finding, width: int = 100) -> str:
@@ -32,7 +34,7 @@ def as_text(finding: Finding, width: int = 100) -> str:
     for heading in HEADINGS:
         table.add_column(heading, overflow="fold")
     for claim in finding.claims:
-        table.add_row(*map(Text, _cells(claim)))
+        table.add_row(*map(Text, cells(claim)))
     console = Console(file=io.StringIO(), width=width, color_system=None)
     console.print(table)
     drawn = "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
@@ -44,19 +46,24 @@ def as_text(finding: Finding, width: int = 100) -> str:
 
 def as_markdown(finding: Finding) -> str:
     """Return the table and the notes in Markdown."""
-    rows = [HEADINGS, *map(_cells, finding.claims)]
-    lines = [f"| {' | '.join(map(markdown, row))} |" for row in rows]
-    lines.insert(1, "|" + " --- |" * len(HEADINGS))
     marks = [f"**{markdown(mark)}**" for mark in _marks(finding)]
     notes = map(markdown, [verdict(finding), *finding.reproduction.notes])
-    parts = [f"# {finding.name}", markdown(finding.sentence), *marks, "\n".join(lines), *notes]
+    table = markdown_table(finding.claims)
+    parts = [f"# {finding.name}", markdown(finding.sentence), *marks, table, *notes]
     return "\n\n".join(parts) + "\n"
+
+
+def markdown_table(claims: Sequence[Claim]) -> str:
+    """Return the rows as a table in Markdown."""
+    rows = [HEADINGS, *map(cells, claims)]
+    lines = [f"| {' | '.join(map(markdown, row))} |" for row in rows]
+    return "\n".join([lines[0], "|" + " --- |" * len(HEADINGS), *lines[1:]])
 
 
 def as_csv(finding: Finding) -> str:
     """Return the table as CSV, with a column that says whether it is of a quick run."""
-    quick = _VERDICTS[finding.request.quick]
-    return comma_separated([[*HEADINGS, "quick"], *([*_cells(claim), quick] for claim in finding.claims)])
+    quick = VERDICTS[finding.request.quick]
+    return comma_separated([[*HEADINGS, "quick"], *([*cells(claim), quick] for claim in finding.claims)])
 
 
 def verdict(finding: Finding) -> str:
@@ -98,6 +105,8 @@ def write(finding: Finding, folder: Path) -> Path:
             "seed": request.seed,
             "data": request.data,
             "claims": finding.counts,
+            "notes": list(found.notes),
+            "figures": list(found.figures),
             "started": finding.started,
             "seconds": finding.seconds,
             "versions": versions(),
@@ -106,9 +115,10 @@ def write(finding: Finding, folder: Path) -> Path:
         return take_name(unfinished, folder)
 
 
-def _cells(claim: Claim) -> list[str]:
+def cells(claim: Claim) -> list[str]:
+    """Return a row of the table, a cell for each of ``HEADINGS``."""
     words = (claim.quantity, claim.published, claim.measured, claim.settings)
-    return [*(" ".join(text.split()) for text in words), _VERDICTS[claim.holds]]
+    return [*(" ".join(text.split()) for text in words), VERDICTS[claim.holds]]
 
 
 def _marks(finding: Finding) -> list[str]:

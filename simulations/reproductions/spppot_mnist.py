@@ -32,6 +32,7 @@ DATA = (
     "a folder with the four files of MNIST by LeCun, Cortes and Burges (train-images-idx3-ubyte.gz, ...), published at "
     "yann.lecun.com/exdb/mnist"
 )
+FILES = ("mnist",)
 
 BANDWIDTH, BATCH, ETA, EPOCHS, TRAINING = 4.0, 32, 24.0, 2, 10_000
 ROWS = 1000

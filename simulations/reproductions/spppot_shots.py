@@ -44,6 +44,7 @@ DATA = (
     "a csv file of shots with the column shot_distance in feet, such as stephen_curry_shots.csv.gz, made from NBA "
     "play-by-play data (stats.nba.com publishes it)"
 )
+FILES = ("stephen_curry_shots.csv.gz",)
 
 PUBLISHED_TRAINING, PUBLISHED_TEST, PUBLISHED_EPOCHS = 8298, 1000, 10
 LOSS, KERNEL = PoissonProcess(cells=(100,)), Gaussian(0.05)

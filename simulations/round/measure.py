@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
+from kernelswarm.agents.learners.contract import CompressingLearner
 from kernelswarm.agents.node.node import Node
 from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
@@ -142,9 +143,11 @@ def _writeable(held_out: HeldOut) -> HeldOut:
 
 
 def _standing(agent: Node, function: Function) -> Standing:
-    budget = getattr(agent.learner, "compression_budget", None)
+    learner = agent.learner
     return Standing(
         unchanged=not np.any(function.weights),
-        compression_budget=None if budget is None else float(budget(agent.state)),
+        compression_budget=(
+            float(learner.compression_budget(agent.state)) if isinstance(learner, CompressingLearner) else None
+        ),
         remedy=agent.remedy(),
     )

@@ -19,6 +19,7 @@ from kernelswarm.simulations.experiment.parts import describe
 from kernelswarm.simulations.ground.wording import shown, some
 from kernelswarm.simulations.machine.memory import free, require_memory
 from kernelswarm.simulations.machine.parallel import cores
+from kernelswarm.simulations.observing.first_steps import warning
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.batch import rows_until
 from kernelswarm.simulations.running.changing import reach
@@ -31,6 +32,10 @@ PLANNED = 10_000
 
 PLACES = 1000
 """Nodes of which the mean share of rounds awake is taken, spread evenly over those that there may be."""
+
+
+LOOKED_AT = 8
+"""Nodes whose first steps are looked at, at most."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,10 @@ def examine(experiment: Experiment) -> list[Section]:
         tables = "1 table" if len(experiment.overrides) == 1 else f"{len(experiment.overrides)} tables"
         sections[3].lines.append(("nodes of their own", f"{own}, by {tables} [[node]]"))
     sections[3].lines.append(("outputs", f"{network.outputs}"))
+    few = network.plans[:: -(-len(network.plans) // LOOKED_AT)]
+    stalls = "" if experiment.protocol.offline is not None else warning(few)
+    if stalls:
+        sections[3].lines.append(("warning", stalls))
     weather = _weather(experiment, network)
     sections += [*([weather] if weather.lines else []), _cost(experiment, network)]
     return sections

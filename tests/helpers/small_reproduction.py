@@ -33,3 +33,18 @@ def diverge(request: Request) -> Reproduction:
     from kernelswarm.simulations.ground.errors import SimulationError
 
     raise SimulationError("the coin rolled away")
+
+
+def exit(request: Request) -> Reproduction:
+    """Someone 2020, table 3: a process that dies."""
+    import os
+
+    os._exit(3)
+
+
+def take_long(request: Request) -> Reproduction:
+    """Someone 2020, table 4: it takes until somebody ends it."""
+    import threading
+
+    threading.Event().wait()
+    raise AssertionError

@@ -59,6 +59,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/reproductions",
     "simulations/reproductions/networks",
     "simulations/reproductions/surveys",
+    "simulations/reproductions/together",
     "simulations/command",
     "simulations/testing",
     "simulations/testing/coupling",

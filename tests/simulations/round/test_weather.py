@@ -50,9 +50,7 @@ MIXES: dict[str, dict[str, Any]] = {
     "rounded": {"links": {"quantization": {"bits": 3}}},
     "noisy": {"links": {"noise": {"name": "laplace", "scale": 0.1, "on": "both"}}},
     "narrow": {"links": {"bandwidth": 5.0}},
-    "narrow, rounded, lost": {
-        "links": {"bandwidth": 2.0, "quantization": {"bits": 12}, "loss": 0.2}
-    },
+    "narrow, rounded, lost": {"links": {"bandwidth": 2.0, "quantization": {"bits": 12}, "loss": 0.2}},
     "trigger": {"links": {"trigger": {"threshold": 0.05}, "silence": "last"}},
     "asleep": {"clock": {"name": "bernoulli", "probability": 0.4}},
     "churn": {"clock": {"name": "churn", "leaves": 0.2, "returns": 0.3}},

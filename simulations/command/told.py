@@ -1,0 +1,143 @@
+"""What is told of a run or a comparison that goes on: its words, its memory, and lines where no terminal is."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
+    from kernelswarm.simulations.observing.progress import Progress
+
+LINES_EVERY = 30.0
+"""Seconds between two lines where there is no terminal; nothing is said of what ends sooner."""
+
+MEASURED_EVERY = 5.0
+"""Seconds between two looks at the memory: asking the system about all processes takes milliseconds."""
+
+
+def figures(row: object) -> str:
+    """Return the network's risk and mean model order of a record's row in words, empty without a row.
+
+    The disagreement follows where it was measured and is not 0, as it is where nodes have no neighbours.
+
+    Examples
+    --------
+    >>> figures({"risk": 0.51234, "model_order": 17.25, "disagreement": 0.01})
+    'risk 0.5123, model order 17.2, disagreement 0.01'
+    """
+    if not isinstance(row, dict):
+        return ""
+    risk, order = row.get("risk", math.nan), row.get("model_order", math.nan)
+    apart = row.get("disagreement", math.nan)
+    said = f", disagreement {apart:.4g}" if math.isfinite(apart) and apart > 0.0 else ""
+    return f"risk {risk:.4g}, model order {order:.1f}{said}"
+
+
+def pace(progress: Progress) -> str:
+    """Return rounds and messages a second in words; empty before the first round.
+
+    Messages are those of the rounds that were measured, at the pace of all rounds.
+    """
+    if not progress.rounds_per_second:
+        return ""
+    said = f"{progress.rounds_per_second:,.0f} rounds/s"
+    row = progress.row or {}
+    messages = row.get("messages", 0.0)
+    if messages and row.get("round"):
+        said += f", {messages / row['round'] * progress.rounds_per_second:,.0f} messages/s"
+    return said
+
+
+def of_run(progress: Progress, memory: str) -> str:
+    """Return a line about a run."""
+    said = [f"round {progress.done:,} of {progress.total:,}" if progress.phase != "starting" else progress.phase]
+    said.append(pace(progress))
+    if progress.rounds_per_second:
+        said.append(f"{duration((progress.total - progress.done) / progress.rounds_per_second)} to go")
+    return ", ".join(filter(None, [*said, figures(progress.row), memory]))
+
+
+def of_comparison(progress: ComparisonProgress, memory: str) -> str:
+    """Return a line about a comparison."""
+    said = [runs(progress), f"{100.0 * progress.share:.0f}% of all rounds", remaining(progress), progress.latest]
+    return ", ".join(filter(None, [*said, memory]))
+
+
+def runs(progress: ComparisonProgress) -> str:
+    """Return how many runs have ended, and how many of them failed."""
+    failed = f", {progress.failed} failed" if progress.failed else ""
+    return f"{progress.done} of {progress.total} runs{failed}"
+
+
+def remaining(progress: ComparisonProgress) -> str:
+    """Return the time to go; empty where it is not known."""
+    return "" if progress.remaining is None else f"{duration(progress.remaining)} to go"
+
+
+class Memory:
+    """The memory of this process and those that it has started, looked at from time to time."""
+
+    def __init__(self) -> None:
+        self._at = -math.inf
+        self._said = ""
+
+    def __str__(self) -> str:
+        """Return it in words; empty where the system does not say."""
+        if time.monotonic() - self._at >= MEASURED_EVERY:
+            self._said = _memory()
+            self._at = time.monotonic()
+        return self._said
+
+
+class Lines:
+    """Plain lines, one every so often.
+
+    Parameters
+    ----------
+    console : Console
+        Where they go.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._at = time.monotonic()
+
+    def say(self, line: Callable[[], str]) -> None:
+        """Say a line if it is time for one."""
+        if time.monotonic() - self._at >= LINES_EVERY:
+            self._at = time.monotonic()
+            self._console.print(f"kernelswarm: {line()}", highlight=False, soft_wrap=True, markup=False)
+
+
+def duration(seconds: float) -> str:
+    """Return a time span in words.
+
+    Examples
+    --------
+    >>> duration(7.6), duration(200), duration(7260)
+    ('8 s', '3 min 20 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _memory() -> str:
+    import psutil  # a twentieth of a second, which no command without a run should take
+
+    own = psutil.Process()
+    taken = 0
+    for process in [own, *own.children(recursive=True)]:
+        try:
+            taken += process.memory_info().rss
+        except psutil.Error:  # it has ended meanwhile
+            continue
+    return f"{taken / 1e9:.2f} GB"

@@ -1,0 +1,74 @@
+"""Whether compression undoes every step from f = 0, as the first samples tell before a run."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kernelswarm.agents.learners.contract import CompressingLearner
+from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.round.block import AgentPlan
+
+STEPS = 64
+"""First steps that are looked at."""
+
+
+class FirstSteps(NamedTuple):
+    """What the steps from f = 0 on some samples are.
+
+    Attributes
+    ----------
+    largest : float
+        The largest Hilbert norm of a step.
+    budget : float
+        eps, the norm that compression may undo; 0 where it undoes nothing.
+    """
+
+    largest: float
+    budget: float
+
+    @property
+    def undone(self) -> bool:
+        """Whether every one of them is undone, so that f stays 0."""
+        return 0.0 < self.largest <= self.budget
+
+
+def first_steps(plan: AgentPlan) -> FirstSteps | None:
+    """Compute ``max ||eta / b sum_k g_k kappa(x_k, .)||`` over batches of samples that a node never learns from.
+
+    Returns
+    -------
+    FirstSteps or None
+        None where the learner does not compress, its steps are of another form, or there are no samples.
+    """
+    learner = plan.learner
+    if not isinstance(learner, CompressingLearner) or not learner.linear:
+        return None
+    state, size = learner.init(plan.inputs, plan.outputs), learner.batch_size
+    held_out = plan.evaluated[0][1].held_out(0)
+    points, targets = np.array(held_out.points), np.array(held_out.targets)
+    largest = 0.0
+    for start in range(0, min(len(points), STEPS * size) - size + 1, size):
+        own = learner.evaluate(state, points[start : start + size])
+        weights = learner.eta(state) / size * learner.gradient(state, own, targets[start : start + size])
+        largest = max(largest, float(np.sum(weights * (learner.inner(state, own) @ weights))) ** 0.5)
+    return FirstSteps(largest, learner.compression_budget(state)) if largest else None
+
+
+def warning(plans: Sequence[AgentPlan]) -> str:
+    """Say at how many of the nodes every first step is undone, and what to change; empty where at none."""
+    found = [(plan, steps) for plan in plans if (steps := first_steps(plan)) is not None and steps.undone]
+    if not found:
+        return ""
+    plan, steps = found[0]
+    where = "" if len(found) == len(plans) else f" at {len(found):,} of {len(plans):,} nodes that were looked at"
+    return (
+        f"nothing will be learned{where}: of the first steps of node {plan.neighborhood.node} the largest moves the "
+        f"function by {steps.largest:.3g}, and compression undoes what is within eps = {steps.budget:.3g}: lower "
+        f"learner.budget or raise learner.step_size{_now(plan)}"
+    )
+
+
+def _now(plan: AgentPlan) -> str:
+    assert isinstance(plan.learner, CompressingLearner)
+    return f" = {shown(plan.learner.eta(plan.learner.init(plan.inputs, plan.outputs)))}"

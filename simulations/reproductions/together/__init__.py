@@ -1,0 +1,1 @@
+"""All reproductions, one after another or side by side, and one page of them."""

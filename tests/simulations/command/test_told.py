@@ -1,0 +1,90 @@
+"""What is told of runs that go on: under the bar on a terminal, in plain lines every so often elsewhere."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from typing import Any
+
+import psutil
+import pytest
+from rich.console import Console
+
+from kernelswarm.simulations.command import progress, told
+from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
+from kernelswarm.simulations.observing.progress import Progress
+
+ROW = {"round": 100, "risk": 0.25, "model_order": 17.0, "disagreement": 0.03, "messages": 4000.0}
+RUN = Progress("running", 200, 500, ROW, 50.0)
+COMPARISON = ComparisonProgress(3, 12, 1, 0.3, "isolated, seed 0: risk 0.25", 200.0)
+
+
+def written(console: Console) -> str:
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [0.0]
+    monkeypatch.setattr(told.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_run_says_risk_disagreement_pace_memory_and_time_left() -> None:
+    line = told.of_run(RUN, "0.30 GB")
+    # 40 messages in each of the measured rounds, 50 rounds a second, 300 rounds to go.
+    assert line == (
+        "round 200 of 500, 50 rounds/s, 2,000 messages/s, 6 s to go, "
+        "risk 0.25, model order 17.0, disagreement 0.03, 0.30 GB"
+    )
+    alone = Progress("running", 200, 500, {**ROW, "disagreement": 0.0, "messages": 0.0}, 50.0)
+    assert "disagreement" not in told.of_run(alone, "") and "messages" not in told.of_run(alone, "")
+    assert told.of_run(Progress("starting", 1, 4, None, 0.0), "") == "starting"
+
+
+def test_on_a_terminal_the_figures_stand_under_the_bar() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=160)
+    with progress.watch_run(False, console) as observe:
+        assert observe is not None
+        observe(RUN)
+    shown = written(console)
+    for said in ("200/500", "risk 0.25, model order 17.0, disagreement 0.03", "50 rounds/s, 2,000 messages/s", " GB"):
+        assert said in shown
+
+
+@pytest.mark.parametrize(
+    ("watch", "word", "said"),
+    [
+        (progress.watch_run, RUN, "round 200 of 500"),
+        (
+            progress.watch_comparison,
+            COMPARISON,
+            "3 of 12 runs, 1 failed, 30% of all rounds, 3 min 20 s to go",
+        ),
+    ],
+)
+def test_elsewhere_there_is_a_line_every_so_often(watch: Any, word: Any, said: str, clock: list[float]) -> None:
+    console = Console(file=io.StringIO(), force_terminal=False)
+    with watch(False, console) as observe:
+        for now in (0.0, 29.0, 31.0, 32.0, 60.0, 62.0):
+            clock[0] = now
+            observe(word)
+    lines = written(console).splitlines()
+    assert len(lines) == 2  # at 31 and 62 seconds
+    assert all(line.startswith(f"kernelswarm: {said}") for line in lines)
+
+
+def test_memory_is_looked_at_from_time_to_time_and_counts_this_process(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = told.Memory()
+    said = re.fullmatch(r"([\d.]+) GB", str(memory))
+    assert said is not None and float(said[1]) >= 0.5 * psutil.Process(os.getpid()).memory_info().rss / 1e9
+    monkeypatch.setattr(told, "_memory", lambda: "more")
+    clock[0] = 4.0
+    assert str(memory) == said[0]
+    clock[0] = 6.0
+    assert str(memory) == "more"

@@ -1,0 +1,117 @@
+"""Trackers: they hear each row of the network's table at its round, and change nothing that is learned."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.observing.state import State
+from kernelswarm.simulations.observing.trackers import tracked
+from kernelswarm.simulations.running.simulation import simulate
+from tests.helpers.command_line import SMALL, commands
+from tests.helpers.small_comparisons import experiment
+
+
+class Heard:
+    """In the place of tensorboardX's writer."""
+
+    last: Heard
+
+    def __init__(self, folder: str, flush_secs: float) -> None:
+        self.folder = folder
+        self.scalars: dict[str, list[tuple[int, float]]] = {}
+        self.texts: list[str] = []
+        self.closed = False
+        Heard.last = self
+
+    def add_scalar(self, name: str, value: float, round: int) -> None:
+        self.scalars.setdefault(name, []).append((round, value))
+
+    def add_text(self, name: str, text: str, round: int) -> None:
+        self.texts.append(text)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboardX", SimpleNamespace(SummaryWriter=Heard))  # type: ignore[misc]
+
+
+def test_a_tracker_hears_every_finite_figure_and_changes_no_bit(library: None, tmp_path: Path) -> None:
+    small = experiment(rounds=10, evaluate_every=5)
+    with tracked("tensorboard", tmp_path / "here", small) as callback:
+        result = simulate(small, callbacks=[callback])
+    heard = Heard.last
+    assert result.summary["digest"] == simulate(small).summary["digest"]
+    for name, column in result.network.items():
+        wanted = [
+            (round, value)
+            for round, value in zip(result.network["round"].tolist(), column.tolist(), strict=True)
+            if np.isfinite(value) and name != "round"
+        ]
+        assert heard.scalars.get(name, []) == wanted
+    assert heard.folder == str(tmp_path / "here") and heard.closed
+    assert "    bandwidth = 0.2" in heard.texts[0].splitlines()
+
+
+def test_what_was_heard_is_written_when_a_run_breaks(library: None, tmp_path: Path) -> None:
+    small = experiment(rounds=10, evaluate_every=5)
+
+    def broken(state: State) -> None:
+        raise ValueError
+
+    with pytest.raises(SimulationError), tracked("tensorboard", tmp_path, small) as callback:
+        simulate(small, callbacks=[callback, broken])
+    assert [round for round, _ in Heard.last.scalars["risk"]] == [5] and Heard.last.closed
+
+
+def test_unknown_trackers_and_missing_libraries_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with (
+        pytest.raises(InputError, match=r"needs tensorboardX.*pip install kernelswarm\[trackers\]"),
+        tracked("tensorboard", tmp_path / "here", experiment()),
+    ):
+        pass
+    with (
+        pytest.raises(InputError, match='track = "tensorbord" is unknown; did you mean "tensorboard"'),
+        tracked("tensorbord", tmp_path / "here", experiment()),
+    ):
+        pass
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_command_writes_beside_the_run(
+    library: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("small.toml").write_text(SMALL)
+    answer = commands(capsys)("run", "small.toml", "--out", "runs/one", "--no-figures", "--track", "tensorboard")
+    assert answer.code == 0
+    assert Heard.last.folder == str(Path("runs/tensorboard/one"))
+    assert [round for round, _ in Heard.last.scalars["risk"]] == [2, 4]
+    assert "tracked     runs/tensorboard/one" in answer.out
+
+
+def test_the_library_itself_writes_an_event_file(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX", reason="an extra")
+    event_pb2: Any = pytest.importorskip("tensorboardX.proto.event_pb2")
+    small = experiment(rounds=10, evaluate_every=5)
+    with tracked("tensorboard", tmp_path, small) as callback:
+        result = simulate(small, callbacks=[callback])
+    (path,) = tmp_path.glob("events*")
+    data, risks = path.read_bytes(), []
+    while data:  # a record: its length in 8 bytes, 4 of a checksum, the event, 4 of a checksum
+        length = int.from_bytes(data[:8], "little")
+        event = event_pb2.Event.FromString(data[12 : 12 + length])
+        risks += [(event.step, value.simple_value) for value in event.summary.value if value.tag == "risk"]
+        data = data[16 + length :]
+    wanted = zip(result.network["round"].tolist(), np.float32(result.network["risk"]).tolist(), strict=True)
+    assert risks == list(wanted)
