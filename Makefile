@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # The same versions inside pip's build environment: older pips hand PIP_CONSTRAINT on to it, newer ones read PIP_BUILD_CONSTRAINT.
 INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test lint bench format clean
+.PHONY: help demo test lint docs bench format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,10 @@ lint: $(VENV)/installed-dev  ## check style (ruff) and types (mypy --strict)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/installed-docs  ## write the documentation site to build/docs; a warning is an error
+	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet docs build/docs
+	@echo "the site: build/docs/index.html"
+
 format: $(VENV)/installed-dev  ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -35,7 +39,7 @@ bench: $(VENV)/installed  ## run the benchmarks
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
 
 clean:  ## remove what these targets made, except runs/
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/api docs/gallery docs/parts docs/stories *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -55,4 +59,9 @@ $(VENV)/installed: $(BIN)/python pyproject.toml constraints.txt
 $(VENV)/installed-dev: $(BIN)/python pyproject.toml constraints.txt
 	@echo "installing kernelswarm with its test tools into $(VENV): 320 MB to download, 1.2 GB on disk; about a minute once pip has them cached"
 	@$(INSTALL) --editable '.[dev]'
+	@touch $@ $(VENV)/installed
+
+$(VENV)/installed-docs: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing kernelswarm with its documentation tools into $(VENV): 320 MB to download, 1.2 GB on disk; about a minute once pip has them cached"
+	@$(INSTALL) --editable '.[docs]'
 	@touch $@ $(VENV)/installed

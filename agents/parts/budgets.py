@@ -173,9 +173,10 @@ class Proportional:
 class PerSample:
     """A budget in units of what one sample changes: ``eps = a slope eta / b``.
 
-    One sample of a batch moves f by ``eta / b |l'| sqrt(kappa(x, x))``, and early on |l'| is about ``slope``. So ``a``
-    is the share of a sample's first effect that a step may forget: a lone sample stays where ``|l'| delta > a slope``,
-    with delta its distance from the span of the dictionary. Whatever the batch size, about as many points are kept.
+    One sample of a batch moves f by ``eta / b |l'| sqrt(kappa(x, x))``, and early on ``|l'|`` is about ``slope``. So
+    ``a`` is the share of a sample's first effect that a step may forget: a lone sample stays where
+    ``|l'| delta > a slope``, with delta its distance from the span of the dictionary. Whatever the batch size, about as
+    many points are kept.
 
     Parameters
     ----------

@@ -219,7 +219,7 @@ class Squared(_Regression):
 
 @dataclass(frozen=True)
 class Absolute(_Regression):
-    """Absolute loss sum_c |f_c - y_c|, derivative sign(f - y), which is 0 at 0. Robust to outliers."""
+    """Absolute loss ``sum_c |f_c - y_c|``, derivative sign(f - y), which is 0 at 0. Robust to outliers."""
 
     curvature: ClassVar[float] = 0.0
     quadratic: ClassVar[bool] = False
@@ -238,7 +238,7 @@ class Absolute(_Regression):
 
 @dataclass(frozen=True)
 class Huber(_Regression, _Curved):
-    """Huber loss, summed over c: r^2 / 2 where |r| <= threshold, else threshold (|r| - threshold / 2), r = f_c - y_c.
+    """Huber loss, over c: r^2 / 2 where ``|r| <= threshold``, else ``threshold (|r| - threshold / 2)``, r = f_c - y_c.
 
     The derivative is r clipped to [-threshold, threshold]; the second derivative is 1 inside and 0 outside.
 

@@ -69,11 +69,11 @@ class PolkRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # sci
     intercept_ : array of shape (C,)
         What is added to f; zeros without an intercept.
     model_order_ : int
-        M.
+        The points in the dictionary, M.
     model_ : Model
         The function on its own.
     n_features_in_ : int
-        p.
+        The number of inputs, p.
 
     Examples
     --------

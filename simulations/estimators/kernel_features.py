@@ -124,7 +124,7 @@ class OnlineKernelFeatures(SubspaceTransformer):
     subspace_ : Subspace
         The subspace itself.
     n_features_in_ : int
-        p.
+        The number of inputs, p.
 
     Examples
     --------

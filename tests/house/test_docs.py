@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import re
@@ -116,6 +117,29 @@ def test_the_loss_of_the_page_about_checks_passes_and_fails_as_the_page_says(
     with pytest.raises(AssertionError, match=re.escape(said.strip().removesuffix("0.99")) + r"(0\.99|1\b)"):
         kernelswarm.testing.check_loss(flat())
     assert {f"check_{kind}" for kind in PARTS} == set(re.findall(r"`(check_\w+)`(?=.*\|)", page))
+
+
+BEGINNERS = {"tutorial": ["functions.png", "node0.npz"], "coming-from": [], "index": [], "topologies": [], "spppot": []}
+"""Pages whose code runs as it stands, and the files that it leaves."""
+
+
+@pytest.mark.parametrize("page", BEGINNERS)
+def test_the_code_of_pages_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    scope: dict[str, object] = {"__name__": __name__}
+    for block in blocks(f"docs/{page}.md", "python"):
+        exec(compile(block, f"docs/{page}.md", "exec"), scope)
+    assert all(Path(name).is_file() for name in BEGINNERS[page])
+
+
+@pytest.mark.parametrize("page", ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))])
+def test_code_on_pages_imports_what_there_is(page: str) -> None:
+    for block in blocks(page, "python"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("kernelswarm"):
+                module = importlib.import_module(node.module)
+                assert all(hasattr(module, name.name) for name in node.names)
 
 
 def test_the_page_about_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ class Bpa(MistakeDriven):
 
     - two classes, sign s: g = -s min(C, l / kappa(x, x)), l = max(0, 1 - s f(x));
     - several, r the best of the wrong ones: g = (e_r - e_y) min(C, l / (2 kappa(x, x))), l = max(0, 1 + f_r - f_y);
-    - numbers: g = sign(f - y) min(C, l / kappa(x, x)), l = max(0, |f - y| - insensitivity), output by output.
+    - numbers: g = sign(f - y) min(C, l / kappa(x, x)), ``l = max(0, |f - y| - insensitivity)``, output by output.
 
     The coupling's pull adds to g.
 

@@ -43,7 +43,7 @@ class Projectron(MistakeDriven):
 
     A mistake's w kappa(x, .) is projected on the span of the dictionary if what that takes from kappa(x, .) is at most
     ``tolerance``, a Hilbert norm, or if the dictionary is full; otherwise its point enters (Orabona, Keshet and Caputo,
-    JMLR 2009, where |w| = 1, the tolerance is called eta, and a full dictionary is not known).
+    JMLR 2009, where ``|w| = 1``, the tolerance is called eta, and a full dictionary is not known).
 
     Parameters
     ----------
