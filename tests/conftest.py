@@ -26,7 +26,7 @@ from xdist.scheduler import LoadFileScheduling
 from kernelswarm.simulations.backends import ray_backend
 from kernelswarm.simulations.backends.head_start import lean
 from kernelswarm.simulations.backends.semaphores import made_by, remove
-from kernelswarm.simulations.command import progress
+from kernelswarm.simulations.command import progress, told
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.backends.ray_session import RaySession
@@ -59,12 +59,19 @@ SLOW_FIRST = (  # where several processes share the files, the long ones begin, 
 )
 SLOWEST = 12  # files named at the end
 
-RAY = {
-    "tests/simulations/backends/test_ray_failures.py",
-    "tests/simulations/backends/test_ray_cluster.py",
-    "tests/simulations/backends/test_ray_backend.py",
-    "tests/simulations/backends/test_semaphores.py",
-    "tests/simulations/running/test_recovery.py",
+TOGETHER = {
+    "waiting for Ray": {
+        "tests/simulations/backends/test_ray_failures.py",
+        "tests/simulations/backends/test_ray_cluster.py",
+        "tests/simulations/backends/test_ray_backend.py",
+        "tests/simulations/backends/test_semaphores.py",
+        "tests/simulations/running/test_recovery.py",
+    },
+    "compiling every learner": {
+        "tests/contracts/test_every_part.py",
+        "tests/contracts/test_learners_on_networks.py",
+        "tests/agents/compiled/test_compiled_learners.py",
+    },
 }
 
 
@@ -78,17 +85,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
-class OneForRay(LoadFileScheduling):
-    """Files go to one process whole, and those that wait for Ray most of their time all to the same one."""
+class Together(LoadFileScheduling):
+    """Files go to one process whole, and some of them all to the same one."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        return "ray" if file in RAY else file
+        return next((name for name, files in TOGETHER.items() if file in files), file)
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneForRay:
-    """Have one process start one Ray, so that the others have the cores while it waits."""
-    return OneForRay(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
+    """Have one process wait for Ray while the others have the cores, and one compile what several files need."""
+    return Together(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -113,10 +120,11 @@ def one_blas_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def silent_compilation() -> Iterator[None]:
-    """What commands print does not depend on whether an earlier test has compiled what they call."""
+def silent_waiting() -> Iterator[None]:
+    """What commands print depends neither on whether what they call has been compiled, nor on how long they take."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(progress, "WORTH_A_WORD", math.inf)
+        patch.setattr(told, "LINES_EVERY", math.inf)
         yield
 
 

@@ -145,13 +145,9 @@ class CompiledLinear:
     def __init__(self, learner: Any) -> None:
         self._learner = learner
 
-    def features(self, state: Any) -> int:
-        """Return the number of features."""
-        return len(state.function.coefficients)
-
     def columns(self, state: Any, capacity: int) -> int:
         """Return the number of features."""
-        return self.features(state)
+        return len(state.function.coefficients)
 
     def length(self, state: Any, capacity: int) -> int:
         """Return the number of coefficients."""
@@ -222,6 +218,10 @@ class CompiledFeatures(CompiledLinear):
         super().__init__(learner)
         self.tools = (address(features, FEATURES),)
         self._features = numbers
+
+    def features(self, state: Any) -> int:
+        """Return the number of features; their weights are the whole state."""
+        return len(state.function.coefficients)
 
     def numbers(self, state: Any) -> Array:
         """Return the numbers of the learner and its features."""

@@ -176,7 +176,7 @@ def step(
         tools[DERIVATIVES], tools[CURVATURES], own, line(scratch, 0, taken), gradients, rates, values, targets
     )
     width = order * outputs
-    last = len(storage) - 1
+    last = 2 * width + order * order  # other learners' vectors may be longer
     storage[last] = learn(
         line(scratch, taken, len(scratch) - taken),
         table(storage, 0, order, outputs),

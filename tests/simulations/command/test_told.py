@@ -29,6 +29,7 @@ def written(console: Console) -> str:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [0.0]
+    monkeypatch.setattr(told, "LINES_EVERY", 30.0)  # which the suite has put beyond all tests
     monkeypatch.setattr(told.time, "monotonic", lambda: now[0])
     return now
 

@@ -67,6 +67,7 @@ NUMBERS = {
     "weight_bound": 1e300,
     "low": 0.0,
     "high": 1.0,
+    "quantization": 0.1,
 }
 """In place of words, by the key."""
 
