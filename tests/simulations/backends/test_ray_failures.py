@@ -12,6 +12,7 @@ import sys
 import tempfile
 import textwrap
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,13 +62,15 @@ class Watch:
     """Processes, and whether they have gone."""
 
     def __init__(self, pids):
-        self.pids = pids
-        self.handles = [os.pidfd_open(pid) for pid in pids]
+        self.pids, self.handles = pids, {}
+        for pid in pids:
+            with suppress(ProcessLookupError):  # it has ended already
+                self.handles[pid] = os.pidfd_open(pid)
 
     def left_after(self, seconds):
         end = time.monotonic() + seconds
         left = []
-        for pid, handle in zip(self.pids, self.handles, strict=True):
+        for pid, handle in self.handles.items():
             if not select.select([handle], [], [], max(0.0, end - time.monotonic()))[0]:
                 left.append((pid, Path(f"/proc/{pid}/cmdline").read_bytes()))
             os.close(handle)
@@ -190,6 +193,15 @@ OWN_RAY = """
     """
 
 
+def of_processes(pids, name):
+    """Read a file of the process folder of each of some processes that still run."""
+    found = []
+    for pid in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):  # such as a helper of Ray that has done its work
+            found.append(Path(f"/proc/{pid}/{name}").read_bytes())
+    return found
+
+
 def children(pid):
     """Find all processes that descend from one."""
     parents = {}
@@ -254,10 +266,10 @@ def test_a_ray_started_here_is_quiet_stays_on_this_machine_and_ends_with_ctrl_c(
     assert driver.stderr is not None
     try:
         lines = [driver.stdout.readline() for _ in range(3)]
-        processes = children(driver.pid)
-        names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in processes]
-        assert "raylet" in names and "gcs_server" in names
-        words = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes]
+        watch = Watch(children(driver.pid))
+        processes = list(watch.handles)
+        assert {b"raylet\n", b"gcs_server\n"} <= set(of_processes(processes, "comm"))
+        words = of_processes(processes, "cmdline")
         for unused in (b"/monitor.py", b"/log_monitor.py", b"/dashboard.py"):
             assert not any(unused in said for said in words)
         loopback = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
@@ -268,7 +280,6 @@ def test_a_ray_started_here_is_quiet_stays_on_this_machine_and_ends_with_ctrl_c(
         assert any(path.suffix == ".log" for path in files)
         for path in files:  # of which Ray lets everyone write those folders that it makes
             assert any(folder.stat().st_mode & 0o077 == 0 for folder in path.parents), path
-        watch = Watch(processes)
         clock = time.monotonic()
         os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the driver and all it has started
         rest, errors = driver.communicate(timeout=3 * SOON)
