@@ -76,9 +76,9 @@ class Weather:
     conditions : Conditions
         The experiment's.
     nodes : Integers
-        The labels of the nodes of interest, (V,).
+        The labels of the nodes of interest, (V,), sorted.
     edges : EdgeFacts
-        The directed edges of interest.
+        The directed edges on which these nodes hear.
 
     Raises
     ------
@@ -103,8 +103,10 @@ class Weather:
         self._edges = np.zeros(0, dtype=np.int64)
         if self._timetable is not None:
             self._edges = self._timetable.places(edges.senders, edges.hearers)
-        # Both directions of an edge carry messages in the same rounds, other edges in others.
-        self._transit, self._turns = conditions.transit, (edges.senders + edges.hearers)[:, np.newaxis]
+        self._transit = conditions.transit
+        # Who sends on an edge is the node of interest; where messages take long, edges begin one after the other.
+        self._sending = np.searchsorted(nodes, edges.hearers)
+        self._begins = (edges.senders + edges.hearers) % conditions.transit
         self._begin()
         width = max(1, len(nodes) + len(edges.senders))
         self._span = int(max(1, min(256, AHEAD // width)))
@@ -115,10 +117,11 @@ class Weather:
         self.fates: Integers = np.zeros((len(edges.senders), 0), dtype=np.int64)
         """The delay of the message that each edge carries if one is sent, (E, rounds), or LOST."""
         self.there: Booleans = np.zeros((len(edges.senders), 0), dtype=np.bool_)
-        """Whether each edge is there at all, and free for a message, (E, rounds)."""
+        """Whether each edge is there at all, and free for a message of the node of interest, (E, rounds)."""
 
     def _begin(self) -> None:
         self._known = 0  # rounds
+        self._free = self._begins.copy()
         self._bad = np.zeros(len(self._edge_keys), dtype=np.bool_)
         self._draws = np.zeros(len(self._node_keys), dtype=np.int64)
         self._next = np.zeros(len(self._node_keys), dtype=np.int64)
@@ -139,8 +142,8 @@ class Weather:
                 self.there = self._timetable.rounds(self.first, self._span, self._edges)
             carry(self._edge_keys, self._channels, self._delays, self._bad, self.first, self.fates)
             if self._transit > 1:
-                rounds = np.arange(self.first, self.first + self._span)
-                self.there &= (rounds + self._turns) % self._transit == 0
+                self.there = np.array(self.there)
+                occupy(self._sending, self.awake, self._transit, self.first, self._free, self.there)
                 self.fates[self.fates != LOST] += self._transit - 1
             self._known += self._span
         return round - self.first
@@ -199,3 +202,16 @@ def carry(keys: Integers, channels: Array, delays: Array, bad: Booleans, first: 
             elif len(row) > 1:
                 drawn = uniform(keys[e, 0], keys[e, 1], DELAY * 2**32 + round)
                 fates[e, t] = min(int(np.searchsorted(row, drawn, side="right")), len(row) - 1)
+
+
+@jitted
+def occupy(sending: Integers, awake: Booleans, transit: int, first: int, free: Integers, there: Booleans) -> None:
+    """Leave of the rounds in which an edge is there those in which its sender, awake, finds it free.
+
+    It then carries a message for ``transit`` rounds; ``free`` (E,) is the round from which it may carry the next.
+    """
+    for e in range(len(sending)):
+        for t in range(there.shape[1]):
+            there[e, t] = there[e, t] and awake[sending[e], t] and first + t >= free[e]
+            if there[e, t]:
+                free[e] = first + t + transit

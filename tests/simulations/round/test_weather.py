@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+import itertools
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import networkx as nx
 import numpy as np
@@ -20,6 +21,19 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
+
+
+@dataclass(frozen=True)
+class Alternating:
+    """Every edge is there in every second round."""
+
+    constant: ClassVar[bool] = False
+
+    def begin(self, labels, edges, generator):
+        """Yield which edges are there, round by round."""
+        for now in itertools.count():
+            yield (np.arange(len(edges)) + now) % 2 == 0
+
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7)])
 NOTHING = {"loss": {"name": "bursts", "good": 0.0, "bad": 0.0}}  # links that are asked, and do nothing
@@ -330,3 +344,22 @@ def test_edges_too_narrow_for_a_message_are_refused():
         described("consensus", links={"bandwidth": 0.0})
     open_network(described("consensus", links={"bandwidth": 0.4, "max_age": 24}))
     open_network(described("isolated", links={"bandwidth": 0.4}))  # sends nothing
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"clock": {"name": "cyclic", "period": 4}},  # a node wakes in every second turn of its edges, or in none
+        {"clock": {"name": "bernoulli", "probability": 0.2}},
+        {"schedule": Alternating()},
+    ],
+    ids=str,
+)
+def test_on_a_narrow_edge_what_waits_goes_as_soon_as_it_can(more):
+    busy, rounds = 2, 120
+    narrow = replace(described("consensus", links={"bandwidth": 5.0}, **more), rounds=rounds)
+    wide = lived(replace(described("consensus", links={"bandwidth": 10.0}, **more), rounds=rounds))
+    for mine, others in zip(lived(narrow).blocks[0].agents, wide.blocks[0].agents, strict=True):
+        sent, could = mine.tally.traffic[:, SENT], others.tally.traffic[:, SENT]
+        assert could.min() > 10  # there is something to say
+        assert (sent >= could / busy - 1).all() and (sent <= rounds / busy + 1).all()
