@@ -10,6 +10,8 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.fulfilling import fulfils
+
 Array = npt.NDArray[np.float64]
 
 Form = Literal["one_sided", "symmetric"]
@@ -105,7 +107,7 @@ class Strengthened(Protocol):
 
 def strengths_of(part: object) -> Mapping[str, float]:
     """Return the keys that make a part pull harder, with their values; none where it has no such key."""
-    return part.strengths if isinstance(part, Strengthened) else {}
+    return part.strengths if fulfils(part, Strengthened) else {}
 
 
 FLAGS = ("form", "step", "communicates", "pooled", "averaged", "offline", "sends_duals", "compares_losses")

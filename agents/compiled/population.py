@@ -123,6 +123,8 @@ class Population:
             hear(self._messages, self.links, e, message, slot)
         for node in self._outside:
             self._points[places[node], 1] = messages[node].points
+        for agent in agents:
+            agent.rest()
 
     def flight(self) -> Flight:
         """Return what was sent last, with room for what is heard next."""

@@ -15,6 +15,9 @@ from kernelswarm.protocols.limits import gather_in, own_products, own_share, pai
 
 Array = npt.NDArray[np.float64]
 
+NOTHING = np.zeros(0)
+NOTHING.flags.writeable = False
+
 
 def loads_sent(rule: Exchange) -> int:
     """Return the columns that messages have behind the values: 1 for the loads of pairs, where both ends limit them."""
@@ -47,6 +50,20 @@ class Agent(Node):
         How often it is taken through :meth:`advance` in a round of the network.
     """
 
+    __slots__ = (
+        "_batch_sizes",
+        "_bounded_curvature",
+        "_constrained",
+        "_gain",
+        "_implicit",
+        "_limited",
+        "_loss_curvature",
+        "_symmetric",
+        "loads",
+        "own_products",
+        "rule",
+    )
+
     def __init__(
         self,
         neighborhood: Neighborhood,
@@ -72,7 +89,7 @@ class Agent(Node):
         self._bounded_curvature = learner.loss.curvature
         self._gain = learner.gain
         self.own_products = 0.0, 0.0  # of the samples evaluated: the means of kappa(x, x) and of the row sums
-        self.loads = np.zeros(0)  # of the pairs at its samples, then at its neighbours'; where steps are limited
+        self.loads = NOTHING  # of the pairs at its samples, then at its neighbours'; where steps are limited
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
         """Live through one round with what the neighbours sent, in sorted order, and return what this node sends.
@@ -115,6 +132,10 @@ class Agent(Node):
         self.own_products = own_products(gram, len(points))
         pair_loads_in(gram, len(points), len(self.neighbors), learner.eta(self.state), self.loads)
         self.loads.flags.writeable = False
+
+    def rest(self) -> None:
+        """Forget what is in flight, which others keep until the node evaluates its function again."""
+        self.own, self.theirs, self.targets, self.following, self.loads = None, [], None, None, NOTHING
 
     def outgoing(self) -> Outgoing:
         """Return what the node sends: what it has evaluated, and the points that follow."""

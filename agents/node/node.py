@@ -126,6 +126,28 @@ class Node(ABC):
         How often it is taken through :meth:`advance` in a round of the network.
     """
 
+    __slots__ = (
+        "_described",
+        "_steps",
+        "following",
+        "largest_target",
+        "learner",
+        "links",
+        "neighbors",
+        "node",
+        "outputs",
+        "own",
+        "round",
+        "samples",
+        "slots",
+        "source",
+        "state",
+        "tally",
+        "targets",
+        "theirs",
+        "width",
+    )
+
     links: Any
     """What the node keeps of its links: arrays, numbers and tuples of them."""
 

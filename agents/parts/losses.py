@@ -22,6 +22,7 @@ from kernelswarm.agents.arithmetic import loss_formulas
 from kernelswarm.agents.arithmetic.signatures import LOSS_DERIVATIVES, LOSS_VALUES, CompiledLoss
 from kernelswarm.agents.parts.grids import Grid
 from kernelswarm.protocols.first_class import Compiled, fill
+from kernelswarm.protocols.fulfilling import fulfils
 
 Array = npt.NDArray[np.float64]
 
@@ -105,7 +106,7 @@ class IntegratedLoss(Protocol):
 
 def grid_of(loss: Loss) -> Grid | None:
     """Return the grid that a loss's integral is estimated on; None for losses that are sums over samples."""
-    return loss.grid if isinstance(loss, IntegratedLoss) else None
+    return loss.grid if fulfils(loss, IntegratedLoss) else None
 
 
 class _Compiled(ABC):

@@ -45,11 +45,12 @@ def pace(progress: Progress) -> str:
     """
     if not progress.rounds_per_second:
         return ""
-    said = f"{progress.rounds_per_second:,.0f} rounds/s"
+    rate = progress.rounds_per_second
+    said = f"{rate:,.0f} rounds/s" if rate >= 10 else f"{rate:.2g} rounds/s"
     row = progress.row or {}
     messages = row.get("messages", 0.0)
     if messages and row.get("round"):
-        said += f", {messages / row['round'] * progress.rounds_per_second:,.0f} messages/s"
+        said += f", {messages / row['round'] * rate:,.0f} messages/s"
     return said
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,8 @@ from kernelswarm.agents.node.snapshot import Snapshot, restore, take
 from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.node.weathered import WeatheredAgent
 from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
-from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.contract import Neighborhood, Rule
+from kernelswarm.protocols.fulfilling import fulfils
 from kernelswarm.protocols.states.contract import AnyRule, StateRule
 from kernelswarm.protocols.weather.weather import Conditions
 from kernelswarm.simulations.round.crossing import Crossing
@@ -48,20 +49,20 @@ class AgentPlan:
 
     def begin(self) -> Any:
         """Return what the agent keeps of its links at first; raises ValueError where the rule cannot work."""
-        if isinstance(self.rule, StateRule):
+        if fulfils(self.rule, StateRule):
             state = self.learner.init(self.inputs, self.outputs)
             assert isinstance(self.learner, FeatureLearner)
             return self.rule.begin(self.neighborhood, self.learner.coefficients(state))
-        return self.rule.init(self.neighborhood)
+        return cast(Rule, self.rule).init(self.neighborhood)
 
     def build(self) -> Node:
         """Make the agent."""
         known, rest = (self.neighborhood, self.slots, self.learner), (self.source, self.inputs, self.outputs)
-        if isinstance(self.rule, StateRule):
+        if fulfils(self.rule, StateRule):
             if self.conditions is None:
                 return VectorNode(*known, self.rule, *rest)
             return WeatheredVectorNode(*known, self.rule, *rest, conditions=self.conditions)
-        parts = (*known, self.rule, *rest)
+        parts = (*known, cast(Rule, self.rule), *rest)
         if self.conditions is None:
             return Agent(*parts, steps=self.steps)
         return WeatheredAgent(*parts, conditions=self.conditions)
@@ -146,7 +147,7 @@ class Block:
             done = self._run_steps(rounds, incoming)
         else:
             # An agent that takes several steps a round hears nobody. Those that prime it are single ones.
-            primed = self._agents[0].targets is not None
+            primed = self._population is not None or self._agents[0].targets is not None
             done = rounds if primed else 1
             left = done * self._steps if primed else 1
             while left:
@@ -159,6 +160,7 @@ class Block:
             self._read(incoming)
             if self._compiled and fits(self._agents, self._messages):
                 self._population = populated(self._agents, self._messages)
+                self._messages = {}
                 self._crossing = Crossing(self._population, self._boundary, self._reader, self._wanted)
         population = self._population
         if population is not None and self._crossing is not None:

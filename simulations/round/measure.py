@@ -10,6 +10,7 @@ from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.learners.contract import CompressingLearner
 from kernelswarm.agents.node.node import Node
 from kernelswarm.agents.parts.losses import Loss, grid_of
+from kernelswarm.protocols.fulfilling import fulfils
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
 Array = npt.NDArray[np.float64]
@@ -147,7 +148,7 @@ def _standing(agent: Node, function: Function) -> Standing:
     return Standing(
         unchanged=not np.any(function.weights),
         compression_budget=(
-            float(learner.compression_budget(agent.state)) if isinstance(learner, CompressingLearner) else None
+            float(learner.compression_budget(agent.state)) if fulfils(learner, CompressingLearner) else None
         ),
         remedy=agent.remedy(),
     )

@@ -20,7 +20,7 @@ from kernelswarm.simulations.streams.contract import Source
 NUMBER = 8
 """Bytes of a number."""
 
-AGENT = 20_000
+AGENT = 10_000
 """Bytes of an agent with its neighborhood and its stream, about, before it has learned anything."""
 
 EDGE = 1_000

@@ -14,6 +14,7 @@ from kernelswarm.agents.learners.contract import FeatureLearner, Learner, Schedu
 from kernelswarm.graphs.directed import asks, is_directed
 from kernelswarm.graphs.validation import validate
 from kernelswarm.protocols.contract import Neighborhood, Rule, strengths_of
+from kernelswarm.protocols.fulfilling import fulfils
 from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.protocols.weather.timetable import Timetable
 from kernelswarm.protocols.weather.weather import Conditions
@@ -250,7 +251,7 @@ def _outputs(learner: Learner, source: Source, label: int) -> int:
 
 
 def _refuse_another_discount(learner: Learner, source: Source, label: int) -> None:
-    if isinstance(learner, ValueLearner) and source.discount is not None and source.discount != learner.discount:
+    if fulfils(learner, ValueLearner) and source.discount is not None and source.discount != learner.discount:
         raise InputError(
             f"learner.discount = {learner.discount:g} of node {label} must be stream.discount = {source.discount:g}: "
             "the values that it is measured against are of that discount: make them the same"

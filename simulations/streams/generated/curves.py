@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from kernelswarm.simulations.streams.contract import Array, Differences, NodeSource, Source
-from kernelswarm.simulations.streams.generated.synthetic import Ages, SyntheticSource
+from kernelswarm.simulations.streams.contract import Array, Differences, Source
+from kernelswarm.simulations.streams.generated.synthetic import Ages, sources_of
 from kernelswarm.simulations.streams.splits import intervals
 
 
@@ -81,12 +81,11 @@ def open_curves(
     laws: Sequence[NoisyCurve], seed: int, held_out: int, locations: Array | None, differences: Differences
 ) -> Source:
     """Open one endless source for each law."""
-    sources: list[NodeSource] = [SyntheticSource(law, seed, node, held_out) for node, law in enumerate(laws)]
     return Source(
         inputs=1,
         targets=1,
         classes=None,
-        nodes=sources,
+        nodes=sources_of(laws, seed, held_out),
         facts={"noise_variance": noise_variance(laws[0])},
         truth=CurveTruth(tuple(laws)),
         locations=locations,

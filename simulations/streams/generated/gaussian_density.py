@@ -11,8 +11,8 @@ from scipy.special import ndtr, ndtri
 from kernelswarm.agents.parts.grids import Grid
 from kernelswarm.simulations.ground.ranges import check_positive, check_share
 from kernelswarm.simulations.ground.wording import shown
-from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source, freeze
-from kernelswarm.simulations.streams.generated.synthetic import Ages, SyntheticSource
+from kernelswarm.simulations.streams.contract import Array, HeldOut, Source, freeze
+from kernelswarm.simulations.streams.generated.synthetic import Ages, SyntheticSource, sources_of
 from kernelswarm.simulations.streams.splits import ShiftDifferences
 
 
@@ -85,15 +85,13 @@ class EventSource(SyntheticSource):
 
     law: Density
 
-    def held_out(self, samples: int) -> HeldOut:
-        if self._held_out is None:
-            law = self.law
-            # The whole power, and no rounding error below it.
-            side = max(1, int(self._held_out_count ** (1.0 / law.inputs) + 1e-9))
-            grid = Grid(tuple(law.low.tolist()), tuple(law.high.tolist()), (side,) * law.inputs)
-            truth = law.noise_free(grid.points, np.zeros(len(grid.points), dtype=np.int64))
-            self._held_out = HeldOut(grid.points, freeze(truth * law.volume), freeze(truth))
-        return self._held_out
+    def _test_samples(self, samples: int) -> HeldOut:
+        law = self.law
+        # The whole power, and no rounding error below it.
+        side = max(1, int(self._held_out_count ** (1.0 / law.inputs) + 1e-9))
+        grid = Grid(tuple(law.low.tolist()), tuple(law.high.tolist()), (side,) * law.inputs)
+        truth = law.noise_free(grid.points, np.zeros(len(grid.points), dtype=np.int64))
+        return HeldOut(grid.points, freeze(truth * law.volume), freeze(truth))
 
 
 @dataclass(frozen=True)
@@ -145,12 +143,11 @@ class GaussianDensity:
             np.array(self.low, dtype=np.float64),
             np.array(self.high, dtype=np.float64),
         )
-        sources: list[NodeSource] = [EventSource(density, seed, node, held_out) for node in range(nodes)]
         return Source(
             inputs=density.inputs,
             targets=1,
             classes=None,
-            nodes=sources,
+            nodes=sources_of([density] * nodes, seed, held_out, EventSource),
             truth=DensityTruth(density),
             locations=locations,
             differences=ShiftDifferences(np.zeros(nodes)),

@@ -8,9 +8,9 @@ import numpy as np
 
 from kernelswarm.simulations.ground.ranges import check_at_least, check_not_negative, check_positive
 from kernelswarm.simulations.ground.seeding import Role, generator
-from kernelswarm.simulations.streams.contract import Array, NodeSource, Source
+from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.generated.mixtures import BayesDecision, Mixture
-from kernelswarm.simulations.streams.generated.synthetic import SyntheticSource
+from kernelswarm.simulations.streams.generated.synthetic import sources_of
 from kernelswarm.simulations.streams.regions import cut_regions
 from kernelswarm.simulations.streams.splits import Split, check_split, class_probabilities
 
@@ -93,12 +93,11 @@ class GaussianMixture:
                 locations = np.stack([points[owners == node].mean(axis=0) for node in range(nodes)])
         error, standard_error = pooled.bayes_error(generator(seed, Role.STREAM, 1), BAYES_SAMPLES)
         facts |= {"bayes_error": error, "bayes_error_standard_error": standard_error}
-        sources: list[NodeSource] = [SyntheticSource(law, seed, node, held_out) for node, law in enumerate(laws)]
         return Source(
             inputs=self.inputs,
             targets=1,
             classes=self.classes,
-            nodes=sources,
+            nodes=sources_of(laws, seed, held_out),
             facts=facts,
             truth=BayesDecision(tuple(laws)),
             locations=locations,

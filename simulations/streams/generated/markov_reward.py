@@ -10,7 +10,7 @@ import numpy as np
 from kernelswarm.simulations.ground.ranges import check_finite, check_not_negative, check_positive
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Array, HeldOut, Source
-from kernelswarm.simulations.streams.generated.synthetic import Ages, SyntheticSource
+from kernelswarm.simulations.streams.generated.synthetic import Ages, SyntheticSource, sources_of
 from kernelswarm.simulations.streams.splits import ShiftDifferences
 
 NEGLIGIBLE = 1e-17
@@ -96,7 +96,7 @@ class MarkovReward:
             inputs=1,
             targets=1,
             classes=None,
-            nodes=[TransitionSource(self, seed, node, held_out) for node in range(nodes)],
+            nodes=sources_of([self] * nodes, seed, held_out, TransitionSource),
             facts={"discount": self.discount},
             discount=self.discount,
             truth=self._truth,
@@ -111,9 +111,7 @@ class MarkovReward:
 class TransitionSource(SyntheticSource):
     """One node's endless transitions; its held-out states have their true values for targets."""
 
-    def held_out(self, samples: int) -> HeldOut:
-        found = super().held_out(samples)
-        if found.targets is not found.truth:
-            assert found.truth is not None
-            self._held_out = found = HeldOut(found.points, found.truth, found.truth)
-        return found
+    def _test_samples(self, samples: int) -> HeldOut:
+        found = super()._test_samples(samples)
+        assert found.truth is not None
+        return HeldOut(found.points, found.truth, found.truth)
