@@ -2,32 +2,86 @@
 
 What a function calls is linked into it and optimised once more, so that a chain of calls is compiled as often as it is
 long. What has one caller, or is short, is therefore written into those that call it.
+
+By itself numba compiles a function once for arrays that may be written to and once for such that may not, and once for
+each number that a compiled caller writes out. Here the former is stated by the parameters' annotations, and the latter
+is no difference.
 """
 
+import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-import numba
+import numpy as np
+import numpy.typing as npt
+from numba.core import config, types
+from numba.core.registry import CPUDispatcher
+from numba.core.typing.templates import Signature
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_numba: Any = numba  # its types do not know of all options
+_types: Any = types
+
+_ONLY_READ = "only read"
+
+ReadOnly = Annotated[npt.NDArray[np.float64], _ONLY_READ]
+"""A parameter that a compiled function only reads: arrays that may be written to then call the same code as others."""
+
+ReadOnlyIntegers = Annotated[npt.NDArray[np.int64], _ONLY_READ]
+
+
+class Once(CPUDispatcher):
+    """A compiled function that is not compiled again for what its code does not depend on."""
+
+    def __init__(self, py_func: Callable[..., Any], *rest: Any, **options: Any) -> None:
+        super().__init__(py_func, *rest, **options)
+        parameters = inspect.signature(py_func).parameters.values()
+        self._only_read = [
+            parameter.annotation in (ReadOnly, ReadOnlyIntegers)  # no strings: such a module would need evaluation
+            for parameter in parameters
+        ]
+        self._aliases: set[tuple[Any, ...]] = set()
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for arguments of some types, or, as numba does itself, for a signature as it is stated."""
+        if isinstance(sig, Signature):
+            return super().compile(sig)
+        given = tuple(sig)
+        wanted = tuple(map(self._widened, given, self._only_read))
+        entry = super().compile(wanted)
+        if wanted != given and given not in self._aliases:  # so that Python's calls find it without asking here
+            self._aliases.add(given)
+            dispatcher: Any = self
+            dispatcher._insert([kind._code for kind in given], entry, False)
+        return entry
+
+    @staticmethod
+    def _widened(kind: Any, only_read: bool) -> Any:
+        if only_read and isinstance(kind, types.Array):
+            return kind.copy(readonly=True)
+        return _types.unliteral(kind)
+
+
+def _compiled(function: Function, **options: Any) -> Function:
+    if vars(config)["DISABLE_JIT"]:
+        return function
+    dispatcher: Any = Once(function, targetoptions={"nopython": True, "no_cfunc_wrapper": True, **options})
+    dispatcher.enable_caching()
+    found: Function = dispatcher
+    return found
 
 
 def jitted(function: Function) -> Function:
     """Compile a function; without the wrapper by which C would call it, which takes a tenth of the time."""
-    dispatcher: Function = _numba.njit(cache=True, no_cfunc_wrapper=True)(function)
-    return dispatcher
+    return _compiled(function)
 
 
 def inlined(function: Function) -> Function:
     """Have a function compiled as part of each that calls it, and alone only where Python calls it."""
-    dispatcher: Function = _numba.njit(cache=True, no_cfunc_wrapper=True, inline="always")(function)
-    return dispatcher
+    return _compiled(function, inline="always")
 
 
 def absorbed(function: Function) -> Function:
     """Have a function written into its callers after both are compiled: for long ones with many arguments, whose
     references are else counted at every call."""
-    dispatcher: Function = _numba.njit(cache=True, no_cfunc_wrapper=True, forceinline=True)(function)
-    return dispatcher
+    return _compiled(function, forceinline=True)

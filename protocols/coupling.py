@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.contract import Pull
 
 Array = npt.NDArray[np.float64]
@@ -17,7 +17,9 @@ def pull(own: Array, answers: Array, strengths: Array, scale: float) -> Pull:
 
 
 @jitted
-def pull_in(own: Array, answers: Array, strengths: Array, scale: float, gradients: Array, curvatures: Array) -> None:
+def pull_in(
+    own: ReadOnly, answers: ReadOnly, strengths: ReadOnly, scale: float, gradients: Array, curvatures: Array
+) -> None:
     """Fill ``gradients`` (deg, b, C) and ``curvatures`` (deg, b) with what :func:`pull` computes."""
     degree, size, outputs = answers.shape
     for j in range(degree):
@@ -43,7 +45,7 @@ def pull_back_in(strength: float, mine: Array, theirs: Array, gradients: Array, 
 
 
 @jitted
-def mean_square_gaps(own: Array, answers: Array) -> Array:
+def mean_square_gaps(own: Array, answers: ReadOnly) -> Array:
     """Compute the constraint values ``mean_k ||own[k] - answers[j, k]||^2`` of each directed edge, (deg,)."""
     gaps = np.empty(len(answers))
     mean_square_gaps_in(own, answers, gaps)
@@ -51,7 +53,7 @@ def mean_square_gaps(own: Array, answers: Array) -> Array:
 
 
 @jitted
-def mean_square_gaps_in(own: Array, answers: Array, gaps: Array) -> None:
+def mean_square_gaps_in(own: Array, answers: ReadOnly, gaps: Array) -> None:
     """Fill ``gaps`` (deg,) with what :func:`mean_square_gaps` computes."""
     degree, size, outputs = answers.shape
     for j in range(degree):
@@ -64,7 +66,7 @@ def mean_square_gaps_in(own: Array, answers: Array, gaps: Array) -> None:
 
 
 @jitted
-def total(values: Array) -> float:
+def total(values: ReadOnly) -> float:
     """Add ``values`` up from left to right; Python's own sum rounds differently from version to version."""
     added = 0.0
     for value in values:

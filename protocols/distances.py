@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import COUPLE, COUPLE_BACK
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.contract import Pull
 from kernelswarm.protocols.coupling import pull, pull_back, pull_back_in, pull_in
 from kernelswarm.protocols.first_class import Compiled, sole
@@ -179,12 +179,12 @@ def _squared(numbers: Array, links: Array, own: Array, answers: Array, gradients
 
 @jitted
 def _squared_back(
-    numbers: Array,
-    links: Array,
+    numbers: ReadOnly,
+    links: ReadOnly,
     neighbor: int,
     dual: float,
-    mine: Array,
-    theirs: Array,
+    mine: ReadOnly,
+    theirs: ReadOnly,
     gradients: Array,
     curvatures: Array,
 ) -> None:

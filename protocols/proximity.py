@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import NEXT_TOLERANCES, CompiledRule, handed_over, next_tolerances_at
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
 from kernelswarm.protocols.coupling import pull, pull_back, pull_back_in, pull_in
 from kernelswarm.protocols.data_size import DataSize, significant
@@ -232,7 +232,7 @@ def _advance(
 
 
 @jitted
-def ascend(duals: Array, gaps: Array, tolerances: Array, decay: float, eta: float, bound: float) -> None:
+def ascend(duals: Array, gaps: ReadOnly, tolerances: Array, decay: float, eta: float, bound: float) -> None:
     """Put ``min(bound, max(0, decay mu + eta (h - gamma)))`` in the place of mu for each edge where h is known."""
     for j in range(len(duals)):
         if math.isnan(gaps[j]):  # nothing was heard

@@ -15,6 +15,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # so in the background, w
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,8 +28,11 @@ from kernelswarm.simulations.backends import ray_backend
 from kernelswarm.simulations.backends.head_start import lean
 from kernelswarm.simulations.backends.semaphores import made_by, remove
 from kernelswarm.simulations.command import progress, told
+from kernelswarm.simulations.figures import sheet
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from kernelswarm.simulations.backends.ray_session import RaySession
 
 settings.register_profile(
@@ -38,16 +42,18 @@ settings.load_profile("suite")
 
 
 SLOW_FIRST = (  # where several processes share the files, the long ones begin, so that none is left for the end
-    "simulations/backends/test_ray_failures.py",
+    # While one process compiles what all networks run, the other does what needs none of it: two would compile it both,
+    # and each of Ray's actors once more.
+    "simulations/figures/test_papers.py",
     "contracts/test_every_part.py",
+    "simulations/figures/test_plots.py",
+    "simulations/backends/test_ray_failures.py",
     "simulations/running/test_recovery.py",
     "simulations/backends/test_ray_cluster.py",
     "simulations/backends/test_semaphores.py",
     "contracts/",
     "simulations/comparison/test_comparison_again.py",
     "simulations/running/test_resume.py",
-    "simulations/figures/test_papers.py",
-    "simulations/figures/test_plots.py",
     "simulations/boundaries/test_fuzz.py",
     "simulations/backends/",
     "simulations/running/",
@@ -126,6 +132,20 @@ def silent_waiting() -> Iterator[None]:
         patch.setattr(progress, "WORTH_A_WORD", math.inf)
         patch.setattr(told, "LINES_EVERY", math.inf)
         yield
+
+
+@pytest.fixture
+def sketched(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """The figures that are drawn while the test runs, whose files stay empty: layout and pixels take longest."""
+    drawn: list[Figure] = []
+
+    def keep(figure: Figure, path: Path) -> Path:
+        drawn.append(figure)
+        path.touch()
+        return path
+
+    monkeypatch.setattr(sheet, "save", keep)
+    return drawn
 
 
 @pytest.fixture(scope="session")

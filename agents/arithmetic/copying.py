@@ -3,13 +3,13 @@
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 
 Array = npt.NDArray[np.float64]
 
 
 @jitted
-def copy_vector(source: Array, target: Array) -> None:
+def copy_vector(source: ReadOnly, target: Array) -> None:
     """Copy (n,) into the first n entries of ``target``.
 
     ``target[:n] = source`` does the same, and has numba compile what writes the text of an error about shapes, which

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import config, types
 
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -98,7 +98,7 @@ def solve(system: Array, right: Array) -> None:
 
 
 @jitted
-def solve_mirrored(gram: Array, gradients: Array, rates: Array, stiffness: Array, duals: Array) -> None:
+def solve_mirrored(gram: Array, gradients: Array, rates: ReadOnly, stiffness: ReadOnly, duals: Array) -> None:
     """Put the weights ``-eta/b g`` of an implicit step (N, C) in the place of its explicit gradients with respect to f.
 
     The terms of curvature r are taken at the new function: each column of g solves

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.lanes import dot
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -56,8 +56,8 @@ def append(
     factor: Array,
     precision: Array,
     order: int,
-    point: Array,
-    weight: Array,
+    point: ReadOnly,
+    weight: ReadOnly,
     projection: Array,
     schur: float,
 ) -> None:

@@ -17,7 +17,7 @@ from kernelswarm.agents.arithmetic.inverse_factor import append, remove, split
 from kernelswarm.agents.arithmetic.lanes import LANES, dot
 from kernelswarm.agents.arithmetic.screening import screen
 from kernelswarm.agents.arithmetic.tables import read_only
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -124,7 +124,7 @@ def project(
     factor: Array,  # (capacity, capacity)
     precision: Array,  # (capacity,)
     order: int,
-    new_points: Array,  # (n, p)
+    new_points: ReadOnly,  # (n, p)
     new_weights: Array,  # (n, C)
     cross: Array,  # (n, order)
     gram: Array,  # (n, n)
@@ -307,7 +307,7 @@ def drop_dependent(
 
 
 @jitted
-def combine(rows: Array, weights: Array, order: int, values: Array) -> None:
+def combine(rows: Array, weights: ReadOnly, order: int, values: Array) -> None:
     """Evaluate the expansion from its kernel rows (n, M): ``values[n] = f(x_n) = sum_m W[m] kappa(D[m], x_n)``."""
     outputs = weights.shape[1]
     whole = order - order % 4

@@ -20,7 +20,7 @@ from llvmlite import ir
 from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -247,7 +247,7 @@ if vars(config)["DISABLE_JIT"]:
 else:
 
     @jitted
-    def dot(left: Array, start: int, right: Array, size: int) -> float:
+    def dot(left: ReadOnly, start: int, right: ReadOnly, size: int) -> float:
         """Compute ``sum_i left.flat[start + i] right.flat[i]`` over ``size`` entries of two contiguous arrays."""
         # An offset in place of a view of a row: a view costs more than the product of a short row.
         total: float = _dot_in_lanes(left, start, right, size)

@@ -10,7 +10,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -126,14 +126,14 @@ def _secant(margin: float) -> float:
 
 
 @jitted
-def logistic_curvatures(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
+def logistic_curvatures(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, values: Array) -> None:
     """Evaluate tanh(f / 2) / (2 f)."""
     for i in range(predictions.shape[0]):
         values[i] = _secant(predictions[i, 0])
 
 
 @jitted
-def logistic_probabilities(predictions: Array) -> Array:
+def logistic_probabilities(predictions: ReadOnly) -> Array:
     """Evaluate 1 / (1 + exp(f)) and 1 / (1 + exp(-f))."""
     probabilities = np.empty((predictions.shape[0], 2))
     for i in range(predictions.shape[0]):
@@ -204,7 +204,7 @@ def _softmax(predictions: Array, probabilities: Array) -> None:
 
 
 @jitted
-def softmax(predictions: Array) -> Array:
+def softmax(predictions: ReadOnly) -> Array:
     """Evaluate exp(f_c) / sum_k exp(f_k), the probability of each class."""
     probabilities = np.empty(predictions.shape)
     _softmax(predictions, probabilities)
@@ -226,7 +226,7 @@ def multiclass_logistic_derivatives(numbers: Array, predictions: Array, targets:
 
 
 @jitted
-def multiclass_logistic_curvatures(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
+def multiclass_logistic_curvatures(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, values: Array) -> None:
     """Evaluate tanh(m / 2) / m with the log odds m of the sample's class against all others: twice the secant of m,
     since a step moves the class up and the others down."""
     for i in range(predictions.shape[0]):

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.lanes import add_scaled, add_squares, rotate, sum_rows, whole
 from kernelswarm.agents.arithmetic.tables import line
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -32,8 +32,8 @@ def screen(
     precision: Array,  # (capacity,)
     order: int,
     new_weights: Array,  # (n, C)
-    cross: Array,  # (n, M or more)
-    gram: Array,  # (n, n)
+    cross: ReadOnly,  # (n, M or more)
+    gram: ReadOnly,  # (n, n)
     budget: float,
     span: float,
     fence: float,

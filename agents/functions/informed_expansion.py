@@ -8,7 +8,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.tables import table
 from kernelswarm.agents.functions.expansion import Expansion, length_of
 from kernelswarm.agents.parts.kernels import Kernel
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -66,7 +66,7 @@ class InformedExpansion(Expansion):
 
 
 @jitted
-def root_and_moments(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Array, Array]:
+def root_and_moments(storage: ReadOnly, capacity: int, inputs: int, outputs: int) -> tuple[Array, Array]:
     """Return R and Q in the storage of an expansion, behind what `expansion.tables` finds there."""
     root = length_of(capacity, inputs, outputs)
     return table(storage, root, capacity, capacity), table(storage, root + capacity * capacity, capacity, outputs)

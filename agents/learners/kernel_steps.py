@@ -12,7 +12,7 @@ from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN
 from kernelswarm.agents.parts.schedules import step_sizes
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, inlined, jitted
 from kernelswarm.protocols.first_class import Compiled, Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -39,7 +39,13 @@ def own_numbers(numbers: Array) -> Array:
 
 @jitted
 def evaluate(
-    tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
+    tools: ReadOnlyIntegers,
+    numbers: ReadOnly,
+    storage: Array,
+    counts: Integers,
+    points: ReadOnly,
+    rows: Array,
+    values: Array,
 ) -> None:
     """Compute the kernel rows of points, and from them the values."""
     order, capacity = counts[ORDER], counts[CAPACITY]

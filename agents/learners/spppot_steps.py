@@ -22,7 +22,7 @@ from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.learners.polk_steps import POLK_TOOLS, CompiledPolk, compress, inner_products
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -44,7 +44,7 @@ def _own(numbers: Array) -> Array:
 
 
 @jitted
-def _part(numbers: Array, which: int) -> Array:
+def _part(numbers: ReadOnly, which: int) -> Array:
     """Return the numbers of the integral, the loss or the map, or POLK's, which are before them all, for -1."""
     own = _own(numbers)
     end = len(numbers) - COUNT
@@ -104,7 +104,7 @@ def evaluate(
 
 
 @jitted
-def scale_by_roots(values: Array, gram: Array) -> None:
+def scale_by_roots(values: ReadOnly, gram: Array) -> None:
     """Multiply ``gram`` (N, N) by the roots of the largest values of f, (N, C), at both points."""
     roots = np.empty(len(values))
     for m in range(len(values)):

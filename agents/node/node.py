@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.learners.contract import Evaluation, Learner
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, strengths_of
 from kernelswarm.protocols.coupling import total
 
@@ -274,7 +274,7 @@ def _or_lower(table: str, part: object) -> str:
 
 
 @jitted
-def _largest(values: Array) -> float:
+def _largest(values: ReadOnly) -> float:
     """Compute ``max |values|``; NaN if any value is."""
     largest = 0.0
     for value in values.flat:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.signatures import CompiledBudget
 from kernelswarm.agents.parts.sample import Sample
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -294,42 +294,42 @@ class TargetOrder:
 
 
 @jitted
-def _constant(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+def _constant(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0])
 
 
 @jitted
-def _parsimony(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+def _parsimony(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0] * step_size * math.sqrt(step_size))
 
 
 @jitted
-def _quadratic(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+def _quadratic(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0] * step_size * step_size)
 
 
 @jitted
-def _proportional(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+def _proportional(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0] * step_size)
 
 
 @jitted
-def _per_sample(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+def _per_sample(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0] * numbers[1] * step_size / batch_size)
 
 
 @jitted
-def _follow(numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+def _follow(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return state * step_size
 
 
 @jitted
-def _unchanged(numbers: Array, state: float, order: int) -> float:
+def _unchanged(numbers: ReadOnly, state: float, order: int) -> float:
     return state
 
 
 @jitted
-def _adapted(numbers: Array, state: float, order: int) -> float:
+def _adapted(numbers: ReadOnly, state: float, order: int) -> float:
     return float(adapted(state, float(order), numbers[0], numbers[1], numbers[2], numbers[3]))
 
 

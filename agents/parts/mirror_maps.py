@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.signatures import MIRROR, CompiledMirrorMap
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.first_class import sole
 
 Array = npt.NDArray[np.float64]
@@ -36,7 +36,7 @@ class MirrorMap(Protocol):
 
 
 @jitted
-def _identity(numbers: Array, duals: Array, values: Array) -> None:
+def _identity(numbers: ReadOnly, duals: ReadOnly, values: Array) -> None:
     """Copy z."""
     for n in range(duals.shape[0]):
         for c in range(duals.shape[1]):

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.signatures import CENSOR, SUBSPACE_STEP, CompiledCensoring, CompiledSubspaceStep
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.first_class import sole
 
 Array = npt.NDArray[np.float64]
@@ -26,7 +26,7 @@ class SubspaceStep(Protocol):
 
 
 @jitted
-def _normalized(numbers: Array, sample: int, length: float) -> float:
+def _normalized(numbers: ReadOnly, sample: int, length: float) -> float:
     return float(numbers[0] / length) if length > 0.0 else 0.0
 
 
@@ -36,7 +36,7 @@ def _power(numbers: Array, sample: int, length: float) -> float:
 
 
 @jitted
-def _fixed(numbers: Array, fits: Array) -> float:
+def _fixed(numbers: ReadOnly, fits: ReadOnly) -> float:
     return float(numbers[0])
 
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.states.compiled import CompiledPhase, CompiledStateRule, from_weights, to_second
@@ -122,7 +122,7 @@ class Diffusion(Stepping):
 
 @jitted
 def _reweigh(
-    rate: float, own: Array, before: Array, vectors: Array, counts: Array, variances: Array, weights: Array
+    rate: float, own: Array, before: ReadOnly, vectors: ReadOnly, counts: ReadOnly, variances: Array, weights: Array
 ) -> None:
     """Change the running means of squared distances (1 + deg,), the node's own (1, n) first, and a_ij (deg,)."""
     found = np.concatenate((squares(own, before), squares(vectors, before)))

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.contract import Neighborhood
 
 Array = npt.NDArray[np.float64]
@@ -34,7 +34,7 @@ def combination(name: Combination, neighborhood: Neighborhood) -> Array:
 
 
 @jitted
-def average(own: Array, vectors: Array, weights: Array, counts: Array) -> Array:
+def average(own: ReadOnly, vectors: ReadOnly, weights: Array, counts: ReadOnly) -> Array:
     """Compute ``own + sum_j counts[j] weights[j] (vectors[j] - own)`` from (n,), (deg, n), (deg,) and (deg,)."""
     mean = np.empty(len(own))
     average_in(own, vectors, weights, counts, mean)
@@ -42,7 +42,7 @@ def average(own: Array, vectors: Array, weights: Array, counts: Array) -> Array:
 
 
 @jitted
-def average_in(own: Array, vectors: Array, weights: Array, counts: Array, mean: Array) -> None:
+def average_in(own: ReadOnly, vectors: ReadOnly, weights: Array, counts: ReadOnly, mean: Array) -> None:
     """Fill ``mean`` (n,) with :func:`average`."""
     for k in range(len(own)):
         mean[k] = own[k]
@@ -55,7 +55,7 @@ def average_in(own: Array, vectors: Array, weights: Array, counts: Array, mean: 
 
 
 @jitted
-def squares(vectors: Array, center: Array) -> Array:
+def squares(vectors: ReadOnly, center: ReadOnly) -> Array:
     """Compute the squared distances of ``vectors`` (deg, n) from ``center`` (n,): (deg,)."""
     found = np.zeros(len(vectors))
     for j in range(len(vectors)):
@@ -66,7 +66,7 @@ def squares(vectors: Array, center: Array) -> Array:
 
 
 @jitted
-def differences(own: Array, vectors: Array, weights: Array) -> Array:
+def differences(own: ReadOnly, vectors: ReadOnly, weights: ReadOnly) -> Array:
     """Compute ``sum_j weights[j] (own - vectors[j])`` from (n,), (deg, n) and (deg,)."""
     found = np.zeros(len(own))
     for j in range(len(vectors)):

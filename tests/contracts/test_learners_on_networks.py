@@ -124,6 +124,7 @@ def test_ray_and_a_resumed_run_have_the_serial_backends_bits(names: list[str], t
     assert resumed.summary["digest"] == wanted.summary["digest"]
 
 
+@pytest.mark.usefixtures("sketched")
 @pytest.mark.parametrize("task", ["regression", "classification"])
 @EVERY_WITH_A_LOSS
 def test_a_run_is_read_back_with_the_same_predictions(name: str, task: str, tmp_path) -> None:

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
 
@@ -155,7 +155,30 @@ def test_programs_in_the_tests_import_what_is_there() -> None:
     assert stale == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+def in_every_file(files: Iterable[Path]) -> Callable[[Callable[[Path], None]], Callable[[str], None]]:
+    """Have a test of one file look at all files of a room, and name those that fail: a test of each costs more."""
+    rooms: dict[str, list[Path]] = {}
+    for path in files:
+        rooms.setdefault(room(path), []).append(path)
+
+    def decorated(test: Callable[[Path], None]) -> Callable[[str], None]:
+        @pytest.mark.parametrize("place", rooms)
+        def of_a_room(place: str) -> None:
+            failed = []
+            for path in rooms[place]:
+                try:
+                    test(path)
+                except AssertionError as failure:
+                    failed.append(f"{name(path)}: {failure}")
+            assert not failed, "\n".join(failed)
+
+        of_a_room.__name__ = test.__name__
+        return of_a_room
+
+    return decorated
+
+
+@in_every_file(FILES)
 def test_imports_follow_the_one_direction(path: Path) -> None:
     wrong = []
     for line, full in imported(path):
@@ -181,7 +204,7 @@ def seen(path: Path) -> set[Path]:
     return found
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+@in_every_file(FILES)
 def test_a_room_imports_only_rooms_before_it(path: Path) -> None:
     if path.name == "__init__.py":
         return
@@ -201,14 +224,14 @@ def test_a_room_holds_few_files(place: str) -> None:
     assert 1 <= len([path for path in (ROOT / place).glob("*.py") if path.name != "__init__.py"]) <= MOST_FILES
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if house(path) in LIBRARIES], ids=name)
+@in_every_file([path for path in FILES if house(path) in LIBRARIES])
 def test_rooms_keep_to_their_libraries(path: Path) -> None:
     known = LIBRARIES[house(path)] | {"kernelswarm"} | sys.stdlib_module_names
     wrong = [f"line {line}: {full}" for line, full in imported(path) if full.split(".")[0] not in known]
     assert not wrong, f"{house(path)}/ uses only {sorted(LIBRARIES[house(path)])}"
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if house(path) in {"agents", "protocols"}], ids=name)
+@in_every_file([path for path in FILES if house(path) in {"agents", "protocols"}])
 def test_learners_and_protocols_touch_no_files(path: Path) -> None:
     modules = {"io", "os", "pathlib", "shutil", "socket", "subprocess", "tempfile", "urllib"}
     functions = {
@@ -232,7 +255,7 @@ def test_learners_and_protocols_touch_no_files(path: Path) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+@in_every_file(FILES)
 def test_imports_are_absolute(path: Path) -> None:
     relative = [node.lineno for node in nodes(path) if isinstance(node, ast.ImportFrom) and node.level > 0]
     assert not relative, f"relative imports in lines {relative}"
@@ -255,7 +278,7 @@ def test_one_room_imports_the_command_line_library() -> None:
     assert {file.rpartition("/")[0] for file in importers("typer", "click", "argparse")} == {"simulations/command"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+@in_every_file(FILES)
 def test_files_are_one_idea_long(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST
 
@@ -269,7 +292,7 @@ def test_nothing_is_pickled() -> None:
             assert function.split(".")[-1] not in {"to_pickle", "read_pickle"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+@in_every_file(FILES)
 def test_no_text_is_run_as_code(path: Path) -> None:
     wrong = [
         f"line {call.lineno}: {function}"
@@ -281,7 +304,7 @@ def test_no_text_is_run_as_code(path: Path) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+@in_every_file(FILES)
 def test_only_the_table_of_names_imports_what_a_text_names(path: Path) -> None:
     """It asks first whether it may; the others import modules whose names they hold themselves."""
     found = {function for _, function in calls(path) if function.startswith("importlib.") or function == "__import__"}
@@ -300,7 +323,7 @@ def test_only_the_table_of_names_imports_what_a_text_names(path: Path) -> None:
     assert found - modules <= allowed.get(name(path), set())
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+@in_every_file(FILES)
 def test_no_except_is_broad(path: Path) -> None:
     broad = [
         node.lineno
@@ -367,7 +390,7 @@ def test_a_name_stands_for_one_idea(idea: str) -> None:
     assert len([path for path in FILES if idea in defined(path)]) <= 1
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if house(path) == "simulations"], ids=name)
+@in_every_file([path for path in FILES if house(path) == "simulations"])
 def test_rounds_are_run_and_by_no_other_word(path: Path) -> None:
     functions = {node.name for node in nodes(path) if isinstance(node, ast.FunctionDef)}
     assert not functions & {"live", "_live", "lived", "_lived", "_lived_through", "_advanced", "_finish"}

@@ -40,7 +40,7 @@ from kernelswarm.agents.learners.contract import Evaluation
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, kernel_numbers, own_numbers
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Constant, Schedule
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -283,8 +283,8 @@ def _replace(
     order: int,
     leaves: int,
     share: float,
-    points: Array,
-    weights: Array,
+    points: ReadOnly,
+    weights: ReadOnly,
     n: int,
 ) -> None:
     """Let point n in for an element that leaves, with its share in that one's weight."""

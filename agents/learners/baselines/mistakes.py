@@ -13,7 +13,7 @@ from kernelswarm.agents.learners.contract import Evaluation
 from kernelswarm.agents.learners.kernel_steps import own_numbers
 from kernelswarm.agents.parts.losses import Absolute, Hinge, Loss, MulticlassHinge
 from kernelswarm.agents.parts.sample import Sample
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -88,7 +88,7 @@ class MistakeDriven(KernelDescent):
 
 
 @jitted
-def mistaken(task: int, values: Array, targets: Array, insensitivity: float) -> Array:
+def mistaken(task: int, values: Array, targets: ReadOnly, insensitivity: float) -> Array:
     """Compute the perceptron's coefficients of samples from f's values (n, C) and the targets (n, q)."""
     coefficients = np.empty(values.shape)
     mistaken_in(task, values, targets, insensitivity, coefficients)
@@ -96,7 +96,7 @@ def mistaken(task: int, values: Array, targets: Array, insensitivity: float) -> 
 
 
 @jitted
-def mistaken_in(task: int, values: Array, targets: Array, insensitivity: float, coefficients: Array) -> None:
+def mistaken_in(task: int, values: ReadOnly, targets: ReadOnly, insensitivity: float, coefficients: Array) -> None:
     """Fill ``coefficients`` (n, C) with what :func:`mistaken` computes."""
     for n in range(values.shape[0]):
         for c in range(values.shape[1]):
@@ -139,7 +139,7 @@ def mistakes(
 
 @inlined
 def passive_aggressive(
-    task: int, values: Array, targets: Array, insensitivity: float, most: float, diagonal: Array, coefficients: Array
+    task: int, values: Array, targets: ReadOnly, insensitivity: float, most: float, diagonal: Array, coefficients: Array
 ) -> None:
     """Fill in the coefficients by which one step of size 1 just ends the hinge loss, none beyond ``most``.
 

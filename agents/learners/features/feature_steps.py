@@ -16,7 +16,7 @@ from kernelswarm.agents.arithmetic.signatures import ALWAYS, NOTHING
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.parts.schedules import step_sizes
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import MATRIX, MATRIX_OUT, NUMBERS, Compiled, Integers, address, at
 
 Array = npt.NDArray[np.float64]
@@ -75,8 +75,8 @@ def descend(
     gram: Array,  # (N, N), to work with
     features: Array,  # (N, L or more)
     gradients: Array,  # (N, C), turned into weights
-    rates: Array,  # (N,)
-    stiffness: Array,  # (N,)
+    rates: ReadOnly,  # (N,)
+    stiffness: ReadOnly,  # (N,)
     implicit: bool,
     shrink: float,
     shrunk: int,

@@ -20,7 +20,7 @@ from kernelswarm.agents.learners.kernel_steps import (
     kernel_numbers,
     own_numbers,
 )
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -50,12 +50,12 @@ def project(
     landmarks: int,
     rank: int,
     memory: Array,  # of the length `scratch`
-    points: Array,  # (N, p)
+    points: ReadOnly,  # (N, p)
     rows: Array,  # (N, capacity), the kernel to the landmarks; columns of new ones are filled in
     gram: Array,  # (N, N)
     gradients: Array,  # (N, C), turned into weights
-    rates: Array,  # (N,)
-    stiffness: Array,  # (N,)
+    rates: ReadOnly,  # (N,)
+    stiffness: ReadOnly,  # (N,)
     implicit: bool,
     shrink: float,
 ) -> tuple[int, float]:
@@ -134,8 +134,8 @@ def _weigh(
     order: int,
     place: Array,
     gradients: Array,
-    rates: Array,
-    stiffness: Array,
+    rates: ReadOnly,
+    stiffness: ReadOnly,
     implicit: bool,
 ) -> float:
     """Turn gradients into weights; returns the squared norm of the step without the points that entered."""

@@ -16,7 +16,7 @@ from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.learners.features.feature_steps import CompiledFeatures, HandedFeatures
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -216,7 +216,7 @@ def _cosines(numbers: Array, points: Array, rows: Array) -> None:
 
 
 @inlined
-def _fill(points: Array, frequencies: Array, phases: Array, rows: Array) -> None:
+def _fill(points: ReadOnly, frequencies: ReadOnly, phases: ReadOnly, rows: Array) -> None:
     count, inputs = frequencies.shape
     scale = math.sqrt(2.0 / count)
     wide = inputs > NARROW

@@ -24,7 +24,7 @@ from kernelswarm.agents.functions.solved_sum import tables
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
 from kernelswarm.agents.learners.second_order import information, sample_terms
 from kernelswarm.agents.learners.second_order.sample_terms import OWN, REACH, RIDGE
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -59,7 +59,7 @@ def learn(
     root: Array,  # (capacity, capacity), R
     moments: Array,  # (capacity, C), Q
     order: int,
-    points: Array,  # (N, p)
+    points: ReadOnly,  # (N, p)
     rows: Array,  # (N, capacity or more); columns of new points are filled in
     gram: Array,  # (N, N)
     coupled: bool,
@@ -143,7 +143,7 @@ def _may_enter(n: int, own: int, pulls: Array, ridge: float) -> bool:
 
 @jitted
 def products(
-    lower: Array, root: Array, order: int, rows: Array, ridge: float, reach: float, gram: Array, images: Array
+    lower: Array, root: Array, order: int, rows: ReadOnly, ridge: float, reach: float, gram: Array, images: Array
 ) -> None:
     """Put in the place of the kernel between points (n, n) how far a weight at each moves f at each other.
 

@@ -18,7 +18,7 @@ from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledLinear, features_at
 from kernelswarm.agents.learners.second_order import information, sample_terms
 from kernelswarm.agents.learners.second_order.sample_terms import FORGETTING, OWN, REACH
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import Compiled, Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -108,7 +108,7 @@ def _renew(
 
 
 @jitted
-def products(root: Array, features: Array, reach: float, gram: Array, known: Array) -> None:
+def products(root: Array, features: ReadOnly, reach: float, gram: Array, known: Array) -> None:
     """Fill ``gram`` (n, n) with how far a weight at each point moves f at each other, ``reach phi' inv(R'R) phi``.
 
     ``known`` (n, L) is worked with.

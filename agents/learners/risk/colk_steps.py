@@ -28,7 +28,7 @@ from kernelswarm.agents.learners.risk.compositional_steps import (
     tool,
 )
 from kernelswarm.agents.learners.risk.joint_storage import length, put_together, together
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -39,15 +39,15 @@ PREVIOUS = 5
 
 @jitted
 def _center(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
+    tools: ReadOnlyIntegers,
+    numbers: ReadOnly,
+    storage: ReadOnly,
+    counts: ReadOnlyIntegers,
     scratch: Array,
-    points: Array,
-    values: Array,
-    targets: Array,
-    sizes: Array,
+    points: ReadOnly,
+    values: ReadOnly,
+    targets: ReadOnly,
+    sizes: ReadOnly,
     losses: Array,
 ) -> float:
     """Return g in the step to come, and fill in the losses (n,)."""

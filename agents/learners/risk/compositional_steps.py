@@ -21,7 +21,7 @@ from kernelswarm.agents.arithmetic.signatures import (
 from kernelswarm.agents.arithmetic.tables import line
 from kernelswarm.agents.parts.schedules import step_sizes
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import NONE, Compiled, Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -178,11 +178,11 @@ def spread(slopes: Array, factors: Array, weight: float, centered: bool) -> None
 
 @jitted
 def pair_up(
-    points: Array,  # (N, p)
+    points: ReadOnly,  # (N, p)
     rows: Array,  # (N, R)
     gradients: Array,  # (N, C)
-    rates: Array,  # (N,)
-    stiffness: Array,  # (N,)
+    rates: ReadOnly,  # (N,)
+    stiffness: ReadOnly,  # (N,)
     implicit: bool,
     eta: float,
     own: int,

@@ -14,7 +14,7 @@ from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.learners.polk_steps import CHANGES, POLK_TOOLS, CompiledPolk, inspection_due
 from kernelswarm.agents.learners.risk.joint_storage import length, put_together, together
 from kernelswarm.agents.parts.schedules import step_sizes
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, inlined, jitted
 from kernelswarm.protocols.first_class import Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -40,7 +40,7 @@ def coefficients_in(tracked: Array, discount: float, coefficients: Array) -> Non
 
 
 @jitted
-def errors_in(values: Array, targets: Array, tracked: Array, discount: float, errors: Array) -> None:
+def errors_in(values: ReadOnly, targets: ReadOnly, tracked: Array, discount: float, errors: Array) -> None:
     """Fill in ``g(x) - delta`` of each transition, (n // 2, C), from V (n, C) and the rewards (n, C)."""
     for k in range(len(tracked)):
         for c in range(tracked.shape[1]):
@@ -69,11 +69,11 @@ def _residual(storage: Array, counts: Integers, inputs: int, outputs: int) -> tu
 
 @jitted
 def _track(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    points: Array,  # (n, p)
+    tools: ReadOnlyIntegers,
+    numbers: ReadOnly,
+    storage: ReadOnly,
+    counts: ReadOnlyIntegers,
+    points: ReadOnly,  # (n, p)
     states: Array,  # (n // 2, p), the first of each transition, filled in
     rows: Array,  # (n // 2, capacity), filled in
     tracked: Array,  # (n // 2, C), filled in

@@ -23,7 +23,7 @@ from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.agents.arithmetic.lanes import dot
 from kernelswarm.agents.arithmetic.tables import line, table
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -362,7 +362,7 @@ def forward(root: Array, order: int, vector: Array) -> None:
 
 
 @jitted
-def uncertainty(root: Array, factor: Array, order: int, rows: Array, ridge: float, gram: Array) -> None:
+def uncertainty(root: Array, factor: Array, order: int, rows: ReadOnly, ridge: float, gram: Array) -> None:
     """Put ``k' inv(H) k`` in the place of the kernel between points (n, n), ``kappa / lambda`` where nothing is known.
 
     With the kernel rows k (n, M or more) of the points, and z their images in the span of the dictionary:

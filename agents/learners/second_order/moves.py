@@ -9,7 +9,7 @@ from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.learners.second_order import information
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -21,9 +21,9 @@ RENEWED = 8
 def part_ways(
     gradients: Array,  # (N, C), the losses' and the coupling's; turned into the weights of a first-order step
     slopes: Array,  # (n, C), the losses' alone, at the node's own samples
-    values: Array,  # (n, C)
+    values: ReadOnly,  # (n, C)
     curvatures: Array,  # (n,)
-    rates: Array,  # (N,)
+    rates: ReadOnly,  # (N,)
     part: float,
     aims: Array,  # (n, C)
     pulls: Array,  # (N, C)
@@ -136,7 +136,7 @@ def settle(
     order: int,
     kept: int,
     changes: int,
-    new_points: Array,  # (N, p)
+    new_points: ReadOnly,  # (N, p)
     cross: Array,  # (N, before or more)
     gram: Array,  # (N, N)
     leaving: Array,  # (r, before), the kernel between those that leave and all; where others come in their place
@@ -221,7 +221,7 @@ def room(capacity: int, size: int, outputs: int) -> int:
 
 
 @jitted
-def follow(origins: Array, before: int, order: int, points: Array, new_points: Array) -> None:
+def follow(origins: Array, before: int, order: int, points: Array, new_points: ReadOnly) -> None:
     """Put the points where KOMP has put their places."""
     for place in range(order):
         origin = int(origins[place, 0])
@@ -303,7 +303,7 @@ def renew(
 
 
 @jitted
-def products(root: Array, factor: Array, order: int, rows: Array, ridge: float, reach: float, gram: Array) -> None:
+def products(root: Array, factor: Array, order: int, rows: ReadOnly, ridge: float, reach: float, gram: Array) -> None:
     """Put in the place of the kernel between points (n, n) how far a weight at each moves f at each other."""
     information.uncertainty(root, factor, order, rows, ridge, gram)
     for n in range(len(gram)):

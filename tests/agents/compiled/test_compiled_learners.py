@@ -160,8 +160,18 @@ def in_arrays(running):
     return all(block._population is not None for block in running.blocks)
 
 
+POOLED = {}
+
+
+def pooled(description):
+    """The pooled held-out samples of a stream, whatever learns on it: no network is opened for them each time."""
+    if description.stream not in POOLED:
+        POOLED[description.stream] = pool([node.held_out(0) for node in open_network(description).source.nodes], 50)
+    return POOLED[description.stream]
+
+
 def assert_equal(left, right, description):
-    held_out = pool([source.held_out(0) for source in open_network(description).source.nodes], 50)
+    held_out = pooled(description)
     for mine, yours in zip(left.report(held_out), right.report(held_out), strict=True):
         np.testing.assert_equal(mine.figures, yours.figures)
         for name in ("gaps", "violation", "tolerances", "duals", "common"):

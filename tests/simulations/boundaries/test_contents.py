@@ -381,6 +381,7 @@ def test_summaries_of_other_content_are_refused(change: Callable[[dict[str, Any]
         assert "here/summary.json is damaged or is no such file: " in paragraph(call(*words))
 
 
+@pytest.mark.usefixtures("sketched")
 @pytest.mark.parametrize("key", ["rounds", "topology", "protocol"])
 @pytest.mark.parametrize("name", ["config.toml", "summary.json"])
 def test_run_folders_without_a_key_that_every_run_writes_are_not_resumed(name: str, key: str, call: Command) -> None:
@@ -391,4 +392,4 @@ def test_run_folders_without_a_key_that_every_run_writes_are_not_resumed(name: s
     path.write_text(tomli_w.dumps(table) if name == "config.toml" else json.dumps(table))
     checksums.write(Path("here"), [name for name in FILES if name != checksums.NAME])
     assert f"here is not what a run wrote: {key} in {name} is missing" in paragraph(call("resume", "here"))
-    assert call("plot", "here").code == 0
+    assert call("plot", "here").code == 0 and Path("here/figures/risk.png").exists()

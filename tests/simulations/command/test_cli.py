@@ -134,6 +134,7 @@ def test_interruption_says_what_is_left_of_the_run(call: Command, monkeypatch: p
         assert len(read("a run", partial=True).network["round"]) == 1
 
 
+@pytest.mark.usefixtures("sketched")
 def test_compare_prints_its_table_and_writes_all(call: Command) -> None:
     words = ["--vary", "protocol.name=isolated,consensus", "--seeds", "2", "--jobs", "1"]
     answer = call("compare", "small.toml", *words)
@@ -151,6 +152,7 @@ def test_compare_prints_its_table_and_writes_all(call: Command) -> None:
     assert afresh.code == 0 and afresh.out.endswith("runs/small-compare-2/runs: 4 new\n")
 
 
+@pytest.mark.usefixtures("sketched")
 def test_compare_of_another_experiment_is_refused_where_the_folder_is_named(call: Command) -> None:
     words = ["--vary", "protocol.name=isolated,consensus", "--jobs", "1"]
     call("compare", "small.toml", *words)
@@ -167,6 +169,7 @@ def test_compare_of_another_experiment_is_refused_where_the_folder_is_named(call
     )
 
 
+@pytest.mark.usefixtures("sketched")
 def test_compare_takes_what_it_varies_from_the_file(call: Command) -> None:
     Path("small.toml").write_text(SMALL + '[compare.vary]\nprotocol.name = ["isolated", "centralized"]\n')
     answer = call("compare", "small.toml", "--jobs", "1", "--out", "here")
@@ -174,6 +177,7 @@ def test_compare_takes_what_it_varies_from_the_file(call: Command) -> None:
     assert "isolated" in answer.out and "centralized" in answer.out
 
 
+@pytest.mark.usefixtures("sketched")
 def test_compare_with_failed_runs_shows_the_table_and_says_so(call: Command) -> None:
     words = ["--vary", "protocol.as_published=true,false", "--jobs", "1", "--out", "here"]
     answer = call("compare", "small.toml", *sets(DIVERGING), *words)
@@ -190,6 +194,7 @@ def test_plot_draws_one_run_into_its_folder(call: Command) -> None:
     assert drawn and all(path.is_file() and path.parent == Path("here/figures") for path in drawn)
 
 
+@pytest.mark.usefixtures("sketched")
 def test_plot_draws_several_runs_together(call: Command) -> None:
     for seed in (0, 1):
         call("run", "small.toml", "--no-figures", "--set", f"seed={seed}", "--out", f"runs/cell/seed_{seed}")
@@ -200,6 +205,7 @@ def test_plot_draws_several_runs_together(call: Command) -> None:
     assert whole.code == 0 and Path("figures/risk.png").is_file()
 
 
+@pytest.mark.usefixtures("sketched")
 def test_tables_prints_chosen_columns_of_a_comparison(call: Command) -> None:
     words = ["--vary", "protocol.name=isolated,consensus", "--seeds", "2", "--jobs", "1", "--out", "both"]
     assert call("compare", "small.toml", *words).code == 0
@@ -243,6 +249,7 @@ def test_a_comparison_is_drawn_with_the_names_of_its_table(call: Command) -> Non
     assert answer.out == "again/risk.svg\n" and "the strong ones" not in Path("again/risk.svg").read_text()
 
 
+@pytest.mark.usefixtures("sketched")
 def test_figures_are_drawn_as_they_are_asked_for(call: Command) -> None:
     asked = ["--format", "pdf,svg", "--style", "paper"]
     answer = call("run", "small.toml", "--out", "here", *asked)

@@ -137,7 +137,7 @@ def test_chosen_columns_are_the_panels_of_one_figure(tmp_path: Path, figures: li
     assert pictures(plots.draw_many([result, sending("isolated")], tmp_path, columns=["error"])) == {"error.png"}
 
 
-def test_errors_stand_over_the_bytes_that_were_sent_by_then(tmp_path: Path, figures: list[Figure]) -> None:
+def test_errors_stand_over_the_bytes_that_were_sent_by_then(tmp_path: Path, sketched: list[Figure]) -> None:
     runs = [
         sending("isolated", 0.0),
         sending("consensus"),
@@ -146,7 +146,7 @@ def test_errors_stand_over_the_bytes_that_were_sent_by_then(tmp_path: Path, figu
     ]
     drawn = plots.draw_many(runs, tmp_path)
     place = [path.name for path in drawn].index("error-bytes.png")
-    (ax,) = figures[place].axes
+    (ax,) = sketched[place].axes
     lines = {line.get_label(): line for line in ax.lines if not str(line.get_label()).startswith("_")}
     assert list(lines) == ["isolated", "consensus", "centralized"]
     # Two seeds of consensus: the mean of both, and of what both have sent.
@@ -158,10 +158,10 @@ def test_errors_stand_over_the_bytes_that_were_sent_by_then(tmp_path: Path, figu
     level = np.asarray(lines["isolated"].get_ydata())
     np.testing.assert_allclose(level, runs[0].network["error"][-1])
     assert np.ptp(np.asarray(lines["isolated"].get_xdata())) > 0
-    assert "the last value of what sends nothing" in " ".join(figures[place].get_suptitle().split())
+    assert "the last value of what sends nothing" in " ".join(sketched[place].get_suptitle().split())
 
 
-@pytest.mark.usefixtures("laid_out")
+@pytest.mark.usefixtures("sketched")
 def test_nothing_sent_has_no_figure_of_it(tmp_path: Path) -> None:
     silent = [sending("isolated", 0.0, seed=seed) for seed in (0, 1)]
     for runs in (silent[:1], silent, [believable()]):  # the last one is without the column
@@ -214,10 +214,10 @@ def test_one_seed_has_no_differences() -> None:
     assert pairs.to_references(gather([sending("isolated"), sending("consensus")])) == {}
 
 
-def test_many_cells_are_spread_over_pages(tmp_path: Path, figures: list[Figure]) -> None:
+def test_many_cells_are_spread_over_pages(tmp_path: Path, sketched: list[Figure]) -> None:
     sweep = [sending({"name": "consensus", "penalty": float(k)}) for k in range(30)]
     drawn = plots.draw_many(sweep, tmp_path, "pdf", "paper")
-    finals = [figure for path, figure in zip(drawn, figures, strict=False) if path.name.startswith("final")]
+    finals = [figure for path, figure in zip(drawn, sketched, strict=False) if path.name.startswith("final")]
     assert len(finals) == len(cells.measured(gather(sweep)))
     assert all(figure.get_figheight() < 9.5 for figure in finals)
     assert [len(ax.get_yticks()) for figure in finals for ax in figure.axes] == [30] * len(finals)

@@ -393,14 +393,14 @@ def test_networks_get_panels_and_protocols_share_them() -> None:
     assert found[0].curves[0].stroke == found[1].curves[0].stroke
 
 
-def test_titles_name_the_learner_of_a_run_and_the_one_that_all_share(tmp_path: Path, laid_out: list[Figure]) -> None:
+def test_titles_name_the_learner_of_a_run_and_the_one_that_all_share(tmp_path: Path, sketched: list[Figure]) -> None:
     def title(figure: Figure) -> str:
         return figure.get_suptitle().partition("\n")[0]
 
     linear = {**SINE, "learner": {"name": "linear"}}
     polk, other = believable("consensus", SINE), believable("consensus", linear)
     plots.draw(polk, tmp_path / "a")
-    assert {title(figure) for figure in laid_out} == {
+    assert {title(figure) for figure in sketched} == {
         "consensus (symmetric) · ring, 6 nodes · sine regression · polk · seed 0"
     }
     shared = "consensus · ring, 6 nodes · sine regression"
@@ -408,8 +408,8 @@ def test_titles_name_the_learner_of_a_run_and_the_one_that_all_share(tmp_path: P
     for results, wanted in (([polk, other], shared), ([polk, slow], f"{shared} · polk")):
         comparison = gather(results)
         assert cells.caption(comparison) == wanted
-        laid_out.clear()
+        sketched.clear()
         plots.draw_comparison(comparison, tmp_path / "b")
-        assert {title(figure) for figure in laid_out} == {wanted}
+        assert {title(figure) for figure in sketched} == {wanted}
     labels = {curve.label for curve in cells.panels(gather([polk, other]), "risk")[0].curves}
     assert len(labels) == 2 and any("linear" in label for label in labels)

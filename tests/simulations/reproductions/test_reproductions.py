@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +22,9 @@ import kernelswarm
 from kernelswarm.simulations.command import progress
 from kernelswarm.simulations.reproductions.catalogue import catalogue, find
 from kernelswarm.simulations.reproductions.contract import Finding
+from kernelswarm.simulations.reproductions.networks import methods, problems
 from kernelswarm.simulations.reproductions.report import QUICK
+from kernelswarm.simulations.reproductions.surveys import consensus, networks, proximity
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
 from tests.helpers import small_reproduction
 from tests.helpers.checkout import ROOT
@@ -173,13 +177,25 @@ def test_what_uses_data_says_which(name: str) -> None:
     assert ("request.data" in inspect.getsource(module)) == hasattr(module, "DATA")
 
 
+SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
+    "rivals": [(methods, "EVALUATIONS", 4), (methods, "GRAPH", {"name": "ring", "nodes": 6})],
+    "survey-consensus": [(consensus, "GRAPHS", ("ring", "erdos_renyi"))],
+    "survey-proximity": [(proximity, "GRAPHS", ("grid", "complete"))],
+    "weather": [(problems, "EVALUATE_EVERY", 100)],
+}
+"""Those that take long are run on fewer or smaller graphs, and evaluated less often."""
+
+
 @pytest.fixture(scope="module")
 def quickly(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Finding]:
     """Run a reproduction quickly, once for all tests."""
 
     @cache
     def run(name: str) -> Finding:
-        return kernelswarm.reproduce(name, out=tmp_path_factory.mktemp("reproductions") / name, quick=True)
+        with pytest.MonkeyPatch.context() as patch:
+            for module, constant, value in SMALLER.get(name, []):
+                patch.setattr(module, constant, value)
+            return kernelswarm.reproduce(name, out=tmp_path_factory.mktemp("reproductions") / name, quick=True)
 
     return run
 
@@ -190,6 +206,18 @@ def test_every_reproduction_runs_quickly_and_claims_something(name: str, quickly
     assert finding.counts["hold"] + finding.counts["fail"] > 0
     assert finding.reproduction.figures and finding.reproduction.arrays
     assert all(claim.quantity and claim.measured for claim in finding.claims)
+
+
+def test_smaller_ones_miss_no_method_and_no_graph(quickly: Callable[[str], Finding]) -> None:
+    rows = [claim.quantity for claim in quickly("rivals").claims]
+    assert {f"patches: {method}" for method in methods.METHODS} <= set(rows)
+    courses = quickly("rivals").reproduction.arrays
+    assert {array.shape for array in courses.values()} == {(3, 4)}
+    drawn = {*SMALLER["survey-consensus"][0][2], *SMALLER["survey-proximity"][0][2]}
+    assert drawn == set(networks.GRAPHS)
+    for name in ("survey-consensus", "survey-proximity"):
+        (graphs,) = [value for _, constant, value in SMALLER[name] if constant == "GRAPHS"]
+        assert [graph for graph in networks.GRAPHS if f"error, {graph}" in str(quickly(name).claims)] == list(graphs)
 
 
 def test_online_fits_of_the_spheres_come_near_the_batch_fit(quickly: Callable[[str], Finding]) -> None:

@@ -10,7 +10,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -106,19 +108,30 @@ def assert_equal(found: Result, wanted: Result) -> None:
     assert (np.diff(found.network["seconds"]) > 0).all()
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Result]:
+    """Run a case in one go and without a folder, once for all tests."""
+
+    @cache
+    def whole(case: str, rounds: int = ROUNDS) -> Result:
+        return simulate(described(tmp_path_factory.mktemp("data"), case, rounds=rounds))
+
+    return whole
+
+
 @EVERY_CASE
-def test_checkpoints_change_nothing(case: str, tmp_path: Path) -> None:
+def test_checkpoints_change_nothing(case: str, tmp_path: Path, undisturbed: Callable[..., Result]) -> None:
     experiment = described(tmp_path, case)
     result, folder, _ = run(experiment, tmp_path / "run")
-    assert_equal(result, simulate(experiment))
+    assert_equal(result, undisturbed(case))
     assert sorted(path.name for path in folder.iterdir()) == sorted([*FILES, "checkpoints"])
     assert_equal(read(folder), result)
 
 
 @EVERY_CASE
-def test_interrupted_run_ends_as_the_whole_one(case: str, tmp_path: Path) -> None:
+def test_interrupted_run_ends_as_the_whole_one(case: str, tmp_path: Path, undisturbed: Callable[..., Result]) -> None:
     experiment = described(tmp_path, case)
-    whole = simulate(experiment)
+    whole = undisturbed(case)
     rounds = np.random.default_rng(list(CASES).index(case)).integers(1, whole.summary["rounds"], 2)
     for round in (int(round) for round in rounds):
         folder = killed(experiment, tmp_path / f"killed after {round}", round)
@@ -127,9 +140,9 @@ def test_interrupted_run_ends_as_the_whole_one(case: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("compiled", [True, False])
 @EVERY_CASE
-def test_resumed_in_other_blocks(case: str, compiled: bool, tmp_path: Path) -> None:
+def test_resumed_in_other_blocks(case: str, compiled: bool, tmp_path: Path, undisturbed: Callable[..., Result]) -> None:
     experiment = described(tmp_path, case)
-    whole = simulate(experiment)
+    whole = undisturbed(case)
     folder = killed(experiment, tmp_path / "run", 23)
     halves = f'backend={{name="tests.helpers.halves:Halves",size=2,compiled={str(compiled).lower()}}}'
     killed_again = tmp_path / "again"
@@ -165,8 +178,10 @@ def test_resumed_on_ray_and_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rounds", [40, 43])
 @EVERY_CASE
-def test_more_rounds_end_as_the_longer_run(case: str, rounds: int, tmp_path: Path) -> None:
-    longer = simulate(described(tmp_path, case, rounds=67))
+def test_more_rounds_end_as_the_longer_run(
+    case: str, rounds: int, tmp_path: Path, undisturbed: Callable[..., Result]
+) -> None:
+    longer = undisturbed(case, 67)
     short = run(described(tmp_path, case, rounds=rounds), tmp_path / "run")
     extended = resume(short.folder, ["rounds=67"])
     assert_equal(extended.result, longer)
