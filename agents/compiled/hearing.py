@@ -80,13 +80,16 @@ def has_arrived(air: Air, e: int, sent: int, now: int, reach: int) -> bool:
 
 
 @absorbed
-def find_answer(air: Air, terms: Terms, used: int, e: int, now: int) -> int:
-    """Return the round of the newest message whose answer can be learned from, or ABSENT."""
+def find_answer(air: Air, terms: Terms, drawn_at: Integers, used: int, e: int, now: int) -> int:
+    """Return the round of the newest message whose answer can be learned from, or ABSENT.
+
+    ``drawn_at`` (M,) are the rounds of the samples that the node remembers.
+    """
     for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
         if not has_arrived(air, e, sent, now, terms.reach):
             continue
         answered = air.answered[sent % air.due.shape[0], e]
-        if answered < 0 or answered < now - terms.memory:
+        if answered < 0 or answered < now - terms.memory or drawn_at[answered % len(drawn_at)] != answered:
             continue
         return ABSENT if sent == used and not terms.repeats else sent
     return ABSENT

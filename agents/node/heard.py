@@ -152,6 +152,10 @@ class Inbox:
                 if not (due and heard):
                     del packets[sent]
 
+    def forget(self, now: int) -> None:
+        """Drop what has arrived before round ``now``; what is on its way still comes."""
+        self.packets = [{sent: one for sent, one in packets.items() if one.due >= now} for packets in self.packets]
+
     def usable(self, e: int, now: int) -> Iterator[tuple[int, Packet]]:
         """Yield the messages that have arrived on an edge and are not too old, the newest first, by their rounds."""
         oldest = now - 1 - self._conditions.links.max_age

@@ -10,6 +10,7 @@ from kernelswarm.agents.compiled.populating import obstacle
 from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, vector_cost
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.protocols.clocks.clocks import Clock
+from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.simulations.backends.partition import crossing, partition
@@ -24,7 +25,7 @@ from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.batch import rows_until
 from kernelswarm.simulations.running.changing import reach
 from kernelswarm.simulations.running.footprint import in_words
-from kernelswarm.simulations.running.forecast import forecast, message_bytes, share_awake, transit
+from kernelswarm.simulations.running.forecast import forecast, latest, message_bytes, share_awake, share_joined, transit
 from kernelswarm.simulations.running.network import Network, open_network
 
 PLANNED = 10_000
@@ -223,12 +224,19 @@ def _weather(experiment: Experiment, network: Network) -> Section:
         section.lines.append(("edges", f"{found_edges.share:.3g} of them there on average; {joined}"))
     if not clock.ideal:
         there = "awake" if clock.listens else "there"
-        section.lines.append(("clock", f"nodes {there} in {_awake(clock):.3g} of the rounds"))
+        last = latest(clock, list(network.graph))
+        when = f"nodes {there} in {_awake(clock, network):.3g} of the rounds"
+        when += f": they join up to round {last:,} and stay" if last else ""
+        when += "; who comes back has forgotten what it learned" if forgets(clock) else ""
+        section.lines.append(("clock", when))
     return section
 
 
-def _awake(clock: Clock) -> float:
-    return 1.0 if clock.ideal else share_awake(clock, np.linspace(0.0, 1.0, PLACES, endpoint=False))
+def _awake(clock: Clock, network: Network) -> float:
+    if clock.ideal:
+        return 1.0
+    joined = share_joined(clock, sorted(network.graph), network.rounds)
+    return joined * share_awake(clock, np.linspace(0.0, 1.0, PLACES, endpoint=False))
 
 
 def _cost(experiment: Experiment, network: Network) -> Section:
@@ -248,7 +256,7 @@ def _cost(experiment: Experiment, network: Network) -> Section:
     total, most = float(network.rounds * cost.bytes), ""
     if rule.communicates and not rule.pooled:
         sent = message_bytes(network.plans, experiment.links.bits) / (message_bytes(network.plans, EXACT) or 1.0)
-        total *= sent * _awake(experiment.clock) / transit(experiment.links, network.plans)
+        total *= sent * _awake(experiment.clock, network) / transit(experiment.links, network.plans)
         most = "at most " if experiment.links.trigger.threshold else ""
     if rule.offline is not None:
         # Rows of further epochs are at hand already.

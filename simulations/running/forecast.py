@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.clocks.clocks import Clock
+from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links, bytes_of
 from kernelswarm.protocols.states.contract import StateRule
@@ -87,6 +88,23 @@ def share_awake(clock: Clock, places: Array) -> float:
     """Compute the share of rounds in which nodes are awake, the mean over ``places`` (n,) in [0, 1)."""
     gaps = clock.gaps(places)
     return float((1.0 / (gaps @ np.arange(1.0, gaps.shape[1] + 1.0))).mean())
+
+
+def latest(clock: Clock, nodes: Sequence[int]) -> int:
+    """Return the last round in which one of some nodes may join the network; 0 where all are there from the start."""
+    if not isinstance(clock, JoiningClock):
+        return 0
+    labels = np.array(nodes, dtype=np.int64)
+    return int(clock.starts(labels, np.full(len(labels), np.nextafter(1.0, 0.0))).max(initial=0))
+
+
+def share_joined(clock: Clock, nodes: Sequence[int], rounds: int) -> float:
+    """Compute the share of so many rounds that some nodes, the mean over them, spend in the network after they join."""
+    if not isinstance(clock, JoiningClock):
+        return 1.0
+    labels = np.array(nodes, dtype=np.int64)
+    starts = clock.starts(labels, (np.arange(len(labels)) + 0.5) / max(len(labels), 1))
+    return float(np.maximum(rounds - starts, 0).mean()) / rounds
 
 
 def message_bytes(plans: Sequence[AgentPlan], bits: int) -> float:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner, ScheduledLearner, ValueLearner
 from kernelswarm.graphs.directed import asks, is_directed
 from kernelswarm.graphs.validation import validate
+from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.contract import Neighborhood, Rule, strengths_of
 from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.protocols.weather.timetable import Timetable
@@ -100,6 +101,11 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     if unknown:
         raise InputError(
             f"node.nodes = {unknown} are not in the network: its labels run from {labels[0]} to {labels[-1]}"
+        )
+    if isinstance(experiment.clock, JoiningClock) and not set(experiment.clock.nodes) <= set(labels):
+        strangers = sorted(set(experiment.clock.nodes) - set(labels))
+        raise InputError(
+            f"clock.nodes = {strangers} are not in the network: its labels run from {labels[0]} to {labels[-1]}"
         )
     learners = _learners(experiment, labels)
     size = experiment.learner.batch_size  # of every node, where one learner sees them all
