@@ -33,6 +33,8 @@ class Terms(NamedTuple):
     damping: float
     bits: int
     quantile: int
+    bound_on_points: float
+    bound_on_values: float
     noise_on_points: float
     noise_on_values: float
     threshold: float

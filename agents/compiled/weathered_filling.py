@@ -35,6 +35,8 @@ def terms_of(agents: Sequence[WeatheredAgent], links: Links, labels: Sequence[in
         damping=float(table.damping),
         bits=table.bits,
         quantile=address(table.noise.quantile, QUANTILE),
+        bound_on_points=float(table.clip.points),
+        bound_on_values=float(table.clip.values),
         noise_on_points=float(table.noise_on("points")),
         noise_on_values=float(table.noise_on("values")),
         threshold=float(table.trigger.threshold),

@@ -25,7 +25,15 @@ from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.batch import rows_until
 from kernelswarm.simulations.running.changing import reach
 from kernelswarm.simulations.running.footprint import in_words
-from kernelswarm.simulations.running.forecast import forecast, latest, message_bytes, share_awake, share_joined, transit
+from kernelswarm.simulations.running.forecast import (
+    forecast,
+    latest,
+    message_bytes,
+    privacy_of,
+    share_awake,
+    share_joined,
+    transit,
+)
 from kernelswarm.simulations.running.network import Network, open_network
 
 PLANNED = 10_000
@@ -206,6 +214,9 @@ def _weather(experiment: Experiment, network: Network) -> Section:
         said.append(f"{sent:.4g} bytes each" + ("" if sent == exact else f" instead of {exact:.4g}"))
         if links.trigger.threshold:
             said.append("fewer by the trigger")
+        found_privacy = privacy_of(links, network.plans, network.source.epochs)
+        if found_privacy is not None:
+            section.lines.append(("privacy", found_privacy.words(links.delta)))
         busy = transit(links, network.plans)
         if busy > 1:
             said.append(f"one in {busy:,} rounds on each edge")

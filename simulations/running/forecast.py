@@ -11,6 +11,7 @@ from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links, bytes_of
+from kernelswarm.protocols.links.privacy import Privacy, privacy
 from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
@@ -68,6 +69,21 @@ def transit(links: Links, plans: Sequence[AgentPlan]) -> int:
         return 1
     with Asked("links", links, joint="."):
         return links.transit(max(_messages(plans, links.bits), default=0.0))
+
+
+def privacy_of(links: Links, plans: Sequence[AgentPlan], epochs: int) -> Privacy | None:
+    """Account for what messages give away of a sample; None where nothing is noisy or sent."""
+    plan = plans[0]
+    rule = plan.rule
+    if not links.noise.scale or not rule.communicates:
+        return None
+    if isinstance(rule, StateRule):
+        return Privacy(
+            None, None, "a sample is exposed: vectors are learned from it, and nothing bounds how they change"
+        )
+    symmetric = rule.form == "symmetric"
+    loads = symmetric and rule.step == "implicit"
+    return privacy(links, symmetric, loads, rule.sends_duals, plan.inputs, plan.outputs, epochs)
 
 
 def edges_of(plans: Sequence[AgentPlan]) -> EdgeFacts:

@@ -63,6 +63,8 @@ MIXES: dict[str, dict[str, Any]] = {
     "long delay": {"links": {"delay": {"name": "geometric", "mean": 3.0}, "max_age": 6}},
     "rounded": {"links": {"quantization": {"bits": 3}}},
     "noisy": {"links": {"noise": {"name": "laplace", "scale": 0.1, "on": "both"}}},
+    "clipped": {"links": {"clip": {"values": 0.3}, "quantization": {"bits": 20}}},
+    "clipped and noisy": {"links": {"clip": {"points": 0.7, "values": 0.4}, "noise": {"scale": 0.1, "on": "points"}}},
     "narrow": {"links": {"bandwidth": 5.0}},
     "narrow, rounded, lost": {"links": {"bandwidth": 2.0, "quantization": {"bits": 12}, "loss": 0.2}},
     "trigger": {"links": {"trigger": {"threshold": 0.05}, "silence": "last"}},
