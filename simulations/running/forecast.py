@@ -46,7 +46,11 @@ def forecast(links: Links, plans: Sequence[AgentPlan]) -> Forecast:
     InputError
         The edges lack what the links need.
     """
-    facts = edges_of(plans)
+    return expected(links, edges_of(plans), transit(links, plans))
+
+
+def expected(links: Links, facts: EdgeFacts, busy: int) -> Forecast:
+    """Ask the links what they do on some edges, each busy for so many rounds with a message; raises as forecast."""
     with Asked("links", links, joint="."):
         channels = links.loss.channels(facts)
         delays = links.delay.distribution(facts)
@@ -55,7 +59,7 @@ def forecast(links: Links, plans: Sequence[AgentPlan]) -> Forecast:
     bad = np.where(channels.worsens > 0.0, channels.worsens / (channels.worsens + channels.recovers), 0.0)
     lost = (1.0 - bad) * channels.good + bad * channels.bad
     arrives = np.broadcast_to(delays, (len(lost), delays.shape[1])) * (1.0 - lost[:, np.newaxis])
-    every, busy = float(arrives.sum()) or 1.0, transit(links, plans) - 1
+    every, busy = float(arrives.sum()) or 1.0, busy - 1
     return Forecast(
         float(lost.mean()),
         float(arrives[:, links.max_age - busy + 1 :].sum() / len(lost)),

@@ -32,6 +32,7 @@ from kernelswarm.simulations.running.footprint import Bounded, functions, needs,
 from kernelswarm.simulations.running.forecast import forecast, transit
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.pooled import PooledSource, members
+from kernelswarm.simulations.streams.travelling import TravellingSamples
 
 Array = npt.NDArray[np.float64]
 
@@ -130,6 +131,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     plans: list[AgentPlan] = []
     pooled = rule.pooled
     conditions = weather(experiment, graph)
+    pool = _pool(experiment, source, labels, conditions) if pooled else None
     with Bounded("stream", experiment.stream):  # targets may be compared between nodes
         for label in planned:
             if label not in learners:
@@ -141,12 +143,13 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
                     slots=() if pooled else _slots(graph, label),
                     learner=learners[label],
                     rule=rule,
-                    source=PooledSource(source.nodes, size) if pooled else source.nodes[place],
+                    source=source.nodes[place] if pool is None else pool,
                     inputs=source.inputs,
                     outputs=count,
                     evaluated=tuple(evaluated) if pooled else (evaluated[place],),
                     steps=size * len(labels) // learners[label].batch_size if pooled else 1,
                     conditions=None if pooled or conditions.ideal else conditions,
+                    whole=not isinstance(pool, TravellingSamples),
                 )
             )
     _refuse_other_learners(plans)
@@ -235,6 +238,17 @@ def _learners(experiment: Experiment, labels: Sequence[int]) -> dict[int, Learne
             )
         learner = build("learner", {**table, "batch_size": learner.batch_size * len(labels)}, "learner")
     return {labels[0]: learner}
+
+
+def _pool(
+    experiment: Experiment, source: Source, labels: Sequence[int], conditions: Conditions
+) -> PooledSource | TravellingSamples:
+    """Return the samples of all nodes as they reach the one learner."""
+    size, links = experiment.learner.batch_size, experiment.links
+    if experiment.protocol.offline is not None or (links.ideal and experiment.clock.ideal):
+        return PooledSource(source.nodes, size)
+    with Asked("links to the one learner, which has no place and whose links have no attributes", links):
+        return TravellingSamples(source, size, labels, conditions)
 
 
 def _name_nodes(graph: "nx.Graph[int]", source: Source) -> None:
