@@ -229,6 +229,7 @@ def _weather(experiment: Experiment, network: Network) -> Section:
         busy = transit(links, network.plans)
         if busy > 1:
             said.append(f"one in {busy:,} rounds on each edge")
+            said += ["of which the symmetric form uses the answers alone"] if rule.form == "symmetric" else []
         section.lines.append(("links", ", ".join(said)))
     timetable = None if network.plans[0].conditions is None else network.plans[0].conditions.timetable
     if timetable is not None and rule.communicates:
