@@ -88,19 +88,35 @@ def test_who_comes_back_keeps_neither_messages_nor_duals(protocol: str) -> None:
 
 
 def test_vectors_begin_anew_too() -> None:
-    """With links on which nothing arrives, a node that comes back is one that has just begun."""
     learner = {"name": "random_features", "features": 16, "step_size": DIMINISHING}
-    experiment = described("diffusion", learner=learner, clock=FORGETFUL, links={"loss": 1.0})
+    experiment = described("diffusion", learner=learner, clock=FORGETFUL, links={"loss": 0.3})
     engine, seen = engine_of(experiment), 0
-    alone = {}
     for now in range(ROUNDS):
         engine.run(1)
         for agent in engine.blocks[0].agents:
             if returns(agent, now):
                 seen += 1
-                alone[agent.node] = agent
                 assert agent.learner.eta(agent.state) == pytest.approx(DIMINISHING["initial"] / (1 + 1 / 10.0))
     assert seen > 5
+
+
+@pytest.mark.parametrize("protocol", ["diffusion", "gradient_tracking"])
+def test_vectors_begin_anew_with_the_same_bits_in_blocks_and_resumed(protocol: str) -> None:
+    learner = {"name": "random_features", "features": 16, "step_size": DIMINISHING}
+    links = {"delay": {"name": "between", "longest": 2}, "silence": "last", "trigger": {"threshold": 0.01}}
+    experiment = described(protocol, learner=learner, clock=FORGETFUL, links=links)
+    plans = open_network(experiment).plans
+    engine = SerialEngine([plans])
+    engine.run(17)
+    snapshots = engine.snapshot()
+    engine.run(23)
+    again = SerialEngine([open_network(experiment).plans[:2], open_network(experiment).plans[2:]])
+    again.restore(snapshots, 17)
+    again.run(23)
+    left, right = engine.functions(), again.functions()
+    for node in GRAPH:
+        assert left[node].arrays["weights"].any()
+        np.testing.assert_array_equal(left[node].arrays["weights"], right[node].arrays["weights"])
 
 
 def test_nodes_join_when_they_say() -> None:
