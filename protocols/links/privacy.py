@@ -29,18 +29,21 @@ class Privacy:
         Of a value that answers a neighbour's point, by the one message with it; None where nothing bounds it.
     exposed : str
         Why nothing bounds the first; empty where something does.
+    parts : str
+        What of the sample is sent.
     """
 
     sample: Spent | None
     answer: Spent | None
     exposed: str = ""
+    parts: str = "point"
 
     def words(self, delta: float) -> str:
         """Say it in a sentence."""
-        found = self.exposed or f"a sample's own point and value {_at(self.sample, delta)}"
+        found = self.exposed or f"a sample's own {self.parts}: {_at(self.sample, delta)}"
         if self.answer is not None:
-            found += f"; each answer {_at(self.answer, delta)}"
-        return f"{found}; what is learned from a sample shows in later values, which this does not bound"
+            found += f"; each answer: {_at(self.answer, delta)}"
+        return f"{found}; what later values show of a sample has no bound"
 
 
 def privacy(
@@ -77,7 +80,7 @@ def privacy(
         carries = "loads" if sends_loads else "dual variables"
         cure = 'protocol.form = "one_sided" sends none'
         return Privacy(None, answer, f"a sample is exposed: {carries} depend on it and have no noise; {cure}")
-    return Privacy(total, answer)
+    return Privacy(total, answer, parts="point and value" if symmetric else "point")
 
 
 def _release(links: Links, what: Literal["points", "values"] | str, numbers: int) -> Spent | None:

@@ -223,14 +223,14 @@ def _weather(experiment: Experiment, network: Network) -> Section:
         said.append(f"{sent:.4g} bytes each" + ("" if sent == exact else f" instead of {exact:.4g}"))
         if links.trigger.threshold:
             said.append("fewer by the trigger")
-        found_privacy = privacy_of(links, network.plans, network.source.epochs)
-        if found_privacy is not None:
-            section.lines.append(("privacy", found_privacy.words(links.delta)))
         busy = transit(links, network.plans)
         if busy > 1:
             said.append(f"one in {busy:,} rounds on each edge")
             said += ["of which the symmetric form uses the answers alone"] if rule.form == "symmetric" else []
         section.lines.append(("links", ", ".join(said)))
+        found_privacy = privacy_of(links, network.plans, network.source.epochs)
+        if found_privacy is not None:
+            section.lines.append(("privacy", found_privacy.words(links.delta)))
     timetable = None if network.plans[0].conditions is None else network.plans[0].conditions.timetable
     if timetable is not None and rule.communicates:
         labels = sorted(network.graph.nodes)

@@ -87,6 +87,7 @@ def test_a_sample_is_its_point_and_in_the_symmetric_form_its_value() -> None:
     assert privacy(links, **SYMMETRIC).sample == point + value
     assert privacy(links, **{**SYMMETRIC, "repeats": 3}).sample == point.times(3) + value.times(3)
     assert privacy(links, **SYMMETRIC).answer == value
+    assert "a sample's own point and value: epsilon " in privacy(links, **SYMMETRIC).words(1e-5)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_neighbours_hear_the_same_noise_in_one_message_for_each_sample() -> None
 
 def test_check_and_the_run_say_what_is_private() -> None:
     sections = {one.title: dict(one.lines) for one in examine(described())}
-    words = "a sample's own point and value epsilon 1; each answer epsilon 1.5; what is learned from a sample"
+    words = "a sample's own point: epsilon 1; each answer: epsilon 1.5; what later values show"
     assert sections["weather"]["privacy"].startswith(words)
     summary = simulate(described()).summary["privacy"]
     assert (summary["sample"], summary["answer"], summary["delta"]) == (1.0, 1.5, 1e-5)
