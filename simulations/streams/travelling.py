@@ -88,8 +88,12 @@ class TravellingSamples:
         # The keys of the links' losses are those of (CENTRE, node); numbers are distorted by others.
         self._keys = keys_of(*conditions.key, self._labels, np.full(len(labels), CENTRE)).tolist()
         self._initial = [node.state() for node in self.sources]
-        self._ahead = self._weather()
+        self._ahead: Weather | None = self._weather()  # which refuses links that need what there is not
         self._begin()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the weather out: its arrays change, and what travels between processes may arrive read-only."""
+        return {**self.__dict__, "_ahead": None}
 
     def draw(self, count: int) -> tuple[Array, Array]:
         """Return what arrives on so many links, in turn, as there are mini-batches in ``count``."""
@@ -166,6 +170,8 @@ class TravellingSamples:
 
     def _send(self, now: int) -> None:
         """Let every node that is awake draw and send."""
+        if self._ahead is None:
+            self._ahead = self._weather()
         place = self._ahead.look(now)
         for i in np.flatnonzero(self._ahead.awake[:, place]).tolist():
             points, targets = self.sources[i].draw(self.batch_size)
