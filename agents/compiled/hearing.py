@@ -24,19 +24,24 @@ def hear(
     sent, traffic, slots = now - 1, counts.traffic, air.points.shape[0]
     slot = sent % slots
     own_priming = sent >= PRIMING
-    if terms.bits != EXACT or terms.noise_on_points > 0.0 or terms.noise_on_values > 0.0:
+    noise_on_points, noise_on_values = terms.noise_on_points, terms.noise_on_values
+    bound_on_points, bound_on_values = terms.bound_on_points, terms.bound_on_values
+    clipped = min(bound_on_points, bound_on_values) < np.inf
+    if terms.bits != EXACT or clipped or noise_on_points > 0.0 or noise_on_values > 0.0:
+        quantile, bits = terms.quantile, terms.bits
         for j in range(air.points.shape[1]):
             first, second = terms.node_keys[j, 0], terms.node_keys[j, 1]
-            distort(air.points[slot, j], terms.noise_on_points, terms.quantile, terms.bits, first, second, sent, POINTS)
+            points, own = air.points[slot, j], air.own[slot, j]
+            distort(points, bound_on_points, noise_on_points, quantile, bits, first, second, sent, POINTS)
             if coupling.symmetric:
-                distort(air.own[slot, j], terms.noise_on_values, terms.quantile, terms.bits, first, second, sent, OWN)
-                coarsen(air.own_loads[slot, j], terms.bits)
+                distort(own, bound_on_values, noise_on_values, quantile, bits, first, second, sent, OWN)
+                coarsen(air.own_loads[slot, j], bits)
         for e in range(air.due.shape[1]):
             first, second = terms.edge_keys[e, 0], terms.edge_keys[e, 1]
             said = air.answers[slot, e]
-            distort(said, terms.noise_on_values, terms.quantile, terms.bits, first, second, sent, ANSWERS)
+            distort(said, bound_on_values, noise_on_values, quantile, bits, first, second, sent, ANSWERS)
             if coupling.symmetric:
-                coarsen(air.answer_loads[slot, e], terms.bits)
+                coarsen(air.answer_loads[slot, e], bits)
     for e in range(air.due.shape[1]):
         air.due[slot, e] = ABSENT
         if air.answered[slot, e] == SILENT:
@@ -80,13 +85,16 @@ def has_arrived(air: Air, e: int, sent: int, now: int, reach: int) -> bool:
 
 
 @absorbed
-def find_answer(air: Air, terms: Terms, used: int, e: int, now: int) -> int:
-    """Return the round of the newest message whose answer can be learned from, or ABSENT."""
+def find_answer(air: Air, terms: Terms, drawn_at: Integers, used: int, e: int, now: int) -> int:
+    """Return the round of the newest message whose answer can be learned from, or ABSENT.
+
+    ``drawn_at`` (M,) are the rounds of the samples that the node remembers.
+    """
     for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
         if not has_arrived(air, e, sent, now, terms.reach):
             continue
         answered = air.answered[sent % air.due.shape[0], e]
-        if answered < 0 or answered < now - terms.memory:
+        if answered < 0 or answered < now - terms.memory or drawn_at[answered % len(drawn_at)] != answered:
             continue
         return ABSENT if sent == used and not terms.repeats else sent
     return ABSENT

@@ -111,7 +111,7 @@ def learn(
     for d in range(degree):
         e = begin + d
         if kept.asks[e]:
-            answers_from[d] = find_answer(air, terms, kept.used[e, 0], e, now)
+            answers_from[d] = find_answer(air, terms, line(kept.drawn_at, i * memory, memory), kept.used[e, 0], e, now)
         if answers_from[d] == ABSENT:
             whole = False
         else:

@@ -16,8 +16,13 @@ from kernelswarm.protocols.states.contract import AnyRule, StateRule
 AnyPopulation = Population | VectorPopulation
 
 
-def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True) -> str | None:
-    """Say what keeps nodes with these parts, and links and clocks that are ideal or not, out of compiled rounds."""
+def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, whole: bool = True) -> str | None:
+    """Say what keeps nodes with these parts, and links and clocks that are ideal or not, out of compiled rounds.
+
+    ``whole`` says whether every mini-batch is whole.
+    """
+    if not whole:
+        return "samples that are lost or late on their way to the one learner"
     if not isinstance(rule, StateRule):
         return population.obstacle(learners, rule)
     if not ideal:

@@ -8,9 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.compiled.rounds import UNSTABLE
+
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
+
+RETURNED = UNSTABLE + 1
+"""Why rounds pause, beside what there is in ideal rounds: nodes come back that have forgotten what they knew."""
 
 ABSENT = -1
 """In place of the slot of a message, or of its arrival: there is none."""
@@ -24,9 +29,12 @@ class Terms(NamedTuple):
     memory: int  # rounds for which nodes keep their own samples
     repeats: bool  # whether what was heard last is taken again in silence
     listens: bool  # whether messages wait for those asleep
+    forgets: bool  # whether nodes that come back have forgotten what they learned
     damping: float
     bits: int
     quantile: int
+    bound_on_points: float
+    bound_on_values: float
     noise_on_points: float
     noise_on_values: float
     threshold: float
@@ -61,6 +69,7 @@ class Kept(NamedTuple):
     own_points: Array  # (V, b, p)
     own_targets: Array  # (V, b, q)
     following: Integers  # (V,) and of those that follow
+    begun: Integers  # (V,) the round in which they began anew last, or ABSENT
     values: Array  # (V, b, C) at the points that they learn from next
     rows: Array  # (N, R) of all points evaluated, node by node: its own, then its neighbours'
     loads: Array  # (V, b)

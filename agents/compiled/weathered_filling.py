@@ -10,6 +10,7 @@ from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Ke
 from kernelswarm.agents.node.heard import SILENT
 from kernelswarm.agents.node.node import Outgoing
 from kernelswarm.agents.node.weathered import WeatheredAgent
+from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.first_class import address
 from kernelswarm.protocols.links.noises import QUANTILE
 from kernelswarm.protocols.weather.weather import NODE, keys_of
@@ -30,9 +31,12 @@ def terms_of(agents: Sequence[WeatheredAgent], links: Links, labels: Sequence[in
         memory=inbox.memory,
         repeats=table.silence == "last",
         listens=conditions.clock.listens,
+        forgets=forgets(conditions.clock),
         damping=float(table.damping),
         bits=table.bits,
         quantile=address(table.noise.quantile, QUANTILE),
+        bound_on_points=float(table.clip.points),
+        bound_on_values=float(table.clip.values),
         noise_on_points=float(table.noise_on("points")),
         noise_on_values=float(table.noise_on("values")),
         threshold=float(table.trigger.threshold),
@@ -120,6 +124,7 @@ def kept_of(agents: Sequence[WeatheredAgent], links: Links, columns: int) -> Kep
         own_points=np.zeros((nodes, size, width)),
         own_targets=np.zeros((nodes, size, first.targets.shape[1])),
         following=np.array([agent.sent_at[1] for agent in agents], dtype=np.int64),
+        begun=np.full(nodes, ABSENT),
         values=np.zeros((nodes, size, outputs)),
         rows=np.zeros(((nodes + edges) * size, columns)),
         loads=np.zeros((nodes, size)),
@@ -144,24 +149,33 @@ def kept_of(agents: Sequence[WeatheredAgent], links: Links, columns: int) -> Kep
             kept.drawn_at[i, at % memory] = at
         for at, values in agent.predicted.items():
             kept.predicted[i, at % memory] = values
-        kept.values[i] = agent.own.values
-        if len(agent.loads):
-            kept.loads[i] = agent.loads[:size]
-        begin = int(links.start[i])
-        place = first_row(i, begin, size, True)
-        kept.rows[place : place + size, : agent.own.rows.shape[1]] = agent.own.rows
+        keep_evaluated(agent, i, int(links.start[i]), kept)
         for d, evaluation in enumerate(agent.theirs):
-            e = begin + d
-            place += size
-            kept.rows[place : place + size, : evaluation.rows.shape[1]] = evaluation.rows
+            e = int(links.start[i]) + d
             kept.heard_at[e], kept.used[e], kept.quiet[e] = agent.heard_at[d], agent.used[d], agent.quiet[d]
-            kept.heard_points[e], kept.heard_values[e] = evaluation.points, evaluation.values
-            if len(agent.loads) > size:
-                kept.heard_loads[e] = agent.loads[size * (1 + d) : size * (2 + d)]
+            kept.heard_points[e] = evaluation.points
             said = agent.said[d]
             if said is not None:
                 kept.said[e], kept.said_points[e], kept.said_values[e] = True, said.points, said.values
     return kept
+
+
+def keep_evaluated(agent: WeatheredAgent, i: int, begin: int, kept: Kept) -> None:
+    """Copy what an agent, node i with edges from ``begin`` on, has evaluated."""
+    assert agent.own is not None
+    size = kept.values.shape[1]
+    kept.values[i], kept.products[i] = agent.own.values, agent.own_products
+    if len(agent.loads):
+        kept.loads[i] = agent.loads[:size]
+    place = first_row(i, begin, size, True)
+    kept.rows[place : place + size, : agent.own.rows.shape[1]] = agent.own.rows
+    for d, evaluation in enumerate(agent.theirs):
+        e = begin + d
+        place += size
+        kept.rows[place : place + size, : evaluation.rows.shape[1]] = evaluation.rows
+        kept.heard_values[e] = evaluation.values
+        if len(agent.loads) > size:
+            kept.heard_loads[e] = agent.loads[size * (1 + d) : size * (2 + d)]
 
 
 def counts_of(agents: Sequence[WeatheredAgent], links: Links) -> Counts:

@@ -17,8 +17,8 @@ from kernelswarm.agents.compiled.arrays import (
 from kernelswarm.agents.compiled.drawing import AHEAD, LONGEST
 from kernelswarm.agents.compiled.population import Flight, Population, outside_of, widened
 from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED
-from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Workspace
-from kernelswarm.agents.compiled.weathered_filling import air_of, counts_of, kept_of, terms_of
+from kernelswarm.agents.compiled.weathered_arrays import ABSENT, RETURNED, Workspace
+from kernelswarm.agents.compiled.weathered_filling import air_of, counts_of, keep_evaluated, kept_of, terms_of
 from kernelswarm.agents.compiled.weathered_rounds import live_in_weather
 from kernelswarm.agents.node.ahead import Ahead
 from kernelswarm.agents.node.heard import Packet, coarse
@@ -148,6 +148,8 @@ class WeatheredPopulation(Population):
                     break
                 if not self._attend():
                     break
+            elif reason == RETURNED:
+                self._begin_anew()
             elif reason != DONE:
                 self.settle()
                 agent = self.agents[node]
@@ -215,6 +217,38 @@ class WeatheredPopulation(Population):
             cursor = int(self._counts.cursor[i])
             left.append((points[i, cursor:].reshape(-1, width), targets[i, cursor:].reshape(-1, columns)))
         return left
+
+    def _begin_anew(self) -> None:
+        """Let the nodes begin anew that come back in the round to come, as single agents do."""
+        kept, now = self._kept, self._now
+        awake = self._weather.awake[:, self._weather.look(now - PRIMING)]
+        for i in np.flatnonzero(awake & (kept.following != now - 1) & (kept.begun != now)).tolist():
+            agent, form = self.agents[i], self._forms[i]
+            edges = slice(int(self.links.start[i]), int(self.links.start[i + 1]))
+            agent.begin_anew()
+            self._states.storage[i] = 0.0
+            form.move(agent.state, self._states.storage[i, : form.length(agent.state, self._capacity)], self._capacity)
+            known = form.counts(agent.state, self._capacity, self._taken[i])
+            self._states.counts[i, : len(known)] = known
+            if self._rule_form is not None and agent.neighbors:
+                rows = self._coupling.rows
+                packed = np.asarray(self._rule_form.pack(agent.links), dtype=np.float64).reshape(-1)
+                self.links.state[rows * edges.start : rows * edges.stop] = packed
+            cursor = int(self._counts.cursor[i])
+            left = self._ahead[0].shape[1] + 1 - cursor
+            if self._ahead[0].shape[1]:
+                sizes = form.step_sizes(form.steps(agent.state), left)
+                self._step_sizes[i, cursor:, : sizes.shape[1]] = sizes
+            self._counts.learned[i] = 0
+            due = self._air.due[:, edges]
+            due[due < now] = ABSENT
+            agent.evaluate(sealed(kept.own_points[i]), [points.copy() for points in kept.heard_points[edges]])
+            keep_evaluated(agent, i, edges.start, kept)
+            learning = int(kept.learning[i])
+            remembered = (kept.drawn_at[i] == learning) | (kept.drawn_at[i] == kept.following[i])
+            kept.predicted[i, kept.drawn_at[i] == learning] = kept.values[i]
+            kept.drawn_at[i, ~remembered] = ABSENT
+            kept.said[edges], kept.quiet[edges], kept.begun[i] = False, False, now
 
     def _draw(self, rounds: int) -> bool:
         """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""

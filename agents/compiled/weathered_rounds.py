@@ -13,7 +13,7 @@ from kernelswarm.agents.compiled.hearing import hear
 from kernelswarm.agents.compiled.learning_in_weather import learn
 from kernelswarm.agents.compiled.rounds import DONE, PAUSED, Coupling, Kinds, Links, States, Sums
 from kernelswarm.agents.compiled.speaking import prepare, say
-from kernelswarm.agents.compiled.weathered_arrays import Air, Counts, Kept, Terms, Workspace
+from kernelswarm.agents.compiled.weathered_arrays import RETURNED, Air, Counts, Kept, Terms, Workspace
 from kernelswarm.agents.node.heard import SILENT
 from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.protocols.compiling import jitted
@@ -59,6 +59,8 @@ def live_in_weather(
         place = now - PRIMING - weather
         for i in range(nodes):
             if awake[i, place]:
+                if terms.forgets and kept.following[i] != now - 1 and kept.begun[i] != now:
+                    return RETURNED, now - first, i, 0.0
                 degree = links.start[i + 1] - links.start[i]
                 most = size * (1 + (2 if coupling.symmetric else 1) * degree)
                 if states.counts[i, WANTS] != NOTHING or states.counts[i, ROOM] < most:

@@ -12,6 +12,7 @@ from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.first_class import address
 from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
 from kernelswarm.protocols.links.facts import EdgeFacts
+from kernelswarm.protocols.links.links import Clip
 from kernelswarm.protocols.links.noises import QUANTILE
 from kernelswarm.protocols.weather.weather import LOST, NODE, Conditions, Weather, keys_of
 
@@ -96,7 +97,7 @@ class Inbox:
         own = np.array([neighborhood.node], dtype=np.int64), np.array([NODE], dtype=np.int64)
         self._own_key: list[int] = keys_of(*conditions.key, *own)[0].tolist()
         self._quantile = address(links.noise.quantile, QUANTILE)
-        self._exact = links.bits == EXACT and not links.noise.scale
+        self._exact = links.bits == EXACT and not links.noise.scale and links.clip == Clip()
         self.packets: list[dict[int, Packet]] = [{} for _ in neighbors]
         """By edge and the round in which they were sent."""
 
@@ -152,6 +153,10 @@ class Inbox:
                 if not (due and heard):
                     del packets[sent]
 
+    def forget(self, now: int) -> None:
+        """Drop what has arrived before round ``now``; what is on its way still comes."""
+        self.packets = [{sent: one for sent, one in packets.items() if one.due >= now} for packets in self.packets]
+
     def usable(self, e: int, now: int) -> Iterator[tuple[int, Packet]]:
         """Yield the messages that have arrived on an edge and are not too old, the newest first, by their rounds."""
         oldest = now - 1 - self._conditions.links.max_age
@@ -206,21 +211,23 @@ class Inbox:
         if self._exact:
             return
         links = self._conditions.links
+        noise, bound = links.noise_on("points"), links.clip.points
         first, second = self._own_key
-        distort(vector, links.noise_on("points"), self._quantile, links.bits, first, second, sent, POINTS)
+        distort(vector, bound, noise, self._quantile, links.bits, first, second, sent, POINTS)
 
     def _distort(self, packet: Packet, e: int, sent: int) -> None:
         """Change a message as the links do: what goes to all neighbours alike, answers each in their own way."""
         links = self._conditions.links
         (first, second), edge = self._sender_keys[e], self._edge_keys[e]
         packet.points = np.array(packet.points)
-        distort(packet.points, links.noise_on("points"), self._quantile, links.bits, first, second, sent, POINTS)
-        noise = links.noise_on("values")
+        noise, bound = links.noise_on("points"), links.clip.points
+        distort(packet.points, bound, noise, self._quantile, links.bits, first, second, sent, POINTS)
+        noise, bound = links.noise_on("values"), links.clip.values
         for stage, key, values in ((OWN, (first, second), packet.own), (ANSWERS, edge, packet.answer)):
             if values is None:
                 continue
             said = np.array(values[:, : self._outputs], order="C")
-            distort(said, noise, self._quantile, links.bits, key[0], key[1], sent, stage)
+            distort(said, bound, noise, self._quantile, links.bits, key[0], key[1], sent, stage)
             loads = values[:, self._outputs :]
             if links.bits != EXACT:
                 loads = coarse(loads)

@@ -1,11 +1,13 @@
 """What couples a node to its neighbours in a round on links that are not ideal."""
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Evaluation
+from kernelswarm.agents.node.heard import parted, stacked
 
 Array = npt.NDArray[np.float64]
 
@@ -36,3 +38,35 @@ class Pairs(NamedTuple):
     theirs: Array
     loads: Array
     age: int
+
+
+def remembered(
+    drawn: Mapping[int, tuple[Array, Array]], predicted: Mapping[int, Array], said: Sequence[Said | None]
+) -> dict[str, npt.NDArray[Any]]:
+    """Return a node's own samples, what it predicted there and what it said last as arrays, for a snapshot."""
+    told = [(e, entry) for e, entry in enumerate(said) if entry is not None]
+    return {
+        "weather.drawn": np.array(list(drawn), dtype=np.int64),
+        **stacked("weather.drawn_points", [points for points, _ in drawn.values()]),
+        **stacked("weather.drawn_targets", [targets for _, targets in drawn.values()]),
+        "weather.predicted": np.array(list(predicted), dtype=np.int64),
+        **stacked("weather.predicted_values", list(predicted.values())),
+        "weather.said": np.array([e for e, _ in told], dtype=np.int64),
+        **stacked("weather.said_points", [entry.points for _, entry in told]),
+        **stacked("weather.said_values", [entry.values for _, entry in told]),
+    }
+
+
+def recalled(
+    arrays: Mapping[str, npt.NDArray[Any]], degree: int
+) -> tuple[dict[int, tuple[Array, Array]], dict[int, Array], list[Said | None]]:
+    """Undo :func:`remembered`, for a node with so many neighbours."""
+    samples = zip(parted("weather.drawn_points", arrays), parted("weather.drawn_targets", arrays), strict=True)
+    drawn = dict(zip(arrays["weather.drawn"].tolist(), samples, strict=True))
+    values = parted("weather.predicted_values", arrays)
+    predicted = dict(zip(arrays["weather.predicted"].tolist(), values, strict=True))
+    said: list[Said | None] = [None] * degree
+    told = zip(parted("weather.said_points", arrays), parted("weather.said_values", arrays), strict=True)
+    for e, (points, values_there) in zip(arrays["weather.said"].tolist(), told, strict=True):
+        said[e] = Said(points, values_there)
+    return drawn, predicted, said

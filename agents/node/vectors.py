@@ -96,6 +96,9 @@ class VectorNode(Node):
         self._linear = cast(FeatureLearner, learner)
         self.links = rule.begin(neighborhood, self._linear.coefficients(self.state).copy())
         self._implicit = rule.step == "implicit"
+        self._inputs = inputs
+        self.begun = 0
+        """The rounds after which the learner began anew, last."""
         self.width = self._said().shape[1]
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
@@ -170,5 +173,5 @@ class VectorNode(Node):
         return RoundSamples(self.learner, self.state, self.own, self.targets, self._implicit)
 
     def _settle(self) -> None:
-        """Have the learner's function be what the rule knows, after as many steps as there were rounds."""
-        self._linear.place(self.state, self.rule.weights(self.links), self.round)
+        """Have the learner's function be what the rule knows, after as many steps as rounds since it began."""
+        self._linear.place(self.state, self.rule.weights(self.links), self.round - self.begun)

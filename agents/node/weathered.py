@@ -9,9 +9,10 @@ import numpy.typing as npt
 from kernelswarm.agents.learners.contract import Evaluation, Info, together
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.node.agent import Agent
-from kernelswarm.agents.node.heard import NO_ANSWER, SENT, SILENT, Inbox, parted, stacked
+from kernelswarm.agents.node.heard import NO_ANSWER, SENT, SILENT, Inbox
 from kernelswarm.agents.node.node import PRIMING, Outgoing
-from kernelswarm.agents.node.pairs import Pairs, Said
+from kernelswarm.agents.node.pairs import Pairs, Said, recalled, remembered
+from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.coupling import mean_square_gaps, total
 from kernelswarm.protocols.limits import gather_in, own_share, pair_loads_in, restrain
@@ -41,6 +42,7 @@ class WeatheredAgent(Agent):
         super().__init__(neighborhood, *parts)
         degree = len(self.neighbors)
         self.conditions = conditions
+        self._neighborhood, self._forgets = neighborhood, forgets(conditions.clock)
         self.inbox = Inbox(conditions, neighborhood, self.neighbors, self.outputs)
         self.now = 0
         """The round of the network that comes next, those included that prime it."""
@@ -66,6 +68,8 @@ class WeatheredAgent(Agent):
         now = self.now
         self.now += 1
         awake = self.inbox.awake(now - PRIMING)
+        if awake and self._forgets and self.sent_at[1] != now - 1:
+            self._forget(now)
         traffic = self.tally.traffic
         assert traffic is not None
         for e, (message, slot) in enumerate(zip(incoming, self.slots, strict=bool(incoming))):
@@ -105,6 +109,10 @@ class WeatheredAgent(Agent):
         sent.stamps = stamps
         return sent
 
+    def begin_anew(self) -> None:
+        """Put the learner and the links where they were before the first round."""
+        self.state, self.links = self.learner.init(self.width, self.outputs), self.rule.init(self._neighborhood)
+
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return what the node has heard and said, and the rounds to which its samples belong."""
         tally = self.tally
@@ -115,18 +123,8 @@ class WeatheredAgent(Agent):
             "weather.used": self.used.copy(),
             "weather.quiet": self.quiet.copy(),
             "weather.traffic": tally.traffic.copy(),
-            "weather.drawn": np.array(list(self.drawn), dtype=np.int64),
         }
-        drawn = list(self.drawn.values())
-        arrays |= stacked("weather.drawn_points", [points for points, _ in drawn])
-        arrays |= stacked("weather.drawn_targets", [targets for _, targets in drawn])
-        arrays["weather.predicted"] = np.array(list(self.predicted), dtype=np.int64)
-        arrays |= stacked("weather.predicted_values", list(self.predicted.values()))
-        said = [(e, entry) for e, entry in enumerate(self.said) if entry is not None]
-        arrays["weather.said"] = np.array([e for e, _ in said], dtype=np.int64)
-        arrays |= stacked("weather.said_points", [entry.points for _, entry in said])
-        arrays |= stacked("weather.said_values", [entry.values for _, entry in said])
-        return arrays | self.inbox.arrays()
+        return arrays | remembered(self.drawn, self.predicted, self.said) | self.inbox.arrays()
 
     def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what :meth:`further_arrays` returned."""
@@ -135,15 +133,18 @@ class WeatheredAgent(Agent):
         self.heard_at, self.used = arrays["weather.heard_at"].copy(), arrays["weather.used"].copy()
         self.quiet = arrays["weather.quiet"].copy()
         self.tally.traffic = arrays["weather.traffic"].copy()
-        drawn = zip(parted("weather.drawn_points", arrays), parted("weather.drawn_targets", arrays), strict=True)
-        self.drawn = dict(zip(arrays["weather.drawn"].tolist(), drawn, strict=True))
-        predicted = parted("weather.predicted_values", arrays)
-        self.predicted = dict(zip(arrays["weather.predicted"].tolist(), predicted, strict=True))
-        said = zip(parted("weather.said_points", arrays), parted("weather.said_values", arrays), strict=True)
-        self.said = [None] * len(self.neighbors)
-        for e, (points, values) in zip(arrays["weather.said"].tolist(), said, strict=True):
-            self.said[e] = Said(points, values)
+        self.drawn, self.predicted, self.said = recalled(arrays, len(self.neighbors))
         self.inbox.take_over(arrays)
+
+    def _forget(self, now: int) -> None:
+        """Begin anew, with the samples that were drawn and not learned from, and with no message from before."""
+        assert self.own is not None
+        self.begin_anew()
+        self.inbox.forget(now)
+        self.drawn = {at: entry for at, entry in self.drawn.items() if at in self.sent_at}
+        self.said, self.quiet[:] = [None] * len(self.neighbors), False
+        self.evaluate(self.own.points, [evaluation.points for evaluation in self.theirs])
+        self.predicted = {at: self.own.values for at in self.drawn if at == self.sent_at[0]}
 
     def _points_heard(self, now: int) -> list[Array]:
         """Return the newest points of each neighbour that have arrived."""
@@ -201,8 +202,7 @@ class WeatheredAgent(Agent):
         assert own is not None and targets is not None
         learner, rule, tally = self.learner, self.rule, self.tally
         size, degree = len(targets), len(self.neighbors)
-        part = share(size, learner.batch_size)
-        eta = learner.eta(self.state)
+        part, eta = share(size, learner.batch_size), learner.eta(self.state)
         rate = eta / learner.batch_size
         if size:
             self.admit(own.values, targets)
@@ -279,7 +279,8 @@ class WeatheredAgent(Agent):
     def _answered(self, e: int, now: int, own: Evaluation) -> Pairs | None:
         """Return the pairs at the node's own samples that a neighbour answered; None where there is nothing to use."""
         for sent, packet in self.inbox.usable(e, now):
-            if packet.answer is None or packet.answered < now - self.inbox.memory:
+            known = packet.answered in self.drawn and packet.answered >= now - self.inbox.memory
+            if packet.answer is None or not known:
                 continue
             if sent == self.used[e, 0] and self.conditions.links.silence == "skip":
                 return None
@@ -328,9 +329,8 @@ class WeatheredAgent(Agent):
         stepped = together(sets)
         loads = np.empty(len(stepped.points))
         gram = self.learner.inner(self.state, stepped)
-        pair_loads_in(
-            gram, len(sets[0].points) if sets[0] is self.own else 0, fresh, self.learner.eta(self.state), loads
-        )
+        own = len(sets[0].points) if sets[0] is self.own else 0
+        pair_loads_in(gram, own, fresh, self.learner.eta(self.state), loads)
         return loads
 
     def _pulled(

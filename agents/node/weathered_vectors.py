@@ -9,6 +9,7 @@ import numpy.typing as npt
 from kernelswarm.agents.node.heard import NO_ANSWER, SENT, SILENT, Inbox
 from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.agents.node.vectors import VectorNode
+from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.links.links import bytes_of
 from kernelswarm.protocols.weather.weather import Conditions
@@ -36,6 +37,7 @@ class WeatheredVectorNode(VectorNode):
         super().__init__(neighborhood, *parts)
         degree = len(self.neighbors)
         self.inbox = Inbox(conditions, neighborhood, self.neighbors, self.outputs)
+        self._neighborhood, self._forgets = neighborhood, forgets(conditions.clock)
         self.now = 0
         """The round of the network that comes next, those included that prime it."""
         self.sent_at = NO_ANSWER
@@ -57,6 +59,8 @@ class WeatheredVectorNode(VectorNode):
         traffic = self.tally.traffic
         assert traffic is not None
         awake = self.inbox.awake(now - PRIMING)
+        if awake and self._forgets and self.sent_at != now - 1:
+            self._forget(now)
         for e, (message, slot) in enumerate(zip(incoming, self.slots, strict=bool(incoming))):
             self.inbox.take(e, message, slot, now, traffic[e])
         self.inbox.deliver(now, awake, traffic)
@@ -87,6 +91,7 @@ class WeatheredVectorNode(VectorNode):
         assert self.tally.traffic is not None
         return {
             "weather.now": np.array([self.now, self.sent_at]),
+            "weather.begun": np.array(self.begun),
             "weather.used": self.used.copy(),
             "weather.quiet": np.array(self.quiet),
             "weather.said": self.said.copy(),
@@ -98,9 +103,22 @@ class WeatheredVectorNode(VectorNode):
         """Take over what :meth:`further_arrays` returned."""
         self.now, self.sent_at = arrays["weather.now"].tolist()
         self.used, self.said = arrays["weather.used"].copy(), arrays["weather.said"].copy()
+        self.begun = int(arrays["weather.begun"])
         self.quiet = bool(arrays["weather.quiet"])
         self.tally.traffic = arrays["weather.traffic"].copy()
         self.inbox.take_over(arrays)
+
+    def _forget(self, now: int) -> None:
+        """Begin anew, on the samples that were drawn and not learned from, and with no vector from before."""
+        self.state = self.learner.init(self._inputs, self.outputs)
+        self.links = self.rule.begin(self._neighborhood, self._linear.coefficients(self.state).copy())
+        self.begun = self.round
+        self.inbox.forget(now)
+        assert self.own is not None
+        self.evaluate(self.own.points, ())
+        self.links = self.rule.adapt(self.links, self._samples())
+        self._settle()
+        self.said, self.quiet = self._said()[0], False
 
     def _heard(self, now: int) -> tuple[list[Array], Array]:
         """Return the newest vector of each neighbour, and how much it counts."""

@@ -8,8 +8,11 @@ from typing import ClassVar
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from kernelswarm.graphs.schedules.contract import Booleans, Integers, require_probability
+
+Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -127,14 +130,19 @@ class Mobile:
 
     def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
         """Yield the pairs within reach."""
-        places, aims = generator.random((len(labels), 2)), generator.random((len(labels), 2))
-        while True:
+        for places in self.walk(len(labels), generator):
             apart = places[edges[:, 0]] - places[edges[:, 1]]
             yield np.einsum("ed,ed->e", apart, apart) <= self.radius**2
+
+    def walk(self, nodes: int, generator: np.random.Generator) -> Iterator[Array]:
+        """Yield where so many nodes are in each round, (V, 2), whichever of them may meet."""
+        places, aims = generator.random((nodes, 2)), generator.random((nodes, 2))
+        while True:
+            yield places
             way = aims - places
             lengths = np.sqrt(np.einsum("nd,nd->n", way, way))
             there = lengths <= self.speed
             steps = np.where(there, 1.0, self.speed / np.maximum(lengths, 1e-300))
             places = np.where(there[:, np.newaxis], aims, places + steps[:, np.newaxis] * way)
-            fresh = generator.random((len(labels), 2))
+            fresh = generator.random((nodes, 2))
             aims = np.where(there[:, np.newaxis], fresh, aims)

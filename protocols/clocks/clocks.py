@@ -182,35 +182,6 @@ class Stragglers:
         return -np.diff(np.concatenate([[1.0], more, [0.0]]))[np.newaxis]
 
 
-@dataclass(frozen=True)
-class Churn:
-    """Nodes leave the network and come back, and remember what they learned; what is sent to them meanwhile is lost.
-
-    They are there with the share ``returns / (leaves + returns)``.
-
-    Parameters
-    ----------
-    leaves : float
-        The probability that a node that is there has left in the next round.
-    returns : float
-        The probability that a node that has left is back in the next round, from .001 to 1.
-    """
-
-    leaves: float = 0.01
-    returns: float = 0.05
-
-    ideal: ClassVar[bool] = False
-    listens: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        probability("leaves", self.leaves)
-        awake("returns", self.returns)
-
-    def gaps(self, places: Array) -> Array:
-        """Return 1 where a node stays, and 1 more than a geometric distribution where it leaves."""
-        return np.concatenate([[1.0 - self.leaves], self.leaves * geometric(self.returns)])[np.newaxis]
-
-
 def awake(name: str, value: float) -> None:
     """Refuse a probability with which a node hardly ever wakes."""
     if not 0.001 <= value <= 1.0:

@@ -26,9 +26,17 @@ STEPS = 64.0
 
 @jitted
 def distort(
-    numbers: Array, noise: float, quantile: int, bits: int, first: int, second: int, round: int, stage: int
+    numbers: Array,
+    bound: float,
+    noise: float,
+    quantile: int,
+    bits: int,
+    first: int,
+    second: int,
+    round: int,
+    stage: int,
 ) -> None:
-    """Add noise to the numbers of a message (b, n), and round them to ``bits`` bits without bias.
+    """Clip the numbers of a message (b, n), add noise to them, and round them to ``bits`` bits without bias.
 
     With A the largest magnitude and ``L = 2^bits - 1`` a number v becomes ``A (2 k / L - 1)``, where k is one of the
     two whole numbers next to ``L (v / A + 1) / 2``, each with the probability that leaves v as the mean (stochastic
@@ -38,6 +46,8 @@ def distort(
     ----------
     numbers : Array
         Changed in place.
+    bound : float
+        The largest magnitude of a number; inf for none.
     noise : float
         The noise's scale; 0 for none.
     quantile : int
@@ -51,6 +61,10 @@ def distort(
         stage are independent.
     """
     rows, columns = numbers.shape
+    if bound < np.inf:
+        for k in range(rows):
+            for c in range(columns):
+                numbers[k, c] = min(max(numbers[k, c], -bound), bound)
     if noise > 0.0 and quantile != NONE:
         drawn = quantile_at(quantile)
         for k in range(rows):

@@ -32,6 +32,31 @@ class Quantization:
 
 
 @dataclass(frozen=True)
+class Clip:
+    """Numbers are kept within bounds before noise is added: each number by itself.
+
+    Parameters
+    ----------
+    values : float
+        Of each value the C numbers lie between minus this and this, positive; inf for no bound.
+    points : float
+        Of each point the p numbers lie between minus this and this, positive; inf for no bound.
+    """
+
+    values: float = math.inf
+    points: float = math.inf
+
+    def __post_init__(self) -> None:
+        for name, bound in (("values", self.values), ("points", self.points)):
+            if not bound > 0.0:
+                raise ValueError(f"{name} = {bound!r} must be positive: inf is no bound")
+
+    def on(self, what: str) -> float:
+        """Return the bound of "points" or "values"."""
+        return self.points if what == "points" else self.values
+
+
+@dataclass(frozen=True)
 class Trigger:
     """A node sends to a neighbour only when its function has moved where it answered last (COKE's censoring).
 
@@ -72,6 +97,10 @@ class Links:
         To how many bits their numbers are rounded.
     noise : Noise
         What is added to their numbers: a standard deviation, ``gaussian`` or ``laplace``.
+    clip : Clip
+        Within which bounds numbers are kept before noise is added to them.
+    delta : float
+        The probability in the (epsilon, delta) by which the privacy of normal noise is stated, between 0 and 1.
     trigger : Trigger
         When they are sent at all.
     bandwidth : float
@@ -90,6 +119,8 @@ class Links:
     delay: delays.Delay = field(default=delays.Constant(), metadata={"part": "link_delay", "scalar": "constant"})
     quantization: Quantization = Quantization()
     noise: noises.Noise = field(default=noises.Gaussian(), metadata={"part": "link_noise", "scalar": "gaussian"})
+    clip: Clip = Clip()
+    delta: float = 1e-5
     trigger: Trigger = Trigger()
     bandwidth: float = math.inf
     silence: Silence = "skip"
@@ -100,6 +131,8 @@ class Links:
         if not 0 <= self.max_age <= delays.LONGEST:
             raise ValueError(f"max_age = {self.max_age} must be from 0 to {delays.LONGEST} rounds")
         noises.not_negative("damping", self.damping)
+        if not 0.0 < self.delta < 1.0:
+            raise ValueError(f"delta = {self.delta!r} must lie between 0 and 1: it is a probability of failure")
         if not self.bandwidth > 0.0:
             raise ValueError(f"bandwidth = {self.bandwidth:g} must be positive: inf is no limit")
         if isinstance(self.delay, delays.Constant) and self.delay.rounds > self.max_age:
@@ -111,7 +144,7 @@ class Links:
     @property
     def ideal(self) -> bool:
         """Whether every message arrives in the next round as it is."""
-        return self == Links(silence=self.silence, max_age=self.max_age, damping=self.damping)
+        return self == Links(silence=self.silence, max_age=self.max_age, damping=self.damping, delta=self.delta)
 
     @property
     def bits(self) -> int:

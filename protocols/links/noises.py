@@ -12,6 +12,7 @@ from numba import types
 
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import Compiled
+from kernelswarm.protocols.links.accounting import Spent, gaussian, laplace
 
 QUANTILE = types.float64(types.float64, types.float64)
 """``quantile(u, v)`` turns two independent uniform numbers of [0, 1) into one of the distribution of scale 1."""
@@ -78,6 +79,10 @@ class Gaussian:
         """The compiled quantile function."""
         return _gaussian
 
+    def spent(self, magnitudes: float, distance: float) -> Spent:
+        """Return what one noisy vector gives away that moves by no more than a Euclidean distance."""
+        return gaussian(distance, self.scale)
+
 
 @dataclass(frozen=True)
 class Laplace:
@@ -101,3 +106,7 @@ class Laplace:
     def quantile(self) -> Compiled:
         """The compiled quantile function."""
         return _laplace
+
+    def spent(self, magnitudes: float, distance: float) -> Spent:
+        """Return what one noisy vector gives away whose magnitudes move by no more than so much in sum."""
+        return laplace(magnitudes, self.scale)

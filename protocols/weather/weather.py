@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.chance import threefry, uniform
 from kernelswarm.protocols.clocks.clocks import Clock
+from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links
@@ -99,6 +100,8 @@ class Weather:
         # The equilibrium of a renewal process: the first is w rounds ahead with a probability that goes as P(gap > w).
         longer = np.maximum(1.0 - np.concatenate([np.zeros((len(gaps), 1)), self._gaps[:, :-1]], axis=1), 0.0)
         self._first = np.cumsum(longer, axis=1) / longer.sum(axis=1, keepdims=True)
+        clock = conditions.clock
+        self._joins = clock.starts(nodes, places) if isinstance(clock, JoiningClock) else None
         self._timetable = conditions.timetable
         self._edges = np.zeros(0, dtype=np.int64)
         if self._timetable is not None:
@@ -126,6 +129,8 @@ class Weather:
         self._draws = np.zeros(len(self._node_keys), dtype=np.int64)
         self._next = np.zeros(len(self._node_keys), dtype=np.int64)
         start(self._node_keys, self._first, self._next, self._edge_keys, self._channels, self._bad)
+        if self._joins is not None:
+            self._next[:] = self._joins
 
     def look(self, round: int) -> int:
         """Look ahead from a round on; returns its place among the rounds that are seen now."""

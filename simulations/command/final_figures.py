@@ -36,6 +36,9 @@ def as_text(result: Result, width: int = 100) -> str:
     if "landmarks" in fitted:
         lines.append(("fitted to", f"{fitted['rows']:,} of {fitted['samples']:,} samples"))
         lines.append(("regularization", f"{fitted['regularization']:.3g}, chosen by {fitted['chosen_by']}"))
+    private = summary.get("privacy")
+    if private is not None:
+        lines.append(("privacy", private["words"]))
     rate = summary.get("node_rounds_per_second")
     if rate is not None:
         lines.append(("node-rounds/s", f"{rate:,.0f}"))

@@ -143,7 +143,8 @@ PARTS: dict[str, dict[str, str]] = {
         "poisson": "kernelswarm.protocols.clocks.clocks:Poisson",
         "cyclic": "kernelswarm.protocols.clocks.clocks:Cyclic",
         "stragglers": "kernelswarm.protocols.clocks.clocks:Stragglers",
-        "churn": "kernelswarm.protocols.clocks.clocks:Churn",
+        "churn": "kernelswarm.protocols.clocks.presence:Churn",
+        "joining": "kernelswarm.protocols.clocks.presence:Joining",
     },
     "topology": {
         "ring": "kernelswarm.graphs.elementary:Ring",

@@ -50,7 +50,7 @@ step = "implicit"       # no pull beyond what the network bears; "explicit" as p
 # trigger = {{ threshold = 0.01 }}  # send only what is new
 # silence = "last"      # nothing heard: the last value again; "skip" leaves the neighbour out
 
-# [clock]               # when nodes are awake; synchronous, bernoulli, poisson, cyclic, stragglers, churn
+# [clock]               # when nodes are awake; synchronous, bernoulli, poisson, cyclic, stragglers, churn, joining
 # name = "bernoulli"
 # probability = 0.5
 

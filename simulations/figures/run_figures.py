@@ -54,10 +54,11 @@ def weather(sheet: Sheet, result: Result, learned: Learned | None) -> None:
     """Draw who was awake when and what became of messages, where a run has a clock or links that are not ideal."""
     met = timeline.fates(result)
     slept = None
-    if learned is not None and timeline.has_clock(result):
+    # One learner of all samples tells only how many nodes were awake, not which.
+    if learned is not None and timeline.has_clock(result) and not learned.experiment.protocol.pooled:
         sizes = {node: learned.experiment.learner_for(node).batch_size for node in result.graph.nodes}
         slept = timeline.awake(result, sizes)
-    if slept is not None and np.all(slept[1] == 1.0):  # one learner of all samples knows no clock
+    if slept is not None and np.all(slept[1] == 1.0):
         slept = None
     count = (met is not None) + (slept is not None)
     if not count:

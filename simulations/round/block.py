@@ -46,6 +46,8 @@ class AgentPlan:
     from."""
     conditions: Conditions | None = None
     """Links and clock, where they are not ideal."""
+    whole: bool = True
+    """Whether every mini-batch is whole, as long as there is data."""
 
     def begin(self) -> Any:
         """Return what the agent keeps of its links at first; raises ValueError where the rule cannot work."""
@@ -87,7 +89,7 @@ class Block:
         self._agents = [plan.build() for plan in plans]
         self._steps = plans[0].steps
         learners, ideal = [plan.learner for plan in plans], plans[0].conditions is None
-        self._compiled = compiled and obstacle(learners, plans[0].rule, ideal) is None
+        self._compiled = compiled and obstacle(learners, plans[0].rule, ideal, plans[0].whole) is None
         self._population: AnyPopulation | None = None
         self._evaluated = [plan.evaluated for plan in plans]
         self.nodes = tuple(agent.node for agent in self._agents)

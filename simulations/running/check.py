@@ -10,6 +10,7 @@ from kernelswarm.agents.compiled.populating import obstacle
 from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, vector_cost
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.protocols.clocks.clocks import Clock
+from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.simulations.backends.partition import crossing, partition
@@ -24,8 +25,18 @@ from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.batch import rows_until
 from kernelswarm.simulations.running.changing import reach
 from kernelswarm.simulations.running.footprint import in_words
-from kernelswarm.simulations.running.forecast import forecast, message_bytes, share_awake, transit
+from kernelswarm.simulations.running.forecast import (
+    expected,
+    forecast,
+    latest,
+    message_bytes,
+    privacy_of,
+    share_awake,
+    share_joined,
+    transit,
+)
 from kernelswarm.simulations.running.network import Network, open_network
+from kernelswarm.simulations.streams.travelling import TravellingSamples, links_of, sample_bytes
 
 PLANNED = 10_000
 """Agents of a large network that are looked at one by one, at most; the others are the same in kind."""
@@ -156,7 +167,10 @@ def _blocks(backend: Ray, network: Network) -> tuple[list[list[AgentPlan]], tupl
 
 def _way(blocks: list[list[AgentPlan]]) -> str:
     """Say whether rounds run in compiled code over arrays, or why not."""
-    found = [obstacle([plan.learner for plan in plans], plans[0].rule, plans[0].conditions is None) for plans in blocks]
+    found = [
+        obstacle([plan.learner for plan in plans], plans[0].rule, plans[0].conditions is None, plans[0].whole)
+        for plans in blocks
+    ]
     causes = [cause for cause in found if cause is not None]
     if not causes:
         return "compiled rounds"
@@ -190,11 +204,15 @@ def _weather(experiment: Experiment, network: Network) -> Section:
     """Say what links and clock do on average, where they are not ideal."""
     rule, links, clock = experiment.protocol, experiment.links, experiment.clock
     section = Section("weather")
-    if rule.pooled:
+    travelling = network.plans[0].source
+    if rule.pooled and not isinstance(travelling, TravellingSamples):
         ignored = f"ignored: {describe(rule)['name']} has one learner, to which all samples go on ideal links"
         section.lines.extend((key, ignored) for key, part in (("links", links), ("clock", clock)) if not part.ideal)
         return section
-    if not links.ideal and not rule.communicates:
+    if isinstance(travelling, TravellingSamples):
+        if not links.ideal:
+            section.lines.append(("links", _travelling(travelling, network)))
+    elif not links.ideal and not rule.communicates:
         section.lines.append(("links", f"nothing is sent: the protocol is {describe(rule)['name']}"))
     elif not links.ideal:
         found = forecast(links, network.plans)
@@ -208,7 +226,11 @@ def _weather(experiment: Experiment, network: Network) -> Section:
         busy = transit(links, network.plans)
         if busy > 1:
             said.append(f"one in {busy:,} rounds on each edge")
+            said += ["of which the symmetric form uses the answers alone"] if rule.form == "symmetric" else []
         section.lines.append(("links", ", ".join(said)))
+        found_privacy = privacy_of(links, network.plans, network.source.epochs)
+        if found_privacy is not None:
+            section.lines.append(("privacy", found_privacy.words(links.delta)))
     timetable = None if network.plans[0].conditions is None else network.plans[0].conditions.timetable
     if timetable is not None and rule.communicates:
         labels = sorted(network.graph.nodes)
@@ -223,12 +245,34 @@ def _weather(experiment: Experiment, network: Network) -> Section:
         section.lines.append(("edges", f"{found_edges.share:.3g} of them there on average; {joined}"))
     if not clock.ideal:
         there = "awake" if clock.listens else "there"
-        section.lines.append(("clock", f"nodes {there} in {_awake(clock):.3g} of the rounds"))
+        last = latest(clock, list(network.graph))
+        when = f"nodes {there} in {_awake(clock, network):.3g} of the rounds"
+        when += f": they join up to round {last:,} and stay" if last else ""
+        when += "; who comes back has forgotten what it learned" if forgets(clock) else ""
+        section.lines.append(("clock", when))
     return section
 
 
-def _awake(clock: Clock) -> float:
-    return 1.0 if clock.ideal else share_awake(clock, np.linspace(0.0, 1.0, PLACES, endpoint=False))
+def _travelling(samples: TravellingSamples, network: Network) -> str:
+    """Say what becomes of samples on their way to the one learner."""
+    source, links = network.source, samples.conditions.links
+    found = expected(links, links_of(sorted(network.graph)), samples.conditions.transit)
+    said = [f"{found.lost:.3g} of the messages to the one learner lost", f"{found.delay:.3g} rounds late on average"]
+    if found.late >= 0.0005:
+        said.append(f"{found.late:.3g} dropped as older than {links.max_age} rounds")
+    sizes = [
+        sample_bytes(source.inputs, source.targets, source.classes is not None, samples.batch_size, bits)
+        for bits in (EXACT, links.bits)
+    ]
+    said.append(f"{sizes[1]:.4g} bytes each" + ("" if sizes[0] == sizes[1] else f" instead of {sizes[0]:.4g}"))
+    return ", ".join(said)
+
+
+def _awake(clock: Clock, network: Network) -> float:
+    if clock.ideal:
+        return 1.0
+    joined = share_joined(clock, sorted(network.graph), network.rounds)
+    return joined * share_awake(clock, np.linspace(0.0, 1.0, PLACES, endpoint=False))
 
 
 def _cost(experiment: Experiment, network: Network) -> Section:
@@ -246,9 +290,12 @@ def _cost(experiment: Experiment, network: Network) -> Section:
     else:
         cost = RoundCost(0, 0)
     total, most = float(network.rounds * cost.bytes), ""
+    travelling = network.plans[0].source
+    if isinstance(travelling, TravellingSamples):
+        total = travelling.traffic(network.rounds).bytes
     if rule.communicates and not rule.pooled:
         sent = message_bytes(network.plans, experiment.links.bits) / (message_bytes(network.plans, EXACT) or 1.0)
-        total *= sent * _awake(experiment.clock) / transit(experiment.links, network.plans)
+        total *= sent * _awake(experiment.clock, network) / transit(experiment.links, network.plans)
         most = "at most " if experiment.links.trigger.threshold else ""
     if rule.offline is not None:
         # Rows of further epochs are at hand already.

@@ -13,6 +13,7 @@ from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.observing import verdict
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions, digest, model_arrays
+from kernelswarm.simulations.running.forecast import privacy_of
 from kernelswarm.simulations.running.network import Network
 from kernelswarm.simulations.running.recorder import Recorder
 
@@ -95,6 +96,7 @@ def result_of(network: Network, recorder: Recorder, functions: LearnedFunctions,
         "final": {name: value if math.isfinite(value) else None for name, value in final.items()},
         "used_up": _used_up(network, ending.rounds),
         "facts": dict(network.source.facts),
+        "privacy": _privacy(network),
         "wall_seconds": ending.wall_seconds,
         "compile_seconds": ending.compile_seconds,
         "node_rounds_per_second": ending.rounds * len(network.source.nodes) / spent if spent and not offline else None,
@@ -127,6 +129,17 @@ def _used_up(network: Network, rounds: int) -> dict[str, int] | None:
     """Return after how many rounds the first and the last node had no samples left; None where none ran dry."""
     ends = network.ends
     return None if not ends or min(ends) >= rounds else {"first": min(ends), "last": min(max(ends), rounds)}
+
+
+def _privacy(network: Network) -> dict[str, Any] | None:
+    """Return what the messages give away of a sample, and in words what that covers; None where they have no noise."""
+    links = network.experiment.links
+    found = None if network.plans[0].rule.pooled else privacy_of(links, network.plans, network.source.epochs)
+    if found is None:
+        return None
+    each = {"sample": found.sample, "answer": found.answer}
+    epsilons = {name: None if spent is None else spent.epsilon(links.delta) for name, spent in each.items()}
+    return {**epsilons, "delta": links.delta, "words": found.words(links.delta)}
 
 
 def _distance(network: Network, functions: LearnedFunctions) -> float:

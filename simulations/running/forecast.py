@@ -8,8 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.clocks.clocks import Clock
+from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links, bytes_of
+from kernelswarm.protocols.links.privacy import Privacy, privacy
 from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
@@ -44,7 +46,11 @@ def forecast(links: Links, plans: Sequence[AgentPlan]) -> Forecast:
     InputError
         The edges lack what the links need.
     """
-    facts = edges_of(plans)
+    return expected(links, edges_of(plans), transit(links, plans))
+
+
+def expected(links: Links, facts: EdgeFacts, busy: int) -> Forecast:
+    """Ask the links what they do on some edges, each busy for so many rounds with a message; raises as forecast."""
     with Asked("links", links, joint="."):
         channels = links.loss.channels(facts)
         delays = links.delay.distribution(facts)
@@ -53,7 +59,7 @@ def forecast(links: Links, plans: Sequence[AgentPlan]) -> Forecast:
     bad = np.where(channels.worsens > 0.0, channels.worsens / (channels.worsens + channels.recovers), 0.0)
     lost = (1.0 - bad) * channels.good + bad * channels.bad
     arrives = np.broadcast_to(delays, (len(lost), delays.shape[1])) * (1.0 - lost[:, np.newaxis])
-    every, busy = float(arrives.sum()) or 1.0, transit(links, plans) - 1
+    every, busy = float(arrives.sum()) or 1.0, busy - 1
     return Forecast(
         float(lost.mean()),
         float(arrives[:, links.max_age - busy + 1 :].sum() / len(lost)),
@@ -67,6 +73,21 @@ def transit(links: Links, plans: Sequence[AgentPlan]) -> int:
         return 1
     with Asked("links", links, joint="."):
         return links.transit(max(_messages(plans, links.bits), default=0.0))
+
+
+def privacy_of(links: Links, plans: Sequence[AgentPlan], epochs: int) -> Privacy | None:
+    """Account for what messages give away of a sample; None where nothing is noisy or sent."""
+    plan = plans[0]
+    rule = plan.rule
+    if not links.noise.scale or not rule.communicates:
+        return None
+    if isinstance(rule, StateRule):
+        return Privacy(
+            None, None, "a sample is exposed: vectors are learned from it, and nothing bounds how they change"
+        )
+    symmetric = rule.form == "symmetric"
+    loads = symmetric and rule.step == "implicit"
+    return privacy(links, symmetric, loads, rule.sends_duals, plan.inputs, plan.outputs, epochs)
 
 
 def edges_of(plans: Sequence[AgentPlan]) -> EdgeFacts:
@@ -87,6 +108,23 @@ def share_awake(clock: Clock, places: Array) -> float:
     """Compute the share of rounds in which nodes are awake, the mean over ``places`` (n,) in [0, 1)."""
     gaps = clock.gaps(places)
     return float((1.0 / (gaps @ np.arange(1.0, gaps.shape[1] + 1.0))).mean())
+
+
+def latest(clock: Clock, nodes: Sequence[int]) -> int:
+    """Return the last round in which one of some nodes may join the network; 0 where all are there from the start."""
+    if not isinstance(clock, JoiningClock):
+        return 0
+    labels = np.array(nodes, dtype=np.int64)
+    return int(clock.starts(labels, np.full(len(labels), np.nextafter(1.0, 0.0))).max(initial=0))
+
+
+def share_joined(clock: Clock, nodes: Sequence[int], rounds: int) -> float:
+    """Compute the share of so many rounds that some nodes, the mean over them, spend in the network after they join."""
+    if not isinstance(clock, JoiningClock):
+        return 1.0
+    labels = np.array(nodes, dtype=np.int64)
+    starts = clock.starts(labels, (np.arange(len(labels)) + 0.5) / max(len(labels), 1))
+    return float(np.maximum(rounds - starts, 0).mean()) / rounds
 
 
 def message_bytes(plans: Sequence[AgentPlan], bits: int) -> float:

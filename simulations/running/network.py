@@ -13,6 +13,7 @@ import numpy.typing as npt
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner, MixtureLearner, ScheduledLearner, ValueLearner
 from kernelswarm.graphs.directed import asks, is_directed
 from kernelswarm.graphs.validation import validate
+from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.contract import Neighborhood, Rule, strengths_of
 from kernelswarm.protocols.fulfilling import fulfils
 from kernelswarm.protocols.states.contract import StateRule
@@ -32,6 +33,7 @@ from kernelswarm.simulations.running.footprint import Bounded, functions, needs,
 from kernelswarm.simulations.running.forecast import forecast, transit
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.pooled import PooledSource, members
+from kernelswarm.simulations.streams.travelling import TravellingSamples
 
 Array = npt.NDArray[np.float64]
 
@@ -102,6 +104,11 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
         raise InputError(
             f"node.nodes = {unknown} are not in the network: its labels run from {labels[0]} to {labels[-1]}"
         )
+    if isinstance(experiment.clock, JoiningClock) and not set(experiment.clock.nodes) <= set(labels):
+        strangers = sorted(set(experiment.clock.nodes) - set(labels))
+        raise InputError(
+            f"clock.nodes = {strangers} are not in the network: its labels run from {labels[0]} to {labels[-1]}"
+        )
     learners = _learners(experiment, labels)
     size = experiment.learner.batch_size  # of every node, where one learner sees them all
     kinds = {id(learner): (learner, label) for label, learner in reversed(learners.items())}
@@ -125,6 +132,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     plans: list[AgentPlan] = []
     pooled = rule.pooled
     conditions = weather(experiment, graph)
+    pool = _pool(experiment, source, labels, conditions) if pooled else None
     with Bounded("stream", experiment.stream):  # targets may be compared between nodes
         for label in planned:
             if label not in learners:
@@ -136,12 +144,13 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
                     slots=() if pooled else _slots(graph, label),
                     learner=learners[label],
                     rule=rule,
-                    source=PooledSource(source.nodes, size) if pooled else source.nodes[place],
+                    source=source.nodes[place] if pool is None else pool,
                     inputs=source.inputs,
                     outputs=count,
                     evaluated=tuple(evaluated) if pooled else (evaluated[place],),
                     steps=size * len(labels) // learners[label].batch_size if pooled else 1,
                     conditions=None if pooled or conditions.ideal else conditions,
+                    whole=not isinstance(pool, TravellingSamples),
                 )
             )
     _refuse_other_learners(plans)
@@ -230,6 +239,17 @@ def _learners(experiment: Experiment, labels: Sequence[int]) -> dict[int, Learne
             )
         learner = build("learner", {**table, "batch_size": learner.batch_size * len(labels)}, "learner")
     return {labels[0]: learner}
+
+
+def _pool(
+    experiment: Experiment, source: Source, labels: Sequence[int], conditions: Conditions
+) -> PooledSource | TravellingSamples:
+    """Return the samples of all nodes as they reach the one learner."""
+    size, links = experiment.learner.batch_size, experiment.links
+    if experiment.protocol.offline is not None or (links.ideal and experiment.clock.ideal):
+        return PooledSource(source.nodes, size)
+    with Asked("links to the one learner, which has no place and whose links have no attributes", links):
+        return TravellingSamples(source, size, labels, conditions)
 
 
 def _name_nodes(graph: "nx.Graph[int]", source: Source) -> None:

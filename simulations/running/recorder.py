@@ -14,6 +14,7 @@ from kernelswarm.simulations.records.measurements import InMemory, Measurements
 from kernelswarm.simulations.records.result import Columns
 from kernelswarm.simulations.round.measure import BYTES, Report
 from kernelswarm.simulations.running.network import Network
+from kernelswarm.simulations.streams.travelling import TravellingSamples
 
 Array = npt.NDArray[np.float64]
 
@@ -145,6 +146,18 @@ class Recorder:
         return float(np.mean(gaps))
 
     def _traffic(self, round: int, reports: Sequence[Report]) -> dict[str, float]:
+        travelling = self._network.plans[0].source
+        if isinstance(travelling, TravellingSamples):
+            found = travelling.traffic(round)
+            return {
+                "messages": found.messages,
+                "scalars_sent": found.scalars,
+                "bytes_sent": found.bytes,
+                "delivered": found.delivered,
+                "lost": found.lost,
+                "late": found.late,
+                "waiting": found.messages - found.delivered - found.lost - found.late,
+            }
         if self._rule.pooled:
             # Every sample travels to the one learner.
             width = self._network.source.inputs + self._network.source.targets

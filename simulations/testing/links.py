@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelswarm.graphs.schedules.contract import Integers, Schedule
 from kernelswarm.protocols.clocks.clocks import Clock
+from kernelswarm.protocols.clocks.presence import ForgettingClock, JoiningClock
 from kernelswarm.protocols.first_class import ready
 from kernelswarm.protocols.links.delays import Delay
 from kernelswarm.protocols.links.facts import EdgeFacts
@@ -95,7 +96,18 @@ def check_clock(clock: Clock) -> None:
         places = sealed(np.array([0.0, 0.3, 0.999]))
         gaps = clock.gaps(places)
         _require_distributions(gaps, 3, clock)
-        require(clock.ideal == bool(np.all(gaps[:, 0] == 1.0)), clock, "ideal says whether all gaps are one round")
+        steady = bool(np.all(gaps[:, 0] == 1.0))
+        if isinstance(clock, JoiningClock):
+            nodes = np.array(sorted({0, 1, 7, *clock.nodes}))
+            spread = sealed(np.linspace(0.0, 0.999, len(nodes)))
+            starts = clock.starts(nodes, spread)
+            each = np.shape(starts) == nodes.shape and bool(np.all(starts >= 0))
+            require(each, clock, "starts has one round for each node")
+            require_equal(clock.starts(nodes, spread), starts, clock, "starts depend on their arguments alone")
+            steady = steady and not starts.any()
+        require(clock.ideal == steady, clock, "ideal says whether all gaps are one round, and all nodes there at first")
+        if isinstance(clock, ForgettingClock):
+            require(isinstance(clock.forgets, bool), clock, "forgets is True or False")
         require(isinstance(clock.listens, bool), clock, "listens is True or False")
         require_equal(clock.gaps(places), gaps, clock, "gaps depend on their arguments alone")
 

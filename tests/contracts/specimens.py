@@ -33,7 +33,7 @@ from kernelswarm.graphs.schedules import fixed_schedules, random_schedules
 from kernelswarm.protocols import distances, tolerances
 from kernelswarm.protocols.batch import Batch
 from kernelswarm.protocols.centralized import Centralized
-from kernelswarm.protocols.clocks import clocks
+from kernelswarm.protocols.clocks import clocks, presence
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.links import delays, noises
@@ -400,7 +400,9 @@ SPECIMENS: dict[str, list[Specimen]] = {
         clocks.Poisson(),
         clocks.Cyclic(),
         clocks.Stragglers(),
-        clocks.Churn(),
+        presence.Churn(),
+        presence.Churn(memory=False),
+        presence.Joining(nodes=(1,), rounds=(7,)),
     ),
     "graph_schedule": [
         *ready(random_schedules.Always(), random_schedules.Activation(), random_schedules.Failures()),

@@ -22,6 +22,10 @@ ABSENCE = 20
 """Rounds for which a node that leaves is away, on average."""
 
 
+PATIENCE = 40
+"""Rounds that a message may take on the narrowest edges."""
+
+
 @dataclass(frozen=True)
 class Sweep:
     """One kind of weather.
@@ -69,6 +73,11 @@ SWEEPS: dict[str, Sweep] = {
     "bursts": Sweep(f"rounds of a burst, {BURST_LOSS:.0%} lost", (1, 10, 30, 100), _bursts),
     "delay": Sweep("delay in rounds", (1, 5, 10, 20, 50), delayed),
     "bits": Sweep("bits of a number", (16, 8, 6, 4, 2, 1), lambda bits: _links(quantization={"bits": int(bits)})),
+    "bandwidth": Sweep(
+        "scalars a round on an edge",
+        (4, 2, 1, 0.5, 0.25),
+        lambda scalars: _links(bandwidth=float(scalars), max_age=PATIENCE),
+    ),
     "trigger": Sweep(
         "threshold of the trigger",
         (0.003, 0.01, 0.03, 0.1, 0.3),

@@ -64,7 +64,7 @@ def test_every_message_meets_a_fate_or_waits() -> None:
         ("consensus", {"links": BAD, "clock": SLEEPY}, ["node", "share of rounds awake", "messages a round"]),
         ("consensus", {"links": BAD}, ["messages a round"]),
         ("isolated", {"clock": SLEEPY}, ["node", "share of rounds awake"]),
-        ("centralized", {"clock": SLEEPY}, []),
+        ("centralized", {"links": {"loss": 0.2}, "clock": SLEEPY}, ["messages a round"]),
         ("consensus", {}, []),
     ],
 )

@@ -97,6 +97,9 @@ def test_resumed_it_has_the_same_bits(tmp_path) -> None:  # type: ignore[no-unty
 def test_an_actor_learns_with_the_same_bits() -> None:
     remote = simulate(experiment(backend=Ray()))
     assert remote.summary["digest"] == simulate(experiment()).summary["digest"]
+    lossy = {"links": {"loss": 0.3, "delay": {"name": "geometric"}}}
+    remote = simulate(experiment(backend=Ray(), **lossy))
+    assert remote.summary["digest"] == simulate(experiment(**lossy)).summary["digest"]
 
 
 def test_a_failure_names_the_round_of_the_network() -> None:

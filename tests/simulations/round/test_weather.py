@@ -63,11 +63,18 @@ MIXES: dict[str, dict[str, Any]] = {
     "long delay": {"links": {"delay": {"name": "geometric", "mean": 3.0}, "max_age": 6}},
     "rounded": {"links": {"quantization": {"bits": 3}}},
     "noisy": {"links": {"noise": {"name": "laplace", "scale": 0.1, "on": "both"}}},
+    "clipped": {"links": {"clip": {"values": 0.3}, "quantization": {"bits": 20}}},
+    "clipped and noisy": {"links": {"clip": {"points": 0.7, "values": 0.4}, "noise": {"scale": 0.1, "on": "points"}}},
     "narrow": {"links": {"bandwidth": 5.0}},
     "narrow, rounded, lost": {"links": {"bandwidth": 2.0, "quantization": {"bits": 12}, "loss": 0.2}},
     "trigger": {"links": {"trigger": {"threshold": 0.05}, "silence": "last"}},
     "asleep": {"clock": {"name": "bernoulli", "probability": 0.4}},
     "churn": {"clock": {"name": "churn", "leaves": 0.2, "returns": 0.3}},
+    "churn without memory": {
+        "clock": {"name": "churn", "leaves": 0.2, "returns": 0.3, "memory": False},
+        "links": {"delay": {"name": "between", "longest": 3}, "silence": "last", "trigger": {"threshold": 0.02}},
+    },
+    "joining": {"clock": {"name": "joining", "within": 25, "nodes": [5], "rounds": [11]}},
     "stragglers": {"clock": {"name": "stragglers", "share": 0.4, "longest": 9}},
     "asleep as long as samples are kept": {"links": {"max_age": 0}, "clock": {"name": "cyclic", "period": 5}},
     "asleep longer": {"links": {"max_age": 1, "loss": 0.2}, "clock": {"name": "cyclic", "period": 11}},
@@ -94,7 +101,8 @@ EVERY_MIX = pytest.mark.parametrize("mix", MIXES)
 EVERY_CELL = pytest.mark.parametrize(
     ("protocol", "mix"),
     [("consensus", mix) for mix in MIXES]
-    + [(protocol, mix) for protocol in PROTOCOLS if protocol != "consensus" for mix in ("delay", "everything")],
+    + [(protocol, mix) for protocol in PROTOCOLS if protocol != "consensus" for mix in ("delay", "everything")]
+    + [("proximity", "churn without memory")],
 )
 
 
@@ -192,7 +200,7 @@ def test_every_message_is_accounted_for(mix):
         assert rows["late"][-1] == 0 < rows["lost"][-1] < rows["messages"][-1]
     if mix == "long delay":
         assert rows["late"][-1] > 0 == rows["lost"][-1]
-    if mix == "churn":
+    if mix in ("churn", "joining"):
         assert rows["lost"][-1] > 0
 
 
@@ -250,10 +258,13 @@ def test_the_delay_is_as_long_as_it_says():
     trigger=st.sampled_from([0.0, 0.01, 0.5]),
     bandwidth=st.sampled_from([float("inf"), 3.0, 1.0]),
     awake=st.floats(0.05, 1.0),
+    clock=st.sampled_from(["bernoulli", "churn", "joining"]),
     protocol=st.sampled_from(list(PROTOCOLS)),
     seed=st.integers(0, 3),
 )
-def test_any_mix_is_the_same_in_any_blocks(loss, delay, bits, silence, trigger, bandwidth, awake, protocol, seed):
+def test_any_mix_is_the_same_in_any_blocks(
+    loss, delay, bits, silence, trigger, bandwidth, awake, clock, protocol, seed
+):
     experiment = described(
         protocol,
         seed=seed,
@@ -265,7 +276,11 @@ def test_any_mix_is_the_same_in_any_blocks(loss, delay, bits, silence, trigger, 
             "trigger": {"threshold": trigger},
             "bandwidth": bandwidth,
         },
-        clock={"name": "bernoulli", "probability": awake},
+        clock={
+            "bernoulli": {"name": "bernoulli", "probability": awake},
+            "churn": {"name": "churn", "leaves": 1.0 - awake, "returns": 0.3, "memory": False},
+            "joining": {"name": "joining", "within": 20},
+        }[clock],
         rounds=25,
     )
     whole = learned(lived(experiment))

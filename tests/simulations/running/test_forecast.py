@@ -10,6 +10,7 @@ import pytest
 
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.protocols.batch import Batch
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.clocks.clocks import Bernoulli, Synchronous
 from kernelswarm.protocols.consensus import Consensus
@@ -81,7 +82,8 @@ def test_check_speaks_of_links_and_clock_where_they_are_not_ideal():
     )
     assert weather(clock=Bernoulli(0.2)) == {"clock": "nodes awake in 0.2 of the rounds"}
     assert "nothing is sent" in weather(links=lossy, protocol=Isolated())["links"]
-    assert "ignored" in weather(links=lossy, protocol=Centralized())["links"]
+    assert "messages to the one learner" in weather(links=lossy, protocol=Centralized())["links"]
+    assert "ignored" in weather(links=lossy, protocol=Batch())["links"]
 
 
 def test_links_that_need_what_edges_lack_are_refused_before_anything_runs():

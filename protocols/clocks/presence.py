@@ -1,0 +1,137 @@
+"""Clocks of nodes that are not always in the network: they leave and come back, or join late.
+
+What is sent to a node that is not in the network is lost.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.clocks.clocks import LONGEST, Clock, awake, geometric
+from kernelswarm.protocols.links.losses import probability
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+@runtime_checkable
+class ForgettingClock(Clock, Protocol):
+    """A clock after whose absences nodes may begin anew."""
+
+    @property
+    def forgets(self) -> bool:
+        """Whether a node that was not awake in the round before has forgotten all that it learned."""
+        ...
+
+
+@runtime_checkable
+class JoiningClock(Clock, Protocol):
+    """A clock that says when each node is awake first."""
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The labels that it names; all of them are in the network."""
+        ...
+
+    def starts(self, nodes: Integers, places: Array) -> Integers:
+        """Return the first round in which each node is awake, (V,).
+
+        ``nodes`` (V,) are the nodes' labels, ``places`` (V,) as of :meth:`Clock.gaps`.
+        """
+        ...
+
+
+def forgets(clock: Clock) -> bool:
+    """Tell whether nodes forget what they learned while they are not awake."""
+    return isinstance(clock, ForgettingClock) and clock.forgets
+
+
+@dataclass(frozen=True)
+class Churn:
+    """Nodes leave the network and come back; what is sent to them meanwhile is lost.
+
+    They are there with the share ``returns / (leaves + returns)``.
+
+    Parameters
+    ----------
+    leaves : float
+        The probability that a node that is there has left in the next round.
+    returns : float
+        The probability that a node that has left is back in the next round, from .001 to 1.
+    memory : bool
+        Whether a node that comes back remembers what it learned. Without memory it begins as before the first round:
+        with the learner's initial function, and with dual variables and tolerances as at first.
+    """
+
+    leaves: float = 0.01
+    returns: float = 0.05
+    memory: bool = True
+
+    ideal: ClassVar[bool] = False
+    listens: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        probability("leaves", self.leaves)
+        awake("returns", self.returns)
+
+    @property
+    def forgets(self) -> bool:
+        """Whether nodes begin anew when they come back."""
+        return not self.memory
+
+    def gaps(self, places: Array) -> Array:
+        """Return 1 where a node stays, and 1 more than a geometric distribution where it leaves."""
+        return np.concatenate([[1.0 - self.leaves], self.leaves * geometric(self.returns)])[np.newaxis]
+
+
+@dataclass(frozen=True)
+class Joining:
+    """Nodes join the network late, and stay: before, they are silent and learn nothing.
+
+    Parameters
+    ----------
+    within : int
+        Nodes join in rounds from 0 to this, all with the same probability; 0 has them there from the start.
+    nodes : tuple of int
+        Nodes that join in rounds of their own, by their labels.
+    rounds : tuple of int
+        These rounds, one for each of ``nodes``; 0 is there from the start.
+    """
+
+    within: int = 100
+    nodes: tuple[int, ...] = ()
+    rounds: tuple[int, ...] = ()
+
+    listens: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.within <= LONGEST:
+            raise ValueError(f"within = {self.within} must be from 0 to {LONGEST:,} rounds")
+        if len(self.nodes) != len(self.rounds):
+            raise ValueError(
+                f"nodes names {len(self.nodes)} nodes and rounds {len(self.rounds)} of them: give one round for each"
+            )
+        if len(set(self.nodes)) != len(self.nodes):
+            raise ValueError(f"nodes = {list(self.nodes)} names a node twice: name each once")
+        for joins in self.rounds:
+            if not 0 <= joins <= LONGEST:
+                raise ValueError(f"rounds holds {joins}: a node joins in a round from 0 to {LONGEST:,}")
+
+    @property
+    def ideal(self) -> bool:
+        """Whether every node is there from the start."""
+        return not self.within and not any(self.rounds)
+
+    def gaps(self, places: Array) -> Array:
+        """Return gaps of one round."""
+        return np.ones((1, 1))
+
+    def starts(self, nodes: Integers, places: Array) -> Integers:
+        """Return the nodes' own rounds, and of the others those that their places stand for."""
+        found = np.floor(places * (self.within + 1)).astype(np.int64)
+        own = dict(zip(self.nodes, self.rounds, strict=True))
+        for place, node in enumerate(nodes.tolist()):
+            found[place] = own.get(node, found[place])
+        return found

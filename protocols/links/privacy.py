@@ -1,0 +1,104 @@
+"""What noisy links give away of one sample, and what they do not cover."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+from kernelswarm.protocols.links.accounting import Spent
+from kernelswarm.protocols.links.links import Links
+
+
+@runtime_checkable
+class AccountedNoise(Protocol):
+    """A noise whose privacy is known."""
+
+    def spent(self, magnitudes: float, distance: float) -> Spent:
+        """Return what one noisy vector gives away whose magnitudes move by so much in sum, and it so far in all."""
+        ...
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What a node's messages give away, each for whoever reads all of them.
+
+    Attributes
+    ----------
+    sample : Spent or None
+        Of one sample, by its point and the node's value there; None where nothing bounds it.
+    answer : Spent or None
+        Of a value that answers a neighbour's point, by the one message with it; None where nothing bounds it.
+    exposed : str
+        Why nothing bounds the first; empty where something does.
+    parts : str
+        What of the sample is sent.
+    """
+
+    sample: Spent | None
+    answer: Spent | None
+    exposed: str = ""
+    parts: str = "point"
+
+    def words(self, delta: float) -> str:
+        """Say it in a sentence."""
+        found = self.exposed or f"a sample's own {self.parts}: {_at(self.sample, delta)}"
+        if self.answer is not None:
+            found += f"; each answer: {_at(self.answer, delta)}"
+        return f"{found}; what later values show of a sample has no bound"
+
+
+def privacy(
+    links: Links, symmetric: bool, sends_loads: bool, sends_duals: bool, inputs: int, outputs: int, repeats: int
+) -> Privacy:
+    """Account for the messages with one sample.
+
+    Its point is in one message each time the sample is drawn, and in the symmetric form the node's value there in the
+    next, with the same noise for all neighbours: they learn no more together. What is repeated in silence is what was
+    heard. All pairs of samples are neighbours: the guarantee is local.
+
+    Parameters
+    ----------
+    links : Links
+        Clipping and noise.
+    symmetric : bool
+        Whether nodes send the values at their own points.
+    sends_loads, sends_duals : bool
+        Whether messages carry what depends on the points and has no noise.
+    inputs, outputs : int
+        p and C.
+    repeats : int
+        How often a sample is drawn.
+    """
+    answer = _release(links, "values", outputs)
+    carried = [("points", inputs), ("values", outputs)] if symmetric else [("points", inputs)]
+    total = Spent()
+    for what, numbers in carried:
+        spent = _release(links, what, numbers)
+        if spent is None:
+            return Privacy(None, answer, f"a sample is exposed: {_gap(links, what)}")
+        total = total + spent.times(repeats)
+    if sends_loads or sends_duals:
+        carries = "loads" if sends_loads else "dual variables"
+        cure = 'protocol.form = "one_sided" sends none'
+        return Privacy(None, answer, f"a sample is exposed: {carries} depend on it and have no noise; {cure}")
+    return Privacy(total, answer, parts="point and value" if symmetric else "point")
+
+
+def _release(links: Links, what: Literal["points", "values"] | str, numbers: int) -> Spent | None:
+    bound, noise = links.clip.on(what), links.noise
+    if math.isinf(bound) or not links.noise_on(what) or not isinstance(noise, AccountedNoise):
+        return None
+    return noise.spent(2.0 * bound * numbers, 2.0 * bound * math.sqrt(numbers))
+
+
+def _gap(links: Links, what: str) -> str:
+    if not links.noise_on(what):
+        return f'{what} are sent without noise: set links.noise.on = "both"'
+    if math.isinf(links.clip.on(what)):
+        return f"{what} have no bound: set links.clip.{what}"
+    return "nothing is known of the privacy of this noise"
+
+
+def _at(spent: Spent | None, delta: float) -> str:
+    assert spent is not None
+    found = f"epsilon {spent.epsilon(delta):.3g}"
+    return f"{found} at delta {delta:g}" if spent.rho else found

@@ -1,0 +1,147 @@
+"""What noisy links give away: the closed forms, and attacks that try for more."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.first_class import address
+from kernelswarm.protocols.links.accounting import Spent, gaussian, laplace
+from kernelswarm.protocols.links.distortion import EXACT, distort
+from kernelswarm.protocols.links.links import Clip, Links
+from kernelswarm.protocols.links.noises import QUANTILE, Gaussian, Laplace
+from kernelswarm.protocols.links.privacy import privacy
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.check import examine
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+
+SYMMETRIC = {"symmetric": True, "sends_loads": False, "sends_duals": False, "inputs": 2, "outputs": 1, "repeats": 1}
+ONE_SIDED = {**SYMMETRIC, "symmetric": False}
+
+
+@jitted
+def _messages(start: np.ndarray, count: int, bound: float, scale: float, quantile: int) -> np.ndarray:
+    found = np.empty((count, start.shape[0], start.shape[1]))
+    for n in range(count):
+        found[n] = start
+        distort(found[n], bound, scale, quantile, EXACT, 17, 23, n, 0)
+    return found
+
+
+def messages(noise: Any, point: list[float], bound: float, count: int = 100_000) -> Any:
+    """Send a point again and again, each time with new noise."""
+    return _messages(np.array([point]), count, bound, noise.scale, address(noise.quantile, QUANTILE))[:, 0]
+
+
+@pytest.mark.parametrize("numbers", [1, 2])
+def test_no_event_tells_two_clipped_points_apart_by_more_than_epsilon(numbers: int) -> None:
+    """And some event by all of it: far out on one side the likelihood ratio is ``exp(epsilon)``."""
+    noise, bound = Laplace(1.5, "both"), 0.5
+    spent = privacy(Links(noise=noise, clip=Clip(points=bound)), **{**ONE_SIDED, "inputs": numbers}).sample
+    assert spent is not None and spent.rho == 0.0
+    epsilon = spent.epsilon(1e-5)
+    assert epsilon == pytest.approx(2 * bound * numbers / noise.scale)
+    left, right = (messages(noise, [sign * 40.0] * numbers, bound) for sign in (-1.0, 1.0))
+    edges = np.linspace(-3.0, 3.0, 7)
+    bins = [np.concatenate([[-np.inf], edges, [np.inf]])] * numbers
+    first, second = (np.histogramdd(one, bins)[0] for one in (left, right))
+    seen = (first > 100) & (second > 100)
+    ratios, slack = np.log(first / second), 5.0 * np.sqrt(1.0 / first + 1.0 / second)
+    assert seen.sum() > 4**numbers
+    assert (np.abs(ratios) <= epsilon + slack)[seen].all()
+    assert np.abs(ratios[seen]).max() > 0.9 * epsilon
+
+
+@pytest.mark.parametrize("deviation", [0.7, 2.0, 9.0])
+@pytest.mark.parametrize("times", [1, 5])
+def test_normal_noise_is_as_private_as_it_says(deviation: float, times: int) -> None:
+    """The Gaussian mechanism's own delta at an epsilon (Balle and Wang 2018, theorem 8) is below the one stated."""
+    sensitivity, delta = 2.0, 1e-4
+    spent = gaussian(sensitivity, deviation).times(times)
+    assert spent.rho == pytest.approx(times * sensitivity**2 / (2 * deviation**2))
+    epsilon = spent.epsilon(delta)
+    assert epsilon == pytest.approx(spent.rho + 2 * math.sqrt(spent.rho * math.log(1 / delta)))
+    ratio = math.sqrt(times) * sensitivity / deviation  # so many in a row are one of so many times the precision
+    exact = norm.cdf(ratio / 2 - epsilon / ratio) - math.exp(epsilon) * norm.cdf(-ratio / 2 - epsilon / ratio)
+    assert 0.0 < exact < delta
+
+
+def test_kinds_add_up_each_in_its_own_way() -> None:
+    mixed = laplace(3.0, 2.0) + gaussian(1.0, 2.0) + laplace(1.0, 2.0)
+    assert mixed == Spent(pure=2.0, rho=0.125)
+    assert mixed.epsilon(0.01) == pytest.approx(2.0 + 0.125 + 2 * math.sqrt(0.125 * math.log(100)))
+    assert laplace(1.0, 2.0).epsilon(1e-300) == 0.5  # holds at delta = 0
+
+
+def test_a_sample_is_its_point_and_in_the_symmetric_form_its_value() -> None:
+    links = Links(noise=Gaussian(3.0, "both"), clip=Clip(points=1.0, values=2.0))
+    point, value = gaussian(2 * math.sqrt(2), 3.0), gaussian(4.0, 3.0)
+    assert privacy(links, **ONE_SIDED).sample == point
+    assert privacy(links, **SYMMETRIC).sample == point + value
+    assert privacy(links, **{**SYMMETRIC, "repeats": 3}).sample == point.times(3) + value.times(3)
+    assert privacy(links, **SYMMETRIC).answer == value
+    assert "a sample's own point and value: epsilon " in privacy(links, **SYMMETRIC).words(1e-5)
+
+
+@pytest.mark.parametrize(
+    ("links", "changes", "said"),
+    [
+        (Links(noise=Gaussian(1.0), clip=Clip(1.0, 1.0)), {}, "points are sent without noise"),
+        (Links(noise=Gaussian(1.0, "both"), clip=Clip(values=1.0)), {}, "set links.clip.points"),
+        (Links(noise=Gaussian(1.0, "points"), clip=Clip(points=1.0)), {}, "values are sent without noise"),
+        (Links(noise=Gaussian(1.0, "both"), clip=Clip(1.0, 1.0)), {"sends_loads": True}, "loads depend on it"),
+        (Links(noise=Gaussian(1.0, "both"), clip=Clip(1.0, 1.0)), {"sends_duals": True}, "dual variables depend"),
+    ],
+)
+def test_what_nothing_bounds_is_said(links: Links, changes: dict[str, Any], said: str) -> None:
+    found = privacy(links, **{**SYMMETRIC, **changes})
+    assert found.sample is None and said in found.words(1e-5)
+
+
+def described(**tables: Any) -> Experiment:
+    return Experiment.from_dict(
+        {
+            "topology": {"name": "ring", "nodes": 5},
+            "stream": "sine_regression",
+            "learner": {"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.2}, "batch_size": 2},
+            "protocol": {"name": "consensus", "form": "one_sided"},
+            "links": {"noise": {"name": "laplace", "scale": 2.0, "on": "both"}, "clip": {"points": 1.0, "values": 1.5}},
+            "rounds": 12,
+            "evaluate_every": 12,
+            **tables,
+        }
+    )
+
+
+def test_neighbours_hear_the_same_noise_in_one_message_for_each_sample() -> None:
+    """Together they know no more of a sample than one of them: what is accounted for is heard once."""
+    engine = SerialEngine([open_network(described()).plans], compiled=False)
+    engine.run(12)
+    agents = {agent.node: agent for agent in engine.blocks[0].agents}
+    for node, agent in agents.items():
+        heard = [agents[other].inbox.packets[agents[other].neighbors.index(node)] for other in agent.neighbors]
+        assert heard[0].keys() == heard[1].keys() and len(heard[0]) > 5
+        for sent in heard[0]:
+            np.testing.assert_array_equal(heard[0][sent].points, heard[1][sent].points)
+            assert sent == 0 or not np.array_equal(heard[0][sent].answer, heard[1][sent].answer)
+        points = np.concatenate([packet.points for packet in heard[0].values()])
+        assert len(np.unique(points)) == points.size
+
+
+def test_check_and_the_run_say_what_is_private() -> None:
+    sections = {one.title: dict(one.lines) for one in examine(described())}
+    words = "a sample's own point: epsilon 1; each answer: epsilon 1.5; what later values show"
+    assert sections["weather"]["privacy"].startswith(words)
+    summary = simulate(described()).summary["privacy"]
+    assert (summary["sample"], summary["answer"], summary["delta"]) == (1.0, 1.5, 1e-5)
+    assert summary["words"] == sections["weather"]["privacy"]
+    assert simulate(described(links={})).summary["privacy"] is None
+    loads = simulate(described(protocol="consensus")).summary["privacy"]
+    assert loads["sample"] is None and "loads depend on it" in loads["words"]
