@@ -4,14 +4,17 @@
 # A module whose reproduction needs data says which in its constant DATA: the file, and where it is published.
 REPRODUCTIONS: dict[str, str] = {
     "polk-multidist": "kernelswarm.simulations.reproductions.polk_multidist:reproduce",
+    "polk-theory": "kernelswarm.simulations.reproductions.theory.polk:reproduce",
     "okfeb-spheres": "kernelswarm.simulations.reproductions.okfeb_spheres:reproduce",
     "okfeb-manifold": "kernelswarm.simulations.reproductions.okfeb_manifold:reproduce",
     "okfeb-regression": "kernelswarm.simulations.reproductions.okfeb_regression:reproduce",
     "colk-outliers": "kernelswarm.simulations.reproductions.colk_outliers:reproduce",
     "colk-lidar": "kernelswarm.simulations.reproductions.colk_lidar:reproduce",
+    "colk-theory": "kernelswarm.simulations.reproductions.theory.colk:reproduce",
     "spppot-gaussian": "kernelswarm.simulations.reproductions.spppot_gaussian:reproduce",
     "spppot-shots": "kernelswarm.simulations.reproductions.spppot_shots:reproduce",
     "spppot-mnist": "kernelswarm.simulations.reproductions.spppot_mnist:reproduce",
+    "spppot-theory": "kernelswarm.simulations.reproductions.theory.spppot:reproduce",
     "survey-consensus": "kernelswarm.simulations.reproductions.surveys.consensus:reproduce",
     "survey-proximity": "kernelswarm.simulations.reproductions.surveys.proximity:reproduce",
     "survey-theory": "kernelswarm.simulations.reproductions.surveys.theory:reproduce",

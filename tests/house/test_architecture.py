@@ -61,6 +61,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/reproductions/networks",
     "simulations/reproductions/filters",
     "simulations/reproductions/surveys",
+    "simulations/reproductions/theory",
     "simulations/reproductions/together",
     "simulations/command",
     "simulations/testing",
