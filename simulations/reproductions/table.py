@@ -8,6 +8,7 @@ REPRODUCTIONS: dict[str, str] = {
     "okfeb-spheres": "kernelswarm.simulations.reproductions.okfeb_spheres:reproduce",
     "okfeb-manifold": "kernelswarm.simulations.reproductions.okfeb_manifold:reproduce",
     "okfeb-regression": "kernelswarm.simulations.reproductions.okfeb_regression:reproduce",
+    "okfeb-bounds": "kernelswarm.simulations.reproductions.theory.okfeb:reproduce",
     "colk-outliers": "kernelswarm.simulations.reproductions.colk_outliers:reproduce",
     "colk-lidar": "kernelswarm.simulations.reproductions.colk_lidar:reproduce",
     "colk-theory": "kernelswarm.simulations.reproductions.theory.colk:reproduce",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.risk.colk import Colk
+from kernelswarm.agents.learners.risk.compositional import TrackedMean
 from kernelswarm.agents.parts.budgets import Quadratic
 from kernelswarm.agents.parts.dispersions import Variance
 from kernelswarm.agents.parts.kernels import Gaussian
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = npt.NDArray[np.float64]
-Tracking = Literal["difference", "average"]
 
 KERNEL, REGULARIZATION, WEIGHT, NOISE = Gaussian(0.1), 0.3, 0.2, 0.3
 STEPS = (0.2, 0.1, 0.05, 0.025, 0.0125)
@@ -50,7 +50,7 @@ STEP, RATE, BUDGET = 0.05, 0.3, 1.0
 LENGTH = 60.0
 """Steps of a run in units of 1 / (alpha lambda)."""
 
-WAYS: dict[str, tuple[Tracking, bool]] = {
+WAYS: dict[str, tuple[TrackedMean, bool]] = {
     "difference, disjoint": ("difference", False),
     "average, disjoint": ("average", False),
     "difference, sliding": ("difference", True),
@@ -114,8 +114,13 @@ def optimum() -> KernelSum:
         value = mean + WEIGHT * np.mean((losses - mean) ** 2) + 0.5 * REGULARIZATION * theta @ theta
         return float(value), basis.T @ slopes.mean(axis=1) / len(points) + REGULARIZATION * theta
 
-    options = {"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10}
-    theta = minimize(objective, np.zeros(len(roots)), jac=True, method="L-BFGS-B", options=options).x
+    theta = minimize(
+        objective,
+        np.zeros(len(roots)),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10},
+    ).x
     return KernelSum(KERNEL, 1, 1).assign(points, (vectors @ (theta / roots))[:, np.newaxis])
 
 
@@ -125,7 +130,7 @@ def _run(
     budget: float,
     length: float,
     seed: Sequence[int],
-    tracking: Tracking = "difference",
+    tracking: TrackedMean = "difference",
     sliding: bool = False,
 ) -> list[float]:
     """Return what a run settles at: ||f - f*||^2, (g - E l)^2, M; and ||f - f*||^2 after the first samples."""

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 
-KERNEL, REGULARIZATION, NOISE = Gaussian(0.1), 0.1, 1.0
+BANDWIDTH, REGULARIZATION, NOISE = 0.1, 0.1, 1.0
+KERNEL = Gaussian(BANDWIDTH)
 STEPS = (0.4, 0.2, 0.1, 0.05, 0.025, 0.0125, 0.00625)
 CONSTANTS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 CONSTANT, STEP = 0.3, 0.05
@@ -134,25 +135,24 @@ def _settle(step: float, constant: float, optimum: KernelSum, seed: Sequence[int
     )
 
 
-def _second_moment(function: Any, gaps: Array) -> float:
+def _second_moment(function: KernelSum, gaps: Array) -> float:
     """Compute E ||l' kappa(x, .) + lambda f||^2 over inputs and noise."""
     slopes, values = 2.0 * gaps, gaps + _curve(midpoints())
     losses = float(np.mean(slopes**2)) + 4.0 * NOISE**2 / 3.0
-    return (
-        losses + 2.0 * REGULARIZATION * float(np.mean(slopes * values)) + REGULARIZATION**2 * function.inner(function)
-    )
+    mixed = float(np.mean(slopes * values))
+    return losses + 2.0 * REGULARIZATION * mixed + REGULARIZATION**2 * function.inner(function)
 
 
 def radius(step: float, constant: float, variance: float) -> float:
     """Compute the radius of convergence ``sqrt(eta)/lambda (K + sqrt(K^2 + lambda sigma^2))`` (POLK eq. 25)."""
-    return step**0.5 / REGULARIZATION * (constant + math.sqrt(constant**2 + REGULARIZATION * variance))
+    return math.sqrt(step) / REGULARIZATION * (constant + math.sqrt(constant**2 + REGULARIZATION * variance))
 
 
 def packing(separation: float) -> float:
     """Count the points of [0, 1] whose kernels can be ``separation`` apart from one another (POLK eq. 76)."""
     if separation**2 >= 2.0:
         return 1.0  # no two Gaussian kernels are sqrt(2) apart
-    apart = KERNEL.bandwidth * math.sqrt(-2.0 * math.log1p(-0.5 * separation**2))
+    apart = BANDWIDTH * math.sqrt(-2.0 * math.log1p(-0.5 * separation**2))
     return math.floor(1.0 / apart) + 1.0
 
 
@@ -240,7 +240,7 @@ def _notes(draws: int, optimum: KernelSum) -> list[str]:
     norm = math.sqrt(optimum.inner(optimum))
     return [
         "y = 2x + 3 sin 6x + noise uniform on [-1, 1], x uniform on [0, 1], squared loss, Gaussian kernel of bandwidth "
-        f"{KERNEL.bandwidth:g}, lambda = {REGULARIZATION:g}; {draws} draws, the same for every setting. The squared "
+        f"{BANDWIDTH:g}, lambda = {REGULARIZATION:g}; {draws} draws, the same for every setting. The squared "
         "loss has a Lipschitz constant on bounded sets only, and the iterates stay in one. f* minimises the expected "
         "regularised risk: kernel ridge regression on 400 midpoints with the noise integrated out; "
         f"||f*|| = {norm:.2f}.",
