@@ -5,6 +5,7 @@
 REPRODUCTIONS: dict[str, str] = {
     "polk-multidist": "kernelswarm.simulations.reproductions.polk_multidist:reproduce",
     "polk-theory": "kernelswarm.simulations.reproductions.theory.polk:reproduce",
+    "polk-mnist": "kernelswarm.simulations.reproductions.digits.polk_mnist:reproduce",
     "okfeb-spheres": "kernelswarm.simulations.reproductions.okfeb_spheres:reproduce",
     "okfeb-manifold": "kernelswarm.simulations.reproductions.okfeb_manifold:reproduce",
     "okfeb-regression": "kernelswarm.simulations.reproductions.okfeb_regression:reproduce",
@@ -14,7 +15,7 @@ REPRODUCTIONS: dict[str, str] = {
     "colk-theory": "kernelswarm.simulations.reproductions.theory.colk:reproduce",
     "spppot-gaussian": "kernelswarm.simulations.reproductions.spppot_gaussian:reproduce",
     "spppot-shots": "kernelswarm.simulations.reproductions.spppot_shots:reproduce",
-    "spppot-mnist": "kernelswarm.simulations.reproductions.spppot_mnist:reproduce",
+    "spppot-mnist": "kernelswarm.simulations.reproductions.digits.spppot_mnist:reproduce",
     "spppot-theory": "kernelswarm.simulations.reproductions.theory.spppot:reproduce",
     "survey-consensus": "kernelswarm.simulations.reproductions.surveys.consensus:reproduce",
     "survey-proximity": "kernelswarm.simulations.reproductions.surveys.proximity:reproduce",

@@ -59,6 +59,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/estimators",
     "simulations/reproductions",
     "simulations/reproductions/networks",
+    "simulations/reproductions/digits",
     "simulations/reproductions/filters",
     "simulations/reproductions/surveys",
     "simulations/reproductions/theory",
