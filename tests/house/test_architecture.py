@@ -57,6 +57,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/report",
     "simulations/suggestion",
     "simulations/estimators",
+    "simulations/reproductions/batch",
     "simulations/reproductions",
     "simulations/reproductions/networks",
     "simulations/reproductions/digits",
