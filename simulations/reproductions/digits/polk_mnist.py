@@ -267,6 +267,7 @@ def _figure(rows: Sequence[Row], found: Mapping[str, Sequence[MnistCourse]]) -> 
     orders.set_title("model order")
     for axes in (errors, orders):
         axes.set_xlabel("samples processed")
+        axes.tick_params(axis="x", which="minor", labelbottom=False)
     handles, labels = errors.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return figure
