@@ -247,8 +247,8 @@ def _notes(draws: int, count: int, tests: int) -> list[str]:
         "orders appear. The other rows hold the printed orders with a larger step that falls; docs/mnist.md has all "
         "that was tried, LIBSVM on all 60,000 images (1.43%) among it. The paper does not say how many passes it "
         "made, nor how BSGD kept its budget.",
-        "Tried where BSGD does not err more: both ways of keeping its budget, and three passes for POLK, after which it "
-        "errs less than BSGD after one.",
+        "Tried where BSGD does not err more: both ways of keeping its budget, and three passes for POLK, after which "
+        "it errs less than BSGD after one.",
         "L-BFGS and the import vector machine have no row for MNIST in table 3; polk-multidist has theirs.",
     ]
 
