@@ -6,12 +6,13 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled.passes import learn
+from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.baselines.bsgd import Bsgd
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.polk import Polk
@@ -20,6 +21,7 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Loss, MulticlassHinge, MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures import style
+from kernelswarm.simulations.reproductions.batch.classifiers import import_vectors, lbfgs, objective
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more
 from kernelswarm.simulations.streams.contract import HeldOut
 from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 
-KERNEL = Gaussian(math.sqrt(0.6))
+KERNEL, REGULARIZATION = Gaussian(math.sqrt(0.6)), 1e-6
 SAMPLES, TEST, BATCH = 5000, 2500, 32
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
 """The values of LIBSVM's C, of which a fifth of the training samples chooses one."""
@@ -57,6 +59,22 @@ class Setting:
         return re.sub(r"[^\w.]+", "_", self.label.lower())
 
 
+class BatchFit(NamedTuple):
+    """What a solution from all samples came to: test error, mean training loss with the regulariser, model order."""
+
+    error: float
+    risk: float
+    order: float
+
+
+BATCHES = {
+    "L-BFGS, hinge loss": "4.08% with 5000 points, risk 0.0854 (table 2)",
+    "L-BFGS, logistic loss": "4.04% with 5000 points, risk 0.0854 (table 2)",
+    "import vector machine": "4.08% with 16 points, risk 0.0894 (table 2)",
+}
+"""The dense batch solutions of table 2, and what is printed of them."""
+
+
 @dataclass
 class ErrorCourse:
     """What was measured of one setting on the draws of one radius, a list entry each."""
@@ -77,17 +95,18 @@ class Radius:
     libsvm: list[float] = field(default_factory=list)
     vectors: list[float] = field(default_factory=list)
     courses: dict[str, ErrorCourse] = field(default_factory=dict)
+    batches: dict[str, list[BatchFit]] = field(default_factory=dict)
 
 
 def reproduce(request: Request) -> Reproduction:
-    """POLK, table 2 and figures 2 and 4: errors and model orders on multidist, beside batch LIBSVM and BSGD."""
+    """POLK, table 2 and figures 2 and 4: errors and model orders on multidist, beside batch solutions and BSGD."""
     draws, samples = (2, 1500) if request.quick else (5, SAMPLES)
     settings = _settings()
     groups = [Radius(1.0, "as printed, radius 1"), Radius(3.0, "radius 3")]
     for place, group in enumerate(groups):
         for draw in range(draws):
             request.tell(f"{group.words}, draw {draw + 1} of {draws}", (place * draws + draw) / (len(groups) * draws))
-            _measure(group, settings, request.seed * draws + draw, samples)
+            _measure(group, settings, request.seed * draws + draw, samples, 50 if request.quick else 500)
     claims = [claim for group in groups for claim in _errors(group, settings)]
     claims += [_order(setting, groups) for setting in settings if not setting.rival]
     arrays = {f"samples_{setting.key}": _places(setting, samples) for setting in settings}
@@ -95,6 +114,8 @@ def reproduce(request: Request) -> Reproduction:
         prefix = f"radius{group.radius:g}"
         arrays |= {f"{prefix}_bayes_error": np.array(group.bayes), f"{prefix}_libsvm_error": np.array(group.libsvm)}
         arrays[f"{prefix}_libsvm_vectors"] = np.array(group.vectors)
+        for name, fits in group.batches.items():
+            arrays[f"{prefix}_{re.sub(r'[^a-z]+', '_', name.lower())}"] = np.array(fits)
         for setting in settings:
             course = group.courses[setting.label]
             arrays[f"{prefix}_error_{setting.key}"] = np.stack(course.error_curves)
@@ -134,8 +155,8 @@ def _polk(loss: Loss, constant: float, error: str, order: int) -> Setting:
     return Setting(f"POLK, {name} loss, K = {constant:g}", learner, words, error, order)
 
 
-def _measure(group: Radius, settings: Sequence[Setting], seed: int, samples: int) -> None:
-    """Draw one problem, and learn it with every setting and with LIBSVM."""
+def _measure(group: Radius, settings: Sequence[Setting], seed: int, samples: int, steps: int) -> None:
+    """Draw one problem, and learn it with every setting, with LIBSVM, and from all samples in so many iterations."""
     source = GaussianMixture(radius=group.radius).open(1, seed, TEST, None)
     (node,) = source.nodes
     points, targets = node.draw(samples)
@@ -144,6 +165,8 @@ def _measure(group: Radius, settings: Sequence[Setting], seed: int, samples: int
     error, vectors = _libsvm(points, targets, test)
     group.libsvm.append(error)
     group.vectors.append(float(vectors))
+    for name, fit in _batches(points, targets, test, seed, steps).items():
+        group.batches.setdefault(name, []).append(fit)
     for setting in settings:
         errors, orders = _run(setting, points, targets, test)
         course = group.courses.setdefault(setting.label, ErrorCourse())
@@ -188,6 +211,23 @@ def _libsvm(points: Array, targets: Array, test: HeldOut) -> tuple[float, int]:
     return 1.0 - float(machine.score(test.points, test.targets[:, 0])), int(machine.n_support_.sum())
 
 
+def _batches(points: Array, targets: Array, test: HeldOut, seed: int, steps: int) -> dict[str, BatchFit]:
+    """Solve with all samples: densely for both losses, and in as many import vectors as are printed."""
+    hinge, logistic = MulticlassHinge(), MulticlassLogistic()
+    generator = np.random.default_rng(seed)
+    solutions: tuple[tuple[Loss, KernelSum], ...] = (
+        (hinge, lbfgs([logistic, hinge], KERNEL, points, targets, 5, REGULARIZATION, steps)),
+        (logistic, lbfgs([logistic], KERNEL, points, targets, 5, REGULARIZATION, steps)),
+        (logistic, import_vectors(KERNEL, points, targets, 5, REGULARIZATION, 16, generator)),
+    )
+    found = {}
+    for name, (loss, function) in zip(BATCHES, solutions, strict=True):
+        error = float(np.mean(loss.decide(function.values(test.points)) != test.targets))
+        risk = objective(loss, function, points, targets, REGULARIZATION)
+        found[name] = BatchFit(error, risk, float(function.order))
+    return found
+
+
 def _errors(group: Radius, settings: Sequence[Setting]) -> list[Claim]:
     claims = [
         Claim(f"Bayes error, {group.words}", "", _percent(group.bayes), f"{len(group.bayes)} draws"),
@@ -198,6 +238,18 @@ def _errors(group: Radius, settings: Sequence[Setting]) -> list[Claim]:
             "one against one, the same kernel, C from a validation set",
         ),
     ]
+    for name, published in BATCHES.items():
+        fits = group.batches[name]
+        errors = [fit.error for fit in fits]
+        claims.append(
+            Claim(
+                f"test error, {name}, {group.words}",
+                published,
+                f"{_percent(errors)}; risk {float(np.mean([fit.risk for fit in fits])):.3g}",
+                f"the same kernel, λ = 1e-6, {fits[0].order:.0f} points" + " of the first draw" * ("L-BFGS" in name),
+                float(np.mean(np.subtract(errors, group.libsvm))) <= NEAR,
+            )
+        )
     best = group.courses[settings[0].label].errors  # POLK at the order that the rivals are given
     for setting in settings:
         found = group.courses[setting.label].errors
@@ -250,6 +302,10 @@ def _notes(groups: Sequence[Radius]) -> list[str]:
         "says that BSGD does not converge at 16 points. An order claim holds where the mean over the draws as printed "
         "is within a quarter of the published one. Errors and orders are means over the last 5% of the samples, as in "
         "table 2, on 2,500 test samples.",
+        "L-BFGS minimises the regularised risk over all functions: samples that span all others to working precision "
+        "carry them, so that fewer than 5,000 points are stored and nothing is lost. The import vector machine (Zhu "
+        "and Hastie 2005) chooses each of 16 vectors among 300 samples by one Newton step, and fits all coefficients "
+        "anew by L-BFGS. Their claims are judged as POLK's.",
     ]
 
 

@@ -1,6 +1,7 @@
 """Online kernel feature extraction on a budget: the subspace is written in a bounded number of points."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from kernelswarm.agents.learners.subspaces.subspace import Tracking
 from kernelswarm.agents.learners.subspaces.subspace_descent import SubspaceDescent
@@ -27,11 +28,15 @@ class Okfeb(SubspaceDescent):
         beta in (0, 1]: 1 drops the point that matters least, small ones the oldest; below 1 the subspace tracks faster.
     censoring : Censoring
         Which samples make no update: ``{ threshold = e }`` or "moving_average".
+    censoring_from : str
+        "rank": samples are left out as soon as there is a basis; "budget": once the budget is full, as the paper does
+        (OKFEB section V-A).
     """
 
     budget_size: int = 30
     recency: float = 1.0
     censoring: Censoring = field(default=MovingAverage(), metadata={"part": "censoring", "scalar": "threshold"})
+    censoring_from: Literal["rank", "budget"] = "rank"
 
     def tracking(self) -> Tracking:
         """Return how the subspace follows its samples."""
@@ -43,6 +48,7 @@ class Okfeb(SubspaceDescent):
             self.subspace_update,
             self.budget_size,
             self.recency,
+            self.censoring_from,
         )
 
     @property

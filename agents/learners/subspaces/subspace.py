@@ -38,6 +38,8 @@ class Tracking:
         B, the points stored at most, at least the rank; None for all.
     recency : float
         beta in (0, 1]: 1 drops the point with the least row of A, small ones the oldest point.
+    censoring_from : str
+        "rank": samples are left out as soon as there is a basis; "budget": once the budget is full.
     """
 
     rank: int = 10
@@ -47,6 +49,7 @@ class Tracking:
     update: Literal["nonparametric", "parametric"] = "nonparametric"
     budget_size: int | None = None
     recency: float = 1.0
+    censoring_from: Literal["rank", "budget"] = "rank"
 
     def __post_init__(self) -> None:
         if self.rank < 1:
@@ -62,6 +65,13 @@ class Tracking:
             raise ValueError(
                 f"recency = {self.recency!r} must be in (0, 1]: 1 keeps what matters most, 0.9 favours new points"
             )
+        if self.censoring_from == "budget" and self.budget_size is None:
+            raise ValueError('censoring_from = "budget" needs a budget_size: without one no budget is ever full')
+
+    @property
+    def censored_from(self) -> int:
+        """The number of stored points from which on samples are left out."""
+        return self.budget_size or 0 if self.censoring_from == "budget" else self.rank
 
 
 class Visit(NamedTuple):
@@ -199,7 +209,7 @@ class Subspace:
             censored = bool(subspace_updates.holds(self._points, order, order))
         else:
             fits = self._fits if self.heard >= len(self._fits) else self._fits[: self.heard]
-            censored = fit < tracking.censoring.bound(fits)
+            censored = order >= tracking.censored_from and fit < tracking.censoring.bound(fits)
             self._hear(fit)
         if censored:
             return Visit(fit, False, None, None, 0.0)

@@ -33,9 +33,10 @@ CAPACITY, SAMPLES, HEARD = range(3, 6)
 CROSS, AT, BOUND = range(3)
 """The addresses: of the kernel, the step of the subspace, and the threshold on fits."""
 
-RANK, WINDOW, STEP, THRESHOLD, SHRINKAGE, RIDGE, PARAMETRIC, BUDGET_SIZE, RECENCY, FOLLOW, FIRST = range(11)
+RANK, WINDOW, STEP, THRESHOLD, SHRINKAGE, RIDGE, PARAMETRIC, BUDGET_SIZE, RECENCY, FOLLOW, FULL, FIRST = range(12)
 """The first numbers: the rank and the window; how many numbers the step and the threshold have, which follow after
-`FIRST`, then those of the kernel; the regularization of the weights and of the subspace; and how it is updated."""
+`FIRST`, then those of the kernel; the regularization of the weights and of the subspace; how it is updated; and from
+how many points on samples are left out."""
 
 
 @inlined
@@ -124,7 +125,7 @@ def _visit(tools: Integers, numbers: Array, storage: Array, counts: Integers, po
     else:
         known = line(fits, 0, min(window, counts[HEARD]))
         threshold = line(numbers, FIRST + int(numbers[STEP]), int(numbers[THRESHOLD]))
-        censored = fit < censor_at(tools[BOUND])(threshold, known)
+        censored = order >= numbers[FULL] and fit < censor_at(tools[BOUND])(threshold, known)
         if window:
             fits[counts[HEARD] % window] = fit
             counts[HEARD] += 1
@@ -229,6 +230,7 @@ class CompiledSubspace(CompiledLinear):
             BUDGET_SIZE: tracking.budget_size or 0,
             RECENCY: tracking.recency,
             FOLLOW: learner.follow,
+            FULL: tracking.censored_from,
         }
         first = [float(own[place]) for place in range(FIRST)]
         self._numbers: Array = np.concatenate([first, following.numbers, censoring.numbers, kernel.numbers])

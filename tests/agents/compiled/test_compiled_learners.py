@@ -89,6 +89,7 @@ LEARNERS = {
         "kernel": KERNEL,
         "rank": 4,
         "budget_size": 7,
+        "censoring_from": "budget",
         "censoring": {"threshold": 0.05},
         "subspace_update": "parametric",
     },

@@ -167,6 +167,13 @@ def test_samples_that_fit_well_are_left_out(censoring):
     assert subspace.samples == 80
 
 
+@pytest.mark.parametrize(("start", "orders"), [("rank", [4, 4, 4]), ("budget", [4, 9, 9])])
+def test_samples_are_left_out_from_a_basis_or_from_a_full_budget_on(start, orders):
+    points = plane(30)
+    keys = {"budget_size": 9, "censoring": Threshold(2.0), "censoring_from": start}  # no sample fits as badly
+    assert [followed(points[:count], **keys)[0].order for count in (4, 9, 30)] == orders
+
+
 def test_the_published_start_has_rank_one_but_for_rounding_and_ours_has_not():
     points = plane(5)
     factor = np.ones((1, 3))  # OKFEB algorithms 2 and 3: the first point alone, A = 1
@@ -262,6 +269,7 @@ def test_a_restored_subspace_goes_on_with_the_same_bits(update, budget_size):
         (lambda: Tracking(rank=0), "rank = 0 must be at least 1"),
         (lambda: Tracking(rank=8, budget_size=7), "rank = 8 must not be above budget_size = 7"),
         (lambda: Tracking(regularization=0.0), "regularization = 0.0 must be positive"),
+        (lambda: Tracking(censoring_from="budget"), 'censoring_from = "budget" needs a budget_size'),
         (lambda: Tracking(recency=1.1), r"recency = 1.1 must be in \(0, 1\]"),
         (lambda: Threshold(-0.1), "threshold = -0.1 must not be negative"),
         (lambda: MovingAverage(0), "window = 0 must be at least 1"),

@@ -103,7 +103,7 @@ def complete(call: Command, monkeypatch: pytest.MonkeyPatch, words: list[str], s
         ("kernelswarm plot here --format png,sv", ["png,svg"]),
         ("kernelswarm init --example sen", ["sensor_field"]),
         ("kernelswarm run e.toml --backend r", ["ray"]),
-        ("kernelswarm reproduce polk", ["polk-multidist"]),
+        ("kernelswarm reproduce polk-mu", ["polk-multidist"]),
         # As bash takes words apart at =, and wants the part behind it.
         ("kernelswarm compare e.toml --vary protocol.name = cons", ["consensus"]),
         ("kernelswarm compare e.toml --vary protocol.name = isolated,cons", ["isolated,consensus"]),

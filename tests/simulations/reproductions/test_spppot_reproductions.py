@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.reproductions import densities, spppot_gaussian, spppot_mnist, spppot_shots
+from kernelswarm.simulations.reproductions import densities, spppot_gaussian, spppot_shots
 from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
 from kernelswarm.simulations.streams.generated.gaussian_density import GaussianDensity
@@ -83,24 +81,7 @@ def test_shots_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "600 shots" in found.notes[0]
 
 
-def test_mnist_of_a_folder(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-    for part, count in (("train", 300), ("t10k", 80)):
-        labels = random.integers(10, size=count, dtype=np.uint8)
-        images = random.integers(60, size=(count, 28, 28), dtype=np.uint8)
-        for k, label in enumerate(labels):
-            images[k, label : label + 10] += 150
-        for kind, values in (("images-idx3", images), ("labels-idx1", labels)):
-            head = struct.pack(f">HBB{values.ndim}I", 0, 8, values.ndim, *values.shape)
-            (tmp_path / f"{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(head + values.tobytes()))
-    found = spppot_mnist.reproduce(Request(data=tmp_path, quick=True))
-    assert found.arrays["spppot_constant_errors"].shape == (1, 4)
-    assert found.arrays["spppot_constant_errors"][0, -1] < 0.5
-    assert [claim.holds for claim in found.claims if claim.quantity.startswith("model order, POLK adaptive")] == [None]
-
-
-@pytest.mark.parametrize("module", [spppot_shots, spppot_mnist])
-def test_missing_data_is_named_with_where_it_is_published(module, tmp_path: Path) -> None:
+def test_missing_data_is_named_with_where_it_is_published(tmp_path: Path) -> None:
     for data in (None, tmp_path / "nothing"):
-        with pytest.raises(InputError, match=r"(?s)(--data.*|stats\.nba\.com.*|yann\.lecun\.com.*){2}"):
-            module.reproduce(Request(data=data))
+        with pytest.raises(InputError, match=r"(?s)(--data.*|stats\.nba\.com.*){2}"):
+            spppot_shots.reproduce(Request(data=data))

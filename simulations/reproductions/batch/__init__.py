@@ -1,0 +1,1 @@
+"""Solutions from all samples at once, with which papers compare online learners."""

@@ -1,0 +1,1 @@
+"""What is published of handwritten digits, measured on MNIST."""

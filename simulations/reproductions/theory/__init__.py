@@ -1,0 +1,1 @@
+"""What the papers prove, beside what is measured where the optimum is known."""

@@ -1,0 +1,114 @@
+"""A learner's way to an optimum that is known: where it settles, and how that depends on its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import cho_factor, cho_solve
+
+from kernelswarm.agents.compiled.passes import learn
+from kernelswarm.agents.functions.kernel_sum import KernelSum
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.simulations.figures import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = npt.NDArray[np.float64]
+
+NODES = 400
+"""The midpoints at which means over inputs uniform on [0, 1] are taken; smooth integrands need far fewer."""
+
+SLACK = 0.05
+"""How far a fitted exponent may miss the proved one."""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What was measured on the way, an entry for each look."""
+
+    samples: Array
+    measured: Array
+    orders: Array
+
+    @property
+    def settled(self) -> float:
+        """The mean over the second half of the looks, where constant steps move about the optimum."""
+        return float(np.mean(self.measured[len(self.measured) // 2 :]))
+
+
+def midpoints(count: int = NODES) -> Array:
+    """Return the middles of equal parts of [0, 1], (count, 1)."""
+    return (np.arange(count, dtype=np.float64)[:, np.newaxis] + 0.5) / count
+
+
+def walk(
+    learner: Learner, points: Array, targets: Array, looks: Sequence[int], measure: Callable[[Any, Any], float]
+) -> Walk:
+    """Learn from the samples in their order; ``measure(function, state)`` after each of the numbers ``looks``."""
+    state = learner.init(points.shape[1], targets.shape[1])
+    done, measured, orders = 0, [], []
+    for look in looks:
+        learn(learner, state, points[done:look], targets[done:look])
+        done = look
+        function = learner.function(state)
+        measured.append(measure(function, state))
+        orders.append(float(function.order))
+    return Walk(np.array(looks, dtype=np.float64), np.array(measured), np.array(orders))
+
+
+def evenly(samples: int, looks: int, every: int = 1) -> list[int]:
+    """Return numbers of samples in equal distances up to ``samples``, multiples of ``every``."""
+    return sorted({max(every, round(samples * look / (looks * every)) * every) for look in range(1, looks + 1)})
+
+
+def ridge_optimum(kernel: Kernel, targets: Array, regularization: float) -> KernelSum:
+    """Return the f that minimises E (f(x) - y)^2 + lambda/2 ||f||^2 for x uniform on [0, 1].
+
+    ``targets`` (n, 1) are E[y | x] at n midpoints; the optimum does not depend on the noise.
+    """
+    points = midpoints(len(targets))
+    gram = kernel.cross(points, points)
+    gram[np.diag_indices_from(gram)] += 0.5 * regularization * len(points)
+    return KernelSum(kernel, 1, 1).assign(points, cho_solve(cho_factor(gram), targets))
+
+
+def largest_at_the_coarsest(ratios: Array, coarse: Sequence[int]) -> bool:
+    """Tell whether no ratio of excess to bound is larger than those at the coarsest settings, up to the slack.
+
+    One constant, taken where step or budget is largest, then bounds all finer settings.
+    """
+    return bool(ratios.max() <= (1.0 + SLACK) * ratios[list(coarse)].max())
+
+
+def spread(values: Sequence[float] | Array) -> str:
+    """Write a mean with the standard deviation over the draws."""
+    return f"{np.mean(values):.3g} ± {np.std(values, ddof=1):.1g}" if len(values) > 1 else f"{values[0]:.3g}"
+
+
+def listed(draws: Array, x: Array) -> str:
+    """Write means over draws (draws, n) with the places x that they stand at."""
+    means = ", ".join(f"{value:.3g}" for value in draws.mean(axis=0))
+    return f"{means} at {', '.join(f'{place:.3g}' for place in x)}"
+
+
+def log_log(axes: Axes, x: Sequence[float], draws: Array, exponent: float, label: str, color: str = style.BLUE) -> None:
+    """Draw means over draws (draws, n) with their range, and a line with the proved exponent through the middle."""
+    means = draws.mean(axis=0)
+    axes.loglog(x, means, marker="o", markersize=4, color=color, label=label)
+    if len(draws) > 1:
+        axes.fill_between(x, draws.min(axis=0), draws.max(axis=0), color=color, alpha=0.2, linewidth=0)
+    middle = len(x) // 2
+    line = means[middle] * (np.array(x) / x[middle]) ** exponent
+    axes.loglog(x, line, color=style.GREY, linestyle="--", label=f"slope {exponent:g}")
+
+
+def mark(axes: Axes, x: Sequence[float]) -> None:
+    """Write the places x at the logarithmic axis, where powers of ten are too few."""
+    axes.set_xticks(list(x), [f"{place:g}" for place in x])
+    axes.tick_params(axis="x", which="minor", labelbottom=False)
