@@ -72,7 +72,13 @@ class RandomValues:
             found = [math.exp(bottom + share * (top - bottom)) for share in shares]
         else:
             found = [self.low + share * (self.high - self.low) for share in shares]
-        return [min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high) for value in found]
+        return [self.rounded(value) for value in found]
+
+    def rounded(self, value: float) -> float:
+        """Return a value as files hold it: with ``DIGITS`` digits and within the range; a whole number as it is."""
+        if self.scale == "integer":
+            return int(value)
+        return min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high)
 
 
 def is_drawn(value: Any) -> bool:
@@ -88,8 +94,17 @@ def is_drawn(value: Any) -> bool:
     return (value.partition(":")[0] in SCALES and ":" in value) or _NUMBERS.fullmatch(value) is not None
 
 
-def parse_draws(key: str, text: str) -> RandomValues:
+def parse_draws(key: str, text: str, counted: bool = True) -> RandomValues:
     """Read what is drawn for a key.
+
+    Parameters
+    ----------
+    key : str
+        The key, for the refusal.
+    text : str
+        What is said of it.
+    counted : bool
+        Whether it ends in a count, or is a range only: ``log:0.01:1``, of one value.
 
     Raises
     ------
@@ -106,10 +121,11 @@ def parse_draws(key: str, text: str) -> RandomValues:
     if words[0] not in SCALES:
         raise InputError(f"{said} is drawn in no known way{nearest(words[0], SCALES)} (known: {', '.join(SCALES)})")
     scale = words[0]
-    usual = f"{scale}:1:100:8" if scale == "integer" else f"{scale}:0.01:1:8"
-    if len(words) != 4:
-        raise InputError(f"{said} must name the lowest value, the highest one and how many to draw, such as {usual}")
-    low, high, count = (_number(word) for word in words[1:])
+    usual = (f"{scale}:1:100" if scale == "integer" else f"{scale}:0.01:1") + (":8" if counted else "")
+    if len(words) != 3 + counted:
+        many = ", the highest one and how many to draw" if counted else " and the highest one, and no count"
+        raise InputError(f"{said} must name the lowest value{many}, such as {usual}")
+    low, high, count = (_number(word) for word in [*words[1:], "1"][:3])
     if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low)):
         raise InputError(f"{said} must be drawn between two finite numbers, such as {usual}")
     if not (1 <= count <= MOST and count == int(count)):

@@ -15,7 +15,7 @@ import tomli_w
 
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import join, nearest, plain, shown, toml
+from kernelswarm.simulations.ground.wording import leaves, nearest, plain, shown
 from kernelswarm.simulations.observing.state import State
 
 PROJECT = "kernelswarm"
@@ -93,7 +93,7 @@ class MLflow:
         found = self._client.get_experiment_by_name(PROJECT)
         number = self._client.create_experiment(PROJECT) if found is None else found.experiment_id
         self._run: str = self._client.create_run(number, run_name=folder.name).info.run_id
-        parameters = [entities.Param(key, value) for key, value in _leaves(config, "")]
+        parameters = [entities.Param(key, value) for key, value in leaves(config)]
         for first in range(0, len(parameters), 100):  # as many as a call may hold
             self._client.log_batch(self._run, params=parameters[first : first + 100])
         self._kept: list[Any] = []
@@ -271,12 +271,3 @@ def tracked(tracker: str, folder: Path | str, experiment: Experiment) -> Iterato
     finally:
         for writer in writers:
             writer.close(failed)
-
-
-def _leaves(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, str]]:
-    """Yield the dotted key and the text of every value."""
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, join(above, key))
-        else:
-            yield join(above, key), value if isinstance(value, str) else toml(value)
