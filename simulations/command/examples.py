@@ -55,7 +55,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "search": (
         "kernelswarm search mine.toml --vary learner.step_size=log:0.01:1 --trials 40",
-        "kernelswarm search mine.toml --vary protocol.name=consensus,diffusion --seeds 3",
+        "kernelswarm search mine.toml --vary protocol.name=isolated,proximity --seeds 3",
     ),
     "check": (
         "kernelswarm check experiment.toml",
