@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # The same versions inside pip's build environment: older pips hand PIP_CONSTRAINT on to it, newer ones read PIP_BUILD_CONSTRAINT.
 INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test lint docs bench format clean
+.PHONY: help demo test lint docs links bench format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ lint: $(VENV)/installed-dev  ## check style (ruff) and types (mypy --strict)
 docs: $(VENV)/installed-docs  ## write the documentation site to build/docs; a warning is an error
 	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet docs build/docs
 	@echo "the site: build/docs/index.html"
+
+# Not in CI: what others took down is no fault of a change. Examples are not run, and the gallery's pages are read all the same.
+links: $(VENV)/installed-docs  ## look up every link out of the documentation; build/links/output.txt lists them
+	$(BIN)/python -m sphinx --builder linkcheck -D plot_gallery=0 --keep-going --quiet docs build/links
 
 format: $(VENV)/installed-dev  ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .

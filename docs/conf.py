@@ -65,6 +65,11 @@ sphinx_gallery_conf = {
 }
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 
+# make links
+linkcheck_timeout = 20
+linkcheck_retries = 2
+linkcheck_anchors = False  # of pages that a script builds in the browser
+
 html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = "kernelswarm"

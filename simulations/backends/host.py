@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,6 +103,7 @@ class Host:
     def send(self, rounds: int) -> bytes:
         """Start an execution of so many rounds with the messages of the round before."""
         self._left = rounds if self._failure is None else 0
+        self._work.seconds = 0.0
         with self._work:
             return self.block.send() or NOTHING
         return NOTHING
@@ -116,17 +118,19 @@ class Host:
             return self.block.advance(*[message for message in incoming if message != NOTHING]) or NOTHING
         return NOTHING
 
-    def finish(self, *incoming: bytes) -> int:
+    def finish(self, *incoming: bytes) -> tuple[int, float]:
         """Run all rounds that are left: one, or any number when no other block is heard.
 
         Returns
         -------
         int
             All the rounds run by now, those included that primed the network; -1 after a failure.
+        float
+            The seconds that the agents were at work in this execution: not those that they waited for others.
         """
         while self._left:
             self.advance(*incoming)
-        return self._done if self._failure is None else -1
+        return self._done if self._failure is None else -1, self._work.seconds
 
     def report(self, pooled: HeldOut) -> list[Report]:
         """Measure the block's nodes."""
@@ -189,22 +193,25 @@ class Host:
 
 
 class _Work:
-    """Agents at work: says so, and keeps what goes wrong.
+    """Agents at work: says so, adds up how long, and keeps what goes wrong.
 
     Not the host itself, since Ray wraps every method of the class that becomes an actor.
     """
 
     def __init__(self, fail: Callable[[BaseException, TracebackType | None], None]) -> None:
         self.busy = False
+        self.seconds = self._began = 0.0
         self._fail = fail
 
     def __enter__(self) -> None:
         self.busy = True
+        self._began = time.perf_counter()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         self.busy = False
+        self.seconds += time.perf_counter() - self._began
         if error is None:
             return False
         self._fail(error, trace)

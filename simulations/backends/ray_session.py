@@ -292,7 +292,7 @@ class _Compiled:
         with _troubles():
             return self._graph.execute(rounds)
 
-    def collect(self, execution: Any, timeout: float) -> list[int]:
+    def collect(self, execution: Any, timeout: float) -> list[tuple[int, float]]:
         import ray
 
         with _troubles():
@@ -340,7 +340,7 @@ class _Calls:
         steps, last = [host.advance.remote for host in self._hosts], [host.finish.remote for host in self._hosts]
         return _unrolled(sent, steps, last, self._neighbors, min(rounds, self._levels))
 
-    def collect(self, execution: Any, timeout: float) -> list[int]:
+    def collect(self, execution: Any, timeout: float) -> list[tuple[int, float]]:
         import ray
 
         with _troubles():

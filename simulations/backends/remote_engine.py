@@ -11,18 +11,26 @@ from contextlib import contextmanager
 from typing import Any, Literal, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from kernelswarm.agents.node.node import PRIMING, DivergenceError
 from kernelswarm.simulations.backends.host import Whereabouts
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.round.block import AgentPlan
-from kernelswarm.simulations.round.engine import EngineError, LostError, Snapshots
+from kernelswarm.simulations.round.engine import EngineError, LostError, Pace, Paces, Snapshots
 from kernelswarm.simulations.round.measure import Report
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions
 from kernelswarm.simulations.round.rounds import block_neighbors
 from kernelswarm.simulations.streams.contract import HeldOut
 
 Tell = Callable[[str, int, int], None]
+Array = npt.NDArray[np.float64]
+
+SLOWEST = 2
+"""Processes that are named as slow."""
+
+RECENT = 0.2
+"""The weight of an execution in a process's pace, the rest being that of those before it."""
 
 IN_FLIGHT = 2
 """Executions handed out before the end of the first is waited for, so that no process waits for the driver."""
@@ -68,8 +76,8 @@ class Transport(Protocol):
     def submit(self, rounds: int) -> Any:
         """Hand an execution out, and return what to wait for."""
 
-    def collect(self, execution: Any, timeout: float) -> Sequence[int]:
-        """Wait until an execution has ended, and return the rounds that each host has run by then."""
+    def collect(self, execution: Any, timeout: float) -> Sequence[tuple[int, float]]:
+        """Wait until an execution has ended; return what each host's ``finish`` did."""
 
     def primed(self) -> None:
         """Hear that the first executions have ended: whatever it needs is there."""
@@ -148,6 +156,7 @@ class RemoteEngine:
         self._pace: float | None = None  # seconds a round takes; a slow one is remembered for a while
         self._answered: dict[str, float] = {}  # the most seconds that the answers to a question took
         self._quickest = 0.0  # seconds a round takes when nothing comes between; 0 where it is not known
+        self._worked: Array | None = None  # (blocks,) seconds a round of each takes, the last rounds before all
         self._settled = False  # whether it is from more than the first rounds, which load what they call
         self._hosts: list[Any] = []
         self._transport: Transport | None = None
@@ -211,6 +220,14 @@ class RemoteEngine:
             self._ask("restore", [({label: snapshots[label] for label in labels}, round) for labels in blocks])
             self._done = round + PRIMING
             self.rounds = round
+
+    def paces(self) -> Paces | None:
+        """Return how long the processes' last rounds took, which they tell at their end."""
+        if self._worked is None or len(self.blocks) < 2:
+            return None
+        order = np.argsort(-self._worked, kind="stable")[:SLOWEST].tolist()
+        slowest = tuple(Pace(self._nodes([place]), float(self._worked[place])) for place in order)
+        return Paces(slowest, float(np.median(self._worked)), len(self.blocks))
 
     def describe(self) -> dict[str, object]:
         """Return the number of processes and how they exchange messages."""
@@ -299,7 +316,7 @@ class RemoteEngine:
             pace = self._pace
             done = transport.collect(execution, self._limit(None if pace is None else pace * self._largest))
             self._done += count
-            if any(rounds_of_host != self._done for rounds_of_host in done):
+            if any(rounds_of_host != self._done for rounds_of_host, _ in done):
                 raise Trouble("a process has not run all rounds", late=False)
             now = time.perf_counter()
             took, waited, ended = now - ended, now - clock, now
@@ -309,6 +326,9 @@ class RemoteEngine:
                 self._settled = self._quickest > 0.0
                 known = self._quickest or took / count
                 self._quickest = 0.5 * known if waited < 0.02 * took else min(took / count, 1.2 * known)
+            if self._settled:  # those before load what they call
+                worked = np.array([seconds for _, seconds in done]) / count
+                self._worked = worked if self._worked is None else self._worked + RECENT * (worked - self._worked)
             self.rounds = max(0, self._done - PRIMING)
 
     @contextmanager

@@ -81,6 +81,9 @@ class SerialEngine:
         round = self._earlier + max(0, done - PRIMING)
         return EngineError(self._labels if node is None else (node,), round, describe(error))
 
+    def paces(self) -> None:
+        """Return nothing: there is one process."""
+
     def describe(self) -> dict[str, object]:
         """Return the backend's name."""
         return {"name": "serial", "processes": 1}

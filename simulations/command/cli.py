@@ -96,7 +96,12 @@ def run(
     address: Address = None,
     out: Annotated[Path | None, place_option("Folder for the run; runs/... when left out.")] = None,
     track: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Write for a tracker too: tensorboard, to DIR/../tensorboard.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Write for a tracker too, to OUT/../NAME: tensorboard, mlflow or wandb.",
+            autocompletion=completion.trackers,
+        ),
     ] = None,
     figures: Figures = True,
     format: Formats = "png",
@@ -116,18 +121,19 @@ def run(
     run_folder.check_place(folder)
     from kernelswarm.simulations.running import run as running
 
-    callbacks, beside = [], None
+    callbacks, place = [], ""
     with ExitStack() as stack:
         if track is not None:
-            from kernelswarm.simulations.observing.trackers import tracked
+            from kernelswarm.simulations.observing import trackers
 
             beside = run_folder.free(folder.parent / track / folder.name)
-            callbacks.append(stack.enter_context(tracked(track, beside, described)))
+            callbacks.append(stack.enter_context(trackers.tracked(track, beside, described)))
+            place = trackers.TRACKERS[track].place(beside)
         with in_words(), progress.watch_run(quiet) as observe, warnings_in_one_line():
             finished = running.run(described, folder, observe, callbacks=callbacks)
     _show(finished, drawing if figures else None)
-    if beside is not None:
-        print(f"tracked     {beside}")
+    if place:
+        print(f"tracked     {place}")
 
 
 @app.command(epilog=epilog("resume"))
@@ -287,4 +293,5 @@ app.command(epilog=epilog("report"))(showing.report)
 app.command(name="list", epilog=epilog("list"))(preparing.list_parts)
 app.command(epilog=epilog("init"))(preparing.init)
 app.command(epilog=epilog("suggest"))(preparing.suggest)
+app.command(epilog=epilog("search"))(preparing.search)
 app.command(epilog=epilog("check"))(preparing.check)

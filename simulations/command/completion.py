@@ -108,6 +108,13 @@ def backends(incomplete: str) -> Iterator[str]:
     yield from (name for name in ("serial", "ray") if name.startswith(incomplete))
 
 
+def trackers(incomplete: str) -> Iterator[str]:
+    """Yield the trackers that a run is written for."""
+    from kernelswarm.simulations.observing.trackers import TRACKERS
+
+    yield from (name for name in TRACKERS if name.startswith(incomplete))
+
+
 def examples(incomplete: str) -> Iterator[str]:
     """Yield the experiments that ``init --example`` writes."""
     from kernelswarm.simulations.experiment.examples import EXAMPLES

@@ -53,6 +53,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "kernelswarm suggest mine.toml",
         "kernelswarm suggest mine.toml --dry-run --rounds 500",
     ),
+    "search": (
+        "kernelswarm search mine.toml --vary learner.step_size=log:0.01:1 --trials 40",
+        "kernelswarm search mine.toml --vary protocol.name=isolated,proximity --seeds 3",
+    ),
     "check": (
         "kernelswarm check experiment.toml",
         "kernelswarm check experiment.toml --set topology.nodes=1000",

@@ -1,4 +1,4 @@
-"""The commands before a run: list, init, suggest, check."""
+"""The commands before a run: list, init, suggest, search, check."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import typer
 from kernelswarm.simulations.command import completion, reading
 from kernelswarm.simulations.command.complaints import warnings_in_one_line
 from kernelswarm.simulations.command.options import (
+    Address,
+    Backend,
     Debug,
     ExperimentFile,
     Quiet,
@@ -113,6 +115,49 @@ def suggest(
     if dry_run:
         return
     print(file.write(experiment, found))
+
+
+def search(
+    experiment: ExperimentFile,
+    vary: Annotated[
+        list[str],
+        typer.Option(
+            metavar="KEY=LOG:LOW:HIGH",
+            help="A key and its range, log:0.01:1, uniform:0:1 or integer:1:9, or values to try; may be repeated.",
+            autocompletion=completion.assignments,
+        ),
+    ],
+    trials: Annotated[int, typer.Option(min=1, help="How many, with those that the folder holds.")] = 40,
+    by: Annotated[str, typer.Option(metavar="COLUMN", help="The figure that is to be small.")] = "risk",
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each trial; their mean counts.")] = 1,
+    prune: Annotated[bool, typer.Option(help="Give up trials that are worse than half of the earlier ones.")] = True,
+    changes: Sets = None,
+    backend: Backend = None,
+    address: Address = None,
+    out: Annotated[Path | None, place_option("Folder for the trials; runs/EXPERIMENT-search when left out.")] = None,
+    quiet: Quiet = False,
+    safe: Safe = False,
+    debug: Debug = False,
+) -> None:
+    """Try values of keys, each trial proposed by Optuna from those before it; print the best, and write them.
+
+    Given again, it goes on, and --trials may ask for more. It needs pip install kernelswarm[search].
+    """
+    from kernelswarm.simulations.command import progress, search_table
+    from kernelswarm.simulations.experiment.variation import parse_vary
+    from kernelswarm.simulations.search.search import search as tried
+    from kernelswarm.simulations.search.study import Trial
+
+    described = reading.read(experiment, changes, backend, address)
+    place = Path("runs") / f"{experiment.stem}-search" if out is None else out
+    with in_words(), progress.watch_reproduction(quiet) as observe, warnings_in_one_line():
+
+        def hear(done: int, trial: Trial, least: float) -> None:
+            if observe is not None:
+                observe(f"{done} of {trials} trials, least {by} {least:.4g}", done / trials)
+
+        found = tried(described, parse_vary(vary), trials, place, by=by, seeds=seeds, prune=prune, observe=hear)
+    print(search_table.as_text(found))
 
 
 def check(

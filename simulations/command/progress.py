@@ -85,6 +85,7 @@ def watch_run(quiet: bool, console: Console | None = None) -> Iterator[Callable[
             display.below = (
                 told.figures(progress.row),
                 ", ".join(filter(None, [told.pace(progress), str(memory)])),
+                told.slowest(progress),
             )
             display.update(task, description=phase, completed=progress.done, total=progress.total)
 

@@ -54,6 +54,16 @@ def pace(progress: Progress) -> str:
     return said
 
 
+def slowest(progress: Progress) -> str:
+    """Return the processes whose rounds took longest, beside the median of all; empty where there is only one."""
+    paces = progress.paces
+    if paces is None:
+        return ""
+    named = [f"{_nodes(pace.nodes)} {1e3 * pace.seconds:.3g} ms" for pace in paces.slowest]
+    median = f"median of {paces.processes:,} processes {1e3 * paces.median:.3g} ms"
+    return f"slowest: {', '.join(named)} a round; {median}"
+
+
 def of_run(progress: Progress, memory: str) -> str:
     """Return a line about a run."""
     said = [f"round {progress.done:,} of {progress.total:,}" if progress.phase != "starting" else progress.phase]
@@ -142,3 +152,15 @@ def _memory() -> str:
         except psutil.Error:  # it has ended meanwhile
             continue
     return f"{taken / 1e9:.2f} GB"
+
+
+def _nodes(nodes: tuple[int, ...]) -> str:
+    """Return the first nodes in words.
+
+    Examples
+    --------
+    >>> _nodes((7,)), _nodes((0, 1, 2, 3))
+    ('node 7', 'nodes 0, 1, ...')
+    """
+    more = ", ..." if len(nodes) > 2 else ""
+    return f"node{'s' if len(nodes) > 1 else ''} {', '.join(map(str, nodes[:2]))}{more}"

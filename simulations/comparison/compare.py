@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.simulations.backends.ray_backend import keep_ray
@@ -20,7 +19,7 @@ from kernelswarm.simulations.comparison import comparison_folder
 from kernelswarm.simulations.comparison.comparison_folder import RUNS, Described, Index
 from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress, Watcher
 from kernelswarm.simulations.comparison.earlier_run import earlier, start_or_resume
-from kernelswarm.simulations.comparison.origins import GRAPH, Digests, origins
+from kernelswarm.simulations.comparison.origins import Digests, origins
 from kernelswarm.simulations.experiment.draws import drawn_keys
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.naming import may_import
@@ -31,10 +30,9 @@ from kernelswarm.simulations.ground.wording import plain
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.records.outcome import Comparison, Run, State, run_of
-from kernelswarm.simulations.records.run_folder import check_place, graphml
-from kernelswarm.simulations.running.network import build_graph, open_network
+from kernelswarm.simulations.records.run_folder import check_place
+from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import Progress, simulate
-from kernelswarm.simulations.streams.rows.file import held_by
 
 
 def compare(
@@ -353,16 +351,9 @@ def _execute(task: _Task, tell: Callable[[float], None]) -> Run:
 
 def _prepare(experiment: Experiment, vary: Mapping[str, Sequence[Any]], seeds: int, folder: Path, index: Index) -> None:
     """Write which run is where, and the experiment that repeats the comparison, before the first run begins."""
-    import tomli_w
-
     again = {**experiment.to_dict(), "compare": {"seeds": seeds, "vary": plain(vary)}}
     comparison_folder.write_index(folder, index)
-    if isinstance(experiment.topology, nx.Graph):
-        comparison_folder.write_text(folder / GRAPH, graphml(build_graph(experiment)))
-    held = held_by(experiment.stream)
-    if held is not None:
-        held.write(folder)
-    comparison_folder.write_text(folder / EXPERIMENT, tomli_w.dumps(again))
+    comparison_folder.write_experiment(folder / EXPERIMENT, experiment, again)
 
 
 def _publish(comparison: Comparison, folder: Path, drawing: Drawing) -> None:

@@ -11,12 +11,18 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kernelswarm.simulations.comparison.origins import identified
+import networkx as nx
+
+from kernelswarm.simulations.comparison.origins import GRAPH, identified
+from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.variation import cells
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.machine.lock import held
 from kernelswarm.simulations.records import run_folder
+from kernelswarm.simulations.records.run_folder import graphml
+from kernelswarm.simulations.running.network import build_graph
+from kernelswarm.simulations.streams.rows.file import held_by
 
 RUNS = "runs"
 """The folder of the run folders."""
@@ -171,6 +177,18 @@ def write_text(path: Path, text: str) -> None:
         partial.replace(path)
     except OSError as error:
         raise SimulationError(f"{path} could not be written: {error.strerror or error}") from error
+
+
+def write_experiment(path: Path, experiment: Experiment, table: Mapping[str, Any]) -> None:
+    """Write an experiment's tables as a file, and beside it a network or data that were given in memory."""
+    import tomli_w
+
+    if isinstance(experiment.topology, nx.Graph):
+        write_text(path.parent / GRAPH, graphml(build_graph(experiment)))
+    data = held_by(experiment.stream)
+    if data is not None:
+        data.write(path.parent)
+    write_text(path, tomli_w.dumps(table))
 
 
 def assigned(

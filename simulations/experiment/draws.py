@@ -1,4 +1,4 @@
-"""Values of a comparison that are drawn at random: ``log:0.01:1:8`` in the place of a list."""
+"""Values of a comparison that are drawn: ``log:0.01:1:8`` in the place of a list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.ground.wording import nearest, shown
 
 SCALES = ("log", "uniform", "integer")
-"""How values are drawn: uniformly in their logarithm, uniformly, and whole numbers with both ends."""
+"""How values are drawn: evenly in their logarithm, evenly, and whole numbers with both ends."""
 
 MOST = 1_000
 """Values of a key, at most: each is a run or several."""
@@ -24,6 +24,9 @@ DIGITS = 12
 
 WHOLE = 2**53
 """Up to here every whole number is a floating-point number."""
+
+BITS = 53
+"""Binary digits of a drawn share: as many as a floating-point number has."""
 
 _PART = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")  # "module:function", the name of a part of one's own
 _NUMBERS = re.compile(r"\w+(:[-+]?[\d.][^:]*){3}")
@@ -53,19 +56,14 @@ class RandomValues:
         low, high = (int(end) if end == int(end) else end for end in (self.low, self.high))
         return f"{self.scale}:{low}:{high}:{self.count}"
 
-    def values(self, seed: int, key: str) -> list[float] | list[int]:
-        """Return the values in the order of their draws: with a larger ``count`` the first ones stay what they are.
-
-        They depend on the seed and the key alone, not on what else is varied.
+    def quantiles(self, shares: Sequence[float]) -> list[float] | list[int]:
+        """Return the value below which each share of the scale lies, for shares in [0, 1).
 
         Examples
         --------
-        >>> RandomValues("integer", 1, 6, 3).values(0, "learner.batch_size") == RandomValues("integer", 1, 6, 9).values(
-        ...     0, "learner.batch_size"
-        ... )[:3]
-        True
+        >>> RandomValues("log", 0.01, 1, 2).quantiles([0.0, 0.5]), RandomValues("integer", 1, 6, 2).quantiles([0.99])
+        ([0.01, 0.1], [6])
         """
-        shares = generator(seed, Role.COMPARISON, 0, *key.encode()).random(self.count).tolist()
         if self.scale == "integer":
             low, high = int(self.low), int(self.high)
             return [min(low + int(share * (high - low + 1)), high) for share in shares]
@@ -74,7 +72,13 @@ class RandomValues:
             found = [math.exp(bottom + share * (top - bottom)) for share in shares]
         else:
             found = [self.low + share * (self.high - self.low) for share in shares]
-        return [min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high) for value in found]
+        return [self.rounded(value) for value in found]
+
+    def rounded(self, value: float) -> float:
+        """Return a value as files hold it: with ``DIGITS`` digits and within the range; a whole number as it is."""
+        if self.scale == "integer":
+            return int(value)
+        return min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high)
 
 
 def is_drawn(value: Any) -> bool:
@@ -90,8 +94,17 @@ def is_drawn(value: Any) -> bool:
     return (value.partition(":")[0] in SCALES and ":" in value) or _NUMBERS.fullmatch(value) is not None
 
 
-def parse_draws(key: str, text: str) -> RandomValues:
+def parse_draws(key: str, text: str, counted: bool = True) -> RandomValues:
     """Read what is drawn for a key.
+
+    Parameters
+    ----------
+    key : str
+        The key, for the refusal.
+    text : str
+        What is said of it.
+    counted : bool
+        Whether it ends in a count, or is a range only: ``log:0.01:1``, of one value.
 
     Raises
     ------
@@ -108,10 +121,11 @@ def parse_draws(key: str, text: str) -> RandomValues:
     if words[0] not in SCALES:
         raise InputError(f"{said} is drawn in no known way{nearest(words[0], SCALES)} (known: {', '.join(SCALES)})")
     scale = words[0]
-    usual = f"{scale}:1:100:8" if scale == "integer" else f"{scale}:0.01:1:8"
-    if len(words) != 4:
-        raise InputError(f"{said} must name the lowest value, the highest one and how many to draw, such as {usual}")
-    low, high, count = (_number(word) for word in words[1:])
+    usual = (f"{scale}:1:100" if scale == "integer" else f"{scale}:0.01:1") + (":8" if counted else "")
+    if len(words) != 3 + counted:
+        many = ", the highest one and how many to draw" if counted else " and the highest one, and no count"
+        raise InputError(f"{said} must name the lowest value{many}, such as {usual}")
+    low, high, count = (_number(word) for word in [*words[1:], "1"][:3])
     if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low)):
         raise InputError(f"{said} must be drawn between two finite numbers, such as {usual}")
     if not (1 <= count <= MOST and count == int(count)):
@@ -153,10 +167,35 @@ def drawn_keys(vary: Mapping[str, Sequence[Any]]) -> dict[str, RandomValues]:
     return found
 
 
+def draw(keys: Mapping[str, RandomValues], seed: int) -> dict[str, list[Any]]:
+    """Draw the values of all drawn keys, whose i-th ones belong together.
+
+    They are points of a scrambled Sobol sequence (Owen, J. Complexity 1998), one dimension for each key. Of n draws, at
+    least one lies in each of the 2^k equal parts of every key's scale, where 2^k is the largest power of two up to n.
+    With a larger ``count`` the first ones stay what they are. They depend on the seed and on which keys are drawn, not
+    on the order of these or on what else is varied.
+
+    Examples
+    --------
+    >>> few, many = (draw({"learner.batch_size": RandomValues("integer", 1, 8, count)}, 0) for count in (3, 8))
+    >>> many["learner.batch_size"][:3] == few["learner.batch_size"], sorted(many["learner.batch_size"])
+    (True, [1, 2, 3, 4, 5, 6, 7, 8])
+    """
+    if not keys:
+        return {}
+    from scipy.stats import qmc  # a second, which only comparisons that draw should take
+
+    names = sorted(keys)
+    random = generator(seed, Role.COMPARISON, 0, *"\n".join(names).encode())
+    count = keys[names[0]].count
+    # Drawn to the next power of two, of which the points are balanced; fewer are the first of these.
+    points = qmc.Sobol(len(names), bits=BITS, seed=random).random_base2((count - 1).bit_length())[:count]
+    return {key: keys[key].quantiles(points[:, names.index(key)].tolist()) for key in keys}
+
+
 def drawn_together(keys: Mapping[str, RandomValues], seed: int) -> dict[str, list[Any]]:
     """Return the values of all drawn keys, whose i-th ones belong together, sorted by the first key's."""
-    values = [draws.values(seed, key) for key, draws in keys.items()]
-    together = sorted(zip(*values, strict=True))
+    together = sorted(zip(*draw(keys, seed).values(), strict=True))
     return {key: list(column) for key, column in zip(keys, zip(*together, strict=True), strict=True)}
 
 

@@ -150,7 +150,7 @@ def read_compare(path: Path) -> Plan:
     return Plan(dict(_leaves(vary, "", str(path))), seeds)
 
 
-def cells(config: Mapping[str, Any], vary: Mapping[str, Sequence[Any]]) -> list[Cell]:
+def cells(config: Mapping[str, Any], vary: Mapping[str, Sequence[Any]], lacking: bool = False) -> list[Cell]:
     """Return the cells of the product of all varied values, in the order of their lists; the last key changes fastest.
 
     - ``X.name = "..."`` makes table X another part, which keeps what both have and the experiment set.
@@ -160,6 +160,15 @@ def cells(config: Mapping[str, Any], vary: Mapping[str, Sequence[Any]]) -> list[
       cells that become equal are one.
     - A text such as ``"log:0.01:1:8"`` stands for eight values that are drawn with the experiment's seed, see
       :mod:`kernelswarm.simulations.experiment.draws`. Several drawn keys are drawn together, and crossed with lists.
+
+    Parameters
+    ----------
+    config : mapping
+        The experiment's tables.
+    vary : mapping of str to sequence
+        The varied keys with their values.
+    lacking : bool
+        Whether a key that no cell has is left out, and not refused.
 
     Raises
     ------
@@ -197,7 +206,7 @@ def cells(config: Mapping[str, Any], vary: Mapping[str, Sequence[Any]]) -> list[
         if all(cell.config != other.config for other in found):
             found.append(cell)
     for key in vary:
-        if key not in applied:
+        if key not in applied and not lacking:
             raise InputError(f"{key} cannot be varied: {_unknown(config, key)}")
     return found
 

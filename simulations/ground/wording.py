@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType, UnionType
@@ -88,6 +88,21 @@ SYNONYMS: dict[str, str] = {
 def join(path: str, key: str) -> str:
     """Return the dotted path of a key in the table at ``path``, which is empty for the file itself."""
     return f"{path}.{key}" if path else key
+
+
+def leaves(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the dotted key and the text of every value in tables of tables.
+
+    Examples
+    --------
+    >>> dict(leaves({"rounds": 5, "learner": {"name": "polk", "kernel": {"bandwidth": 0.5}}}))
+    {'rounds': '5', 'learner.name': 'polk', 'learner.kernel.bandwidth': '0.5'}
+    """
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, join(above, key))
+        else:
+            yield join(above, key), value if isinstance(value, str) else toml(value)
 
 
 def plain(value: Any) -> Any:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kernelswarm.simulations.round.engine import Paces
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -18,6 +20,8 @@ class Progress:
         The last row of the network's table, once there is one.
     rounds_per_second : float
         Rounds a second since the first round, evaluations included; 0 before.
+    paces : Paces or None
+        How long the processes' last rounds took, where there are several.
     """
 
     phase: str
@@ -25,3 +29,4 @@ class Progress:
     total: int
     row: Mapping[str, float] | None
     rounds_per_second: float
+    paces: Paces | None = None

@@ -59,7 +59,7 @@ def warnings_of(result: Result) -> list[str]:
 
 def comparison_title(comparison: Comparison) -> str:
     """Return what a comparison is called: what it varies."""
-    keys = [key.removesuffix(".name").replace("_", " ") for key in comparison.keys]
+    keys = [key.removesuffix(".name") for key in comparison.keys]  # as they are typed
     return f"Comparison of {', '.join(keys)}" if keys else "Comparison"
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kernelswarm.agents.node.snapshot import Snapshot
 from kernelswarm.simulations.round.block import AgentPlan
@@ -11,6 +11,21 @@ from kernelswarm.simulations.round.model_arrays import LearnedFunctions
 from kernelswarm.simulations.streams.contract import HeldOut
 
 Snapshots = dict[int, Snapshot]
+
+
+class Pace(NamedTuple):
+    """The nodes of a process, and the seconds that a round of theirs takes there, without waiting for others."""
+
+    nodes: tuple[int, ...]
+    seconds: float
+
+
+class Paces(NamedTuple):
+    """The slowest processes in the last rounds, the median of all processes' seconds a round, and their number."""
+
+    slowest: tuple[Pace, ...]
+    median: float
+    processes: int
 
 
 class EngineError(RuntimeError):
@@ -62,6 +77,10 @@ class Engine(Protocol):
 
     def restore(self, snapshots: Snapshots, round: int) -> None:
         """Put the agents, before their first round, where the snapshots were taken, after so many rounds."""
+        ...
+
+    def paces(self) -> Paces | None:
+        """Return how long the processes' last rounds took; None where there is one process, or no round yet."""
         ...
 
     def describe(self) -> dict[str, object]:

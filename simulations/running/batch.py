@@ -100,6 +100,9 @@ class BatchEngine:
         """Count from so many rounds."""
         self._agent.round = round
 
+    def paces(self) -> None:
+        """Return nothing: there is one process."""
+
     def describe(self) -> dict[str, object]:
         """Return what the solver did, once it has."""
         return {"name": "batch", "processes": 1, **self._solver}

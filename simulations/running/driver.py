@@ -224,7 +224,7 @@ class Driver:
             # Before anything is measured, which starts new sums: more rounds may follow than were asked for now.
             if self._save_every and (self.done % self._save_every == 0 or self._is_over() or asked.by is not None):
                 self._save(engine)
-            self._tell("running")
+            self._tell("running", engine)
             if asked.by is not None and not self._is_over():
                 return
 
@@ -267,7 +267,7 @@ class Driver:
         if self._own:
             rows = self._extended(rows)
         recorder.keep(rows)
-        self._tell("evaluating")
+        self._tell("evaluating", engine)
         return self._state(rows)
 
     def _extended(self, rows: dict[str, Columns]) -> dict[str, Columns]:
@@ -293,10 +293,10 @@ class Driver:
         with self.at_work():
             return {name: np.array(array) for name, array in arrays_of(self.network, engine.functions()).items()}
 
-    def _tell(self, phase: str) -> None:
+    def _tell(self, phase: str, engine: Engine) -> None:
         spent = self._now() - self._started
         rate = self.done / spent if spent > 0.0 else 0.0
-        self._observe(Progress(phase, self.done, self.network.rounds, self.recorder.last, rate))
+        self._observe(Progress(phase, self.done, self.network.rounds, self.recorder.last, rate, engine.paces()))
 
     def _wall(self) -> float:
         return time.perf_counter() - self._clock - self._idle

@@ -56,6 +56,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/comparison",
     "simulations/report",
     "simulations/suggestion",
+    "simulations/search",
     "simulations/estimators",
     "simulations/reproductions/batch",
     "simulations/reproductions",

@@ -89,3 +89,27 @@ def test_the_image_gets_every_folder_that_is_packaged() -> None:
     base = next(line for line in lines if line.startswith("FROM "))
     version = re.search(r"python:(\d+\.\d+)", base)
     assert version is not None and f"Programming Language :: Python :: {version[1]}" in PROJECT["classifiers"]
+
+
+CONDA = {"matplotlib": "matplotlib-base", "ray": "ray-core"}  # what conda-forge calls the part that is needed
+
+
+def test_the_conda_recipe_asks_for_what_the_project_asks_for() -> None:
+    recipe = read("packaging/conda/recipe.yaml")
+    context, requirements = recipe["context"], recipe["requirements"]
+    assert context["version"] == PROJECT["version"]
+    assert f">={context['python_min']}" == PROJECT["requires-python"]
+
+    def bounds(entries: list[str]) -> dict[str, str]:
+        return {CONDA.get(name, name): bound for name, bound in (re.findall(r"[^><=\s]+|[><=].*", e) for e in entries)}
+
+    everywhere = [entry for entry in PROJECT["dependencies"] if ";" not in entry]
+    somewhere = [entry.partition(";")[0].strip() for entry in PROJECT["dependencies"] if ";" in entry]
+    assert bounds(requirements["run"]) == {"python": ">=${{ python_min }}", **bounds(everywhere)}
+    assert bounds(requirements["run_constraints"]) == bounds(somewhere)
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["build-system"]["requires"]
+    assert bounds(built).items() <= bounds([entry for entry in requirements["host"] if ">" in entry]).items()
+    assert recipe["build"]["python"]["entry_points"] == [
+        f"{name} = {place}" for name, place in PROJECT["scripts"].items()
+    ]
+    assert (recipe["about"]["license"], recipe["about"]["summary"]) == (PROJECT["license"], PROJECT["description"])

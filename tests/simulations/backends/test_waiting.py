@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from kernelswarm.simulations.backends import remote_engine
@@ -27,7 +29,8 @@ class Clock:
 class Steady:
     """Actors that take the same time for every round, but for some executions."""
 
-    def __init__(self, clock, pace, stalls):
+    def __init__(self, clock, pace, stalls, shares=(1.0,)):
+        self._shares = shares  # of each process's rounds, through which it works
         self._clock, self._pace, self._stalls = clock, pace, stalls
         self._free = clock.now
         self._executions = self._lived = 0
@@ -44,7 +47,7 @@ class Steady:
         self.polled += max(0.0, end - self._clock.now)
         self._clock.now = max(self._clock.now, end)
         self._lived += rounds
-        return [self._lived]
+        return [(self._lived, share * rounds * self._pace) for share in self._shares]
 
 
 @pytest.mark.parametrize("pace", [1e-4, 1e-3, 0.05])
@@ -62,6 +65,23 @@ def test_it_sleeps_through_most_of_the_work_and_wakes_in_time(pace, stalls, monk
     assert transport.polled <= 0.2 * worked + sum(stalls.values())
     assert transport.idle <= 0.02 * worked
     assert clock.now - begun <= 1.05 * worked + sum(stalls.values())
+
+
+def test_the_slowest_are_those_that_worked_longest_in_the_last_rounds(monkeypatch):
+    monkeypatch.setattr(remote_engine, "time", clock := Clock())
+    blocks = [[SimpleNamespace(neighborhood=SimpleNamespace(node=node))] for node in range(4)]
+    engine = RemoteEngine(blocks, None, "compiled", ROUNDS_PER_EXECUTION, 60.0)
+    engine._transport = transport = Steady(clock, 0.01, {}, (0.1, 0.9, 0.2, 0.3))
+    engine._largest = ROUNDS_PER_EXECUTION
+    assert engine.paces() is None
+    engine._run(100 * ROUNDS_PER_EXECUTION)
+    slowest, median, processes = engine.paces()
+    assert [nodes for nodes, _ in slowest] == [(1,), (3,)] and processes == 4
+    assert [seconds for _, seconds in slowest] == pytest.approx([0.009, 0.003]) and median == pytest.approx(0.0025)
+    transport._shares = (0.9, 0.1, 0.2, 0.3)  # the first has much to do now
+    engine._run(100 * ROUNDS_PER_EXECUTION)
+    slowest, _, _ = engine.paces()
+    assert slowest[0].nodes == (0,) and slowest[0].seconds == pytest.approx(0.009)
 
 
 class Starting:

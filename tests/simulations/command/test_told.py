@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+from dataclasses import replace
 from typing import Any
 
 import psutil
@@ -14,6 +15,7 @@ from rich.console import Console
 from kernelswarm.simulations.command import progress, told
 from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
 from kernelswarm.simulations.observing.progress import Progress
+from kernelswarm.simulations.round.engine import Pace, Paces
 
 ROW = {"round": 100, "risk": 0.25, "model_order": 17.0, "disagreement": 0.03, "messages": 4000.0}
 RUN = Progress("running", 200, 500, ROW, 50.0)
@@ -44,15 +46,23 @@ def test_a_run_says_risk_disagreement_pace_memory_and_time_left() -> None:
     alone = Progress("running", 200, 500, {**ROW, "disagreement": 0.0, "messages": 0.0}, 50.0)
     assert "disagreement" not in told.of_run(alone, "") and "messages" not in told.of_run(alone, "")
     assert told.of_run(Progress("starting", 1, 4, None, 0.0), "") == "starting"
+    assert told.slowest(RUN) == ""
 
 
 def test_on_a_terminal_the_figures_stand_under_the_bar() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=160)
     with progress.watch_run(False, console) as observe:
         assert observe is not None
-        observe(RUN)
+        observe(replace(RUN, paces=Paces((Pace((7,), 0.0031), Pace((1, 2, 5), 0.002)), 0.0012, 40)))
     shown = written(console)
-    for said in ("200/500", "risk 0.25, model order 17.0, disagreement 0.03", "50 rounds/s, 2,000 messages/s", " GB"):
+    slowest = "slowest: node 7 3.1 ms, nodes 1, 2, ... 2 ms a round; median of 40 processes 1.2 ms"
+    for said in (
+        slowest,
+        "200/500",
+        "risk 0.25, model order 17.0, disagreement 0.03",
+        "50 rounds/s, 2,000 messages/s",
+        " GB",
+    ):
         assert said in shown
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.simulations.comparison.compare import compare, read
-from kernelswarm.simulations.experiment.draws import RandomValues
+from kernelswarm.simulations.experiment.draws import RandomValues, draw
 from kernelswarm.simulations.figures import comparison_figures, plots, sheet
 from kernelswarm.simulations.figures.plots import draw_comparison
 from kernelswarm.simulations.report import tables as report
@@ -32,7 +32,7 @@ def test_in_parts_resumed_and_extended_it_is_what_it_is_in_one_go(
     assert figures(again) == figures(whole)
     found = read(parts)
     assert figures(found) == figures(whole) and found.drawn == {STEP: RandomValues("log", 0.05, 0.5, 3)}
-    values = sorted(RandomValues("log", 0.05, 0.5, 3).values(3, STEP))
+    values = sorted(draw({STEP: RandomValues("log", 0.05, 0.5, 3)}, 3)[STEP])
     for run in again.runs:
         assert run.folder is not None
         config = tomllib.loads((run.folder / "config.toml").read_text("utf-8"))
@@ -45,7 +45,9 @@ def test_in_parts_resumed_and_extended_it_is_what_it_is_in_one_go(
     assert column == [f"{value:#.3g}" for value in values]
     # Another seed draws others, in the same folder.
     other = compare(small.other({**small.to_dict(), "seed": 4}), FEW, 1, jobs=1, out=parts)
-    assert [cell.drawn[STEP] for cell in other.cells] == sorted(RandomValues("log", 0.05, 0.5, 2).values(4, STEP))
+    assert [cell.drawn[STEP] for cell in other.cells] == sorted(
+        draw({STEP: RandomValues("log", 0.05, 0.5, 2)}, 4)[STEP]
+    )
 
 
 def test_figures_stand_over_each_drawn_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

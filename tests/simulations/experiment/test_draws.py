@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.experiment.draws import RandomValues, is_drawn, parse_draws, short
+from kernelswarm.simulations.experiment.draws import RandomValues, draw, is_drawn, parse_draws, short
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.variation import cells, parse_vary, read_compare
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.seeding import Role, generator
 from tests.helpers.small_comparisons import TABLE
 
 STEP, PENALTY = "learner.step_size", "protocol.penalty"
@@ -28,19 +27,46 @@ STEP, PENALTY = "learner.step_size", "protocol.penalty"
     ],
 )
 def test_values_are_the_quantiles_of_their_scale(scale: str, low: float, high: float, formula: Any) -> None:
-    shares = generator(5, Role.COMPARISON, 0, *b"a.b").random(300)
-    values = RandomValues(scale, low, high, 300).values(5, "a.b")
+    shares = np.linspace(0.0, 1.0, 300, endpoint=False)
+    values = RandomValues(scale, low, high, 300).quantiles(shares.tolist())
     np.testing.assert_allclose(values, formula(shares), rtol=1e-11)
     assert low <= min(values) and max(values) <= high
     if scale == "integer":
         assert set(values) == {1, 2, 3, 4, 5, 6} and all(isinstance(value, int) for value in values)
-    assert RandomValues(scale, low, high, 300).values(6, "a.b") != values
-    assert RandomValues(scale, low, high, 300).values(5, "a.c") != values
+
+
+def unit(count: int, keys: int = 1) -> dict[str, RandomValues]:
+    return {f"a.key{place}": RandomValues("uniform", 0.0, 1.0, count) for place in range(keys)}
+
+
+@pytest.mark.parametrize("count", [1, 2, 6, 8, 31, 64])
+def test_every_key_is_drawn_from_each_part_of_its_range(count: int) -> None:
+    parts = 2 ** (count.bit_length() - 1)  # the largest power of two up to the count
+    for seed in range(5):
+        for values in draw(unit(count, 7), seed).values():
+            assert {math.floor(value * parts) for value in values} == set(range(parts))
+
+
+def test_two_keys_cover_their_box() -> None:
+    for seed in range(5):
+        first, second = draw(unit(16, 2), seed).values()
+        for wide in (1, 2, 4, 8, 16):  # one draw in each of 16 equal rectangles, whatever their shape
+            cells_of = {(int(x * wide), int(y * (16 // wide))) for x, y in zip(first, second, strict=True)}
+            assert len(cells_of) == 16
+
+
+def test_draws_depend_on_the_seed_and_the_drawn_keys_but_not_on_their_order() -> None:
+    keys = unit(5, 3)
+    found = draw(keys, 5)
+    assert draw(keys, 5) == found == draw(dict(reversed(keys.items())), 5)
+    assert draw(keys, 6) != found
+    (one,), (other,) = (list(draw({key: RandomValues("uniform", 0, 1, 5)}, 5).values()) for key in ("a.b", "a.c"))
+    assert one != other
 
 
 def test_the_first_draws_stay_when_more_are_asked_for() -> None:
-    few, many = RandomValues("log", 0.01, 1.0, 3), RandomValues("log", 0.01, 1.0, 9)
-    assert many.values(0, STEP)[:3] == few.values(0, STEP)
+    few, many = (draw(unit(count, 3), 0) for count in (3, 9))
+    assert {key: values[:3] for key, values in many.items()} == few
     three, nine = ([cell.config for cell in cells(TABLE, {STEP: f"log:0.01:1:{count}"})] for count in (3, 9))
     assert all(config in nine for config in three)
 
@@ -48,13 +74,8 @@ def test_the_first_draws_stay_when_more_are_asked_for() -> None:
 def test_drawn_keys_are_one_axis_sorted_by_the_first_and_crossed_with_lists() -> None:
     vary = {"topology.name": ["ring", "star"], STEP: "log:0.01:1:4", PENALTY: "uniform:0:1:4"}
     found = cells(TABLE, vary)
-    pairs = sorted(
-        zip(
-            RandomValues("log", 0.01, 1, 4).values(3, STEP),
-            RandomValues("uniform", 0, 1, 4).values(3, PENALTY),
-            strict=True,
-        )
-    )
+    keys = {STEP: RandomValues("log", 0.01, 1, 4), PENALTY: RandomValues("uniform", 0, 1, 4)}
+    pairs = sorted(zip(*draw(keys, 3).values(), strict=True))
     assert [(cell.drawn[STEP], cell.drawn[PENALTY]) for cell in found] == [*pairs, *pairs]
     for cell in found:
         assert cell.config["learner"]["step_size"] == cell.drawn[STEP]  # literally, so that its file says it
@@ -62,9 +83,9 @@ def test_drawn_keys_are_one_axis_sorted_by_the_first_and_crossed_with_lists() ->
     assert {cell.labels[0] for cell in found[:4]} == {"ring"}
 
 
-def test_what_else_is_varied_moves_no_draw() -> None:
+def test_what_else_is_listed_moves_no_draw() -> None:
     alone = {cell.drawn[STEP] for cell in cells(TABLE, {STEP: "log:0.01:1:4"})}
-    others = cells(TABLE, {PENALTY: "uniform:0:1:4", "rounds": [10, 20], STEP: "log:0.01:1:4"})
+    others = cells(TABLE, {"rounds": [10, 20], STEP: "log:0.01:1:4"})
     assert {cell.drawn[STEP] for cell in others} == alone
 
 
@@ -118,7 +139,7 @@ def test_draws_stand_alone_and_have_one_number() -> None:
 
 
 def test_labels_have_three_digits_or_what_tells_them_apart() -> None:
-    values = RandomValues("log", 1e-6, 1e3, 40).values(0, STEP)
+    values = draw({STEP: RandomValues("log", 1e-6, 1e3, 40)}, 0)[STEP]
     for value, said in zip(values, short(values), strict=True):
         assert math.isclose(float(said), value, rel_tol=5.1e-3)
     assert short([0.50001, 0.50002]) == ["0.50001", "0.50002"]

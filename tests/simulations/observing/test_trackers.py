@@ -12,7 +12,7 @@ import pytest
 
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.observing.state import State
-from kernelswarm.simulations.observing.trackers import tracked
+from kernelswarm.simulations.observing.trackers import find, tracked
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.command_line import SMALL, commands
 from tests.helpers.small_comparisons import experiment
@@ -80,6 +80,10 @@ def test_unknown_trackers_and_missing_libraries_are_refused(tmp_path: Path, monk
         tracked("tensorboard", tmp_path / "here", experiment()),
     ):
         pass
+    for name, extra in (("mlflow", "mlflow"), ("wandb", "wandb")):
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(InputError, match=rf"needs {name}.*pip install kernelswarm\[{extra}\]"):
+            find(name)
     with (
         pytest.raises(InputError, match='track = "tensorbord" is unknown; did you mean "tensorboard"'),
         tracked("tensorbord", tmp_path / "here", experiment()),

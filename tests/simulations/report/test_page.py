@@ -20,6 +20,7 @@ from kernelswarm.simulations.records.measurements import FOLDER, OnDisk
 from kernelswarm.simulations.records.outcome import Comparison
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.report import courses, learned, network, page
+from kernelswarm.simulations.report.words import comparison_title
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.command_line import Command, commands
 from tests.helpers.small_comparisons import PROTOCOLS, experiment
@@ -234,6 +235,12 @@ def test_text_of_files_stays_text(result: Result, tmp_path: Path) -> None:
     )
     assert not [word for word in makes_markup if word in found.texts["script"][1]]
     assert EVIL in found.data["settings"]
+
+
+def test_a_comparison_is_called_by_the_keys_as_they_are_typed() -> None:
+    assert comparison_title(Comparison(("learner.step_size", "protocol.name"), (), ())) == (
+        "Comparison of learner.step_size, protocol"
+    )
 
 
 def test_marks_of_the_template_in_a_text_are_no_marks(result: Result) -> None:

@@ -1,0 +1,198 @@
+"""Values of an experiment's keys of which a measured figure is least, found by one trial after another."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelswarm.simulations.backends.ray_backend import keep_ray
+from kernelswarm.simulations.comparison.comparison_folder import write_experiment
+from kernelswarm.simulations.comparison.origins import identified, origins
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE
+from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
+from kernelswarm.simulations.ground.wording import leaves, nearest, plain, shown
+from kernelswarm.simulations.machine.lock import held
+from kernelswarm.simulations.records.run_folder import check_place
+from kernelswarm.simulations.running.simulation import Simulation
+from kernelswarm.simulations.search.space import Proposal, Space, space
+from kernelswarm.simulations.search.study import OptunaStudy, Study, Trial
+
+BEST, TABLE = "best.toml", "trials.csv"
+"""The files in the folder of a search that its end writes: the experiment with the best values, and all trials."""
+
+TRIALS = "trials"
+"""The folder in it where the trials are kept."""
+
+Opened = Callable[[Path, Space, int, Mapping[str, str], bool], Study]
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search found.
+
+    Parameters
+    ----------
+    space : Space
+        What was searched.
+    by : str
+        The figure that is to be small.
+    trials : tuple of Trial
+        All trials in their order.
+    labels : tuple of tuples of str
+        For each trial what tables call its values.
+    folder : Path
+        Where the trials are kept.
+    """
+
+    space: Space
+    by: str
+    trials: tuple[Trial, ...]
+    labels: tuple[tuple[str, ...], ...]
+    folder: Path
+
+    @property
+    def order(self) -> list[int]:
+        """The places of the trials, the best first; those that were given up or failed come last."""
+        values = [math.inf if trial.value is None else trial.value for trial in self.trials]
+        return sorted(range(len(values)), key=lambda place: (values[place], bool(self.trials[place].failure), place))
+
+
+def search(
+    experiment: Experiment,
+    vary: Mapping[str, Any],
+    trials: int,
+    folder: Path | str,
+    *,
+    by: str = "risk",
+    seeds: int = 1,
+    prune: bool = True,
+    observe: Callable[[int, Trial, float], None] | None = None,
+    opened: Opened = OptunaStudy,
+) -> Search:
+    """Try values of an experiment's keys, each trial proposed from those before it.
+
+    A folder that holds this search already is gone on with, and more trials may be asked for.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What all trials have in common.
+    vary : mapping of str to str or list
+        For each key its range, such as ``"log:0.01:1"``, or a list of values.
+    trials : int
+        How many, with those that the folder holds.
+    folder : Path
+        Where the trials are kept.
+    by : str
+        The column of the network's table whose last value, a mean over the seeds, is to be small.
+    seeds : int
+        Runs of each trial, with the experiment's seed, the next one, and so on.
+    prune : bool
+        Whether a trial is given up that is worse than the median of the earlier ones at an evaluation.
+    observe : callable, optional
+        Hears of each trial that ends: how many have, the trial, and the least value of all.
+    opened : callable
+        Opens what proposes trials and remembers them.
+
+    Raises
+    ------
+    InputError
+        Something that is asked for makes no sense, Optuna is not installed, the folder holds another search, or another
+        process is at it.
+    SimulationError
+        All trials failed, or the folder may not be written.
+    Interrupted
+        A signal came; what has ended is in the folder.
+    """
+    for name, count in (("trials", trials), ("seeds", seeds)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise InputError(f"{name} = {shown(count)} must be a whole number of at least 1")
+    asked = space(experiment, vary)
+    folder = Path(folder)
+    check_place(folder)
+    place = folder / TRIALS
+    place.mkdir(parents=True, exist_ok=True)
+    with held(place), keep_ray():
+        what = identified(experiment.to_dict(), origins(experiment, {}))
+        what.pop("backend")  # it changes no bit
+        asked_for = {**what, **{f"--vary {key}": plain(tried) for key, tried in vary.items()}}
+        asked_for |= {"--by": by, "--seeds": seeds, "--prune": prune}
+        study = opened(place, asked, experiment.seed, dict(leaves(asked_for)), prune)
+        ended = list(study.trials())
+        while len(ended) < trials:
+            proposal = study.propose()
+            trial = _tried(asked.cell(experiment, proposal).config, experiment, proposal, study, by, seeds)
+            study.end(trial)
+            ended.append(trial)
+            if observe is not None:
+                observe(len(ended), trial, _least(ended))
+        labels = tuple(asked.cell(experiment, trial.proposal).labels for trial in ended)
+        found = Search(asked, by, tuple(ended), labels, folder)
+        best = found.trials[found.order[0]]
+        if best.value is None:
+            why = next((trial.failure for trial in ended if trial.failure), "none reached its last round")
+            raise SimulationError(f"all {len(ended)} trials failed or were given up: {why}")
+        _write(found, experiment)
+    return found
+
+
+def _least(ended: list[Trial]) -> float:
+    return min((trial.value for trial in ended if trial.value is not None), default=math.nan)
+
+
+def _tried(
+    config: Mapping[str, Any], experiment: Experiment, proposal: Proposal, study: Study, by: str, seeds: int
+) -> Trial:
+    rows: list[Mapping[str, float]] = []
+    try:
+        for seed in range(experiment.seed, experiment.seed + seeds):
+            row: Mapping[str, float] = {}
+            built = experiment.other({**config, "seed": seed})
+            with Simulation(built) as simulation:
+                for state in simulation:
+                    row = state.row
+                    if by not in row:
+                        raise _Unknown(
+                            f"by = {shown(by)} is not measured{nearest(by, row)} (measured: {', '.join(row)})"
+                        )
+                    early = not rows and state.round < built.rounds and math.isfinite(row[by])
+                    if early and study.hopeless(state.round, row[by]):
+                        return Trial(proposal, _finite(row))
+            rows.append(row)
+    except _Unknown:
+        raise
+    except Interrupted:
+        raise
+    except (InputError, SimulationError) as error:  # a refused combination, or one that diverges
+        return Trial(proposal, failure=str(error))
+    figures = {name: sum(row[name] for row in rows) / seeds for name in rows[0]}
+    if not math.isfinite(figures[by]):
+        return Trial(proposal, _finite(figures), failure=f"its {by} is {figures[by]}")
+    return Trial(proposal, _finite(figures), figures[by])
+
+
+class _Unknown(InputError):
+    """What is asked of all trials, and not what one of them is refused for."""
+
+
+def _finite(row: Mapping[str, float]) -> dict[str, float]:
+    return {name: float(value) for name, value in row.items() if math.isfinite(value)}
+
+
+def _write(found: Search, experiment: Experiment) -> None:
+    """Write all trials as a table, and the best as an experiment."""
+    names = list(dict.fromkeys(name for trial in found.trials for name in trial.figures if name != "round"))
+    with open(found.folder / TABLE, "w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["trial", *found.space.keys, "rounds", *names, "failure"])
+        for number, (trial, labels) in enumerate(zip(found.trials, found.labels, strict=True), 1):
+            figures = [trial.figures.get(name, "") for name in ("round", *names)]
+            told = ["" if label == NOT_APPLICABLE else label for label in labels]
+            table.writerow([number, *told, *figures, trial.failure])
+    best = found.space.cell(experiment, found.trials[found.order[0]].proposal)
+    write_experiment(found.folder / BEST, experiment, plain(best.config))
