@@ -188,6 +188,15 @@ class FeatureLearner(Protocol):
 
 
 @runtime_checkable
+class MixtureLearner(FeatureLearner, Protocol):
+    """A learner that mixes functions of several kernels with features each: the weights W are (E, L, C)."""
+
+    def shares(self, state: Any) -> Array:
+        """Return how much each kernel's function counts, (E,)."""
+        ...
+
+
+@runtime_checkable
 class ScheduledLearner(Protocol):
     """A learner whose steps have the sizes of a schedule."""
 

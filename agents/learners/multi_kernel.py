@@ -1,10 +1,9 @@
 """POLK with kernels of several bandwidths, weighed by how well each has predicted: the bandwidth is found online."""
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +11,14 @@ import numpy.typing as npt
 from kernelswarm.agents.functions.mixed import Mixed, combined, ending
 from kernelswarm.agents.learners.contract import Evaluation, Info
 from kernelswarm.agents.learners.descent import Descent, check_step, share
+from kernelswarm.agents.learners.mixtures import Rate, check_mixture, rate_for, scaled_kernels
 from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.parts.budgets import Budget, PerSample
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.protocols.compiled import NotCompiledError
+from kernelswarm.protocols.states.hedge import log_weights, shares_of
 
 Array = npt.NDArray[np.float64]
 
@@ -40,8 +41,8 @@ class MultiKernel(Descent):
 
     Member e has the bandwidth ``factors[e]`` times that of ``kernel``, learns from every sample by its own loss,
     compresses by its own budget, and follows the neighbours' pull on the mixture ``f = sum_e q_e f_e``. With L_e the
-    sum of its losses before each step, of which a sample leaves ``forgetting``, ``q_e ~ exp(-rate L_e)``. So mix random
-    features in multi-kernel learning (Raker: Shen, Chen, Giannakis, JMLR 2019); here the members are compressed.
+    sum of its losses before each step, of which a sample leaves ``forgetting``, ``q_e ~ exp(-rate L_e)``. `raker`
+    mixes random features in the same way; here the members are compressed.
 
     Parameters
     ----------
@@ -65,19 +66,12 @@ class MultiKernel(Descent):
     batch_size: int = 1
     budget: Budget = field(default=PerSample(), metadata={"part": "budget"})
     factors: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
-    rate: float | Literal["auto"] = "auto"
+    rate: Rate = "auto"
     forgetting: float = 0.999
 
     def __post_init__(self) -> None:
         check_step(self.step_size, self.regularization, self.batch_size)
-        if not hasattr(self.kernel, "bandwidth"):
-            raise ValueError(f"kernel = {self.kernel} has no bandwidth to vary: take gaussian, laplacian or matern")
-        if not self.factors or not all(0.0 < factor < math.inf for factor in self.factors):
-            raise ValueError(f"factors = {self.factors!r} must be positive numbers, such as [0.5, 1, 2]")
-        if self.rate != "auto" and not 0.0 < self.rate < math.inf:
-            raise ValueError(f'rate = {self.rate!r} must be positive, or "auto"')
-        if not 0.0 < self.forgetting <= 1.0:
-            raise ValueError(f"forgetting = {self.forgetting!r} must be above 0 and at most 1, which forgets nothing")
+        check_mixture(self.kernel, self.factors, self.rate, self.forgetting)
 
     @property
     def gain(self) -> float | None:
@@ -96,12 +90,8 @@ class MultiKernel(Descent):
 
     @cached_property
     def _members(self) -> tuple[Polk, ...]:
-        kernel: Any = self.kernel
-        scaled = [np.multiply(kernel.bandwidth, factor).tolist() for factor in self.factors]
-        widths = [tuple(width) if isinstance(width, list) else width for width in scaled]
-        kernels: list[Kernel] = [replace(kernel, bandwidth=width) for width in widths]
         shared = {key.name: getattr(self, key.name) for key in fields(Polk)}
-        return tuple(Polk(**{**shared, "kernel": each}) for each in kernels)
+        return tuple(Polk(**{**shared, "kernel": each}) for each in scaled_kernels(self.kernel, self.factors))
 
     def init(self, inputs: int, outputs: int) -> MultiKernelState:
         """Return the state of members that are all 0 and count alike."""
@@ -109,16 +99,8 @@ class MultiKernel(Descent):
 
     def shares(self, state: MultiKernelState) -> Array:
         """Return how much each member counts, q_e, (E,)."""
-        losses = state.losses - np.min(state.losses)
-        if self.rate != "auto":
-            rate = float(self.rate)
-        elif self.loss.task != "regression":
-            rate = 1.0
-        else:
-            mean = float(np.min(state.losses)) / max(state.count, 1.0)
-            rate = 0.5 / mean if mean > 0.0 else 0.0
-        weights: Array = np.exp(-rate * losses)
-        return weights / np.sum(weights)
+        weights: Array = shares_of(log_weights(state.losses, state.count, rate_for(self.rate, self.loss)))
+        return weights
 
     def evaluate(self, state: MultiKernelState, points: Array) -> Evaluation:
         """Evaluate all members at ``points`` (n, p): the rows hold their values and then their own rows."""

@@ -69,6 +69,14 @@ class StateRule(Exchange, Protocol):
         """Whether the rule solves least squares, and no other loss than the squared one will do."""
         ...
 
+    @property
+    def mixes(self) -> bool:
+        """Whether the weights are those of several kernels that it mixes, (E, L, C) here and wherever they are meant.
+
+        Samples then have the features of one kernel behind those of the other, (n, E L), and no steps of a learner.
+        """
+        ...
+
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Any:
         """Return what a node knows before the first round, from its weights (L, C).
 
@@ -107,6 +115,7 @@ class Vectors:
     sends_duals: ClassVar[bool] = False
     compares_losses: ClassVar[bool] = False
     quadratic: ClassVar[bool] = False
+    mixes: ClassVar[bool] = False
 
     def duals(self, state: Any) -> None:
         """Return no dual variables: those of some of these protocols are the node's, and no edge's."""

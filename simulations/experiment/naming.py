@@ -20,6 +20,7 @@ PARTS: dict[str, dict[str, str]] = {
     "learner": {
         "polk": "kernelswarm.agents.learners.polk:Polk",
         "multi_kernel": "kernelswarm.agents.learners.multi_kernel:MultiKernel",
+        "raker": "kernelswarm.agents.learners.features.raker:Raker",
         "newton": "kernelswarm.agents.learners.second_order.newton:Newton",
         "krls": "kernelswarm.agents.learners.filters.krls:Krls",
         "rls": "kernelswarm.agents.learners.filters.rls:Rls",
@@ -102,6 +103,7 @@ PARTS: dict[str, dict[str, str]] = {
         "gradient_tracking": "kernelswarm.protocols.states.gradient_tracking:GradientTracking",
         "diffusion_rls": "kernelswarm.protocols.states.diffusion_rls:DiffusionRls",
         "dkla": "kernelswarm.protocols.states.dkla:Dkla",
+        "domkl": "kernelswarm.protocols.states.domkl:Domkl",
         "odkla": "kernelswarm.protocols.states.odkla:Odkla",
         "multitask": "kernelswarm.protocols.states.multitask:Multitask",
         "ditto": "kernelswarm.protocols.states.ditto:Ditto",

@@ -10,7 +10,7 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import FeatureLearner, Learner, ScheduledLearner, ValueLearner
+from kernelswarm.agents.learners.contract import FeatureLearner, Learner, MixtureLearner, ScheduledLearner, ValueLearner
 from kernelswarm.graphs.directed import asks, is_directed
 from kernelswarm.graphs.validation import validate
 from kernelswarm.protocols.contract import Neighborhood, Rule, strengths_of
@@ -302,11 +302,17 @@ def _refuse_other_learners(plans: Sequence[AgentPlan]) -> None:
     first = plans[0]
     for learner, plan in {plan.learner: plan for plan in plans[::-1]}.items():
         node = plan.neighborhood.node
-        if not isinstance(learner, FeatureLearner):
+        if rule.mixes and not isinstance(learner, MixtureLearner):
+            raise InputError(
+                f'learner.name = "{part_name(learner)}" of node {node}: the protocol {name} mixes random features of '
+                'several kernels: take learner.name = "raker", or the protocol diffusion with "random_features"'
+            )
+        if not rule.mixes and (not isinstance(learner, FeatureLearner) or isinstance(learner, MixtureLearner)):
+            mixing = ', the protocol domkl with learner.name = "raker"' if isinstance(learner, MixtureLearner) else ""
             raise InputError(
                 f'learner.name = "{part_name(learner)}" of node {node}: the protocol {name} sends the weights of '
-                'features that all nodes share: take learner.name = "random_features" or "linear", or the protocol '
-                "consensus, which sends values"
+                f'features that all nodes share: take learner.name = "random_features" or "linear"{mixing}, or the '
+                "protocol consensus, which sends values"
             )
         if rule.quadratic and not learner.loss.quadratic:
             raise InputError(

@@ -17,6 +17,7 @@ ROUNDS = 24
 
 LEARNER = {"name": "polk", "step_size": 0.1, "batch_size": 2, "kernel": {"name": "gaussian", "bandwidth": 0.4}}
 FEATURES = {**LEARNER, "name": "random_features", "features": 12}
+MIXTURE = {**FEATURES, "name": "raker", "factors": [0.5, 2.0]}
 
 LINKS = {"loss": 0.3, "delay": {"name": "between", "longest": 2}, "silence": "last"}
 

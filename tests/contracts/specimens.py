@@ -43,6 +43,7 @@ from kernelswarm.protocols.states.diffusion import Diffusion
 from kernelswarm.protocols.states.diffusion_rls import DiffusionRls
 from kernelswarm.protocols.states.ditto import Ditto
 from kernelswarm.protocols.states.dkla import Dkla
+from kernelswarm.protocols.states.domkl import Domkl
 from kernelswarm.protocols.states.gradient_tracking import GradientTracking
 from kernelswarm.protocols.states.multitask import Multitask
 from kernelswarm.protocols.states.odkla import Odkla
@@ -87,6 +88,7 @@ SIZES: dict[str, dict[str, object]] = {
     "qklms": {"kernel": KERNEL},
     "rls": {"kernel": KERNEL, "features": 60},
     "multi_kernel": {"kernel": KERNEL, "factors": [0.5, 1.0, 2.0], "forgetting": 0.9},
+    "raker": {"kernel": KERNEL, "factors": [0.5, 1.0, 2.0], "features": 40, "forgetting": 0.9},
     "spppot": {"kernel": KERNEL, "mirror_map": "kl"},
     "colk": {"kernel": KERNEL, "dispersion": "variance"},
     "policy_evaluation": {"kernel": KERNEL, "batch_size": 4, "discount": 0.5},
@@ -211,6 +213,8 @@ VECTOR_RULES = [
     Odkla(penalty=0.3, as_published=True),
     Dkla(),
     Dkla(penalty=0.5, forgetting=0.9),
+    Domkl(),
+    Domkl(penalty=0.5, rate=2.0, forgetting=1.0),
     DiffusionRls(),
     DiffusionRls(forgetting=0.9),
     Multitask(),

@@ -166,6 +166,7 @@ def test_the_saved_arrays_are_those_the_page_lists(name: str) -> None:
         "nystroem": {"points", "weights"},
         "random_features": {"frequencies", "phases", "weights"},
         "rls": {"frequencies", "phases", "weights"},
+        "raker": {"frequencies", "phases", "weights"},
         "linear": {"weights", "intercept"},
         "okfe": {"points", "basis", "mixing", "coefficients"},
         "okfeb": {"points", "basis", "mixing", "coefficients"},

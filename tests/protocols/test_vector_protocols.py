@@ -268,6 +268,55 @@ def test_ditto_has_a_common_and_a_personal_function(step):
     np.testing.assert_allclose(learned(tried), own, rtol=1e-9, atol=1e-12)
 
 
+MIXTURE = {"name": "raker", "factors": [0.4, 1.0, 3.0], "seed": 5}
+
+
+@pytest.mark.parametrize("rate", ["auto", 1.5])
+@pytest.mark.parametrize("graph", [GRAPH, nx.complete_graph(3)], ids=["graph", "complete"])
+def test_domkl_is_admm_for_every_kernel_mixed_by_the_neighbourhood(graph, rate):
+    rho, forgetting, kernels = 0.4, 0.9, 3
+    protocol = {"name": "domkl", "penalty": rho, "rate": rate, "forgetting": forgetting}
+    tried = described(protocol, learner=MIXTURE, topology=graph)
+    data, nodes = Data(tried), len(graph)
+    adjacency = nx.to_numpy_array(graph, sorted(graph))
+    degrees = adjacency.sum(axis=0)
+    theta = dual = np.zeros((kernels, nodes, FEATURES))
+    losses, count, shares = np.zeros((nodes, kernels)), 0.0, np.full((nodes, kernels), 1.0 / kernels)
+    for _ in range(tried.rounds):
+        data.draw()
+        # The function has the features of all kernels together, each kernel's over the root of their number.
+        z = np.sqrt(kernels) * np.stack(data.zs).reshape(nodes, BATCH, kernels, FEATURES)
+        errors = np.stack(data.ys)[:, :, None] - np.einsum("nbkl,knl->nbk", z, theta)
+        losses = forgetting**BATCH * losses + (errors**2).sum(axis=1)
+        count = forgetting**BATCH * count + BATCH
+        speeds = np.full(nodes, rate) if rate != "auto" else 0.5 * count / losses.min(axis=1)
+        logs = -speeds[:, None] * losses
+        logs = (adjacency + np.eye(nodes)) @ (logs - logs.max(axis=1, keepdims=True))
+        shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        new = np.empty_like(theta)
+        for k in range(kernels):
+            near = rho * (degrees[:, None] * theta[k] + adjacency @ theta[k])
+            for i in range(nodes):
+                left = 2.0 / BATCH * z[i, :, k].T @ z[i, :, k] + (1.0 / ETA + 2.0 * rho * degrees[i]) * np.eye(FEATURES)
+                right = 2.0 / BATCH * z[i, :, k].T @ data.ys[i] + (1.0 / ETA - LAMBDA) * theta[k, i]
+                new[k, i] = np.linalg.solve(left, right + near[i] - dual[k, i])
+        theta = new
+        dual = dual + rho * (np.diag(degrees) - adjacency) @ theta
+    wanted = np.einsum("nk,knl->nkl", shares, theta)
+    assert shares.min() < 0.2 < 0.5 < shares.max() and np.abs(wanted).max() > 0.1
+    found = learned(tried).reshape(nodes, kernels, FEATURES) / np.sqrt(kernels)
+    np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-11)
+
+
+def test_domkl_of_one_kernel_takes_the_steps_of_random_features_where_nothing_holds_it():
+    keys = {"regularization": 0.0, "seed": 5}
+    alone = learned(described("isolated", learner=keys))
+    assert np.abs(alone).max() > 0.1
+    tried = described({"name": "domkl", "penalty": 0.0}, learner={**MIXTURE, **keys, "factors": [1.0]})
+    np.testing.assert_allclose(learned(tried), alone, rtol=1e-7, atol=1e-10)
+
+
 @pytest.mark.parametrize("protocol", ["multitask", "ditto", "odkla"])
 def test_without_a_penalty_nodes_are_alone(protocol):
     alone = learned(described("isolated"))
@@ -276,9 +325,15 @@ def test_without_a_penalty_nodes_are_alone(protocol):
 
 
 @pytest.mark.parametrize("penalty", [1e2, 1e6])
-@pytest.mark.parametrize("protocol", ["multitask", "ditto", "odkla", "dkla"])
+@pytest.mark.parametrize("protocol", ["multitask", "ditto", "odkla", "dkla", "domkl"])
 def test_no_penalty_makes_the_sound_forms_diverge(protocol, penalty):
-    found = simulate(described({"name": protocol, "penalty": penalty}, rounds=200, learner={"step_size": 3.0}))
+    found = simulate(
+        described(
+            {"name": protocol, "penalty": penalty},
+            rounds=200,
+            learner={**(MIXTURE if protocol == "domkl" else {}), "step_size": 3.0},
+        )
+    )
     assert found.summary["final"]["risk"] < found.summary["final"]["constant_risk"] * 1.5
 
 
@@ -294,6 +349,8 @@ def test_a_far_larger_step_than_explicit_ones_bear_is_sound():
         ({"name": "odkla", "penalty": -1.0}, "not negative"),
         ({"name": "diffusion", "rate": 0.0}, "rate"),
         ({"name": "dkla", "forgetting": 1.5}, "forgetting"),
+        ({"name": "domkl", "forgetting": 0.0}, "forgetting"),
+        ({"name": "domkl", "rate": -1.0}, "rate"),
         ({"name": "diffusion_rls", "ridge": 0.0}, "ridge"),
         ({"name": "diffusion", "combination": "adaptive", "order": "combine_then_adapt"}, "adapt_then_combine"),
     ],
@@ -319,6 +376,13 @@ def test_learners_without_shared_features_are_refused():
     tried = described("diffusion").with_changes({"learner": {"name": "polk"}})
     with pytest.raises(InputError, match=r'learner\.name = "polk" of node 0: the protocol diffusion sends the weights'):
         open_network(tried)
+
+
+def test_mixtures_are_sent_by_the_protocol_that_mixes_and_by_no_other():
+    with pytest.raises(InputError, match=r"protocol diffusion sends.*protocol domkl with learner\.name = \"raker\""):
+        open_network(described("diffusion", learner=MIXTURE))
+    with pytest.raises(InputError, match=r"protocol domkl mixes.*take learner\.name = \"raker\""):
+        open_network(described("domkl"))
 
 
 def test_features_that_nodes_do_not_share_are_refused():

@@ -16,7 +16,7 @@ from kernelswarm.protocols.states.contract import AnyRule, StateRule
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.testing.coupling.tolerances import neighborhood
 from kernelswarm.simulations.testing.coupling.vectors import ran
-from kernelswarm.simulations.testing.networks import FEATURES, LEARNER, require_the_same_bits, small_network
+from kernelswarm.simulations.testing.networks import FEATURES, LEARNER, MIXTURE, require_the_same_bits, small_network
 from kernelswarm.simulations.testing.properties import (
     Array,
     checked,
@@ -71,7 +71,10 @@ def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> Non
             again = ran(protocol) if isinstance(protocol, StateRule) else _ran(protocol)
             sentence = "the same rounds give the same links: what changes goes in and comes out as the state"
             require_equal(again, first, protocol, sentence)
-        description = small_network(FEATURES if sends_vectors else LEARNER, protocol, stream)
+        learner = LEARNER
+        if isinstance(protocol, StateRule):
+            learner = MIXTURE if protocol.mixes else FEATURES
+        description = small_network(learner, protocol, stream)
         if protocol.offline is None:
             require_the_same_bits(description, protocol)
         else:  # fitted after the last round

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelswarm.agents.learners.features.raker import Raker
 from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.node.snapshot import leaves
 from kernelswarm.agents.node.vectors import RoundSamples
@@ -22,9 +23,11 @@ BATCH, FEATURES, OUTPUTS, DEGREE, ROUNDS = 3, 5, 2, 3, 12
 def ran(rule: StateRule) -> list[Any]:
     """Take a node of three neighbours through rounds; returns what it knew in each."""
     generator = np.random.default_rng(0)
-    learner = RandomFeatures(kernel=Gaussian(0.5), step_size=Constant(0.1), features=FEATURES, batch_size=BATCH)
+    kind = Raker if rule.mixes else RandomFeatures
+    learner = kind(kernel=Gaussian(0.5), step_size=Constant(0.1), features=FEATURES, batch_size=BATCH)
     own = learner.init(2, OUTPUTS)
-    state = rule.begin(neighborhood(BATCH), sealed(np.zeros((FEATURES, OUTPUTS))))
+    nothing = learner.coefficients(own)
+    state = rule.begin(neighborhood(BATCH), sealed(nothing.copy()))
     length = len(rule.say(state))
     found: list[Any] = []
     for round in range(ROUNDS):
@@ -40,7 +43,7 @@ def ran(rule: StateRule) -> list[Any]:
         vectors = sealed(said + 0.1 * generator.normal(size=(DEGREE, length)))
         counts = sealed(np.array([1.0, 0.5, 0.0 if round % 3 == 0 else 1.0]))
         state = _kept(rule, adapted, rule.hear, Heard(sealed(said.copy()), vectors, counts), samples)
-        require_shape(rule.weights(state), (FEATURES, OUTPUTS), rule, "weights")
+        require_shape(rule.weights(state), nothing.shape, rule, "weights")
         require(bool(np.isfinite(rule.weights(state)).all()), rule, "weights are finite")
         found.append([np.array(leaf) for leaf in leaves(state)])
     return found

@@ -32,6 +32,7 @@ LEARNERS = {
     "linear": {"name": "linear"},
     "linear, through the origin": {"name": "linear", "intercept": False},
     "random_features": {"name": "random_features", "kernel": KERNEL, "features": 21},
+    "raker": {"name": "raker", "kernel": KERNEL, "features": 9, "factors": [0.3, 1.0, 3.0], "forgetting": 0.9},
     "nystroem": {"name": "nystroem", "kernel": KERNEL, "landmarks": 17},
     "nystroem, rank": {"name": "nystroem", "kernel": KERNEL, "landmarks": 9, "rank": 4},
     "ogd": {"name": "ogd", "kernel": KERNEL},

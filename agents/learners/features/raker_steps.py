@@ -1,0 +1,291 @@
+"""The step of several kernels' random features that are mixed by their losses, in compiled code.
+
+A state is one vector: the weights (E L, C) of the function, those of the members (E, L, C), their losses (E,), their
+shares (E,), and the samples that the losses are of.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.arithmetic.lanes import dot
+from kernelswarm.agents.arithmetic.signatures import (
+    LOSS_DERIVATIVES,
+    LOSS_VALUES,
+    loss_derivatives_at,
+    loss_values_at,
+)
+from kernelswarm.agents.arithmetic.tables import cube, line, read_only, table
+from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledLinear, descend, features_at
+from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.first_class import Compiled, Integers, address
+from kernelswarm.protocols.states.hedge import log_weights, shares_of
+
+Array = npt.NDArray[np.float64]
+
+EVALUATES, VALUES, DERIVATIVES = range(3)
+"""Among the addresses that a step calls."""
+
+REGULARIZATION, BATCH_SIZE, RATE, FORGETTING, MEMBERS, FEATURES_EACH, LOSS_NUMBERS, FIRST = range(8)
+"""The learner's numbers; from the last on those of the loss, and then of the features."""
+
+
+@inlined
+def in_their_unit(rows: Array, members: int) -> None:
+    """Turn the features of the mean of all kernels (n, E L) into those of each kernel."""
+    scale = math.sqrt(members)
+    for n in range(rows.shape[0]):
+        for k in range(rows.shape[1]):
+            rows[n, k] *= scale
+
+
+@jitted
+def member_features(rows: Array, e: int, count: int, features: Array) -> None:
+    """Copy the features (n, L) of one member out of all rows (n or more, E L)."""
+    for n in range(count):
+        for k in range(features.shape[1]):
+            features[n, k] = rows[n, e * features.shape[1] + k]
+
+
+@jitted
+def values_of(rows: Array, members: Array, features: Array, values: Array) -> None:
+    """Fill ``values`` (E, n, C) with those of members (E, L, C) at the first n points; ``features`` is worked with."""
+    _, size, outputs = values.shape
+    count, width = members.shape[0], members.shape[1]
+    features = table(features, 0, size, width)
+    for e in range(count):
+        member_features(rows, e, size, features)
+        weights = table(members, e * width * outputs, width, outputs)
+        komp.combine(features, weights, width, table(values, e * size * outputs, size, outputs))
+
+
+@jitted
+def learn(
+    coefficients: Array,  # (E L, C)
+    members: Array,  # (E, L, C)
+    losses: Array,  # (E,)
+    shares: Array,  # (E,)
+    samples: float,
+    features: Array,  # (N, L), to work with
+    gram: Array,  # (N, N), to work with
+    pulled: Array,  # (N, C), to work with
+    rows: Array,  # (N, E L)
+    gradients: Array,  # (N, C)
+    own: Array,  # (n, C) the loss's derivatives at the mixture
+    theirs: Array,  # (E, n, C) and at each member
+    lost: Array,  # (E, n)
+    part: float,
+    rates: Array,  # (N,)
+    stiffness: Array,  # (N,)
+    implicit: bool,
+    shrink: float,
+    forgetting: float,
+    rate: float,
+) -> float:
+    """Step with every member along its own loss and the coupling, then weigh them anew; returns the samples."""
+    count, width, outputs = members.shape
+    size, seen = len(gradients), len(own)
+    left = forgetting**seen
+    for e in range(count):
+        losses[e] *= left
+        for n in range(seen):
+            losses[e] += lost[e, n]
+        for n in range(size):
+            for c in range(outputs):
+                pulled[n, c] = gradients[n, c]
+                if n < seen:
+                    pulled[n, c] += part * (theirs[e, n, c] - own[n, c])
+        member_features(rows, e, size, features)
+        weights = table(members, e * width * outputs, width, outputs)
+        descend(weights, gram, features, pulled, rates, stiffness, implicit, shrink, width)
+    samples = left * samples + seen
+    found = shares_of(log_weights(losses, samples, rate))
+    for e in range(count):
+        shares[e] = found[e]
+    mix(coefficients, members, shares)
+    return samples
+
+
+@jitted
+def mix(coefficients: Array, members: Array, shares: Array) -> None:
+    """Fill the weights (E L, C) of ``sum_e q_e f_e``, in the features of the mean of all kernels."""
+    count, width, outputs = members.shape
+    scale = math.sqrt(count)
+    for e in range(count):
+        for k in range(width):
+            for c in range(outputs):
+                coefficients[e * width + k, c] = scale * shares[e] * members[e, k, c]
+
+
+@jitted
+def gram_of(rows: Array, shares: Array, width: int, gram: Array) -> None:
+    """Fill ``gram`` (n, n) with ``sum_e q_e z_e(x) . z_e(y)`` from the rows (n, E L or more), L being the width."""
+    size, columns = rows.shape
+    for i in range(size):
+        for j in range(i + 1):
+            whole = 0.0
+            for e in range(len(shares)):
+                whole += shares[e] * dot(
+                    rows, i * columns + e * width, line(rows, j * columns + e * width, width), width
+                )
+            gram[i, j] = gram[j, i] = whole
+
+
+@jitted
+def evaluate(
+    tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
+) -> None:
+    """Compute the features of points, and from them the values of the mixture."""
+    first = FIRST + int(numbers[LOSS_NUMBERS])
+    count = int(numbers[MEMBERS]) * int(numbers[FEATURES_EACH])
+    features_at(tools[EVALUATES])(line(numbers, first, len(numbers) - first), points, rows)
+    komp.combine(rows, table(storage, 0, count, values.shape[1]), count, values)
+    in_their_unit(rows, int(numbers[MEMBERS]))
+
+
+@jitted
+def step(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    gradients: Array,
+    rates: Array,
+    stiffness: Array,
+    implicit: bool,
+    sizes: Array,
+    values: Array,
+    targets: Array,
+) -> float:
+    """Take a step, as :meth:`~kernelswarm.agents.learners.features.raker.Raker.step` does."""
+    size, outputs = gradients.shape
+    seen, count, width = len(values), int(numbers[MEMBERS]), int(numbers[FEATURES_EACH])
+    weights = count * width * outputs
+    members = cube(storage, weights, count, width, outputs)
+    loss_numbers = line(numbers, FIRST, int(numbers[LOSS_NUMBERS]))
+    place = 0
+    features = table(scratch, place, size, width)
+    place += size * width
+    gram = table(scratch, place, size, size)
+    place += size * size
+    pulled = table(scratch, place, size, outputs)
+    place += size * outputs
+    own = table(scratch, place, seen, outputs)
+    place += seen * outputs
+    found = cube(scratch, place, count, seen, outputs)
+    place += count * seen * outputs
+    theirs = cube(scratch, place, count, seen, outputs)
+    place += count * seen * outputs
+    lost = table(scratch, place, count, seen)
+    values_of(rows, members, features, found)
+    loss_derivatives_at(tools[DERIVATIVES])(loss_numbers, values, targets, own)
+    for e in range(count):
+        there = table(found, e * seen * outputs, seen, outputs)
+        slopes = table(theirs, e * seen * outputs, seen, outputs)
+        loss_values_at(tools[VALUES])(loss_numbers, read_only(there), targets, line(lost, e * seen, seen))
+        loss_derivatives_at(tools[DERIVATIVES])(loss_numbers, read_only(there), targets, slopes)
+    last = 2 * (weights + count)
+    storage[last] = learn(
+        table(storage, 0, count * width, outputs),
+        members,
+        line(storage, 2 * weights, count),
+        line(storage, 2 * weights + count, count),
+        storage[last],
+        features,
+        gram,
+        pulled,
+        rows,
+        gradients,
+        own,
+        theirs,
+        lost,
+        1.0 if seen >= numbers[BATCH_SIZE] else seen / numbers[BATCH_SIZE],  # as descent.share
+        rates,
+        stiffness,
+        implicit,
+        1.0 - sizes[0] * numbers[REGULARIZATION],
+        numbers[FORGETTING],
+        numbers[RATE],
+    )
+    return 0.0
+
+
+@jitted
+def inner(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    points: Array,
+    rows: Array,
+    values: Array,
+    gram: Array,
+) -> None:
+    """Fill ``gram`` (N, N) with how far a weight at each point moves the mixture at each other."""
+    count, width = int(numbers[MEMBERS]), int(numbers[FEATURES_EACH])
+    first = 2 * count * width * values.shape[1] + count
+    gram_of(rows, line(storage, first, count), width, gram)
+
+
+class CompiledRaker(CompiledLinear):
+    """What the learner hands over to compiled rounds.
+
+    Parameters
+    ----------
+    learner : Raker
+        The learner.
+    features : function
+        Computes the features of all members, with the signature FEATURES.
+    numbers : callable
+        Returns the numbers of the features from a state, (n,).
+    """
+
+    evaluate = staticmethod(evaluate)
+    gradient = None
+    inner = staticmethod(inner)
+    step = staticmethod(step)
+
+    def __init__(self, learner: Any, features: Compiled, numbers: Callable[[Any], Array]) -> None:
+        super().__init__(learner)
+        loss = handed_over(learner.loss, "loss")
+        self.tools = (
+            address(features, FEATURES),
+            address(loss.values, LOSS_VALUES),
+            address(loss.derivatives, LOSS_DERIVATIVES),
+        )
+        self._features = numbers
+
+    def numbers(self, state: Any) -> Array:
+        """Return the numbers of the learner, the loss and the features."""
+        learner, loss = self._learner, handed_over(self._learner.loss, "loss")
+        members, features, _ = state.members.shape
+        own = [learner.regularization, learner.batch_size, learner.hedge_rate, learner.forgetting, members, features]
+        head = np.array([*own, len(loss.numbers)], dtype=np.float64)
+        return np.concatenate([head, loss.numbers, self._features(state)])
+
+    def length(self, state: Any, capacity: int) -> int:
+        """Return the numbers of a state."""
+        return len(state.storage)
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers of one member's features, the Gram matrix, gradients, and all members' values."""
+        members, features, outputs = state.members.shape
+        return points * int(features + points + outputs * (2 + 2 * members) + members)
+
+    def storage(self, state: Any) -> Array:
+        """Return the vector of the state."""
+        vector: Array = state.storage
+        return vector
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        """Have the state live in another vector."""
+        storage[:] = state.storage
+        state.live_in(storage)
