@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.contract import Neighborhood, Step
 from kernelswarm.protocols.states.contract import Heard, Samples, Vectors
-from kernelswarm.protocols.states.least_squares import Moments, add, empty, solve
+from kernelswarm.protocols.states.least_squares import Moments, add, empty, packed, solve, unpacked
 from kernelswarm.protocols.states.mixing import average, combination
 
 Array = npt.NDArray[np.float64]
@@ -66,21 +66,16 @@ class DiffusionRls(Vectors):
 
     def say(self, state: Summed) -> Array:
         """Return the upper triangle of D_i, then e_i and n_i, (L (L + 1) / 2 + L C + 1,)."""
-        gram, products, samples = state.moments
-        return np.concatenate([gram[np.triu_indices(len(gram))], products.reshape(-1), [samples]])
+        return packed(state.moments)
 
     def hear(self, state: Summed, heard: Heard, samples: Samples) -> Summed:
         """Average the sums, and solve."""
         size, outputs = state.weights.shape
         mean = average(self.say(state), heard.vectors, state.combination, heard.counts)
-        upper = np.triu_indices(size)
-        gram = np.zeros((size, size))
-        gram[upper] = mean[: len(upper[0])]
-        gram.T[upper] = mean[: len(upper[0])]
-        moments = Moments(gram, mean[len(upper[0]) : -1].reshape(size, outputs).copy(), float(mean[-1]))
+        moments = unpacked(mean, size, outputs)
         ridge = np.full(size, self.ridge)
         ridge[: samples.regularized] += 0.5 * moments.samples * samples.regularization
-        return state._replace(weights=solve(gram, ridge, moments.products), moments=moments)
+        return state._replace(weights=solve(moments.gram, ridge, moments.products), moments=moments)
 
     def weights(self, state: Summed) -> Array:
         """Return theta_i."""

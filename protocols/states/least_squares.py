@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 Array = npt.NDArray[np.float64]
 
@@ -36,8 +36,36 @@ def add(moments: Moments, features: Array, targets: Array, forgetting: float) ->
     )
 
 
+def packed(moments: Moments) -> Array:
+    """Write the upper triangle of the gram matrix, the products and the number of samples one behind the other."""
+    gram, products, samples = moments
+    return np.concatenate([gram[np.triu_indices(len(gram))], products.reshape(-1), [samples]])
+
+
+def unpacked(vector: Array, features: int, outputs: int) -> Moments:
+    """Return the sums that :func:`packed` wrote."""
+    upper = np.triu_indices(features)
+    count = len(upper[0])
+    gram = np.zeros((features, features))
+    gram[upper] = vector[:count]
+    gram.T[upper] = vector[:count]
+    return Moments(gram, vector[count:-1].reshape(features, outputs).copy(), float(vector[-1]))
+
+
 def solve(gram: Array, ridge: Array, right: Array) -> Array:
-    """Solve ``(gram + diag(ridge)) weights = right`` for a gram matrix (L, L), a ridge (L,) and (L, C)."""
+    """Solve ``(gram + diag(ridge)) weights = right`` for a gram matrix (L, L), a ridge (L,) and (L, C).
+
+    Sums that were heard with noise may be those of no samples: of such a gram matrix its nearest is taken that could be
+    one, without negative eigenvalues.
+    """
+    try:
+        return _solve(gram, ridge, right)
+    except LinAlgError:
+        values, vectors = eigh(gram, check_finite=False)
+        return _solve((vectors * np.maximum(values, 0.0)) @ vectors.T, ridge, right)
+
+
+def _solve(gram: Array, ridge: Array, right: Array) -> Array:
     matrix = gram + np.diag(ridge)
     largest = float(np.max(np.diag(matrix)))
     if not largest > 0.0:

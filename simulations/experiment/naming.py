@@ -102,6 +102,7 @@ PARTS: dict[str, dict[str, str]] = {
         "diffusion": "kernelswarm.protocols.states.diffusion:Diffusion",
         "gradient_tracking": "kernelswarm.protocols.states.gradient_tracking:GradientTracking",
         "diffusion_rls": "kernelswarm.protocols.states.diffusion_rls:DiffusionRls",
+        "drfgp": "kernelswarm.protocols.states.drfgp:Drfgp",
         "dkla": "kernelswarm.protocols.states.dkla:Dkla",
         "domkl": "kernelswarm.protocols.states.domkl:Domkl",
         "odkla": "kernelswarm.protocols.states.odkla:Odkla",

@@ -302,13 +302,14 @@ def _refuse_other_learners(plans: Sequence[AgentPlan]) -> None:
     first = plans[0]
     for learner, plan in {plan.learner: plan for plan in plans[::-1]}.items():
         node = plan.neighborhood.node
-        if rule.mixes and not isinstance(learner, MixtureLearner):
+        mixture = isinstance(learner, MixtureLearner)
+        if rule.mixes and not mixture:
             raise InputError(
                 f'learner.name = "{part_name(learner)}" of node {node}: the protocol {name} mixes random features of '
                 'several kernels: take learner.name = "raker", or the protocol diffusion with "random_features"'
             )
-        if not rule.mixes and (not isinstance(learner, FeatureLearner) or isinstance(learner, MixtureLearner)):
-            mixing = ', the protocol domkl with learner.name = "raker"' if isinstance(learner, MixtureLearner) else ""
+        if mixture != rule.mixes or not isinstance(learner, FeatureLearner):
+            mixing = ', the protocol domkl with learner.name = "raker"' if mixture else ""
             raise InputError(
                 f'learner.name = "{part_name(learner)}" of node {node}: the protocol {name} sends the weights of '
                 f'features that all nodes share: take learner.name = "random_features" or "linear"{mixing}, or the '

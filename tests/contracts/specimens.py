@@ -44,6 +44,7 @@ from kernelswarm.protocols.states.diffusion_rls import DiffusionRls
 from kernelswarm.protocols.states.ditto import Ditto
 from kernelswarm.protocols.states.dkla import Dkla
 from kernelswarm.protocols.states.domkl import Domkl
+from kernelswarm.protocols.states.drfgp import Drfgp
 from kernelswarm.protocols.states.gradient_tracking import GradientTracking
 from kernelswarm.protocols.states.multitask import Multitask
 from kernelswarm.protocols.states.odkla import Odkla
@@ -217,6 +218,8 @@ VECTOR_RULES = [
     Domkl(penalty=0.5, rate=2.0, forgetting=1.0),
     DiffusionRls(),
     DiffusionRls(forgetting=0.9),
+    Drfgp(),
+    Drfgp(exchanges=3, forgetting=0.9),
     Multitask(),
     Multitask(penalty=0.5, as_published=True),
     Ditto(),

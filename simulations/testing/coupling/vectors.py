@@ -23,7 +23,7 @@ BATCH, FEATURES, OUTPUTS, DEGREE, ROUNDS = 3, 5, 2, 3, 12
 def ran(rule: StateRule) -> list[Any]:
     """Take a node of three neighbours through rounds; returns what it knew in each."""
     generator = np.random.default_rng(0)
-    kind = Raker if rule.mixes else RandomFeatures
+    kind: Any = Raker if rule.mixes else RandomFeatures
     learner = kind(kernel=Gaussian(0.5), step_size=Constant(0.1), features=FEATURES, batch_size=BATCH)
     own = learner.init(2, OUTPUTS)
     nothing = learner.coefficients(own)
