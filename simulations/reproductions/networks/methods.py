@@ -94,8 +94,14 @@ STEPS = (0.3, 1.0, 3.0)
 """Factors on the step size that data suggest."""
 
 
-def _over(protocol: Table, key: str = "", values: tuple[float, ...] = (), steps: tuple[float, ...] = STEPS) -> Any:
-    """Return every pair of a value of the protocol's key and a factor on the step size."""
+def _over(
+    protocol: Table,
+    key: str = "",
+    values: tuple[float, ...] = (),
+    steps: tuple[float, ...] = STEPS,
+    learner: Table | None = None,
+) -> Any:
+    """Return every pair of a value of the protocol's key and a factor on the step size, with keys of the learner."""
     found = []
     for value in values or (None,):
         table = dict(protocol) if value is None else {**protocol, key: value}
@@ -103,7 +109,8 @@ def _over(protocol: Table, key: str = "", values: tuple[float, ...] = (), steps:
         for scale in steps:
             step = f"step {scale:g} x auto" if len(steps) > 1 else ""
             words = ", ".join(part for part in (said, step) if part)
-            found.append((words, {"protocol": table, "learner": {"step_size": {"name": "auto", "scale": scale}}}))
+            keys = {"step_size": {"name": "auto", "scale": scale}, **(learner or {})}
+            found.append((words, {"protocol": table, "learner": keys}))
     return tuple(found)
 
 
@@ -112,7 +119,9 @@ def _adaptive(scale: float) -> Table:
 
 
 ONE = (1.0,)
-CONTROLS = ("isolated, POLK", "isolated, features", "centralized, POLK")
+EACH: Table = {"features": 20}
+"""Of each of the five kernels of Raker: as many in all as others have of one."""
+CONTROLS = ("isolated, POLK", "isolated, features", "isolated, Raker", "centralized, POLK")
 """Methods that are no network's."""
 METHODS: dict[str, Method] = {
     method.words: method
@@ -144,6 +153,8 @@ METHODS: dict[str, Method] = {
         Method("centralized, POLK", "polk", _over({"name": "centralized"})),
         Method("isolated, features", "random_features", _over({"name": "isolated"})),
         Method("consensus, features", "random_features", _over({"name": "consensus"}, "penalty", (0.1, 1.0, 10.0))),
+        Method("isolated, Raker", "raker", _over({"name": "isolated"}, learner=EACH)),
+        Method("consensus, Raker", "raker", _over({"name": "consensus"}, "penalty", (0.1, 1.0, 10.0), learner=EACH)),
         Method("diffusion", "random_features", _over({"name": "diffusion"})),
         Method("diffusion, adaptive", "random_features", _over({"name": "diffusion", "combination": "adaptive"})),
         Method("gradient tracking", "random_features", _over({"name": "gradient_tracking"})),
@@ -172,6 +183,26 @@ METHODS: dict[str, Method] = {
                     for words, table in _over({"name": "diffusion_rls", "forgetting": 0.98}, "ridge", (1.0,), ONE)
                 ),
             ),
+            squared_only=True,
+        ),
+        Method(
+            "DRFGP",
+            "random_features",
+            (
+                *_over({"name": "drfgp", "exchanges": 4}, "ridge", (0.1, 1.0, 10.0), ONE),
+                *(
+                    (f"forgetting .98, {words}", table)
+                    for words, table in _over(
+                        {"name": "drfgp", "exchanges": 4, "forgetting": 0.98}, "ridge", (1.0,), ONE
+                    )
+                ),
+            ),
+            squared_only=True,
+        ),
+        Method(
+            "DOMKL",
+            "raker",
+            _over({"name": "domkl"}, "penalty", (0.01, 0.1, 1.0), learner=EACH),
             squared_only=True,
         ),
     )
