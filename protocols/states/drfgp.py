@@ -27,8 +27,9 @@ class Informed(NamedTuple):
 class Drfgp(Vectors):
     """A Gaussian process on random features: each round's information is averaged some times, and then added up.
 
-    DRFGP (distributed random feature Gaussian process) in the information form. With the features Z_i of the round's
-    samples, noise of the variance s^2, V nodes, Metropolis weights and K ``exchanges``,
+    DRFGP in the information form (Llorente, Waxman and Djuric, Decentralized online ensembles of Gaussian processes,
+    2025). With the features Z_i of the round's samples, noise of the variance s^2, V nodes, Metropolis weights a_ij and
+    K ``exchanges``,
 
         P_i = Z_i' Z_i      s_i = Z_i' y_i      each averaged K times:  P_i <- sum_j a_ij P_j
         D_i <- D_i + V P_i / s^2      e_i <- e_i + V s_i / s^2      theta_i = inv(D_i) e_i

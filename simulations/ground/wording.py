@@ -50,7 +50,6 @@ SYNONYMS: dict[str, str] = {
     "random_fourier_features": "random_features",
     "fogd": "random_features",
     "fourier_online_gradient_descent": "random_features",
-    "adaraker": "raker",
     "multi_kernel_random_features": "raker",
     "nystrom": "nystroem",
     "nogd": "nystroem",

@@ -68,7 +68,7 @@ class RakerState:
 class Raker(Descent):
     """Random features of several bandwidths, mixed by their losses on samples that they had not seen yet (Hedge).
 
-    Raker (Shen, Chen and Giannakis, JMLR 2019, algorithm 1): member e is linear in L random features z_e of the kernel
+    Raker (Shen, Chen and Giannakis, JMLR 2019): member e is linear in L random features z_e of the kernel
     with the bandwidth ``factors[e]`` times that of ``kernel``, and steps along its own loss,
 
         f = sum_e q_e theta_e' z_e(x)      theta_e <- (1 - eta lambda) theta_e - (eta / b) sum_k z_e(x_k) g_k'
