@@ -40,7 +40,9 @@ def draw(found: Mapping[tuple[str, str], Measured]) -> Figure:
     looks = {method: (COLORS[k % len(COLORS)], DASHES[k // len(COLORS) % 2]) for k, method in enumerate(methods)}
     columns = min(3, len(streams))
     rows = -(-len(streams) // columns)
-    figure = Figure(figsize=(4.2 * columns, 3.4 * rows + 0.9), layout="constrained")
+    beside = (2, 4, 5)[columns - 1]  # names of methods in a row under the panels
+    height = 3.4 * rows + 0.25 * -(-len(methods) // beside)
+    figure = Figure(figsize=(4.2 * columns, height), layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False).ravel())
     for spare in axes[len(streams) :]:
         spare.remove()
@@ -66,6 +68,6 @@ def draw(found: Mapping[tuple[str, str], Measured]) -> Figure:
         [drawn[method] for method in methods if method in drawn],
         [method for method in methods if method in drawn],
         loc="outside lower center",
-        ncols=5,
+        ncols=beside,
     )
     return figure
