@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,14 +39,10 @@ LOADED += [
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Kind]]:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
     for name in LOADED:
         importlib.import_module(name)
-    found = {kind.name: kind for kind in kinds(tmp_path_factory.mktemp("fuzz"))}
-    gc.collect()
-    gc.freeze()  # or every child would copy all objects of this process, by looking for garbage among them
-    yield found
-    gc.unfreeze()
+    return {kind.name: kind for kind in kinds(tmp_path_factory.mktemp("fuzz"))}
 
 
 @pytest.mark.timeout(600)
