@@ -90,7 +90,7 @@ class CurvedLoss(Protocol):
 
 def curvatures_of(loss: Loss, predictions: Array, targets: Array) -> Array:
     """Return the curvature of each sample, (n,): the bound for all where the loss does not say."""
-    if isinstance(loss, CurvedLoss):
+    if fulfils(loss, CurvedLoss):
         return loss.curvatures(predictions, targets)
     return np.full(len(predictions), loss.curvature)
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.protocols.fulfilling import fulfils
 
 Array = npt.NDArray[np.float64]
 
@@ -36,7 +37,7 @@ class Foreseen(Protocol):
 
 def step_sizes(schedule: Schedule, first: int, steps: int) -> Array:
     """Return the step sizes of some steps from ``first`` on, (steps,)."""
-    if isinstance(schedule, Foreseen) and "over" in vars(type(schedule)):
+    if fulfils(schedule, Foreseen) and "over" in vars(type(schedule)):
         return schedule.over(first, steps)
     return np.array([schedule.at(step) for step in range(first, first + steps)], dtype=np.float64)
 

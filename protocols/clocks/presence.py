@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.clocks.clocks import LONGEST, Clock, awake, geometric
+from kernelswarm.protocols.fulfilling import fulfils
 from kernelswarm.protocols.links.losses import probability
 
 Array = npt.NDArray[np.float64]
@@ -45,7 +46,7 @@ class JoiningClock(Clock, Protocol):
 
 def forgets(clock: Clock) -> bool:
     """Tell whether nodes forget what they learned while they are not awake."""
-    return isinstance(clock, ForgettingClock) and clock.forgets
+    return fulfils(clock, ForgettingClock) and clock.forgets
 
 
 @dataclass(frozen=True)
