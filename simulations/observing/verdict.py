@@ -117,7 +117,9 @@ def failure(reports: Sequence[Report], base: Baseline) -> Failure | None:
     )
 
 
-def findings(reports: Sequence[Report], base: Baseline, rule: AnyRule, learner: Mapping[str, Any]) -> dict[str, str]:
+def findings(
+    reports: Sequence[Report], base: Baseline, rule: AnyRule, learner: Mapping[str, Any], forgetful: bool = False
+) -> dict[str, str]:
     """Say in a sentence each what is wrong with a run that came to its end; empty where nothing is.
 
     Parameters
@@ -130,6 +132,8 @@ def findings(reports: Sequence[Report], base: Baseline, rule: AnyRule, learner: 
         The protocol.
     learner : mapping
         The keys of the experiment's learner with their values, which the sentences name.
+    forgetful : bool
+        Whether nodes forget what they learned while they are not awake: of one that has just come back nothing is said.
 
     Returns
     -------
@@ -137,7 +141,7 @@ def findings(reports: Sequence[Report], base: Baseline, rule: AnyRule, learner: 
         Sentences by ``WORSE_THAN_CONSTANT``, ``NOTHING_LEARNED`` and ``EVERYTHING_KEPT``.
     """
     found = {
-        NOTHING_LEARNED: _nothing_learned(reports, learner),
+        NOTHING_LEARNED: _nothing_learned(reports, learner, forgetful),
         EVERYTHING_KEPT: _everything_kept(reports, rule, learner),
         WORSE_THAN_CONSTANT: _worse_than_constant(reports, base, learner),
     }
@@ -160,9 +164,10 @@ def _worse_than_constant(reports: Sequence[Report], base: Baseline, learner: Map
     )
 
 
-def _nothing_learned(reports: Sequence[Report], learner: Mapping[str, Any]) -> str:
-    empty = [report for report in reports if report.standing.unchanged]
-    if not empty:
+def _nothing_learned(reports: Sequence[Report], learner: Mapping[str, Any], forgetful: bool) -> str:
+    learning = [report for report in reports if report.figures["samples"]]  # the others have not joined yet
+    empty = [report for report in learning if report.standing.unchanged]
+    if not empty or (forgetful and len(empty) < len(learning)):
         return ""
     text = f"nothing learned at {_of(len(empty), len(reports))}: no step has changed the function"
     budgets = [report.standing.compression_budget or 0.0 for report in empty]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.observing import verdict
 from kernelswarm.simulations.records.result import Result
@@ -73,7 +74,7 @@ def result_of(network: Network, recorder: Recorder, functions: LearnedFunctions,
         final["rkhs_distance"] = _distance(network, functions)
     config = experiment.to_dict()
     findings = (
-        verdict.findings(recorder.reports, base, experiment.protocol, config["learner"])
+        verdict.findings(recorder.reports, base, experiment.protocol, config["learner"], forgets(experiment.clock))
         if ending.reason is None
         else {}
     )

@@ -162,6 +162,23 @@ def test_steps_below_the_budget_are_named_where_nothing_is_learned() -> None:
     assert "learner.step_size = " in text
 
 
+@pytest.mark.parametrize("budget", [{"parsimony": 0.03}, {"epsilon": 50.0}], ids=["learning", "not learning"])
+def test_nodes_that_have_not_joined_yet_are_not_told_to_learn(budget: dict[str, float]) -> None:
+    clock = {"name": "joining", "within": 0, "nodes": [3], "rounds": [500]}
+    result = run(learner={"budget": budget}, clock=clock)
+    nodes = result.nodes
+    assert nodes["samples"][-4:].tolist() == [120, 120, 120, 0]
+    assert ("nothing learned at 3 of 4 nodes" in result.verdict.get("nothing_learned", "")) == ("epsilon" in budget)
+
+
+def test_nodes_that_have_just_come_back_without_memory_are_not_told_to_learn() -> None:
+    clock = {"name": "churn", "leaves": 0.5, "returns": 0.5, "memory": False}
+    results = [run(learner={"budget": {"epsilon": 0.5}}, clock=clock, rounds=40, seed=seed) for seed in range(4)]
+    orders = [result.nodes["model_order"][-4:] for result in results]
+    assert any(0 < np.count_nonzero(each == 0.0) < 4 for each in orders)  # some have just come back, others learned
+    assert not any("nothing_learned" in result.verdict for result in results)
+
+
 def test_weights_that_stay_zero_are_nothing_learned_whatever_the_model_order(tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", x=np.random.default_rng(0).normal(size=(600, 1)), y=np.zeros((600, 1)))
     stream = {"name": "file", "path": str(tmp_path / "data.npz")}
