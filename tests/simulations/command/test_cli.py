@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -359,9 +360,8 @@ def test_every_command_has_help(command: str, call: Command) -> None:
     assert "--debug" in answer.out
 
 
-def word(**more: Any) -> Any:
-    values = {"phase": "running", "done": 120, "total": 500, "rounds_per_second": 1234.0, "row": None}
-    return SimpleNamespace(**{**values, **more})
+def word(**more: Any) -> Progress:
+    return replace(Progress("running", 120, 500, None, 1234.0), **more)
 
 
 def test_progress_shows_pace_remaining_time_risk_and_order() -> None:

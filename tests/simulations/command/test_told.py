@@ -99,3 +99,9 @@ def test_memory_is_looked_at_from_time_to_time_and_counts_this_process(
     assert str(memory) == said[0]
     clock[0] = 6.0
     assert str(memory) == "more"
+
+
+def test_slow_rounds_are_told_with_digits():
+    assert told.pace(Progress("running", 1, 10, None, 0.066)) == "0.066 rounds/s"
+    assert told.pace(Progress("running", 1, 10, None, 9.96)) == "10 rounds/s"
+    assert told.pace(Progress("running", 1, 10, None, 1234.0)) == "1,234 rounds/s"
