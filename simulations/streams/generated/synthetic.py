@@ -19,6 +19,9 @@ CHUNK = 256
 HELD = 2**27
 """Numbers that the sources of a stream hold, at most, of what can be made again: 1 GB."""
 
+FEW = 16
+"""Samples that a source holds where it does not hold chunks, so that not every round makes one."""
+
 Ages = npt.NDArray[np.int64]
 
 
@@ -60,26 +63,26 @@ class SyntheticSource:
     held_out
         Number of test samples.
     holds
-        Whether the present chunk and the test samples are held; else they are made again whenever they are needed,
-        which takes some 40 microseconds: a million nodes with 6 kB each would not fit into most machines.
+        Whether the present chunk and the test samples are held; else they are made again whenever they are needed, and
+        FEW samples are held. That takes some 40 microseconds: a million nodes with 6 kB each fit into few machines.
     """
 
     __slots__ = (
         "_address",
+        "_first",
         "_held_out",
         "_held_out_count",
         "_holds",
-        "_next",
         "_offset",
         "_points",
-        "_skip",
+        "_stop",
         "_targets",
         "law",
     )
 
-    _next: int  # chunk to be made next
-    _offset: int  # samples already taken from the present chunk; CHUNK where there is none
-    _skip: int  # samples already taken from the next chunk, where the present one is not held
+    _first: int  # the number of the first sample at hand
+    _offset: int  # samples already taken of those at hand
+    _stop: int  # samples at hand
     _points: Array
     _targets: Array
 
@@ -94,10 +97,10 @@ class SyntheticSource:
     def draw(self, count: int) -> tuple[Array, Array]:
         start = self._offset
         stop = start + count
-        if stop <= CHUNK:
+        if stop <= self._stop:
             self._offset = stop
             return self._points[start:stop], self._targets[start:stop]
-        return self._draw_across_chunks(count)
+        return self._draw_on(count)
 
     def held_out(self, samples: int) -> HeldOut:
         if self._held_out is not None and not self.law.drifts:
@@ -116,7 +119,7 @@ class SyntheticSource:
 
     @property
     def _taken(self) -> int:
-        return (self._next - 1) * CHUNK + self._offset + self._skip
+        return self._first + self._offset
 
     def state(self) -> dict[str, Any]:
         return {"samples": self._taken}
@@ -126,30 +129,34 @@ class SyntheticSource:
 
     def _rewind(self, samples: int) -> None:
         """Stand before sample number ``samples``, in a chunk that is made when it is needed."""
-        self._next, self._skip = divmod(samples, CHUNK)
         self._points, self._targets = _nothing(self.law.inputs)
-        self._offset = CHUNK
+        self._first, self._offset, self._stop = samples, 0, 0
 
-    def _generate(self) -> None:
+    def _generate(self, count: int) -> None:
+        """Have the present chunk at hand; where chunks are not held, of it what is drawn now, or FEW samples."""
         seed, node = self._address
-        ages = np.arange(self._next * CHUNK, (self._next + 1) * CHUNK, dtype=np.int64)
-        points, targets = self.law.sample(generator(seed, Role.NODE_STREAM, node, self._next), ages)
+        number, start = divmod(self._taken, CHUNK)
+        ages = np.arange(number * CHUNK, (number + 1) * CHUNK, dtype=np.int64)
+        points, targets = self.law.sample(generator(seed, Role.NODE_STREAM, node, number), ages)
+        self._first, self._offset, self._stop = number * CHUNK, start, CHUNK
+        if not self._holds:
+            stop = min(start + max(count, FEW), CHUNK)
+            points, targets = points[start:stop].copy(), targets[start:stop].copy()
+            self._first, self._offset, self._stop = number * CHUNK + start, 0, stop - start
         self._points, self._targets = freeze(points), freeze(targets)
-        self._next += 1
-        self._offset, self._skip = self._skip, 0
 
-    def _draw_across_chunks(self, count: int) -> tuple[Array, Array]:
+    def _draw_on(self, count: int) -> tuple[Array, Array]:
         pieces = []
         while count:
-            if self._offset == CHUNK:
-                self._generate()
-            pieces.append(self.draw(min(count, CHUNK - self._offset)))
+            if self._offset == self._stop:
+                self._generate(count)
+            pieces.append(self.draw(min(count, self._stop - self._offset)))
             count -= len(pieces[-1][0])
-        if len(pieces) == 1 and self._holds:
+        if not self._holds and self._offset == self._stop:
+            self._rewind(self._taken)
+        if len(pieces) == 1:
             return pieces[0]
         points, targets = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
-        if not self._holds:
-            self._rewind(self._taken)
         return freeze(points), freeze(targets)
 
 

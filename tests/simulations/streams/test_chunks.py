@@ -42,8 +42,8 @@ def test_what_is_made_again_is_the_same(law, monkeypatch):
         one, other = holding.held_out(taken), making.held_out(taken)
         assert np.array_equal(one.points, other.points)
         assert np.array_equal(one.targets, other.targets)
-        assert held(making) == 0
-    assert held(holding) > 0
+        assert held(making) <= 3 * synthetic.FEW
+    assert held(holding) > 500
 
 
 @pytest.mark.parametrize("numbers", [0, 2**27])
