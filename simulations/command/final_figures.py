@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+from kernelswarm.simulations.command.told import duration
+
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result
 
@@ -12,10 +14,12 @@ if TYPE_CHECKING:
 def as_text(result: Result, width: int = 100) -> str:
     """Return the final figures as aligned lines, and under them, wrapped to ``width``, what is wrong with the run."""
     summary, final = result.summary, result.final
-    lines = [("protocol", f"{summary['protocol']} on {summary['topology']}, {summary['nodes']} nodes")]
+    lines = [("protocol", f"{summary['protocol']} on {summary['topology']}, {summary['nodes']:,} nodes")]
     compiled = summary.get("compile_seconds") or 0.0
     after = f", after {compiled:.0f} s of compiling, once" if compiled >= 1.0 else ""
-    lines.append(("rounds", f"{summary['rounds']:,} in {summary['wall_seconds'] - compiled:.3g} s{after}"))
+    seconds = summary["wall_seconds"] - compiled
+    span = f"{seconds:.3g} s" if seconds < 100 else duration(seconds)
+    lines.append(("rounds", f"{summary['rounds']:,} in {span}{after}"))
     named = {
         "risk": "risk",
         "constant_risk": "constant risk",
