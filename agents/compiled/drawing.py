@@ -11,7 +11,7 @@ from kernelswarm.agents.node.node import Node
 
 Array = npt.NDArray[np.float64]
 
-AHEAD = 2**24
+AHEAD = 2**22
 """Numbers that are drawn ahead, at most, for all nodes together."""
 
 LONGEST = 256
