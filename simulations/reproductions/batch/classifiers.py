@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
+from scipy.special import softmax
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.functions.expansion import Expansion
@@ -82,8 +83,7 @@ def import_vectors(
         norms = np.sum(left**2, axis=1)
         values = function.values(points)
         slopes = loss.derivatives(values, labels)
-        shares = np.exp(values - values.max(axis=1, keepdims=True))
-        shares /= shares.sum(axis=1, keepdims=True)
+        shares = softmax(values, axis=1)
         sides = rows @ left.T  # (n, candidates)
         gains = (sides.T @ slopes / len(points)) ** 2
         curvatures = (sides**2).T @ (shares * (1.0 - shares)) / len(points) + regularization * norms[:, np.newaxis]
