@@ -11,7 +11,7 @@ from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, sizes_ahead
 from kernelswarm.agents.compiled.population import Flight, outside_of
 from kernelswarm.agents.compiled.rounds import DONE, Links
 from kernelswarm.agents.compiled.vector_rounds import Phases, Samples, Vectors, VectorSums, live_by_vectors
-from kernelswarm.agents.learners.contract import Evaluation, Learner
+from kernelswarm.agents.learners.contract import Evaluated, Learner
 from kernelswarm.agents.node.ahead import Ahead
 from kernelswarm.agents.node.node import DIVERGED, Outgoing
 from kernelswarm.agents.node.vectors import VectorNode
@@ -232,7 +232,7 @@ def _phases(rule: CompiledStateRule, sent: int, implicit: bool) -> Phases:
     return Phases(np.array(functions, dtype=np.int64), np.asarray(rule.numbers, dtype=np.float64), sent, implicit)
 
 
-def _in_flight(agent: VectorNode) -> tuple[Evaluation, Array, tuple[Array, Array]]:
+def _in_flight(agent: VectorNode) -> tuple[Evaluated, Array, tuple[Array, Array]]:
     """Return the evaluation of the samples that a node learns from next, their targets, and those that follow."""
     assert agent.own is not None
     assert agent.targets is not None

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.kernel_sum import KernelSum
-from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 
@@ -44,22 +44,22 @@ class BatchExpansion:
         """Return 0."""
         return 0.0
 
-    def evaluate(self, state: KernelSum, points: Array) -> Evaluation:
+    def evaluate(self, state: KernelSum, points: Array) -> Evaluated:
         """Evaluate the function at ``points`` (n, p)."""
-        return Evaluation(points, *state.rows_and_values(points))
+        return Evaluated(points, *state.rows_and_values(points))
 
-    def inner(self, state: KernelSum, at: Evaluation) -> Array:
+    def inner(self, state: KernelSum, at: Evaluated) -> Array:
         """Return the kernel between all points, (n, n)."""
         return self.kernel.cross(at.points, at.points)
 
-    def gradient(self, state: KernelSum, own: Evaluation, targets: Array) -> Array:
+    def gradient(self, state: KernelSum, own: Evaluated, targets: Array) -> Array:
         """Return the loss's derivatives at the samples, (n, C)."""
         return self.loss.derivatives(own.values, targets)
 
     def step(
         self,
         state: KernelSum,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,

@@ -13,19 +13,19 @@ from kernelswarm.agents.parts.schedules import Schedule
 Array = npt.NDArray[np.float64]
 
 
-class Evaluation(NamedTuple):
-    """A function's values at some points, with what the step at those points would otherwise compute again."""
+class Evaluated(NamedTuple):
+    """A function evaluated at some points: its values, with what the step at those points would compute again."""
 
     points: Array  # (n, p)
     rows: Array  # (n, M) kernel rows, or the learner's own features
     values: Array  # (n, C)
 
 
-def together(evaluations: Sequence[Evaluation]) -> Evaluation:
+def together(evaluations: Sequence[Evaluated]) -> Evaluated:
     """Put evaluations of one function one behind the other."""
     if len(evaluations) == 1:
         return evaluations[0]
-    return Evaluation(*(np.concatenate(part) for part in zip(*evaluations, strict=True)))
+    return Evaluated(*(np.concatenate(part) for part in zip(*evaluations, strict=True)))
 
 
 class Info(NamedTuple):
@@ -74,11 +74,11 @@ class Learner(Protocol):
         """Return the step size of the step to come."""
         ...
 
-    def evaluate(self, state: Any, points: Array) -> Evaluation:
+    def evaluate(self, state: Any, points: Array) -> Evaluated:
         """Evaluate the current function at ``points`` (n, p)."""
         ...
 
-    def inner(self, state: Any, at: Evaluation) -> Array:
+    def inner(self, state: Any, at: Evaluated) -> Array:
         """Return how far a weight of 1 at each point moves the present function at each other, (n, n), symmetric.
 
         That is ``kappa(x_m, x_n)``, or the inner products of the features. What a learner leaves of it when it
@@ -86,7 +86,7 @@ class Learner(Protocol):
         """
         ...
 
-    def gradient(self, state: Any, own: Evaluation, targets: Array) -> Array:
+    def gradient(self, state: Any, own: Evaluated, targets: Array) -> Array:
         """Return the local risk's gradient coefficients at the node's own samples, (n, C), not averaged.
 
         The state stays as it is. The coefficients are those of the step to come.
@@ -99,7 +99,7 @@ class Learner(Protocol):
     def step(
         self,
         state: Any,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,
@@ -113,7 +113,7 @@ class Learner(Protocol):
         ----------
         state
             Advanced in place; the evaluations must be of its present function.
-        evaluations : sequence of Evaluation
+        evaluations : sequence of Evaluated
             The node's own samples, where there are any, and, in the symmetric form, each neighbour's.
         gradients : sequence of Array
             The coefficients at the points of each evaluation, (n_k, C): the loss's derivatives plus the coupling's.

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.implicit_systems import solve
 from kernelswarm.agents.functions.kernel_sum import KernelSum
-from kernelswarm.agents.learners.contract import Evaluation
+from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.schedules import Schedule
@@ -47,7 +47,7 @@ class Descent:
         """Return the step size of the step to come."""
         return self.step_size.at(state.steps)
 
-    def gradient(self, state: Any, own: Evaluation, targets: Array) -> Array:
+    def gradient(self, state: Any, own: Evaluated, targets: Array) -> Array:
         """Return the loss's derivatives at the samples, (n, C)."""
         return self.loss.derivatives(own.values, targets)
 
@@ -62,12 +62,12 @@ class DescentInSpace(Descent):
         """The supremum of kappa(x, x)."""
         return self.kernel.supremum
 
-    def evaluate(self, state: Any, points: Array) -> Evaluation:
+    def evaluate(self, state: Any, points: Array) -> Evaluated:
         """Evaluate the current function at ``points`` (n, p), and keep the kernel rows for the step."""
         rows, values = state.function.rows_and_values(points)
-        return Evaluation(points, rows, values)
+        return Evaluated(points, rows, values)
 
-    def inner(self, state: Any, at: Evaluation) -> Array:
+    def inner(self, state: Any, at: Evaluated) -> Array:
         """Return the kernel between all points, (n, n)."""
         return self.kernel.cross(at.points, at.points)
 
@@ -80,7 +80,7 @@ class DescentInSpace(Descent):
 def explicit_or_implicit(
     kernel: Kernel,
     eta: float,
-    evaluations: Sequence[Evaluation],
+    evaluations: Sequence[Evaluated],
     gradients: Sequence[Array],
     curvatures: Sequence[float] | None,
 ) -> tuple[Array, Array, Array]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.mixed import Mixed, combined, ending
-from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import Descent, check_step, share
 from kernelswarm.agents.learners.mixtures import Rate, check_mixture, rate_for, scaled_kernels
 from kernelswarm.agents.learners.polk import Polk, PolkState
@@ -102,13 +102,13 @@ class MultiKernel(Descent):
         weights: Array = shares_of(log_weights(state.losses, state.count, rate_for(self.rate, self.loss)))
         return weights
 
-    def evaluate(self, state: MultiKernelState, points: Array) -> Evaluation:
+    def evaluate(self, state: MultiKernelState, points: Array) -> Evaluated:
         """Evaluate all members at ``points`` (n, p): the rows hold their values and then their own rows."""
         found = [member.evaluate(own, points) for member, own in self._pairs(state)]
         values = combined([each.values for each in found], self.shares(state))
-        return Evaluation(points, np.hstack([each.values for each in found] + [each.rows for each in found]), values)
+        return Evaluated(points, np.hstack([each.values for each in found] + [each.rows for each in found]), values)
 
-    def inner(self, state: MultiKernelState, at: Evaluation) -> Array:
+    def inner(self, state: MultiKernelState, at: Evaluated) -> Array:
         """Return the mean of what the members say, by their shares, (n, n)."""
         parts = self._parted(state, at)
         grams = [member.inner(own, part) for (member, own), part in zip(self._pairs(state), parts, strict=True)]
@@ -117,7 +117,7 @@ class MultiKernel(Descent):
     def step(
         self,
         state: MultiKernelState,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,
@@ -181,11 +181,11 @@ class MultiKernel(Descent):
     def _pairs(self, state: MultiKernelState) -> list[tuple[Polk, PolkState]]:
         return list(zip(self._members, state.members, strict=True))
 
-    def _parted(self, state: MultiKernelState, whole: Evaluation) -> list[Evaluation]:
+    def _parted(self, state: MultiKernelState, whole: Evaluated) -> list[Evaluated]:
         """Return the members' own evaluations."""
         outputs, pairs = whole.values.shape[1], self._pairs(state)
         widths = [member.evaluate(own, whole.points[:0]).rows.shape[1] for member, own in pairs]
         cuts = np.cumsum([outputs] * len(pairs) + widths)[:-1]
         columns = [np.ascontiguousarray(part) for part in np.split(whole.rows, cuts, axis=1)]
         values, rows = columns[: len(pairs)], columns[len(pairs) :]
-        return [Evaluation(whole.points, row, value) for row, value in zip(rows, values, strict=True)]
+        return [Evaluated(whole.points, row, value) for row, value in zip(rows, values, strict=True)]

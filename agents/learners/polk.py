@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.expansion import Expansion
-from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import DescentInSpace, check_step, explicit_or_implicit
 from kernelswarm.agents.learners.polk_steps import CompiledPolk, inspection_due
 from kernelswarm.agents.parts.budgets import Budget, PerSample
@@ -80,7 +80,7 @@ class Polk(DescentInSpace):
     def step(
         self,
         state: PolkState,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,

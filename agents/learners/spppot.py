@@ -12,7 +12,7 @@ from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.mirrored import Mirrored
 from kernelswarm.agents.functions.spanning import spanning
-from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import DescentInSpace, check_step, joined, share
 from kernelswarm.agents.learners.fitting import words
 from kernelswarm.agents.learners.polk import Polk, PolkState
@@ -155,17 +155,17 @@ class Spppot(DescentInSpace):
             integral = _settle(dual.function, grid)
         return SpppotState(dual, Mirrored(dual.function, self.mirror_map), integral)
 
-    def evaluate(self, state: SpppotState, points: Array) -> Evaluation:
+    def evaluate(self, state: SpppotState, points: Array) -> Evaluated:
         """Evaluate f at ``points`` (n, p), and keep the kernel rows for the step."""
         rows, duals = state.dual.function.rows_and_values(points)
-        return Evaluation(points, rows, self.mirror_map.values(duals))
+        return Evaluated(points, rows, self.mirror_map.values(duals))
 
     @property
     def linear(self) -> bool:
         """Whether f = z."""
         return self.mirror_map.slope is not None
 
-    def inner(self, state: SpppotState, at: Evaluation) -> Array:
+    def inner(self, state: SpppotState, at: Evaluated) -> Array:
         """Return the kernel between all points, for f = exp(z) times the root of both values of f, (n, n).
 
         A weight at x' moves f(x) by ``f(x) kappa(x, x')``. That has the eigenvalues of
@@ -180,7 +180,7 @@ class Spppot(DescentInSpace):
     def step(
         self,
         state: SpppotState,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import Evaluation, Learner, together
+from kernelswarm.agents.learners.contract import Evaluated, Learner, together
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.node.node import DivergenceError, Draws, Node, Outgoing
 from kernelswarm.protocols.contract import Exchange, LinkRecord, Neighborhood, Rule
@@ -158,7 +158,7 @@ class Agent(Node):
         size = len(targets)
         part = share(size, learner.batch_size)
         eta = learner.eta(self.state)
-        evaluations: list[Evaluation] = []
+        evaluations: list[Evaluated] = []
         gradients: list[Array] = []
         curvatures: list[float] = []
         gaps: Array | None = None

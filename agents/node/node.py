@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
-from kernelswarm.agents.learners.contract import Evaluation, Learner
+from kernelswarm.agents.learners.contract import Evaluated, Learner
 from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, strengths_of
 from kernelswarm.protocols.coupling import total
@@ -180,8 +180,8 @@ class Node(ABC):
         self.tally = Tally.of(len(self.neighbors))
         self.following: tuple[Array, Array] | None = None  # drawn ahead
         self.targets: Array | None = None  # of the samples of the round to come
-        self.own: Evaluation | None = None
-        self.theirs: list[Evaluation] = []
+        self.own: Evaluated | None = None
+        self.theirs: list[Evaluated] = []
 
     @abstractmethod
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import Evaluation
+from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.node.heard import parted, stacked
 
 Array = npt.NDArray[np.float64]
@@ -24,7 +24,7 @@ class Pairs(NamedTuple):
 
     Attributes
     ----------
-    evaluation : Evaluation
+    evaluation : Evaluated
         The node's own function there.
     theirs : Array
         The neighbour's values, (n, C).
@@ -34,7 +34,7 @@ class Pairs(NamedTuple):
         Rounds that the values took beyond those of ideal links.
     """
 
-    evaluation: Evaluation
+    evaluation: Evaluated
     theirs: Array
     loads: Array
     age: int

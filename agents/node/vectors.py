@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.features import combine
-from kernelswarm.agents.learners.contract import Evaluation, FeatureLearner, Learner
+from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner, Learner
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.node.node import Draws, Node, Outgoing
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood
@@ -27,7 +27,7 @@ class RoundSamples:
         A learner that is linear in its features.
     state
         Its state, with which it steps.
-    own : Evaluation
+    own : Evaluated
         The samples' points and features.
     targets : Array
         (n, q).
@@ -35,7 +35,7 @@ class RoundSamples:
         Whether steps are implicit in a quadratic loss.
     """
 
-    def __init__(self, learner: Learner, state: Any, own: Evaluation, targets: Array, implicit: bool) -> None:
+    def __init__(self, learner: Learner, state: Any, own: Evaluated, targets: Array, implicit: bool) -> None:
         linear = cast(FeatureLearner, learner)
         self.features = own.rows
         self.targets = targets
@@ -52,7 +52,7 @@ class RoundSamples:
             return weights
         learner, state = self._learner, self._state
         self._linear.place(state, weights, 0)
-        own = Evaluation(self._points, self.features, combine(self.features, weights))
+        own = Evaluated(self._points, self.features, combine(self.features, weights))
         part = share(len(self.targets), self.batch_size)
         gradient = learner.gradient(state, own, self.targets) * part
         curvatures = [learner.loss.curvature * part] if self._implicit else None

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import Evaluation, Info, together
+from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.heard import NO_ANSWER, SENT, SILENT, Inbox
@@ -213,7 +213,7 @@ class WeatheredAgent(Agent):
         sets += [pairs.evaluation for pairs in backward if pairs is not None]
         sets += [pairs.evaluation for _, pairs in late]
         loads = self._loads_of(sets, answered, backward, len(late))
-        evaluations: list[Evaluation] = []
+        evaluations: list[Evaluated] = []
         gradients: list[Array] = []
         curvatures: list[float] = []
         gaps, excess, taken = np.full(degree, np.nan), np.full(degree, np.nan), 1.0
@@ -276,7 +276,7 @@ class WeatheredAgent(Agent):
                 apart = gaps - rule.record(self.links, degree).tolerances
                 tally.violation += np.where(heard, apart, 0.0)
 
-    def _answered(self, e: int, now: int, own: Evaluation) -> Pairs | None:
+    def _answered(self, e: int, now: int, own: Evaluated) -> Pairs | None:
         """Return the pairs at the node's own samples that a neighbour answered; None where there is nothing to use."""
         for sent, packet in self.inbox.usable(e, now):
             known = packet.answered in self.drawn and packet.answered >= now - self.inbox.memory
@@ -309,12 +309,12 @@ class WeatheredAgent(Agent):
             return self._pairs(known, packet.own, now - 1 - sent)
         return None
 
-    def _pairs(self, evaluation: Evaluation, theirs: Array, age: int) -> Pairs:
+    def _pairs(self, evaluation: Evaluated, theirs: Array, age: int) -> Pairs:
         loads = np.ascontiguousarray(theirs[:, -1]) if self._limited and self._symmetric else np.zeros(len(theirs))
         return Pairs(evaluation, np.ascontiguousarray(theirs[:, : self.outputs]), loads, age)
 
     def _loads_of(
-        self, sets: Sequence[Evaluation], answered: Sequence[Pairs | None], backward: Sequence[Pairs | None], late: int
+        self, sets: Sequence[Evaluated], answered: Sequence[Pairs | None], backward: Sequence[Pairs | None], late: int
     ) -> Array:
         """Return the loads of the pairs of this round: those that were sent, where all is heard that was expected."""
         if not self._limited or not sets:
@@ -335,7 +335,7 @@ class WeatheredAgent(Agent):
 
     def _pulled(
         self,
-        own: Evaluation,
+        own: Evaluated,
         answered: Sequence[Pairs | None],
         late: Sequence[tuple[int, Pairs]],
         loads: Array,
@@ -380,7 +380,7 @@ class WeatheredAgent(Agent):
         return pulling, float(np.max(summed)), limited, held
 
     def _compare(
-        self, own: Evaluation, targets: Array, answered: Sequence[Pairs | None], gaps: Array, excess: Array
+        self, own: Evaluated, targets: Array, answered: Sequence[Pairs | None], gaps: Array, excess: Array
     ) -> None:
         """Fill in what is heard of each edge: the mean constraint value, and the neighbour's mean excess loss."""
         loss = self.learner.loss

@@ -36,7 +36,7 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
 from kernelswarm.agents.learners.baselines.mistakes import TASKS, MistakeDriven, passive_aggressive
 from kernelswarm.agents.learners.baselines.projection_steps import PROJECT_LEAST, span_limit
 from kernelswarm.agents.learners.baselines.rows_of_points import MEASURED, NEXT, row_wanted
-from kernelswarm.agents.learners.contract import Evaluation
+from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, kernel_numbers, own_numbers
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Constant, Schedule
@@ -124,7 +124,7 @@ class Bpa(MistakeDriven):
             )
         return self.aggressiveness
 
-    def gradient(self, state: object, own: Evaluation, targets: Array) -> Array:
+    def gradient(self, state: object, own: Evaluated, targets: Array) -> Array:
         """Return the coefficients of the samples, (n, C): 0 without a hinge loss."""
         coefficients = np.empty(own.values.shape)
         passive_aggressive(

@@ -22,7 +22,7 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     DictionaryRule,
     is_unit,
 )
-from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import DescentInSpace, check_step, explicit_or_implicit
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.learners.polk import DEFECT_LIMIT
@@ -109,7 +109,7 @@ class KernelDescent(DescentInSpace):
     def step(
         self,
         state: SumState,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,

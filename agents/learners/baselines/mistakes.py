@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import INSENSITIVITY, TASK
-from kernelswarm.agents.learners.contract import Evaluation
+from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.kernel_steps import own_numbers
 from kernelswarm.agents.parts.losses import Absolute, Hinge, Loss, MulticlassHinge
 from kernelswarm.agents.parts.sample import Sample
@@ -67,7 +67,7 @@ class MistakeDriven(KernelDescent):
             return self
         return replace(self, insensitivity=0.0 if sample.classes else SHARE * sample.spread)
 
-    def gradient(self, state: object, own: Evaluation, targets: Array) -> Array:
+    def gradient(self, state: object, own: Evaluated, targets: Array) -> Array:
         """Return the coefficients of the samples, (n, C): 0 where the function is not mistaken."""
         coefficients: Array = mistaken(TASKS[self.loss.task], own.values, targets, self.tolerated)
         return coefficients

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.functions.features import combine
-from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import Descent, check_step, joined
 from kernelswarm.agents.learners.features.feature_steps import descend, gram_of
 from kernelswarm.agents.parts.losses import Loss, Squared
@@ -68,12 +68,12 @@ class LinearInFeatures(Descent):
     def __post_init__(self) -> None:
         check_step(self.step_size, self.regularization, self.batch_size)
 
-    def evaluate(self, state: FeatureState, points: Array) -> Evaluation:
+    def evaluate(self, state: FeatureState, points: Array) -> Evaluated:
         """Evaluate the current function at ``points`` (n, p), and keep the features for the step."""
         features = state.function.features(points)
-        return Evaluation(points, features, combine(features, state.function.coefficients))
+        return Evaluated(points, features, combine(features, state.function.coefficients))
 
-    def inner(self, state: FeatureState, at: Evaluation) -> Array:
+    def inner(self, state: FeatureState, at: Evaluated) -> Array:
         """Return the inner products of the points' features, (n, n)."""
         gram = np.empty((len(at.rows), len(at.rows)))
         gram_of(np.ascontiguousarray(at.rows), at.rows.shape[1], gram)
@@ -82,7 +82,7 @@ class LinearInFeatures(Descent):
     def step(
         self,
         state: FeatureState,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.expansion import Expansion
-from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import DescentInSpace, check_step, joined
 from kernelswarm.agents.learners.features.nystroem_steps import CompiledNystroem, project, scratch
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
@@ -86,7 +86,7 @@ class Nystroem(DescentInSpace):
     def step(
         self,
         state: NystroemState,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,

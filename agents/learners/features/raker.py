@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.features import combine
-from kernelswarm.agents.learners.contract import Evaluation, Info, together
+from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import Descent, check_step, joined, share
 from kernelswarm.agents.learners.features import raker_steps
 from kernelswarm.agents.learners.features.random_features import CosineFunction, RandomFeatures
@@ -149,14 +149,14 @@ class Raker(Descent):
         """Return how much each member counts, q_e, (E,)."""
         return state.shares
 
-    def evaluate(self, state: RakerState, points: Array) -> Evaluation:
+    def evaluate(self, state: RakerState, points: Array) -> Evaluated:
         """Evaluate the mixture at ``points`` (n, p): the rows are the features of all members, (n, E L)."""
         rows = state.function.features(points)
         values = combine(rows, state.function.coefficients)
         raker_steps.in_their_unit(rows, state.count)
-        return Evaluation(points, rows, values)
+        return Evaluated(points, rows, values)
 
-    def inner(self, state: RakerState, at: Evaluation) -> Array:
+    def inner(self, state: RakerState, at: Evaluated) -> Array:
         """Return the mean of the members' inner products, by their shares, (n, n)."""
         gram = np.empty((len(at.rows), len(at.rows)))
         raker_steps.gram_of(np.require(at.rows, requirements=["C", "W"]), state.shares, self.features, gram)
@@ -165,7 +165,7 @@ class Raker(Descent):
     def step(
         self,
         state: RakerState,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,

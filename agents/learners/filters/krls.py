@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.solved_sum import SolvedSum
-from kernelswarm.agents.learners.contract import Evaluation, Info, together
+from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import DescentInSpace
 from kernelswarm.agents.learners.filters import krls_steps
 from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain
@@ -89,7 +89,7 @@ class Krls(CertainDescent, DescentInSpace):
                 "usual"
             )
 
-    def inner(self, state: KrlsState, at: Evaluation) -> Array:
+    def inner(self, state: KrlsState, at: Evaluated) -> Array:
         """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""
         function, gram = state.function, self.kernel.cross(at.points, at.points)
         rows, work = np.require(at.rows, requirements=["C", "W"]), np.empty((2, len(gram), function.order))
@@ -105,7 +105,7 @@ class Krls(CertainDescent, DescentInSpace):
     def step(
         self,
         state: KrlsState,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,

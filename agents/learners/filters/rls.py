@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.features import combine
-from kernelswarm.agents.learners.contract import Evaluation, Info, together
+from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.features.linear import Linear as Affine
 from kernelswarm.agents.learners.features.linear_in_features import FeatureFunction
 from kernelswarm.agents.learners.features.random_features import RandomFeatures
@@ -137,12 +137,12 @@ class Rls(CertainDescent):
         ridges = _with_offset(np.full(len(function.coefficients), self.penalty), self.kernel)
         return RlsState(function, ridges)
 
-    def evaluate(self, state: RlsState, points: Array) -> Evaluation:
+    def evaluate(self, state: RlsState, points: Array) -> Evaluated:
         """Evaluate the current function at ``points`` (n, p), and keep the features for the step."""
         features = state.function.features(points)
-        return Evaluation(points, features, combine(features, state.function.coefficients))
+        return Evaluated(points, features, combine(features, state.function.coefficients))
 
-    def inner(self, state: RlsState, at: Evaluation) -> Array:
+    def inner(self, state: RlsState, at: Evaluated) -> Array:
         """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""
         gram = np.empty((len(at.rows), len(at.rows)))
         rows = np.require(at.rows, requirements=["C", "W"])
@@ -152,7 +152,7 @@ class Rls(CertainDescent):
     def step(
         self,
         state: RlsState,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import KernelSum
-from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.learners.risk.colk_steps import CompiledColk
@@ -139,12 +139,12 @@ class Colk(Polk):
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         return ColkState(Expansion(self.kernel, inputs, outputs), self.budget.start())
 
-    def gradient(self, state: ColkState, own: Evaluation, targets: Array) -> Array:
+    def gradient(self, state: ColkState, own: Evaluated, targets: Array) -> Array:
         """Return the objective's coefficients at the samples, (n, C)."""
         losses = self.loss.values(own.values, targets)
         return self.composition.gradient(self._center(state, own, losses, targets), losses, own.values, targets)
 
-    def _center(self, state: ColkState, own: Evaluation, losses: Array, targets: Array) -> float:
+    def _center(self, state: ColkState, own: Evaluated, losses: Array, targets: Array) -> float:
         """Return g in the step to come."""
 
         def before() -> Array:
@@ -155,7 +155,7 @@ class Colk(Polk):
     def step(
         self,
         state: PolkState,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,

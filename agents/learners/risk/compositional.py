@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import Evaluation
+from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.descent import joined, share
 from kernelswarm.agents.learners.risk.compositional_steps import averaged, corrected, mean, pair_up, spread
 from kernelswarm.agents.parts.dispersions import Dispersion
@@ -162,7 +162,7 @@ class Composition:
     def pairs(
         self,
         eta: float,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         own: int,

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.expansion import Expansion
-from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.learners.risk.compositional import check_pairs
@@ -102,7 +102,7 @@ class PolicyEvaluation(Polk):
         function = Expansion(self.kernel, inputs, outputs)
         return PolicyState(function, self.budget.start(), self.tracker.init(inputs, outputs))
 
-    def gradient(self, state: PolicyState, own: Evaluation, targets: Array) -> Array:
+    def gradient(self, state: PolicyState, own: Evaluated, targets: Array) -> Array:
         """Return the coefficients at the states, (n, C), whose mean over the rows is the mean over the transitions.
 
         They are ``-2 g(x)`` at x and ``2 gamma g(x)`` at y; a state left over at the end has 0.
@@ -112,7 +112,7 @@ class PolicyEvaluation(Polk):
         coefficients_in(tracked.values, self.discount, coefficients)
         return coefficients
 
-    def _tracked(self, state: PolicyState, own: Evaluation) -> Evaluation:
+    def _tracked(self, state: PolicyState, own: Evaluated) -> Evaluated:
         """Evaluate g at the first states of the transitions."""
         pairs = len(own.points) // 2
         return self.tracker.evaluate(state.residual, np.ascontiguousarray(own.points[0 : 2 * pairs : 2]))
@@ -120,7 +120,7 @@ class PolicyEvaluation(Polk):
     def step(
         self,
         state: PolkState,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.functions.kernel_sum import KernelSum
-from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.features.feature_steps import descend
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.learners.risk.compositional import (
@@ -221,12 +221,12 @@ class RbfNetwork(LinearInFeatures):
         grid.flags.writeable = False
         return NetworkState(NetworkFunction(self.kernel, grid, np.zeros((len(grid), outputs))))
 
-    def gradient(self, state: NetworkState, own: Evaluation, targets: Array) -> Array:
+    def gradient(self, state: NetworkState, own: Evaluated, targets: Array) -> Array:
         """Return the objective's coefficients at the samples, (n, C)."""
         losses = self.loss.values(own.values, targets)
         return self.composition.gradient(self._center(state, own, losses, targets), losses, own.values, targets)
 
-    def _center(self, state: NetworkState, own: Evaluation, losses: Array, targets: Array) -> float:
+    def _center(self, state: NetworkState, own: Evaluated, losses: Array, targets: Array) -> float:
         """Return g in the step to come."""
 
         def before() -> Array:
@@ -237,7 +237,7 @@ class RbfNetwork(LinearInFeatures):
     def step(
         self,
         state: FeatureState,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import Evaluation
+from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.descent import Descent, joined, share
 from kernelswarm.agents.learners.second_order import moves
 from kernelswarm.agents.parts.losses import Loss, curvatures_of
@@ -44,7 +44,7 @@ class CertainDescent(Descent):
         return self.batch_size / self.step_size.largest
 
     def terms(
-        self, at: Evaluation, gradients: Sequence[Array], targets: Array, eta: float
+        self, at: Evaluated, gradients: Sequence[Array], targets: Array, eta: float
     ) -> tuple[bool, Array, Array, Array, Array]:
         """Tell what own samples ask for from how neighbours pull.
 

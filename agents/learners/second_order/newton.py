@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic import blocked_komp, komp
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.functions.informed_expansion import InformedExpansion
-from kernelswarm.agents.learners.contract import Evaluation, Info, together
+from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import DescentInSpace
 from kernelswarm.agents.learners.polk import DEFECT_LIMIT
 from kernelswarm.agents.learners.polk_steps import inspection_due
@@ -97,7 +97,7 @@ class Newton(CertainDescent, DescentInSpace):
         """The entry of diag(inv K) beyond which an element lies in the span of the others."""
         return math.inf if self.kernel.supremum is None else komp.DEPENDENT / self.kernel.supremum
 
-    def inner(self, state: NewtonState, at: Evaluation) -> Array:
+    def inner(self, state: NewtonState, at: Evaluated) -> Array:
         """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""
         function, gram = state.function, self.kernel.cross(at.points, at.points)
         root, factor = function.root_buffer, function.factor_buffer
@@ -112,7 +112,7 @@ class Newton(CertainDescent, DescentInSpace):
     def step(
         self,
         state: NewtonState,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,
@@ -141,7 +141,7 @@ class Newton(CertainDescent, DescentInSpace):
     def _move(
         self,
         state: NewtonState,
-        at: Evaluation,
+        at: Evaluated,
         deciding: Array,
         pulls: Array,
         unit: float | None,
@@ -203,7 +203,7 @@ class Newton(CertainDescent, DescentInSpace):
     def _move_blocked(
         self,
         state: NewtonState,
-        at: Evaluation,
+        at: Evaluated,
         deciding: Array,
         pulls: Array,
         unit: float | None,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.subspace_function import SubspaceFunction
-from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.features.linear_in_features import LinearInFeatures
 from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
@@ -87,7 +87,7 @@ class SubspaceDescent(LinearInFeatures, ABC):
     def step(
         self,
         state: Any,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,
@@ -99,7 +99,7 @@ class SubspaceDescent(LinearInFeatures, ABC):
         ----------
         state : SubspaceState
             Advanced in place; the evaluations must be of its present function.
-        evaluations : sequence of Evaluation
+        evaluations : sequence of Evaluated
             The node's own samples, where there are any, and, in the symmetric form, each neighbour's.
         gradients : sequence of Array
             The derivatives at the points of each evaluation, (n_k, C).

@@ -10,7 +10,7 @@ import pytest
 
 from kernelswarm import Experiment, simulate
 from kernelswarm.agents.compiled import passes
-from kernelswarm.agents.learners.contract import Evaluation
+from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.second_order import blocked_information, information
 from kernelswarm.agents.learners.second_order import newton as newton_module
@@ -330,7 +330,7 @@ def test_an_evaluation_with_other_strides_is_as_good():
     plain, strided = ours.init(2, 2), ours.init(2, 2)
     for state, at in ((plain, points), (strided, np.asfortranarray(points))):
         own = ours.evaluate(state, points)
-        given = Evaluation(at, own.rows, own.values)
+        given = Evaluated(at, own.rows, own.values)
         ours.step(state, [given], [ours.gradient(state, own, targets)], None, targets)
     assert np.array_equal(plain.function.weights, strided.function.weights)
 
