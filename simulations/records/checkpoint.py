@@ -142,7 +142,7 @@ def write(checkpoint: Checkpoint, folder: Path) -> Path:
     unfinished = folder / f".{path.name}.{secrets.token_hex(4)}.part"
     try:
         with unfinished.open("w+b") as file:
-            np.savez(file, allow_pickle=False, **_arrays(checkpoint))
+            archives.write_arrays(file, _arrays(checkpoint))
             with zipfile.ZipFile(file, "a") as archive:
                 archive.comment = b"0" * DIGEST
             digest = _digest(file).encode()

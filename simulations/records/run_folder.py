@@ -25,7 +25,7 @@ from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.ground.paths import impossible
 from kernelswarm.simulations.ground.toml_tables import parse
 from kernelswarm.simulations.ground.wording import plain, shown
-from kernelswarm.simulations.machine.archives import read_arrays
+from kernelswarm.simulations.machine.archives import read_arrays, write_arrays
 from kernelswarm.simulations.records import measurements
 from kernelswarm.simulations.records.measured_table import MeasuredTable
 from kernelswarm.simulations.records.result import Result
@@ -309,7 +309,8 @@ def _write_files(result: Result, folder: Path) -> None:
     write_config(result.config, folder)
     for name, table in (("nodes", result.nodes), ("network", result.network), ("edges", result.edges)):
         write_table(table, folder / f"{name}.parquet")
-    np.savez(folder / "models.npz", allow_pickle=False, **result.models)
+    with (folder / "models.npz").open("wb") as file:
+        write_arrays(file, result.models)
     write_graph(result.graph, folder / "graph.graphml")
     write_data(result.data, folder)
     write_summary(result.summary, folder)
