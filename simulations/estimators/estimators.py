@@ -1,8 +1,9 @@
-"""One kernel learner as a scikit-learn estimator: trained on arrays or batch by batch, without a network."""
+"""POLK as scikit-learn estimators, and what all regressors and all classifiers share: `fit`, `predict` and the like."""
 
 from __future__ import annotations
 
-from typing import Any, Self, cast
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -11,109 +12,18 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.losses import ProbabilisticLoss
 from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, array, column, refuse_largest
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.ground.errors import InputError
 
 
-class PolkRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Regression by parsimonious online learning with kernels: functional SGD, compressed after every step.
+@dataclass(eq=False, repr=False, kw_only=True)
+class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Regression: the parameters that only regressors have, and what is done with real targets."""
 
-    f~ = (1 - eta lambda) f - (eta / b) sum_k l'(f(x_k), y_k) kappa(x_k, .), then f is the sparsest function that
-    destructive KOMP finds within ``budget`` of f~ (POLK algorithm 2).
-
-    Parameters
-    ----------
-    loss : str, mapping or Loss
-        "squared", "absolute", "huber", ``{"name": "huber", "threshold": 0.5}``, or a loss part.
-    kernel : str, mapping or Kernel
-        "gaussian", "laplacian", "matern", "polynomial", "linear", a mapping with ``name`` and the kernel's keys, or a
-        kernel part.
-    bandwidth : float, sequence of floats, "median", "relevance" or "scale"
-        Length scale of the kernel where ``kernel`` does not give one; a sequence has one for each column of X. Words
-        look at the first data seen: "median" is 0.4 of the median distance of its points; "relevance" gives each
-        column a length, the shorter the more y depends on it; "scale" is sqrt(p v / 2) with v the variance of all
-        entries of X, for the laplacian kernel p sqrt(v) / 2.
-    step_size : float, "auto", mapping or Schedule
-        eta > 0, or a schedule such as ``{"name": "diminishing", "initial": 1.0, "offset": 100}``. "auto" measures the
-        first data (schedule ``auto``), in `fit` falling as 1 / (1 + passes done), in `partial_fit` for ever the same.
-    regularization : float
-        lambda >= 0, with eta lambda < 1.
-    batch_size : int or "auto"
-        b, the samples of a step. "auto" is 1 up to 32 columns; of more, where ``step_size`` is "auto" too, up to 32
-        samples as long as each can take the step that it would take alone: matrix products then save time.
-    budget : "auto", float, mapping or Budget
-        How much a compression may change: more gives a smaller dictionary. "auto" takes away a tenth of what a sample
-        first changes, and more where that would keep more than about 500 points. A number K is the parsimony constant
-        of eps = K eta^(3/2), in the unit of y. Other rules as mappings: ``{"per_sample": 0.1}``, ``{"epsilon": 1e-3}``,
-        ``{"target_order": 100}``.
-    fit_intercept : bool
-        Whether f is learned on top of the mean of y in the first data, rather than on top of 0.
-    epochs : int
-        Passes of `fit` over the data; `partial_fit` makes one.
-    shuffle : bool
-        Whether each pass of `fit` takes the samples in a new random order; otherwise, and in `partial_fit`, in theirs.
-    random_state : int, RandomState or None
-        Seed of the shuffling.
-    n_jobs : int or None
-        Threads of the matrix products, which large mini-batches on large dictionaries take time for; None is 1, -1 all
-        cores. The last digits may depend on it.
-
-    Attributes
-    ----------
-    dictionary_ : array of shape (M, p)
-        Points the function is written in.
-    dual_coef_ : array of shape (M, C)
-        Their weights.
-    intercept_ : array of shape (C,)
-        What is added to f; zeros without an intercept.
-    model_order_ : int
-        The points in the dictionary, M.
-    model_ : Model
-        The function on its own.
-    n_features_in_ : int
-        The number of inputs, p.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.linspace(0, 1, 500)[:, None]
-    >>> model = PolkRegressor(random_state=0).fit(x, np.sin(6 * x[:, 0]))
-    >>> bool(model.score(x, np.sin(6 * x[:, 0])) > 0.99)
-    True
-    """
-
-    _boldness, _forgotten, _most = 1.0, 0.1, 500
-
-    def __init__(
-        self,
-        loss: Any = "squared",
-        *,
-        kernel: Any = "gaussian",
-        bandwidth: Any = "median",
-        step_size: Any = "auto",
-        regularization: float = 1e-6,
-        batch_size: Any = "auto",
-        budget: Any = "auto",
-        fit_intercept: bool = True,
-        epochs: int = 3,
-        shuffle: bool = True,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.loss = loss
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.step_size = step_size
-        self.regularization = regularization
-        self.batch_size = batch_size
-        self.budget = budget
-        self.fit_intercept = fit_intercept
-        self.epochs = epochs
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    fit_intercept: bool = True
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn afresh from X (n, p) and y (n,) or (n, C), ``epochs`` times over."""
@@ -158,76 +68,15 @@ class PolkRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # sci
         return tags
 
 
-def _gives_probabilities(estimator: PolkClassifier) -> bool:
+def _gives_probabilities(estimator: OnlineClassifier) -> bool:
     if hasattr(estimator, "learner_"):
         return hasattr(estimator.learner_.loss, "probabilities")
     return hasattr(build("loss", estimator.loss, "loss"), "probabilities")
 
 
-class PolkClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Classification by parsimonious online learning with kernels: functional SGD, compressed after every step.
-
-    f~ = (1 - eta lambda) f - (eta / b) sum_k l'(f(x_k), y_k) kappa(x_k, .), then f is the sparsest function that
-    destructive KOMP finds within ``budget`` of f~ (POLK algorithm 2). Two classes have one function whose sign decides,
-    more have a function each, over one dictionary, of which the largest decides.
-
-    Parameters
-    ----------
-    loss : str, mapping or Loss
-        "logistic" or "hinge", which take their multi-class forms (POLK eq. 28 and 26) when there are more than two
-        classes; "multiclass_logistic", "multiclass_hinge", or a loss part.
-    kernel, bandwidth, step_size, regularization, batch_size, epochs, shuffle, random_state, n_jobs
-        As of `PolkRegressor`.
-    budget : "auto", float, mapping or Budget
-        As of `PolkRegressor`, in the unit of f, of which a difference of 1 is the margin of the hinge loss. "auto"
-        takes away three tenths, and ends at about 1,000 points.
-
-    Attributes
-    ----------
-    classes_ : array of shape (classes,)
-        The labels, sorted.
-    dictionary_, dual_coef_, model_order_, model_, n_features_in_
-        As of `PolkRegressor`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.random.default_rng(0).normal(size=(400, 2))
-    >>> inside = np.where(np.sum(x**2, axis=1) < 1, "inside", "outside")
-    >>> model = PolkClassifier(random_state=0).fit(x, inside)
-    >>> model.predict([[0.0, 0.0], [2.0, 2.0]])
-    array(['inside', 'outside'], dtype='<U7')
-    """
-
-    # Steps become smaller from epoch to epoch, so that the first may be larger than steady ones.
-    _boldness, _forgotten, _most = 3.0, 0.3, 1000
-
-    def __init__(
-        self,
-        loss: Any = "logistic",
-        *,
-        kernel: Any = "gaussian",
-        bandwidth: Any = "median",
-        step_size: Any = "auto",
-        regularization: float = 1e-6,
-        batch_size: Any = "auto",
-        budget: Any = "auto",
-        epochs: int = 3,
-        shuffle: bool = True,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.loss = loss
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.step_size = step_size
-        self.regularization = regularization
-        self.batch_size = batch_size
-        self.budget = budget
-        self.epochs = epochs
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+@dataclass(eq=False, repr=False, kw_only=True)
+class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Classification: what is done with labels."""
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn afresh from X (n, p) and labels y (n,), ``epochs`` times over."""
@@ -307,6 +156,134 @@ class PolkClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  # s
             isinstance(self.loss, str) and self.loss in ("logistic", "hinge") and classes is not None and classes > 2
         )
         return f"multiclass_{self.loss}" if several else self.loss
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class _FirstOrder(PolkEstimator):
+    """What POLK as a regressor and as a classifier have in common."""
+
+    regularization: float = 1e-6
+    _kind = Polk
+    _most: ClassVar[int]
+
+    def _ending(self) -> int:
+        return self._most
+
+    def _particular(self) -> dict[str, Any]:
+        return {"regularization": self.regularization}
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PolkRegressor(_FirstOrder, OnlineRegressor):
+    """Regression by parsimonious online learning with kernels: functional SGD, compressed after every step.
+
+    f~ = (1 - eta lambda) f - (eta / b) sum_k l'(f(x_k), y_k) kappa(x_k, .), then f is the sparsest function that
+    destructive KOMP finds within ``budget`` of f~ (POLK algorithm 2).
+
+    Parameters
+    ----------
+    loss : str, mapping or Loss
+        "squared", "absolute", "huber", ``{"name": "huber", "threshold": 0.5}``, or a loss part.
+    kernel : str, mapping or Kernel
+        "gaussian", "laplacian", "matern", "polynomial", "linear", a mapping with ``name`` and the kernel's keys, or a
+        kernel part.
+    bandwidth : float, sequence of floats, "median", "relevance" or "scale"
+        Length scale of the kernel where ``kernel`` does not give one; a sequence has one for each column of X. Words
+        look at the first data seen: "median" is 0.4 of the median distance of its points; "relevance" gives each
+        column a length, the shorter the more y depends on it; "scale" is sqrt(p v / 2) with v the variance of all
+        entries of X, for the laplacian kernel p sqrt(v) / 2.
+    step_size : float, "auto", mapping or Schedule
+        eta > 0, or a schedule such as ``{"name": "diminishing", "initial": 1.0, "offset": 100}``. "auto" measures the
+        first data (schedule ``auto``), in `fit` falling as 1 / (1 + passes done), in `partial_fit` for ever the same.
+    regularization : float
+        lambda >= 0, with eta lambda < 1.
+    batch_size : int or "auto"
+        b, the samples of a step. "auto" is 1 up to 32 columns; of more, where ``step_size`` is "auto" too, up to 32
+        samples as long as each can take the step that it would take alone: matrix products then save time.
+    budget : "auto", float, mapping or Budget
+        How much a compression may change: more gives a smaller dictionary. "auto" takes away a tenth of what a sample
+        first changes, and more where that would keep more than about 500 points. A number K is the parsimony constant
+        of eps = K eta^(3/2), in the unit of y. Other rules as mappings: ``{"per_sample": 0.1}``, ``{"epsilon": 1e-3}``,
+        ``{"target_order": 100}``.
+    fit_intercept : bool
+        Whether f is learned on top of the mean of y in the first data, rather than on top of 0.
+    epochs : int
+        Passes of `fit` over the data; `partial_fit` makes one.
+    shuffle : bool
+        Whether each pass of `fit` takes the samples in a new random order; otherwise, and in `partial_fit`, in theirs.
+    random_state : int, RandomState or None
+        Seed of the shuffling.
+    n_jobs : int or None
+        Threads of the matrix products, which large mini-batches on large dictionaries take time for; None is 1, -1 all
+        cores. The last digits may depend on it.
+
+    Attributes
+    ----------
+    dictionary_ : array of shape (M, p)
+        Points the function is written in.
+    dual_coef_ : array of shape (M, C)
+        Their weights.
+    intercept_ : array of shape (C,)
+        What is added to f; zeros without an intercept.
+    model_order_ : int
+        The points in the dictionary, M.
+    model_ : Model
+        The function on its own.
+    n_features_in_ : int
+        The number of inputs, p.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 500)[:, None]
+    >>> model = PolkRegressor(random_state=0).fit(x, np.sin(6 * x[:, 0]))
+    >>> bool(model.score(x, np.sin(6 * x[:, 0])) > 0.99)
+    True
+    """
+
+    loss: Any = field(default="squared", kw_only=False)
+    _boldness, _forgotten, _most = 1.0, 0.1, 500
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PolkClassifier(_FirstOrder, OnlineClassifier):
+    """Classification by parsimonious online learning with kernels: functional SGD, compressed after every step.
+
+    f~ = (1 - eta lambda) f - (eta / b) sum_k l'(f(x_k), y_k) kappa(x_k, .), then f is the sparsest function that
+    destructive KOMP finds within ``budget`` of f~ (POLK algorithm 2). Two classes have one function whose sign decides,
+    more have a function each, over one dictionary, of which the largest decides.
+
+    Parameters
+    ----------
+    loss : str, mapping or Loss
+        "logistic" or "hinge", which take their multi-class forms (POLK eq. 28 and 26) when there are more than two
+        classes; "multiclass_logistic", "multiclass_hinge", or a loss part.
+    kernel, bandwidth, step_size, regularization, batch_size, epochs, shuffle, random_state, n_jobs
+        As of `PolkRegressor`.
+    budget : "auto", float, mapping or Budget
+        As of `PolkRegressor`, in the unit of f, of which a difference of 1 is the margin of the hinge loss. "auto"
+        takes away three tenths, and ends at about 1,000 points.
+
+    Attributes
+    ----------
+    classes_ : array of shape (classes,)
+        The labels, sorted.
+    dictionary_, dual_coef_, model_order_, model_, n_features_in_
+        As of `PolkRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal(size=(400, 2))
+    >>> inside = np.where(np.sum(x**2, axis=1) < 1, "inside", "outside")
+    >>> model = PolkClassifier(random_state=0).fit(x, inside)
+    >>> model.predict([[0.0, 0.0], [2.0, 2.0]])
+    array(['inside', 'outside'], dtype='<U7')
+    """
+
+    loss: Any = field(default="logistic", kw_only=False)
+    # Steps become smaller from epoch to epoch, so that the first may be larger than steady ones.
+    _boldness, _forgotten, _most = 3.0, 0.3, 1000
 
 
 def _refuse_mixed(labels: npt.NDArray[Any], name: str) -> None:

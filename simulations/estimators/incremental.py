@@ -11,7 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
+from kernelswarm.simulations.estimators.estimators import (
+    OnlineClassifier,
+    OnlineRegressor,
+    PolkClassifier,
+    PolkRegressor,
+)
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.wording import shown
 
@@ -115,7 +120,7 @@ class IncrementalRegressor(_Incremental):
     True
     """
 
-    def __init__(self, estimator: PolkRegressor | None = None, first: int = FIRST) -> None:
+    def __init__(self, estimator: OnlineRegressor | None = None, first: int = FIRST) -> None:
         super().__init__(PolkRegressor() if estimator is None else estimator, first)
         known = _known_river()
         if known is not None:
@@ -162,7 +167,7 @@ class IncrementalClassifier(_Incremental):
     """
 
     def __init__(
-        self, estimator: PolkClassifier | None = None, first: int = FIRST, classes: Sequence[Any] | None = None
+        self, estimator: OnlineClassifier | None = None, first: int = FIRST, classes: Sequence[Any] | None = None
     ) -> None:
         super().__init__(PolkClassifier() if estimator is None else estimator, first)
         self.classes = None if classes is None else list(classes)

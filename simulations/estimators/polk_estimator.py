@@ -9,7 +9,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -50,23 +50,25 @@ SMALL = 20
 """So few samples may all be kept without a word."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """What `PolkRegressor` and `PolkClassifier` share; their docstrings describe the parameters."""
+    """What all regressors and classifiers share; their docstrings describe the parameters.
+
+    A dataclass, so that a parameter is written once: scikit-learn reads them from the signature of ``__init__``.
+    """
 
     loss: Any
-    kernel: Any
-    bandwidth: Any
-    step_size: Any
-    regularization: float
-    batch_size: Any
-    budget: Any
-    epochs: int
-    shuffle: bool
-    random_state: Any
-    n_jobs: Any
-    _kind: ClassVar[type[Any]] = Polk
+    kernel: Any = "gaussian"
+    bandwidth: Any = "median"
+    step_size: Any = "auto"
+    batch_size: Any = "auto"
+    budget: Any = "auto"
+    epochs: int = 3
+    shuffle: bool = True
+    random_state: Any = None
+    n_jobs: int | None = None
+    _kind: ClassVar[type[Any]]  # the learner
     _boldness: ClassVar[float]  # factor on the first step size
-    _most: ClassVar[int]  # points, about, at which the default budget ends: a step costs as their square
     _forgotten: ClassVar[float]  # the share of a sample's first effect that compression may take
 
     @property
@@ -153,8 +155,8 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         self.learner_ = learner
 
     def _ending(self) -> int:
-        """Return the points at which the default budget ends."""
-        return self._most
+        """Return the points, about, at which the default budget ends: a step costs as their square."""
+        raise NotImplementedError
 
     def _adapted(self, before: Polk, after: Polk) -> Polk:
         """Return the learner in which data have made numbers of the words, ``after``, as this estimator wants it."""
@@ -162,7 +164,7 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
 
     def _particular(self) -> dict[str, Any]:
         """Return the keys that only this learner has."""
-        return {"regularization": self.regularization}
+        raise NotImplementedError
 
     def _in_batches(self, single: Polk, known: Polk, points: Array, targets: Array, outputs: int, count: int) -> Polk:
         """Return the learner with the batch size that suits ``count`` samples, from that of single ones."""

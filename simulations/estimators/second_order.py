@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from kernelswarm.agents.learners.fitting import words
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
+from kernelswarm.simulations.estimators.estimators import OnlineClassifier, OnlineRegressor
 from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator
 
 WIDER = 1.5
@@ -23,13 +23,14 @@ LARGEST_BATCH = 64
 """Matrix products of larger batches are hardly faster, and points would be chosen less often."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _SecondOrder(PolkEstimator):
     """What both have in common."""
 
-    _kind: ClassVar[type[Any]] = Newton
-    ridge: Any
-    forgetting: float
-    n_components: int
+    n_components: int = field(default=500, kw_only=False)
+    ridge: Any = "auto"
+    forgetting: float = 1.0
+    _kind = Newton
 
     def _ending(self) -> int:
         return self.n_components
@@ -51,7 +52,8 @@ class _SecondOrder(PolkEstimator):
         return replace(single, batch_size=size, step_size=Constant(size * single.step_size.largest))
 
 
-class KernelRegressor(_SecondOrder, PolkRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelRegressor(_SecondOrder, OnlineRegressor):
     """Regression by kernel online Newton steps on a compressed dictionary: kernel ridge regression, sample by sample.
 
     One pass solves the regularised least-squares problem of all samples on about ``n_components`` points, which
@@ -92,43 +94,13 @@ class KernelRegressor(_SecondOrder, PolkRegressor):
     True
     """
 
+    loss: Any = "squared"
+    epochs: int = 1
     _boldness, _forgotten = 1.0, 0.02
 
-    def __init__(
-        self,
-        n_components: int = 500,
-        *,
-        ridge: Any = "auto",
-        forgetting: float = 1.0,
-        loss: Any = "squared",
-        kernel: Any = "gaussian",
-        bandwidth: Any = "median",
-        step_size: Any = "auto",
-        batch_size: Any = "auto",
-        budget: Any = "auto",
-        fit_intercept: bool = True,
-        epochs: int = 1,
-        shuffle: bool = True,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.ridge = ridge
-        self.forgetting = forgetting
-        self.loss = loss
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.step_size = step_size
-        self.batch_size = batch_size
-        self.budget = budget
-        self.fit_intercept = fit_intercept
-        self.epochs = epochs
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
-
-class KernelClassifier(_SecondOrder, PolkClassifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelClassifier(_SecondOrder, OnlineClassifier):
     """Kernel logistic regression by online Newton steps on a compressed dictionary.
 
     The logistic loss is bounded by a quadratic at each sample when it comes; more passes bound it closer to where f
@@ -158,35 +130,5 @@ class KernelClassifier(_SecondOrder, PolkClassifier):
     array(['inside', 'outside'], dtype='<U7')
     """
 
+    loss: Any = "logistic"
     _boldness, _forgotten = 3.0, 0.1
-
-    def __init__(
-        self,
-        n_components: int = 500,
-        *,
-        ridge: Any = "auto",
-        forgetting: float = 1.0,
-        loss: Any = "logistic",
-        kernel: Any = "gaussian",
-        bandwidth: Any = "median",
-        step_size: Any = "auto",
-        batch_size: Any = "auto",
-        budget: Any = "auto",
-        epochs: int = 3,
-        shuffle: bool = True,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.ridge = ridge
-        self.forgetting = forgetting
-        self.loss = loss
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.step_size = step_size
-        self.batch_size = batch_size
-        self.budget = budget
-        self.epochs = epochs
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.n_jobs = n_jobs
