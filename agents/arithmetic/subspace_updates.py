@@ -5,6 +5,7 @@ order, and no entry depends on which other points are in a call.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,33 @@ RANK_ZERO = 1e-13
 RIDGE = 1e-12
 """What is added to the features' squared inner products before the weights are refitted to a new subspace; it only
 matters in directions of which the features hold less than its root."""
+
+
+class Basis(NamedTuple):
+    """The stored points, and A with what goes with it, in arrays with room for more points."""
+
+    points: Array  # S, (capacity, p)
+    gram: Array  # K_SS, (capacity, capacity)
+    factor: Array  # A, (capacity, r)
+    image: Array  # K A, (capacity, r)
+    recency: Array  # eta, (capacity,)
+
+
+class Squares(NamedTuple):
+    """What features are made with, as `prepare` fills it in; each (r, r)."""
+
+    inner: Array  # M = A' K A
+    triangle: Array  # the Cholesky factor of M + lambda I
+    mixing: Array  # G
+
+
+class Update(NamedTuple):
+    """How samples change the basis."""
+
+    regularization: float  # lambda
+    parametric: bool
+    most: int  # the points stored at most
+    recency: float  # beta
 
 
 @jitted
@@ -144,19 +172,15 @@ def solve(triangle: Array, right: Array) -> None:
 
 
 @jitted
-def prepare(
-    factor: Array, image: Array, order: int, regularization: float, inner: Array, triangle: Array, mixing: Array
-) -> None:
-    """Fill in ``M = A' K A``, the Cholesky factor of ``M + lambda I``, and ``G = inv(M + lambda I) C`` with C C' = M.
-
-    ``image`` is K A; of both the first ``order`` rows are in use.
-    """
-    rank = factor.shape[1]
-    found = transposed_product(factor, image, order)
+def prepare(basis: Basis, order: int, regularization: float, squares: Squares) -> None:
+    """Fill in ``M = A' K A`` of the first ``order`` points, the Cholesky factor of ``M + lambda I``, and
+    ``G = inv(M + lambda I) C`` with C C' = M."""
+    rank, triangle, mixing = basis.factor.shape[1], squares.triangle, squares.mixing
+    found = transposed_product(basis.factor, basis.image, order)
     for a in range(rank):
         for b in range(a):
             found[a, b] = found[b, a] = 0.5 * (found[a, b] + found[b, a])
-    copy_matrix(found, inner)
+    copy_matrix(found, squares.inner)
     copy_matrix(root(found), mixing)
     for a in range(rank):
         found[a, a] += regularization
@@ -185,14 +209,12 @@ def project(
 
 
 @inlined
-def update_nonparametric(
-    factor: Array, image: Array, order: int, gram: Array, projection: Array, step: float, decay: float
-) -> None:
+def update_nonparametric(basis: Basis, order: int, projection: Array, step: float, decay: float) -> None:
     """Overwrite A, whose row ``order - 1`` is zero, with ``A - mu (K A q q' - k q' + decay K A)`` (OKFEB eq. 19).
 
-    k is the last column of K, ``image`` is K A, and ``decay`` is lambda / n.
+    k is the last column of K, and ``decay`` is lambda / n.
     """
-    rank = factor.shape[1]
+    factor, image, gram, rank = basis.factor, basis.image, basis.gram, basis.factor.shape[1]
     for i in range(order):
         residual = dot(image, i * rank, projection, rank) - gram[order - 1, i]
         line, images = factor[i], image[i]
@@ -201,11 +223,9 @@ def update_nonparametric(
 
 
 @inlined
-def update_parametric(
-    factor: Array, image: Array, order: int, gram: Array, projection: Array, step: float, decay: float
-) -> None:
+def update_parametric(basis: Basis, order: int, projection: Array, step: float, decay: float) -> None:
     """Overwrite A with ``[A - mu A (q q' + decay I); mu q']`` and K A with its image (OKFEB eq. 16)."""
-    rank = factor.shape[1]
+    factor, image, gram, rank = basis.factor, basis.image, basis.gram, basis.factor.shape[1]
     for i in range(order):
         inner = dot(factor, i * rank, projection, rank)
         outer = dot(image, i * rank, projection, rank) - gram[order - 1, i]
@@ -232,10 +252,9 @@ def least(factor: Array, recency: Array, order: int) -> int:
 
 
 @inlined
-def discard(
-    points: Array, gram: Array, factor: Array, image: Array, recency: Array, order: int, j: int, follow: bool
-) -> None:
+def discard(basis: Basis, order: int, j: int, follow: bool) -> None:
     """Take point j out, the later ones moving up; with ``follow``, its share is taken from K A as well."""
+    points, gram, factor, image, recency = basis
     last = order - 1
     if follow:
         for i in range(order):
@@ -249,8 +268,7 @@ def discard(
     # Row by row by way of a copy: the compiler takes vector registers only where what is read is not what is written.
     moving = np.empty(last)
     for i in range(last):
-        target, source = gram[i], gram[i + (i >= j)]
-        head = 0 if i >= j else j
+        target, source, head = gram[i], gram[i + (i >= j)], 0 if i >= j else j
         kept, shifted, tail = moving[:j], moving[j:], source[j + 1 : order]
         if head == 0:
             for k in range(len(kept)):
@@ -263,20 +281,18 @@ def discard(
 
 
 @jitted
-def carried(
-    weights: Array, old_inner: Array, old_mixing: Array, cross: Array, inner: Array, mixing: Array, follow: bool
-) -> tuple[Array, float]:
+def carried(weights: Array, before: Squares, cross: Array, squares: Squares, follow: bool) -> tuple[Array, float]:
     """Return the weights (r, C) for new features, and how far the function moved in the Hilbert space.
 
     The function ``w'z`` is ``L G w``. With ``follow`` the new weights are those of the nearest function of the new
     features; ``cross`` is the inner products ``L_new' L_old``.
     """
-    rank = len(mixing)
+    mixing, rank = squares.mixing, len(squares.mixing)
     old, moving, image = np.empty(weights.shape), np.empty(weights.shape), np.empty(mixing.shape)
-    coordinates(old_mixing, weights, rank, old)
+    coordinates(before.mixing, weights, rank, old)
     coordinates(cross, old, rank, moving)
     right = transposed_product(mixing, moving, rank)
-    coordinates(inner, mixing, rank, image)
+    coordinates(squares.inner, mixing, rank, image)
     square = transposed_product(mixing, image, rank)
     new = weights.copy()
     if follow:
@@ -285,7 +301,7 @@ def carried(
             regular[c, c] += RIDGE
         new[:] = right
         solve(root(regular), new)
-    moved = _quadratic(old_inner, old) - 2.0 * _sum_of_products(new, right) + _quadratic(square, new)
+    moved = _quadratic(before.inner, old) - 2.0 * _sum_of_products(new, right) + _quadratic(square, new)
     return new, math.sqrt(max(moved, 0.0))
 
 
@@ -320,75 +336,65 @@ def holds(points: Array, order: int, place: int) -> bool:
 
 @jitted
 def advance(
-    points: Array,
-    gram: Array,
-    factor: Array,
-    image: Array,
-    recency: Array,
+    stored: tuple[Array, Array, Array, Array, Array],
     order: int,
+    made: tuple[Array, Array, Array],
     row: Array,
     product: Array,
     projection: Array,
+    rule: tuple[float, bool, int, float],
     step: float,
-    regularization: float,
     sample: int,
-    filling: bool,
-    parametric: bool,
-    capacity: int,
-    beta: float,
-    inner: Array,
-    triangle: Array,
-    mixing: Array,
     weights: Array,
     follow: bool,
 ) -> tuple[int, Array, float]:
-    """Store the point that lies behind the others, update A, and drop a point where there are more than ``capacity``.
+    """Store the point that lies behind the others, update A, and drop a point where there are too many.
 
     The step is cut to where the shrinkage ``I - mu decay K`` could overshoot, ``mu = 1 / (decay tr K)``, or without K
     where the update is parametric: a point nearly at right angles to the subspace would have a step without bound.
 
-    ``row`` (order + 1,) are the point's kernel values, that with itself last. What `prepare` fills in, and ``weights``
-    (r, C), which may have no column, become those of the new basis. Returns the new number of points, the inner
-    products ``L_new' L_old`` of the new basis with the old one, (r, r), and how far the function moved.
+    ``stored`` is a `Basis`, ``made`` `Squares` and ``rule`` an `Update`; from Python they come as plain tuples, which
+    numba takes in half the time. ``row`` (order + 1,) are the point's kernel values, that with itself last. The squares
+    and ``weights`` (r, C), which may have no column, become those of the new basis. Returns the new number of points,
+    the inner products ``L_new' L_old`` of the new basis with the old one, (r, r), and how far the function moved.
     """
-    decay = regularization / sample
+    basis, squares, update = Basis(*stored), Squares(*made), Update(*rule)
+    gram, factor, image, recency = basis.gram, basis.factor, basis.image, basis.recency
+    decay = update.regularization / sample
+    filling, parametric = order < factor.shape[1], update.parametric
     for i in range(order):
         gram[order, i] = gram[i, order] = row[i]
-    gram[order, order] = row[order]
-    recency[order] = 1.0
+    gram[order, order], recency[order] = row[order], 1.0
     for c in range(factor.shape[1]):
         factor[order, c] = 0.0
         image[order, c] = product[c]
     order += 1
-    before = image[:order].copy()
-    old_inner, old_mixing = inner.copy(), mixing.copy()
-    spread = 1.0
-    if not parametric:
-        spread = 0.0
-        for i in range(order):
-            spread += gram[i, i]
+    before, old = image[:order].copy(), Squares(squares.inner.copy(), squares.triangle, squares.mixing.copy())
+    spread = 1.0 if parametric else 0.0
+    for i in range(0 if parametric else order):
+        spread += gram[i, i]
     if step * decay * spread > 1.0:
         step = 1.0 / (decay * spread)
     if filling:
         factor[order - 1, order - 1] = 1.0
     elif parametric:
-        update_parametric(factor, image, order, gram, projection, step, decay)
+        update_parametric(basis, order, projection, step, decay)
     else:
-        update_nonparametric(factor, image, order, gram, projection, step, decay)
-    if order > capacity:
+        update_nonparametric(basis, order, projection, step, decay)
+    if order > update.most:
         for i in range(order):
-            recency[i] *= beta
+            recency[i] *= update.recency
         j = least(factor, recency, order)
-        discard(points, gram, factor, image, recency, order, j, parametric)
+        discard(basis, order, j, parametric)
         order -= 1
         for i in range(j, order):
             before[i] = before[i + 1]
     if filling or not parametric:
         coordinates(gram[:order], factor, order, image)
-    prepare(factor, image, order, regularization, inner, triangle, mixing)
+    prepare(basis, order, update.regularization, squares)
     cross = transposed_product(factor, before, order)
     moved = 0.0
     if weights.shape[1]:
-        new, moved = carried(weights, old_inner, old_mixing, cross, inner, mixing, follow)
+        new, moved = carried(weights, old, cross, squares, follow)
         copy_matrix(new, weights)
     return order, cross, moved

@@ -10,12 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import subspace_updates
+from kernelswarm.agents.arithmetic.subspace_updates import Basis, Squares
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.subspace_rules import Censoring, Normalized, SubspaceStep, Threshold
 
 Array = npt.NDArray[np.float64]
 
 SMALLEST_CAPACITY = 32
+
+ALL = 2**62
+"""The budget where there is none."""
 
 
 @dataclass(frozen=True)
@@ -204,8 +208,7 @@ class Subspace:
         product, projection, fit, length = subspace_updates.project(
             row, order, self._factor, self._triangle, row[0, order], tracking.regularization
         )
-        filling = order < tracking.rank
-        if filling:
+        if order < tracking.rank:
             censored = bool(subspace_updates.holds(self._points, order, order))
         else:
             fits = self._fits if self.heard >= len(self._fits) else self._fits[: self.heard]
@@ -214,27 +217,16 @@ class Subspace:
         if censored:
             return Visit(fit, False, None, None, 0.0)
         new = self._none if weights is None else weights.copy()
-        # By position: numba looks names up at every call, which adds a third to a visit.
         self.order, cross, moved = subspace_updates.advance(
-            self._points,
-            self._gram,
-            self._factor,
-            self._image,
-            self._recency,
+            self._basis,
             order,
+            self._squares,
             row[0],
             product,
             projection,
+            self._update,
             tracking.step.at(self.samples, length),
-            tracking.regularization,
             self.samples,
-            filling,
-            tracking.update == "parametric",
-            self.capacity if tracking.budget_size is None else tracking.budget_size,
-            tracking.recency,
-            self.inner,
-            self._triangle,
-            self.mixing,
             new,
             follow,
         )
@@ -268,9 +260,7 @@ class Subspace:
         self._recency[:order] = arrays["recency"]
         self._fits[:] = arrays["fits"]
         self.samples, self.heard = (int(count) for count in arrays["visits"].tolist())
-        subspace_updates.prepare(
-            self._factor, self._image, order, self.tracking.regularization, self.inner, self._triangle, self.mixing
-        )
+        subspace_updates.prepare(Basis(*self._basis), order, self.tracking.regularization, Squares(*self._squares))
 
     def _hear(self, fit: float) -> None:
         window = len(self._fits)
@@ -315,3 +305,9 @@ class Subspace:
             first += size
         self.inner, self._triangle, self.mixing, self._fits, self._points, self._factor = found[:6]
         self._image, self._recency, self._gram = found[6:]
+        tracking = self.tracking
+        most = ALL if tracking.budget_size is None else tracking.budget_size
+        # `Basis`, `Squares` and `Update` as plain tuples: see `advance`.
+        self._basis = (self._points, self._gram, self._factor, self._image, self._recency)
+        self._squares = (self.inner, self._triangle, self.mixing)
+        self._update = (tracking.regularization, tracking.update == "parametric", most, tracking.recency)

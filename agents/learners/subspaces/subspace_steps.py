@@ -19,6 +19,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     kernel_at,
     subspace_step_at,
 )
+from kernelswarm.agents.arithmetic.subspace_updates import Basis, Squares, Update
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.learners.features.feature_steps import CompiledLinear, descend, gram_of
 from kernelswarm.protocols.compiled import handed_over
@@ -46,14 +47,14 @@ def _kernel_numbers(numbers: Array) -> Array:
 
 
 @inlined
-def _squares(numbers: Array, storage: Array, outputs: int) -> tuple[Array, Array, Array]:
-    """Return M, the factor of ``M + lambda I``, and G, as `Subspace` lays them out behind the weights."""
+def _squares(numbers: Array, storage: Array, outputs: int) -> Squares:
+    """Return what features are made with, as `Subspace` lays it out behind the weights."""
     rank = int(numbers[RANK])
     first, size = rank * outputs, rank * rank
-    return (
-        table(storage, first, rank, rank),
-        table(storage, first + size, rank, rank),
-        table(storage, first + 2 * size, rank, rank),
+    return Squares(
+        inner=table(storage, first, rank, rank),
+        triangle=table(storage, first + size, rank, rank),
+        mixing=table(storage, first + 2 * size, rank, rank),
     )
 
 
@@ -74,7 +75,7 @@ def evaluate(
     first = _points(numbers, outputs)
     dictionary = table(storage, first, order, inputs)
     factor = table(storage, first + counts[CAPACITY] * inputs, order, rank)
-    _, _, mixing = _squares(numbers, storage, outputs)
+    mixing = _squares(numbers, storage, outputs).mixing
     known, products = np.empty((size, order)), np.empty((size, rank))
     kernel_at(tools[CROSS])(_kernel_numbers(numbers), points, dictionary, known)
     subspace_updates.coordinates(known, factor, order, products)
@@ -102,25 +103,29 @@ def _visit(tools: Integers, numbers: Array, storage: Array, counts: Integers, po
     """Follow one sample (p,), as :meth:`Subspace.visit` does; returns how far the function moved."""
     rank, window, inputs = int(numbers[RANK]), int(numbers[WINDOW]), len(point)
     order, capacity = counts[ORDER], counts[CAPACITY]
-    inner, triangle, mixing = _squares(numbers, storage, outputs)
+    squares = _squares(numbers, storage, outputs)
     first = _points(numbers, outputs)
     fits = line(storage, first - window, window)
     points = table(storage, first, capacity, inputs)
     first += capacity * inputs
-    factor = table(storage, first, capacity, rank)
-    first += capacity * rank
-    image = table(storage, first, capacity, rank)
-    first += capacity * rank
-    recency, gram = line(storage, first, capacity), table(storage, first + capacity, capacity, capacity)
+    size = capacity * rank
+    basis = Basis(
+        points=points,
+        factor=table(storage, first, capacity, rank),
+        image=table(storage, first + size, capacity, rank),
+        recency=line(storage, first + 2 * size, capacity),
+        gram=table(storage, first + 2 * size + capacity, capacity, capacity),
+    )
     counts[SAMPLES] += 1
     copy_vector(point, points[order])
     row = np.empty((1, order + 1))
     everything = table(points, 0, order + 1, inputs)
     kernel_at(tools[CROSS])(_kernel_numbers(numbers), table(points, order * inputs, 1, inputs), everything, row)
     ridge = numbers[RIDGE]
-    product, projection, fit, length = subspace_updates.project(row, order, factor, triangle, row[0, order], ridge)
-    filling = order < rank
-    if filling:
+    product, projection, fit, length = subspace_updates.project(
+        row, order, basis.factor, squares.triangle, row[0, order], ridge
+    )
+    if order < rank:
         censored = subspace_updates.holds(points, order, order)
     else:
         known = line(fits, 0, min(window, counts[HEARD]))
@@ -132,26 +137,22 @@ def _visit(tools: Integers, numbers: Array, storage: Array, counts: Integers, po
     if censored:
         return 0.0
     most = int(numbers[BUDGET_SIZE])
+    update = Update(
+        regularization=ridge,
+        parametric=numbers[PARAMETRIC] > 0.0,
+        most=most if most > 0 else capacity,
+        recency=numbers[RECENCY],
+    )
     counts[ORDER], _, moved = subspace_updates.advance(
-        points,
-        gram,
-        factor,
-        image,
-        recency,
+        basis,
         order,
+        squares,
         line(row, 0, order + 1),
         product,
         projection,
+        update,
         subspace_step_at(tools[AT])(line(numbers, FIRST, int(numbers[STEP])), counts[SAMPLES], length),
-        ridge,
         counts[SAMPLES],
-        filling,
-        numbers[PARAMETRIC] > 0.0,
-        most if most > 0 else capacity,
-        numbers[RECENCY],
-        inner,
-        triangle,
-        mixing,
         table(storage, 0, rank, outputs),
         numbers[FOLLOW] > 0.0,
     )
