@@ -63,10 +63,10 @@ def watch_run(quiet: bool, console: Console | None = None) -> Iterator[Callable[
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[remaining]}"),
     )
     with View(*columns, console=console, transient=True, refresh_per_second=REFRESHED) as display:
-        task = display.add_task("starting", total=None)
+        task = display.add_task("starting", total=None, remaining="")
         phase = "starting"
 
         def compiling(compilation: Compilation) -> None:
@@ -87,7 +87,8 @@ def watch_run(quiet: bool, console: Console | None = None) -> Iterator[Callable[
                 ", ".join(filter(None, [told.pace(progress), str(memory)])),
                 told.slowest(progress),
             )
-            display.update(task, description=phase, completed=progress.done, total=progress.total)
+            to_go = told.remaining(progress)
+            display.update(task, description=phase, completed=progress.done, total=progress.total, remaining=to_go)
 
         with heard(compiling):
             yield observe

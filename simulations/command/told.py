@@ -68,8 +68,7 @@ def of_run(progress: Progress, memory: str) -> str:
     """Return a line about a run."""
     said = [f"round {progress.done:,} of {progress.total:,}" if progress.phase != "starting" else progress.phase]
     said.append(pace(progress))
-    if progress.rounds_per_second:
-        said.append(f"{duration((progress.total - progress.done) / progress.rounds_per_second)} to go")
+    said.append(remaining(progress))
     return ", ".join(filter(None, [*said, figures(progress.row), memory]))
 
 
@@ -85,7 +84,7 @@ def runs(progress: ComparisonProgress) -> str:
     return f"{progress.done} of {progress.total} runs{failed}"
 
 
-def remaining(progress: ComparisonProgress) -> str:
+def remaining(progress: Progress | ComparisonProgress) -> str:
     """Return the time to go; empty where it is not known."""
     return "" if progress.remaining is None else f"{duration(progress.remaining)} to go"
 

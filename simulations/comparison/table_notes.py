@@ -108,6 +108,8 @@ def _step_form(comparison: Comparison) -> list[str]:
     first = {run.cell: run for run in comparison.runs[::-1] if run.step}
     steps = {run.step for run in first.values()}
     forms = {run.form for run in first.values()}
+    if forms == {""}:
+        return []  # nobody communicates: there is no coupling for a step to be explicit or implicit in
     said = [f"step = {next(iter(steps))}"] if len(steps) == 1 else []
     if len(forms - {""}) == 1:
         where = " where nodes communicate" if "" in forms else ""

@@ -1,4 +1,4 @@
-"""A word to whoever watches a simulation."""
+"""A word to whoever watches a simulation, and how long it will still take."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +22,8 @@ class Progress:
         Rounds a second since the first round, evaluations included; 0 before.
     paces : Paces or None
         How long the processes' last rounds took, where there are several.
+    remaining : float or None
+        Seconds to go, at the pace of rounds and of evaluations so far; None before there is a pace.
     """
 
     phase: str
@@ -30,3 +32,48 @@ class Progress:
     row: Mapping[str, float] | None
     rounds_per_second: float
     paces: Paces | None = None
+    remaining: float | None = None
+
+
+class Timing:
+    """What rounds and evaluations have taken, each for itself: after few rounds, evaluations may be most of the time.
+
+    Attributes
+    ----------
+    rounds, evaluations : int
+        How many of each were timed.
+    running, evaluating : float
+        The seconds that these took.
+    """
+
+    def __init__(self) -> None:
+        self.rounds = self.evaluations = 0
+        self.running = self.evaluating = 0.0
+
+    def ran(self, rounds: int, seconds: float) -> None:
+        """Hear how long some rounds took, checkpoints included."""
+        self.rounds += rounds
+        self.running += seconds
+
+    def evaluated(self, seconds: float) -> None:
+        """Hear how long an evaluation took."""
+        self.evaluations += 1
+        self.evaluating += seconds
+
+    def remaining(self, rounds: int, evaluations: int) -> float | None:
+        """Return the seconds that so many more will take; evaluations count from the first one on.
+
+        Examples
+        --------
+        >>> timing = Timing()
+        >>> timing.ran(10, 5.0)
+        >>> timing.remaining(20, 2)
+        10.0
+        >>> timing.evaluated(30.0)
+        >>> timing.remaining(20, 2)
+        70.0
+        """
+        if not self.rounds:
+            return None
+        each = self.evaluating / self.evaluations if self.evaluations else 0.0
+        return rounds * self.running / self.rounds + evaluations * each

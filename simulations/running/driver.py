@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -19,7 +20,7 @@ from kernelswarm.simulations.machine.interruption import Asked, noted
 from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.observing import verdict
 from kernelswarm.simulations.observing.own_columns import CallbackError, OwnColumns, joined_columns
-from kernelswarm.simulations.observing.progress import Progress
+from kernelswarm.simulations.observing.progress import Progress, Timing
 from kernelswarm.simulations.observing.state import Reading, State
 from kernelswarm.simulations.records.checkpoint import Checkpoint, refuse_unsaved
 from kernelswarm.simulations.records.checkpoints import Checkpoints, newest
@@ -96,6 +97,7 @@ class Driver:
         self.reading: Reading | None = None
         self._started = 0.0  # its first round, by the clock that stands still while functions are compiled
         self._idle = 0.0  # seconds between steps, and of callbacks
+        self._timing = Timing()
         self._began = datetime.now(UTC).isoformat(timespec="seconds")
         self._backend: Mapping[str, object] = {}
         self._recoveries = 0
@@ -224,6 +226,7 @@ class Driver:
             # Before anything is measured, which starts new sums: more rounds may follow than were asked for now.
             if self._save_every and (self.done % self._save_every == 0 or self._is_over() or asked.by is not None):
                 self._save(engine)
+            self._timing.ran(rounds, self._now() - clock)
             self._tell("running", engine)
             if asked.by is not None and not self._is_over():
                 return
@@ -258,6 +261,7 @@ class Driver:
     def _evaluate(self, engine: Engine) -> State:
         """Measure, ask the callbacks, and keep what both say."""
         experiment, network, recorder = self._experiment, self.network, self.recorder
+        clock = self._now()
         limit = experiment.evaluation.global_samples
         reports = engine.report(pooled_samples(network.source, self.done * experiment.learner.batch_size, limit))
         rows = recorder.rows(self.done, reports, self._now() - self._started)
@@ -267,6 +271,7 @@ class Driver:
         if self._own:
             rows = self._extended(rows)
         recorder.keep(rows)
+        self._timing.evaluated(self._now() - clock)
         self._tell("evaluating", engine)
         return self._state(rows)
 
@@ -296,7 +301,10 @@ class Driver:
     def _tell(self, phase: str, engine: Engine) -> None:
         spent = self._now() - self._started
         rate = self.done / spent if spent > 0.0 else 0.0
-        self._observe(Progress(phase, self.done, self.network.rounds, self.recorder.last, rate, engine.paces()))
+        rounds = self.network.rounds
+        evaluations = math.ceil(rounds / self._evaluate_every) - self.recorder.evaluations
+        remaining = self._timing.remaining(rounds - self.done, evaluations)
+        self._observe(Progress(phase, self.done, rounds, self.recorder.last, rate, engine.paces(), remaining))
 
     def _wall(self) -> float:
         return time.perf_counter() - self._clock - self._idle

@@ -361,7 +361,7 @@ def test_every_command_has_help(command: str, call: Command) -> None:
 
 
 def word(**more: Any) -> Progress:
-    return replace(Progress("running", 120, 500, None, 1234.0), **more)
+    return replace(Progress("running", 120, 500, None, 1234.0, remaining=200.0), **more)
 
 
 def test_progress_shows_pace_remaining_time_risk_and_order() -> None:
@@ -374,7 +374,7 @@ def test_progress_shows_pace_remaining_time_risk_and_order() -> None:
     file = console.file
     assert isinstance(file, io.StringIO)
     shown = file.getvalue()
-    assert "120/500" in shown and "1,234 rounds/s" in shown
+    assert "120/500" in shown and "1,234 rounds/s" in shown and "3 min 20 s to go" in shown
     assert "risk 0.5123, model order 17.0" in shown
 
 

@@ -18,7 +18,7 @@ from kernelswarm.simulations.observing.progress import Progress
 from kernelswarm.simulations.round.engine import Pace, Paces
 
 ROW = {"round": 100, "risk": 0.25, "model_order": 17.0, "disagreement": 0.03, "messages": 4000.0}
-RUN = Progress("running", 200, 500, ROW, 50.0)
+RUN = Progress("running", 200, 500, ROW, 50.0, remaining=6.0)
 COMPARISON = ComparisonProgress(3, 12, 1, 0.3, "isolated, seed 0: risk 0.25", 200.0)
 
 

@@ -104,6 +104,12 @@ def test_one_step_form_is_said_above_the_table() -> None:
         assert text.index("step = implicit") < text.index("isolated")
 
 
+def test_nothing_is_said_of_steps_where_nobody_communicates() -> None:
+    found = compare(Experiment.from_dict({**TABLE, "protocol": {"name": "isolated"}}), {"rounds": [2, 4]}, jobs=1)
+    assert [run.form for run in found.runs] == ["", ""]
+    assert not [line for line in above(found) if "step" in line]
+
+
 def test_rows_that_differ_in_a_key_that_is_not_compared_are_warned_of() -> None:
     vary = {"protocol": [{"name": "isolated", "step": "explicit"}, {"name": "consensus", "step": "implicit"}]}
     found = compare(Experiment.from_dict({**TABLE, "learner": {**TABLE["learner"], "step_size": 0.2}}), vary, jobs=1)

@@ -1,5 +1,7 @@
 """What a simulation records is what its columns say."""
 
+from types import SimpleNamespace
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -14,7 +16,9 @@ from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment, Override
+from kernelswarm.simulations.running import driver
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
@@ -166,6 +170,30 @@ def test_progress_counts_to_the_end():
     assert running[-1].done == running[-1].total == 50
     assert running[-1].row["round"] == 50
     assert running[-1].rounds_per_second > 0.0
+    assert running[-1].remaining == 0.0
+
+
+def test_the_time_to_go_counts_rounds_and_evaluations_each_at_their_own_pace(monkeypatch):
+    now = [0.0]
+    run, report = SerialEngine.run, SerialEngine.report
+
+    def slowly(taken, of):
+        def advance(engine, *rest):
+            now[0] += taken(*rest)
+            return of(engine, *rest)
+
+        return advance
+
+    # So long that what may be compiled meanwhile, which is not counted, is nothing beside it.
+    monkeypatch.setattr(SerialEngine, "run", slowly(lambda rounds: 1e6 * rounds, run))
+    monkeypatch.setattr(SerialEngine, "report", slowly(lambda _: 1e8, report))
+    monkeypatch.setattr(driver, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    seen = []
+    simulate(experiment(Isolated()), seen.append)
+    left = {(word.phase, word.done): word.remaining for word in seen}
+    assert left["running", 1] == pytest.approx(49e6, rel=1e-3)  # nothing is known of evaluations yet
+    assert left["evaluating", 20] == pytest.approx(30e6 + 2e8, rel=1e-3)
+    assert left["running", 50] == pytest.approx(1e8, rel=1e-3)
 
 
 def test_same_seed_same_digest_other_seed_other_digest():
