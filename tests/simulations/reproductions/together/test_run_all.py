@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -19,25 +21,19 @@ from kernelswarm.simulations.reproductions.together.run_all import RESULTS, repr
 from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import commands
 
-NAMES = ("coin", "coin-lost", "coin-broken", "coin-slow", "coin-data")
+SMALL = {
+    "coin": "tests.helpers.small_reproduction:reproduce",
+    "coin-lost": "tests.helpers.small_reproduction:diverge",
+    "coin-broken": "tests.helpers.small_reproduction:exit",
+    "coin-slow": "tests.helpers.small_reproduction:take_long",
+    "coin-data": "tests.helpers.data_reproduction:reproduce",
+}
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, place in zip(
-        NAMES,
-        (
-            "tests.helpers.small_reproduction:reproduce",
-            "tests.helpers.small_reproduction:diverge",
-            "tests.helpers.small_reproduction:exit",
-            "tests.helpers.small_reproduction:take_long",
-            "tests.helpers.data_reproduction:reproduce",
-        ),
-        strict=True,
-    ):
-        monkeypatch.setitem(REPRODUCTIONS, name, place)
-    for name in set(REPRODUCTIONS) - set(NAMES):
-        monkeypatch.delitem(REPRODUCTIONS, name)
+def small() -> Iterator[None]:
+    with patch.dict(REPRODUCTIONS, SMALL, clear=True):  # puts the table back in its order
+        yield
 
 
 class Page(HTMLParser):
@@ -124,8 +120,7 @@ def test_the_command_prints_a_line_each_and_fails_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(run_all.parallel, "answers", in_this_process)
-    monkeypatch.delitem(REPRODUCTIONS, "coin-broken")
-    monkeypatch.delitem(REPRODUCTIONS, "coin-slow")
+    del REPRODUCTIONS["coin-broken"], REPRODUCTIONS["coin-slow"]
     monkeypatch.chdir(tmp_path)
     call = commands(capsys)
     answer = call("reproduce", "--all", "--quick")
