@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.exponentials import decay
 from kernelswarm.agents.arithmetic.lanes import dot
-from kernelswarm.agents.arithmetic.tables import read_only
+from kernelswarm.agents.arithmetic.tables import line, read_only
 from kernelswarm.protocols.compiling import inlined, jitted
 
 Array = npt.NDArray[np.float64]
@@ -58,7 +58,16 @@ def _stretched(rows: Array, factors: Array) -> Array:
 
 
 @jitted
-def _wide_distances(points: Array, centers: Array, squares: Array) -> None:
+def _wide_distances(points: Array, centers: Array, factors: Array, squares: Array) -> None:
+    if len(factors):
+        stretched_points, stretched_centers = _stretched(points, factors), _stretched(centers, factors)
+        _wide_distances_of(read_only(stretched_points), read_only(stretched_centers), squares)
+    else:
+        _wide_distances_of(points, centers, squares)
+
+
+@jitted
+def _wide_distances_of(points: Array, centers: Array, squares: Array) -> None:
     copy_matrix(np.dot(points, centers.T), squares)
     point_norms = _squared_norms(points)
     center_norms = _squared_norms(centers)
@@ -75,11 +84,7 @@ def _wide_distances(points: Array, centers: Array, squares: Array) -> None:
 def _distances(points: Array, centers: Array, factors: Array, squares: Array) -> None:
     """Fill in squared distances, with every input multiplied by its factor first where there are any."""
     if points.shape[1] > NARROW:
-        if len(factors):
-            stretched_points, stretched_centers = _stretched(points, factors), _stretched(centers, factors)
-            _wide_distances(read_only(stretched_points), read_only(stretched_centers), squares)
-        else:
-            _wide_distances(points, centers, squares)
+        _wide_distances(points, centers, factors, squares)
     elif len(factors):
         for i in range(points.shape[0]):
             for j in range(centers.shape[0]):
@@ -88,6 +93,18 @@ def _distances(points: Array, centers: Array, factors: Array, squares: Array) ->
                     difference = (points[i, k] - centers[j, k]) * factors[k]
                     total += difference * difference
                 squares[i, j] = total
+    elif points.shape[1] == 2:  # a loop without an inner one goes into vector registers; each sum is the same
+        for i in range(points.shape[0]):
+            first, second = points[i, 0], points[i, 1]
+            for j in range(centers.shape[0]):
+                x, y = first - centers[j, 0], second - centers[j, 1]
+                squares[i, j] = x * x + y * y
+    elif points.shape[1] == 1:
+        for i in range(points.shape[0]):
+            first = points[i, 0]
+            for j in range(centers.shape[0]):
+                x = first - centers[j, 0]
+                squares[i, j] = x * x
     else:
         for i in range(points.shape[0]):
             for j in range(centers.shape[0]):
@@ -109,14 +126,14 @@ def _decay(values: Array, rate: float, rows: int, columns: int) -> None:
 def gaussian(numbers: Array, points: Array, centers: Array, values: Array) -> None:
     """Evaluate exp(-||x - y||^2 / (2 bandwidth^2))."""
     bandwidth = numbers[0]
-    _distances(points, centers, numbers[1:], values)
+    _distances(points, centers, line(numbers, 1, len(numbers) - 1), values)
     _decay(values, -0.5 / (bandwidth * bandwidth), points.shape[0], centers.shape[0])
 
 
 @jitted
 def laplacian(numbers: Array, points: Array, centers: Array, values: Array) -> None:
     """Evaluate exp(-||x - y||_1 / bandwidth)."""
-    bandwidth, factors = numbers[0], numbers[1:]
+    bandwidth, factors = numbers[0], line(numbers, 1, len(numbers) - 1)
     each = len(factors) > 0
     for i in range(points.shape[0]):
         for j in range(centers.shape[0]):
@@ -135,7 +152,7 @@ def laplacian(numbers: Array, points: Array, centers: Array, values: Array) -> N
 def matern(numbers: Array, points: Array, centers: Array, values: Array) -> None:
     """Evaluate the Matern kernel of smoothness 1.5 or 2.5."""
     bandwidth, smoothness = numbers[0], numbers[1]
-    _distances(points, centers, numbers[2:], values)
+    _distances(points, centers, line(numbers, 2, len(numbers) - 2), values)
     twice = 2.0 * smoothness  # 3 or 5
     curved = 1.0 / 3.0 if smoothness == 2.5 else 0.0
     rate = math.sqrt(twice) / bandwidth

@@ -145,8 +145,8 @@ def test_a_negative_seed_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_every_reproduction_with_data_says_what_its_files_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
+@patch.dict(REPRODUCTIONS, dict(REPRODUCTIONS), clear=True)
+def test_every_reproduction_with_data_says_what_its_files_are_called() -> None:
     for entry in catalogue():
         assert bool(files(entry.name)) == bool(entry.data)
         for called in files(entry.name):
