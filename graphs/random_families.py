@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, inf, log, pi, sqrt
 
@@ -14,7 +13,7 @@ from scipy.spatial.distance import pdist, squareform
 
 from kernelswarm.graphs.layout import circle
 from kernelswarm.graphs.redraw import draw_until_connected, require_attempts
-from kernelswarm.graphs.topology import DEFAULT_NODES, Graph, from_edges, require_edges, require_nodes
+from kernelswarm.graphs.topology import DEFAULT_NODES, Graph, Integers, from_edges, require_edges, require_nodes
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,8 @@ class RandomGeometric:
 
         def draw() -> Graph:
             places = generator.random((self.nodes, 2))
-            pairs: Iterable[tuple[int, int]] = cKDTree(places).query_pairs(self.radius, output_type="ndarray").tolist()
-            return from_edges(self.nodes, ((i, j) for i, j in pairs), places)
+            pairs: Integers = cKDTree(places).query_pairs(self.radius, output_type="ndarray")
+            return from_edges(self.nodes, pairs, places)
 
         def remedy(last: Graph) -> str:
             if self.nodes > 2000:  # the distances of all pairs would fill the memory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any, cast
@@ -81,6 +82,8 @@ def _refuse_kind(graph: nx.Graph[Any]) -> None:
         found = f" and has parallel edges between {parallel}" if parallel else ""
         kind = "a directed multigraph" if graph.is_directed() else "a multigraph"
         raise ValueError(f"graph is {kind}{found}; two agents share at most one edge: pass networkx.Graph(graph)")
+    if not any(chain.from_iterable(neighbors.values() for _, neighbors in graph.adjacency())):
+        return  # no edge has attributes: to look at those of a million takes seconds
     known = (None, LOWER, HIGHER)
     wrong = [(i, j) for i, j, attributes in graph.edges(data=True) if attributes.get(ASKS) not in known]
     if wrong:

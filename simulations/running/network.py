@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner, MixtureLearner, ScheduledLearner, ValueLearner
 from kernelswarm.graphs.directed import asks, is_directed
+from kernelswarm.graphs.spectrum import adjacency_matrix
 from kernelswarm.graphs.validation import validate
 from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.contract import Neighborhood, Rule, strengths_of
@@ -132,6 +134,8 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     plans: list[AgentPlan] = []
     pooled = rule.pooled
     conditions = weather(experiment, graph)
+    slots = {} if pooled else slots_of(graph, planned)
+    adjacency = dict(graph.adjacency())
     pool = _pool(experiment, source, labels, conditions) if pooled else None
     with Bounded("stream", experiment.stream):  # targets may be compared between nodes
         for label in planned:
@@ -140,8 +144,8 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
             place = places[label]
             plans.append(
                 AgentPlan(
-                    neighborhood=_neighborhood(graph, source, label, places, learners, pooled, conditions.directed),
-                    slots=() if pooled else _slots(graph, label),
+                    neighborhood=_neighborhood(adjacency, source, label, places, learners, pooled, conditions.directed),
+                    slots=() if pooled else slots[label],
                     learner=learners[label],
                     rule=rule,
                     source=source.nodes[place] if pool is None else pool,
@@ -278,12 +282,18 @@ def _refuse_another_discount(learner: Learner, source: Source, label: int) -> No
         )
 
 
-def _slots(graph: "nx.Graph[int]", label: int) -> tuple[int, ...]:
-    return tuple(sorted(graph.neighbors(other)).index(label) for other in sorted(graph.neighbors(label)))
+def slots_of(graph: "nx.Graph[int]", labels: Sequence[int]) -> dict[int, tuple[int, ...]]:
+    """Return at which place among the neighbours of each of its neighbours, in sorted order, a node stands."""
+    matrix = adjacency_matrix(graph)
+    ends = matrix.indptr.tolist()
+    matrix.data = np.arange(matrix.nnz) - np.repeat(matrix.indptr[:-1], np.diff(matrix.indptr))
+    turned = matrix.T.tocsr().data.tolist()
+    places = {label: place for place, label in enumerate(sorted(graph.nodes))}
+    return {label: tuple(turned[ends[places[label]] : ends[places[label] + 1]]) for label in labels}
 
 
 def _neighborhood(
-    graph: "nx.Graph[int]",
+    adjacency: Mapping[int, Mapping[int, dict[str, Any]]],
     source: Source,
     label: int,
     places: Mapping[int, int],
@@ -292,7 +302,8 @@ def _neighborhood(
     directed: bool,
 ) -> Neighborhood:
     place = places[label]
-    neighbors = () if alone else tuple(sorted(graph.neighbors(label)))
+    known = adjacency[label]
+    neighbors = () if alone else tuple(sorted(known))
     others = [places[other] for other in neighbors]
     distances = differences = None
     if source.locations is not None:
@@ -306,11 +317,11 @@ def _neighborhood(
         differences,
         learners[label].loss.curvature,
         learners[label].batch_size,
-        degrees=tuple(graph.degree(other) for other in neighbors),
-        edges=tuple(dict(graph.edges[label, other]) for other in neighbors),
+        degrees=tuple(len(adjacency[other]) for other in neighbors),
+        edges=tuple(dict(known[other]) for other in neighbors),
         batch_sizes=tuple(learners[other].batch_size for other in neighbors),
-        asks=tuple(asks(label, other, graph.edges[label, other]) for other in neighbors) if directed else (),
-        asked=tuple(asks(other, label, graph.edges[label, other]) for other in neighbors) if directed else (),
+        asks=tuple(asks(label, other, known[other]) for other in neighbors) if directed else (),
+        asked=tuple(asks(other, label, known[other]) for other in neighbors) if directed else (),
     )
 
 
