@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import signal
@@ -89,6 +90,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((k for k, start in enumerate(SLOW_FIRST) if f"/tests/{start}" in path), len(SLOW_FIRST))
 
     items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage leave out what stays until the end: all modules, ten thousand tests.
+
+    Children that are forked do not copy it either, as they would when their collector goes through it.
+    """
+    gc.freeze()
 
 
 class Together(LoadFileScheduling):

@@ -1,9 +1,7 @@
 """From an experiment to the agents that will live it: the graph, the opened stream, one plan for each agent."""
 
-import gc
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +14,7 @@ from kernelswarm.graphs.directed import asks, is_directed
 from kernelswarm.graphs.spectrum import adjacency_matrix
 from kernelswarm.graphs.validation import validate
 from kernelswarm.protocols.clocks.presence import JoiningClock
+from kernelswarm.protocols.compiling import uncollected
 from kernelswarm.protocols.contract import Neighborhood, Rule, strengths_of
 from kernelswarm.protocols.fulfilling import fulfils
 from kernelswarm.protocols.states.contract import StateRule
@@ -170,18 +169,6 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     ends = [-(-length // drawn) for length, drawn in zip(lengths, sizes, strict=bool(lengths))]
     rounds = min([experiment.rounds, *([max(ends)] if ends else [])])
     return Network(graph, source, plans, count, rounds, ends, experiment, sum(need.bytes for need in needed))
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Leave cycles of objects alone in here: looking for them among millions that stay takes half the time."""
-    collected = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collected:
-            gc.enable()
 
 
 def build_graph(experiment: Experiment) -> "nx.Graph[int]":

@@ -12,6 +12,10 @@ from kernelswarm.simulations.backends.head_start import lean
 from kernelswarm.simulations.backends.semaphores import made_by, remove
 from tests.helpers.checkout import ROOT
 
+SOON_MISSED = {"RAY_health_check_period_ms": "500", "RAY_health_check_failure_threshold": "3"}
+"""A machine that is gone refuses to answer at once: asked every three seconds, five times, it would count as gone after
+a quarter of a minute. One that is only busy has as long for each answer as ever, ten seconds."""
+
 
 class Raylets:
     """A cluster that is up.
@@ -54,7 +58,7 @@ def raylets(count: int, niceness: int, variables: Mapping[str, str] | None = Non
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env={**environment, "RAY_worker_niceness": str(niceness), **(variables or {})},
+        env={**environment, **SOON_MISSED, "RAY_worker_niceness": str(niceness), **(variables or {})},
     )
     cluster = Raylets(process)
     try:

@@ -118,10 +118,17 @@ def imported(path: Path) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-def calls(path: Path) -> Iterator[tuple[ast.Call, str]]:
-    for node in nodes(path):
-        if isinstance(node, ast.Call):
-            yield node, ast.unparse(node.func)
+@functools.cache
+def calls(path: Path) -> list[tuple[ast.Call, str]]:
+    return [(node, ast.unparse(node.func)) for node in nodes(path) if isinstance(node, ast.Call)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten() -> Iterator[None]:
+    """Keep no syntax trees for the files of tests to come: Python would look through millions of nodes for garbage."""
+    yield
+    calls.cache_clear()
+    nodes.cache_clear()
 
 
 def importers(*modules: str) -> set[str]:
@@ -159,25 +166,24 @@ def test_programs_in_the_tests_import_what_is_there() -> None:
     assert stale == []
 
 
-def in_every_file(files: Iterable[Path]) -> Callable[[Callable[[Path], None]], Callable[[str], None]]:
-    """Have a test of one file look at all files of a room, and name those that fail: a test of each costs more."""
-    rooms: dict[str, list[Path]] = {}
-    for path in files:
-        rooms.setdefault(room(path), []).append(path)
+def in_every_file(files: Iterable[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
+    """Have a test of one file look at many, and name those that fail: a test of each costs more."""
+    given = list(files)
+    assert given
 
-    def decorated(test: Callable[[Path], None]) -> Callable[[str], None]:
-        @pytest.mark.parametrize("place", rooms)
-        def of_a_room(place: str) -> None:
+    def decorated(test: Callable[[Path], None]) -> Callable[[], None]:
+        def of_all() -> None:
             failed = []
-            for path in rooms[place]:
+            for path in given:
                 try:
                     test(path)
                 except AssertionError as failure:
                     failed.append(f"{name(path)}: {failure}")
             assert not failed, "\n".join(failed)
 
-        of_a_room.__name__ = test.__name__
-        return of_a_room
+        of_all.__name__ = test.__name__
+        of_all.__doc__ = test.__doc__
+        return of_all
 
     return decorated
 
@@ -223,9 +229,10 @@ def test_no_files_import_one_another_in_a_circle() -> None:
     assert list(nx.simple_cycles(graph)) == []
 
 
-@pytest.mark.parametrize("place", ROOMS)
-def test_a_room_holds_few_files(place: str) -> None:
-    assert 1 <= len([path for path in (ROOT / place).glob("*.py") if path.name != "__init__.py"]) <= MOST_FILES
+def test_a_room_holds_few_files() -> None:
+    for place in ROOMS:
+        files = [path for path in (ROOT / place).glob("*.py") if path.name != "__init__.py"]
+        assert 1 <= len(files) <= MOST_FILES, place
 
 
 @in_every_file([path for path in FILES if house(path) in LIBRARIES])
@@ -382,7 +389,9 @@ def test_every_folder_is_packaged_and_linked() -> None:
 
 def defined(path: Path) -> Iterator[str]:
     """The names of the classes and of the types that a file defines."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    whole = nodes(path)[0]
+    assert isinstance(whole, ast.Module)
+    for node in whole.body:
         if isinstance(node, ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):

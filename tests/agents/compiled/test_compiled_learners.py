@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from itertools import product
 
 import networkx as nx
 import numpy as np
@@ -15,6 +16,7 @@ from kernelswarm.simulations.experiment.naming import PARTS
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.streams.pooled import pool
+from tests.helpers.cases import case
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 KERNEL = {"name": "gaussian", "bandwidth": 0.4}
@@ -196,17 +198,17 @@ def test_nothing_keeps_the_learner_out_of_compiled_passes(learner):
     assert passes.obstacle(in_numbers(experiment(learner, "isolated").learner)) is None
 
 
-@pytest.mark.parametrize("batch", [1, 8])
-@pytest.mark.parametrize("protocol", PROTOCOLS)
 @EVERY
-def test_same_bits_as_single_agents(learner, protocol, batch):
-    description = experiment(learner, protocol, batch)
-    arrays, single = engine(description, True), engine(description, False)
-    for rounds in (2, 45 if batch == 1 else 14):  # enough to fill every budget
-        arrays.run(rounds)
-        single.run(rounds)
-        assert_equal(arrays, single, description)
-    assert in_arrays(arrays)
+def test_same_bits_as_single_agents(learner):
+    for protocol, batch in product(PROTOCOLS, (1, 8)):
+        description = experiment(learner, protocol, batch)
+        arrays, single = engine(description, True), engine(description, False)
+        with case(protocol, f"batches of {batch}"):
+            for rounds in (2, 45 if batch == 1 else 14):  # enough to fill every budget
+                arrays.run(rounds)
+                single.run(rounds)
+                assert_equal(arrays, single, description)
+            assert in_arrays(arrays)
 
 
 @pytest.mark.parametrize("learner", [name for name in LEARNERS if name != "policy_evaluation"])  # has no loss
@@ -220,15 +222,16 @@ def test_same_bits_with_several_outputs(learner):
     assert in_arrays(arrays)
 
 
-@pytest.mark.parametrize("blocks", [[[0], [1], [2], [3]], [[0, 3], [1, 2]]], ids=str)
 @EVERY
-def test_same_bits_in_blocks(learner, blocks):
+def test_same_bits_in_blocks(learner):
     description = experiment(learner, "proximity, symmetric, implicit", 2)
-    arrays, single = engine(description, True, blocks), engine(description, False)
-    arrays.run(40)
-    single.run(40)
-    assert_equal(arrays, single, description)
-    assert in_arrays(arrays)
+    for blocks in ([[0], [1], [2], [3]], [[0, 3], [1, 2]]):
+        arrays, single = engine(description, True, blocks), engine(description, False)
+        arrays.run(40)
+        single.run(40)
+        with case("blocks", blocks):
+            assert_equal(arrays, single, description)
+            assert in_arrays(arrays)
 
 
 @EVERY
@@ -248,24 +251,25 @@ def test_same_bits_after_going_on_from_a_snapshot(learner):
         np.testing.assert_array_equal(duals, yours[node].duals)
 
 
-@pytest.mark.parametrize(("batch", "outputs"), [(1, 1), (8, 1), (8, 2)])
 @EVERY
-def test_a_pass_has_the_bits_of_single_steps(learner, batch, outputs):
-    part = in_numbers(experiment(learner, "isolated", batch).learner)
-    generator = np.random.default_rng(0)
-    points = generator.normal(size=(203, 2))
-    targets = np.sin(points[:, :outputs]) + 0.1 * generator.normal(size=(203, outputs))
-    states, batch = [part.init(2, outputs) for _ in range(2)], part.batch_size
-    for where in (slice(0, 96), slice(96, 203)):  # the last batch is smaller
-        passes.learn(part, states[0], points[where], targets[where])
-    for start in range(0, 203, batch):
-        own = part.evaluate(states[1], points[start : start + batch])
-        share = len(own.points) / batch
-        wanted = targets[start : start + batch]
-        part.step(states[1], [own], [part.gradient(states[1], own, wanted) * share], None, wanted)
-    mine, yours = (part.snapshot(state) for state in states)
-    for name, array in mine.items():
-        np.testing.assert_array_equal(array, yours[name], err_msg=name)
+def test_a_pass_has_the_bits_of_single_steps(learner):
+    for given, outputs in ((1, 1), (8, 1), (8, 2)):
+        part = in_numbers(experiment(learner, "isolated", given).learner)
+        generator = np.random.default_rng(0)
+        points = generator.normal(size=(203, 2))
+        targets = np.sin(points[:, :outputs]) + 0.1 * generator.normal(size=(203, outputs))
+        states, batch = [part.init(2, outputs) for _ in range(2)], part.batch_size
+        for where in (slice(0, 96), slice(96, 203)):  # the last batch is smaller
+            passes.learn(part, states[0], points[where], targets[where])
+        for start in range(0, 203, batch):
+            own = part.evaluate(states[1], points[start : start + batch])
+            share = len(own.points) / batch
+            wanted = targets[start : start + batch]
+            part.step(states[1], [own], [part.gradient(states[1], own, wanted) * share], None, wanted)
+        mine, yours = (part.snapshot(state) for state in states)
+        for name, array in mine.items():
+            words = f"{name}, in batches of {batch}, {outputs} outputs"
+            np.testing.assert_array_equal(array, yours[name], err_msg=words)
 
 
 EVENTS = {
@@ -336,22 +340,23 @@ def pickled(state):
     return pickle.loads(pickle.dumps(state))
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
 @EVERY
-def test_a_copy_of_a_state_goes_on_by_itself(learner, copied):
+def test_a_copy_of_a_state_goes_on_by_itself(learner):
     part = in_numbers(experiment(learner, "isolated").learner)
     generator = np.random.default_rng(0)
     points, targets = generator.normal(size=(90, 2)), generator.normal(size=(90, 1))
-    state = part.init(2, 1)
-    passes.learn(part, state, points[:40], targets[:40])
-    held = part.snapshot(state)
-    other = copied(state)
     stop = 40 + part.batch_size
-    own = part.evaluate(other, points[40:stop])
-    part.step(other, [own], [part.gradient(other, own, targets[40:stop])], None, targets[40:stop])
-    passes.learn(part, other, points[stop:], targets[stop:])
-    for name, array in part.snapshot(state).items():
-        np.testing.assert_array_equal(array, held[name], err_msg=name)
-    passes.learn(part, state, points[40:], targets[40:])
-    for name, array in part.snapshot(state).items():
-        np.testing.assert_array_equal(array, part.snapshot(other)[name], err_msg=name)
+    for copied in (copy.deepcopy, pickled):
+        state = part.init(2, 1)
+        passes.learn(part, state, points[:40], targets[:40])
+        held = part.snapshot(state)
+        other = copied(state)
+        own = part.evaluate(other, points[40:stop])
+        part.step(other, [own], [part.gradient(other, own, targets[40:stop])], None, targets[40:stop])
+        passes.learn(part, other, points[stop:], targets[stop:])
+        with case(copied.__name__):
+            for name, array in part.snapshot(state).items():
+                np.testing.assert_array_equal(array, held[name], err_msg=name)
+            passes.learn(part, state, points[40:], targets[40:])
+            for name, array in part.snapshot(state).items():
+                np.testing.assert_array_equal(array, part.snapshot(other)[name], err_msg=name)

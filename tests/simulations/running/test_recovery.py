@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from kernelswarm.simulations.backends import ray_session
 from kernelswarm.simulations.backends.ray_backend import Ray, RayEngine
 from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -29,6 +30,7 @@ from tests.simulations.backends.test_ray_failures import Watch, children, needs_
 
 ROUNDS, EVERY = 120, 25
 SOON = 15.0
+KINDS = ("compiled", "calls")
 
 
 def described(backend: object, **keys: Any) -> Experiment:
@@ -94,8 +96,13 @@ def disturbed(experiment: Experiment, folder: Path, harm: Callable[[], None], ph
 
 
 @needs_proc
-@pytest.mark.parametrize("transport", ["compiled", "calls"])
-@pytest.mark.parametrize(("phase", "done"), [("starting", 2), ("starting", 4), ("running", 30), ("evaluating", 40)])
+@pytest.mark.parametrize(
+    ("phase", "done", "transport"),
+    [
+        ("starting", 2, "compiled"),  # before there is a transport of either kind
+        *((*when, kind) for when in (("starting", 4), ("running", 30), ("evaluating", 40)) for kind in KINDS),
+    ],
+)
 def test_a_killed_actor_is_replaced(
     phase: str, done: int, transport: str, engines: list[RayEngine], undisturbed: Result, tmp_path: Path
 ) -> None:
@@ -131,7 +138,10 @@ def test_an_actor_killed_while_a_checkpoint_is_taken_is_replaced(
     assert same(result, undisturbed)
 
 
-def test_an_actor_that_hangs_is_replaced(engines: list[RayEngine], undisturbed: Result, tmp_path: Path) -> None:
+def test_an_actor_that_hangs_is_replaced(
+    engines: list[RayEngine], undisturbed: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_session, "ANSWER_SECONDS", 2.0)  # that one never answers
     stopped: list[int] = []
 
     def stop() -> None:
