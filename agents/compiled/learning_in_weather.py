@@ -16,7 +16,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     step_at,
 )
 from kernelswarm.agents.arithmetic.tables import cube, line, table
-from kernelswarm.agents.compiled.hearing import find_answer, find_values
+from kernelswarm.agents.compiled.hearing import find_answer, find_values, points_of
 from kernelswarm.agents.compiled.rounds import (
     ADVANCE,
     COUPLE,
@@ -142,7 +142,10 @@ def learn(
                 copy_matrix(table(kept.heard_values, e * answer, size, outputs), there_values)
             else:
                 whole = False
-                copy_matrix(air.points[previous % slots, j], there)
+                slot = values_from[d] % slots
+                if air.carried[slot, e] != previous:
+                    slot = previous % slots
+                copy_matrix(points_of(air, slot, e, j), there)
                 evaluate(tools, numbers, state, integers, there, there_rows, there_values)
             taken += size
     before_late = taken

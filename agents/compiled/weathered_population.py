@@ -39,6 +39,7 @@ def whole(agents: Sequence[WeatheredAgent]) -> bool:
         size = agent.learner.batch_size
         kept = [points for points, _ in agent.drawn.values()]
         kept += [said.points for said in agent.said if said is not None]
+        kept += [points for points in agent.inbox.latest if points is not None]
         for packets in agent.inbox.packets:
             for packet in packets.values():
                 kept += [packet.points, *([] if packet.answer is None else [packet.answer])]
@@ -214,6 +215,9 @@ class WeatheredPopulation(Population):
                 Said(kept.said_points[e].copy(), kept.said_values[e].copy()) if kept.said[e] else None for e in edges
             ]
             agent.inbox.packets = [self._packets(e, agent.inbox.reach) for e in edges]
+            agent.inbox.last = self._air.last[edges.start : edges.stop].copy()
+            if self.symmetric:
+                agent.inbox.latest = [sealed(self._air.latest[links.other[e]]) for e in edges]
             cursor = int(self._counts.cursor[i])
             left.append((points[i, cursor:].reshape(-1, width), targets[i, cursor:].reshape(-1, columns)))
         return left
@@ -351,8 +355,9 @@ class WeatheredPopulation(Population):
             dual = float(air.duals[slot, links.reverse[e]]) if self.sends_duals else 0.0
             if self._terms.bits != EXACT:
                 dual = float(coarse(np.array([dual]))[0])
-            points = sealed(air.points[slot, sender])
-            found[at] = Packet(int(air.due[slot, e]), previous, answered, points, own, answer, dual)
+            carried = int(air.carried[slot, e])
+            points = sealed((air.before if carried == previous else air.points)[slot, sender])
+            found[at] = Packet(int(air.due[slot, e]), carried, previous, answered, points, own, answer, dual)
         return found
 
     def _joined(self, values: Array, loads: Array) -> Array:
