@@ -23,6 +23,9 @@ SCALE_BITS = 16
 STEPS = 64.0
 """Numbers of SCALE_BITS are powers of 2 with so many of them to an octave, from 2^-512 to 2^512."""
 
+LAST_STAGE = 2**31 - 1
+"""The draws of scales have their places from here down, those of numbers from the first up."""
+
 
 @jitted
 def distort(
@@ -40,7 +43,9 @@ def distort(
 
     With A the largest magnitude and ``L = 2^bits - 1`` a number v becomes ``A (2 k / L - 1)``, where k is one of the
     two whole numbers next to ``L (v / A + 1) / 2``, each with the probability that leaves v as the mean (stochastic
-    rounding, as of QSGD: Alistarh et al. 2017). A itself is rounded up to SCALE_BITS.
+    rounding, as of QSGD: Alistarh et al. 2017). A itself is sent in SCALE_BITS, by a draw of its own: as one of the two
+    such numbers next to it, so that its mean is right too. What has the magnitude A is therefore plus or minus what is
+    sent of A, however few the bits; with A rounded up it would now and then be the next value below, A / 3 of two bits.
 
     Parameters
     ----------
@@ -80,12 +85,15 @@ def distort(
             largest = max(largest, abs(numbers[k, c]))
     if not 0.0 < largest < np.inf:
         return
-    scale = rounded_up(largest)
+    above = rounded_up(largest)
+    below = above * 2.0 ** (-1.0 / STEPS)
+    up = uniform(first, second, round + (LAST_STAGE - stage) * 2**32) * (above - below) < largest - below
+    scale = above if up else below
     levels = 2.0**bits - 1.0
     for k in range(rows):
         for c in range(columns):
             place = round + (((stage * 3 + 2) * rows + k) * columns + c + 1) * 2**32
-            level = np.floor(levels * (numbers[k, c] / scale + 1.0) / 2.0 + uniform(first, second, place))
+            level = np.floor(levels * (numbers[k, c] / largest + 1.0) / 2.0 + uniform(first, second, place))
             numbers[k, c] = scale * (2.0 * min(level, levels) / levels - 1.0)
 
 
