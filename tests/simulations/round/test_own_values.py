@@ -55,20 +55,14 @@ SPARSE: dict[str, tuple[dict[str, Any], int]] = {
 }
 
 
-@pytest.mark.parametrize("name", SPARSE)
-def test_every_message_that_arrives_couples_at_its_senders_points(name, monkeypatch):
-    """On an edge with a message in every k rounds, a node learns from its neighbour's own values in every k rounds.
+Found = list[tuple[np.ndarray, np.ndarray]]
 
-    They are the neighbour's, at the points that it says: looked up among all that any node has evaluated.
-    """
-    tables, every = SPARSE[name]
-    evaluated: dict[bytes, np.ndarray] = {}
-    found: list[tuple[np.ndarray, np.ndarray]] = []
-    evaluate, backward = WeatheredAgent.evaluate, WeatheredAgent._backward
 
-    def remember(agent, points, theirs):
-        evaluate(agent, points, theirs)
-        evaluated[agent.own.points.tobytes()] = agent.own.values
+@pytest.fixture
+def found(monkeypatch) -> Found:
+    """Return the points, and the values there, at which nodes learn from their neighbours' own values."""
+    found: Found = []
+    backward = WeatheredAgent._backward
 
     def listen(agent, e, now):
         pairs = backward(agent, e, now)
@@ -76,12 +70,45 @@ def test_every_message_that_arrives_couples_at_its_senders_points(name, monkeypa
             found.append((pairs.evaluation.points, pairs.theirs))
         return pairs
 
-    monkeypatch.setattr(WeatheredAgent, "evaluate", remember)
     monkeypatch.setattr(WeatheredAgent, "_backward", listen)
-    experiment = described(**tables)
+    return found
+
+
+def live(experiment: Experiment) -> int:
+    """Run the experiment agent by agent; returns the number of directed edges."""
     plans = open_network(experiment).plans
-    SerialEngine([plans], compiled=False).run(ROUNDS)
-    edges = sum(len(plan.neighborhood.neighbors) for plan in plans)
+    SerialEngine([plans], compiled=False).run(experiment.rounds)
+    return sum(len(plan.neighborhood.neighbors) for plan in plans)
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_every_message_that_arrives_couples_at_its_senders_points(name, found, monkeypatch):
+    """On an edge with a message in every k rounds, a node learns from its neighbour's own values in every k rounds.
+
+    They are the neighbour's, at the points that it says: looked up among all that any node has evaluated.
+    """
+    tables, every = SPARSE[name]
+    evaluated: dict[bytes, np.ndarray] = {}
+    evaluate = WeatheredAgent.evaluate
+
+    def remember(agent, points, theirs):
+        evaluate(agent, points, theirs)
+        evaluated[agent.own.points.tobytes()] = agent.own.values
+
+    monkeypatch.setattr(WeatheredAgent, "evaluate", remember)
+    edges = live(described(**tables))
     assert (ROUNDS / every - 4) * edges <= len(found) <= (ROUNDS / every + 2) * edges
     for points, values in found:
         np.testing.assert_array_equal(evaluated[points.tobytes()], values)
+
+
+def test_of_lost_messages_every_one_takes_the_values_of_two_rounds(found):
+    lost, rounds = 0.4, 200
+    edges = live(described(links={"loss": lost}, rounds=rounds))
+    share = len(found) / (edges * rounds)
+    assert abs(share - (1 - lost) ** 2) < 5 * 0.5 / np.sqrt(edges * rounds)
+
+
+def test_a_node_that_wakes_learns_from_what_its_neighbours_said_last(found):
+    edges = live(described(clock={"name": "cyclic", "period": 4}, rounds=80))
+    assert abs(len(found) - edges * 80 / 4) <= 2 * edges
