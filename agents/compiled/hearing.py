@@ -98,9 +98,10 @@ def has_arrived(air: Air, e: int, sent: int, now: int, reach: int) -> bool:
 @absorbed
 def points_of(air: Air, slot: int, e: int, sender: int) -> ReadOnly:
     """Return the points that an edge carries in the message in a slot."""
+    points: ReadOnly = air.points[slot, sender]
     if air.carried[slot, e] == air.previous[slot, sender]:
-        return air.before[slot, sender]
-    return air.points[slot, sender]
+        points = air.before[slot, sender]
+    return points
 
 
 @absorbed

@@ -238,9 +238,9 @@ class Inbox:
             parted("inbox.points", arrays),
             strict=True,
         )
-        for (e, sent, *head), (mine, theirs), dual, points in entries:
-            values = next(own) if mine else None, next(answers) if theirs else None
-            self.packets[e][sent] = Packet(*head, points, *values, dual)
+        for (e, sent, due, carried, previous, answered), (mine, theirs), dual, points in entries:
+            values, told = next(own) if mine else None, next(answers) if theirs else None
+            self.packets[e][sent] = Packet(due, carried, previous, answered, points, values, told, dual)
 
     def distort_own(self, vector: Array, sent: int) -> None:
         """Change a message of the node itself, (1, n), as the links will, for all neighbours alike, in a round."""
