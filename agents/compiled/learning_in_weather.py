@@ -76,7 +76,7 @@ def learn(
     tools = line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1])
     numbers = line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind])
     loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
-    state = line(states.storage, i * states.storage.shape[1], states.storage.shape[1])
+    state = line(states.storage, states.begins[i], states.begins[i + 1] - states.begins[i])
     integers = line(states.counts, i * states.counts.shape[1], states.counts.shape[1])
     answer, sample = size * outputs, size * inputs
     own = table(kept.values, i * answer, size, outputs)

@@ -45,7 +45,7 @@ def prepare(
     evaluate = evaluate_at(kinds.functions[kind, EVALUATE])
     tools = line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1])
     numbers = line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind])
-    state = line(states.storage, i * states.storage.shape[1], states.storage.shape[1])
+    state = line(states.storage, states.begins[i], states.begins[i + 1] - states.begins[i])
     integers = line(states.counts, i * states.counts.shape[1], states.counts.shape[1])
     answer, sample = size * outputs, size * inputs
     kept.learning[i] = kept.following[i]
@@ -190,7 +190,7 @@ def moved(i: int, e: int, states: States, kinds: Kinds, kept: Kept, work: Worksp
     evaluate_at(kinds.functions[kind, EVALUATE])(
         line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1]),
         line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
-        line(states.storage, i * states.storage.shape[1], states.storage.shape[1]),
+        line(states.storage, states.begins[i], states.begins[i + 1] - states.begins[i]),
         line(states.counts, i * states.counts.shape[1], states.counts.shape[1]),
         kept.said_points[e],
         work.said_rows,

@@ -20,8 +20,11 @@ EXACT = 64
 SCALE_BITS = 16
 """Bits of the scale that travels with rounded numbers, and of the loads and dual variables beside them."""
 
-STEPS = 64.0
-"""Numbers of SCALE_BITS are powers of 2 with so many of them to an octave, from 2^-512 to 2^512."""
+STEPS = 512.0
+"""Numbers of SCALE_BITS are powers of 2 with so many of them to an octave, from 2^-64 to 2^64."""
+
+FEW_BITS = 12
+"""Up to so many bits the 2^bits values are farther apart than the scale's error is large."""
 
 LAST_STAGE = 2**31 - 1
 """The draws of scales have their places from here down, those of numbers from the first up."""
@@ -43,9 +46,10 @@ def distort(
 
     With A the largest magnitude and ``L = 2^bits - 1`` a number v becomes ``A (2 k / L - 1)``, where k is one of the
     two whole numbers next to ``L (v / A + 1) / 2``, each with the probability that leaves v as the mean (stochastic
-    rounding, as of QSGD: Alistarh et al. 2017). A itself is sent in SCALE_BITS, by a draw of its own: as one of the two
-    such numbers next to it, so that its mean is right too. What has the magnitude A is therefore plus or minus what is
-    sent of A, however few the bits; with A rounded up it would now and then be the next value below, A / 3 of two bits.
+    rounding, as of QSGD: Alistarh et al. 2017). A itself is sent in SCALE_BITS. Up to FEW_BITS it is drawn to be one of
+    the two such numbers next to it, so that its mean is right too, and what has the magnitude A is plus or minus what
+    is sent of A; with a larger scale it would now and then be the next value below, A / 3 of two bits. With more bits A
+    is rounded up, and numbers are as exact as the values are close.
 
     Parameters
     ----------
@@ -85,10 +89,13 @@ def distort(
             largest = max(largest, abs(numbers[k, c]))
     if not 0.0 < largest < np.inf:
         return
-    above = rounded_up(largest)
-    below = above * 2.0 ** (-1.0 / STEPS)
-    up = uniform(first, second, round + (LAST_STAGE - stage) * 2**32) * (above - below) < largest - below
-    scale = above if up else below
+    scale = rounded_up(largest)
+    if bits <= FEW_BITS:
+        below = scale * 2.0 ** (-1.0 / STEPS)
+        if uniform(first, second, round + (LAST_STAGE - stage) * 2**32) * (scale - below) >= largest - below:
+            scale = below
+    else:
+        largest = scale
     levels = 2.0**bits - 1.0
     for k in range(rows):
         for c in range(columns):

@@ -7,7 +7,7 @@ import pytest
 
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import NONE
-from kernelswarm.protocols.links.distortion import STEPS, distort
+from kernelswarm.protocols.links.distortion import FEW_BITS, STEPS, distort
 
 
 @jitted
@@ -19,7 +19,7 @@ def _rounded(start: np.ndarray, bits: int, stage: int, count: int) -> np.ndarray
     return found
 
 
-@pytest.mark.parametrize("bits", [1, 2, 3, 8, 16])
+@pytest.mark.parametrize("bits", [1, 2, 3, 8, FEW_BITS])
 @pytest.mark.parametrize("numbers", [[[0.7]], [[-0.7, 0.3], [0.1, 0.0]]], ids=["one number", "four numbers"])
 def test_rounding_is_right_on_average_and_leaves_the_largest(bits: int, numbers: list[list[float]]) -> None:
     start, count = np.array(numbers), 40_000
@@ -42,3 +42,12 @@ def test_scales_are_drawn_by_themselves() -> None:
     up, level = found[:, 0, 0] > 0.7, found[:, 0, 1] > 0.0
     for left, right in ((up, level), (up, other[:, 0, 0] > 0.7)):
         assert abs(np.corrcoef(left, right)[0, 1]) < 5.0 / np.sqrt(len(left))
+
+
+@pytest.mark.parametrize("bits", [FEW_BITS + 1, 20, 32])
+def test_many_bits_are_as_exact_as_their_values_are_close(bits: int) -> None:
+    start = np.array([[-0.7, 0.3], [0.1, 0.0]])
+    found = _rounded(start, bits, 1, 2_000)
+    apart = 2.0 * 0.7 * 2.0 ** (1.0 / STEPS) / (2.0**bits - 1.0)
+    assert 0.1 * apart < np.abs(found - start).max() <= apart
+    assert (np.abs(found.mean(axis=0) - start) <= 5.0 * found.std(axis=0) / np.sqrt(2_000) + 1e-12).all()
