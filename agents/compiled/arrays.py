@@ -153,15 +153,31 @@ def links_of(agents: Sequence[Agent], places: Mapping[int, int], form: CompiledR
     )
 
 
-def states_of(agents: Sequence[Node], forms: Sequence[CompiledLearner], capacity: int, taken: Sequence[int]) -> States:
-    """Move the agents' states into arrays with room for ``capacity`` dictionary points."""
-    lengths = [form.length(agent.state, capacity) for agent, form in zip(agents, forms, strict=True)]
-    storage = np.zeros((len(agents), max(lengths)))
+def states_of(
+    agents: Sequence[Node],
+    forms: Sequence[CompiledLearner],
+    capacities: Sequence[int],
+    taken: Sequence[int],
+    packed: bool = False,
+) -> States:
+    """Move the agents' states into arrays, each with room for so many dictionary points.
+
+    They lie in rows of one length, or, packed, one behind the other.
+    """
+    lengths = [
+        form.length(agent.state, capacity) for agent, form, capacity in zip(agents, forms, capacities, strict=True)
+    ]
+    begins = np.zeros(len(agents) + 1, dtype=np.int64)
+    begins[1:] = np.cumsum(lengths if packed else [max(lengths)] * len(agents))
+    storage = np.zeros((1, begins[-1]) if packed else (len(agents), max(lengths)))
+    flat = storage.reshape(-1)
     counts: list[Integers] = []
-    for row, size, agent, form, points in zip(storage, lengths, agents, forms, taken, strict=True):
-        form.move(agent.state, row[:size], capacity)
+    for begin, size, agent, form, capacity, points in zip(
+        begins.tolist(), lengths, agents, forms, capacities, taken, strict=False
+    ):
+        form.move(agent.state, flat[begin : begin + size], capacity)
         counts.append(form.counts(agent.state, capacity, points))
-    return States(storage, _joined(counts, np.int64))
+    return States(storage, _joined(counts, np.int64), begins)
 
 
 def messages_of(

@@ -3,11 +3,12 @@
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.compiled.rounds import Coupling, Links
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Terms
 from kernelswarm.agents.node.heard import ANSWERS, DELIVERED, LOST_ON_THE_WAY, OWN, POINTS, SILENT, TOO_LATE
 from kernelswarm.agents.node.node import PRIMING
-from kernelswarm.protocols.compiling import absorbed, jitted
+from kernelswarm.protocols.compiling import ReadOnly, absorbed, jitted
 from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
 from kernelswarm.protocols.weather.weather import LOST
 
@@ -42,10 +43,20 @@ def hear(
             distort(said, bound_on_values, noise_on_values, quantile, bits, first, second, sent, ANSWERS)
             if coupling.symmetric:
                 coarsen(air.answer_loads[slot, e], bits)
+    if coupling.symmetric:
+        for j in range(air.points.shape[1]):
+            if air.previous[slot, j] != SILENT:
+                copy_matrix(air.latest[j], air.before[slot, j])
+                copy_matrix(air.points[slot, j], air.latest[j])
     for e in range(air.due.shape[1]):
         air.due[slot, e] = ABSENT
         if air.answered[slot, e] == SILENT:
             continue
+        previous = air.previous[slot, links.other[e]]
+        # Own values at points that the edge has not carried would be about nothing known: it carries them now.
+        apart = coupling.symmetric and previous >= 0 and air.last[e] != previous
+        air.carried[slot, e] = previous if apart else sent
+        air.last[e] = sent
         fate = air.fates[slot, e]
         if fate == LOST:
             traffic[e, LOST_ON_THE_WAY] += own_priming
@@ -85,6 +96,15 @@ def has_arrived(air: Air, e: int, sent: int, now: int, reach: int) -> bool:
 
 
 @absorbed
+def points_of(air: Air, slot: int, e: int, sender: int) -> ReadOnly:
+    """Return the points that an edge carries in the message in a slot."""
+    points: ReadOnly = air.points[slot, sender]
+    if air.carried[slot, e] == air.previous[slot, sender]:
+        points = air.before[slot, sender]
+    return points
+
+
+@absorbed
 def find_answer(air: Air, terms: Terms, drawn_at: Integers, used: int, e: int, now: int) -> int:
     """Return the round of the newest message whose answer can be learned from, or ABSENT.
 
@@ -106,7 +126,11 @@ def find_values(air: Air, terms: Terms, used: int, e: int, sender: int, now: int
     for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
         if not has_arrived(air, e, sent, now, terms.reach):
             continue
-        if not has_arrived(air, e, air.previous[sent % air.due.shape[0], sender], now, terms.reach):
+        slot = sent % air.due.shape[0]
+        previous = air.previous[slot, sender]
+        if air.carried[slot, e] != previous and not (
+            has_arrived(air, e, previous, now, terms.reach) and air.carried[previous % air.due.shape[0], e] == previous
+        ):
             continue
         return ABSENT if sent == used and not terms.repeats else sent
     return ABSENT

@@ -16,7 +16,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     step_at,
 )
 from kernelswarm.agents.arithmetic.tables import cube, line, table
-from kernelswarm.agents.compiled.hearing import find_answer, find_values
+from kernelswarm.agents.compiled.hearing import find_answer, find_values, points_of
 from kernelswarm.agents.compiled.rounds import (
     ADVANCE,
     COUPLE,
@@ -76,7 +76,7 @@ def learn(
     tools = line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1])
     numbers = line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind])
     loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
-    state = line(states.storage, i * states.storage.shape[1], states.storage.shape[1])
+    state = line(states.storage, states.begins[i], states.begins[i + 1] - states.begins[i])
     integers = line(states.counts, i * states.counts.shape[1], states.counts.shape[1])
     answer, sample = size * outputs, size * inputs
     own = table(kept.values, i * answer, size, outputs)
@@ -142,7 +142,10 @@ def learn(
                 copy_matrix(table(kept.heard_values, e * answer, size, outputs), there_values)
             else:
                 whole = False
-                copy_matrix(air.points[previous % slots, j], there)
+                slot = values_from[d] % slots
+                if air.carried[slot, e] != previous:
+                    slot = previous % slots
+                copy_matrix(points_of(air, slot, e, j), there)
                 evaluate(tools, numbers, state, integers, there, there_rows, there_values)
             taken += size
     before_late = taken

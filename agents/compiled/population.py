@@ -87,6 +87,9 @@ class Population:
     answers = True
     """Whether nodes answer their neighbours one by one."""
 
+    packed = False
+    """Whether the nodes' states have lengths of their own."""
+
     def __init__(self, agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
         self._size: int = agents[0].learner.batch_size
@@ -259,16 +262,19 @@ class Population:
         if (self._states.counts[:, WANTS] == SINGLE_STEPS).any():
             return False
         orders = self._orders()
-        if max(map(sum, zip(orders, self._taken, strict=True))) > self._capacity:
-            capacity = self._wanted_capacity(self._capacity)
+        wanted = map(sum, zip(orders, self._taken, strict=True))
+        if any(points > capacity for points, capacity in zip(wanted, self._capacities(), strict=True)):
+            before, self._capacity = self._capacity, self._wanted_capacity(self._capacity)
             lengths = [
                 (form.length(agent.state, order), form.length(agent.state, capacity))
-                for form, agent, order in zip(self._forms, self.agents, orders, strict=True)
+                for form, agent, order, capacity in zip(
+                    self._forms, self.agents, orders, self._capacities(), strict=True
+                )
             ]
             used = sum(least for least, _ in lengths)
             if sum(wanted for _, wanted in lengths) - used > max(WASTED, 8 * used):
+                self._capacity = before
                 return False
-            self._capacity = capacity
             self._widen()
             self._make_states()
         return True
@@ -279,7 +285,7 @@ class Population:
 
     def _make_states(self) -> None:
         """Move the agents' states, which are up to date, into arrays of the present capacity."""
-        self._states = states_of(self.agents, self._forms, self._capacity, self._taken)
+        self._states = states_of(self.agents, self._forms, self._capacities(), self._taken, self.packed)
         each = zip(self._forms, self.agents, self._taken, strict=True)
         most = max(form.scratch(agent.state, self._capacity, taken) for form, agent, taken in each)
         self._scratch = np.zeros(max(most, *[taken * taken for taken in self._taken]))
@@ -302,6 +308,10 @@ class Population:
         return max(
             form.columns(agent.state, self._capacity) for form, agent in zip(self._forms, self.agents, strict=True)
         )
+
+    def _capacities(self) -> list[int]:
+        """Return for how many points there is room in each node's state: for as many, so that they lie evenly."""
+        return [self._capacity] * len(self.agents)
 
     def _wanted_capacity(self, capacity: int) -> int:
         most = max(self._taken)

@@ -49,8 +49,9 @@ COUPLE, COUPLE_BACK, ADVANCE = range(3)
 class States(NamedTuple):
     """The nodes' states, as their learners lay them out."""
 
-    storage: Array  # (V, length)
+    storage: Array  # (V, length), or (1, length of all together)
     counts: Integers  # (V, the most that any has)
+    begins: Integers  # (V + 1,) where each begins in the storage
 
 
 class Kinds(NamedTuple):

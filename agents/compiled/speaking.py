@@ -8,7 +8,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.signatures import evaluate_at, inner_at
 from kernelswarm.agents.arithmetic.tables import line, table
-from kernelswarm.agents.compiled.hearing import has_arrived
+from kernelswarm.agents.compiled.hearing import has_arrived, points_of
 from kernelswarm.agents.compiled.rounds import EVALUATE, INNER, Coupling, Kinds, Links, States, first_row
 from kernelswarm.agents.compiled.weathered_arrays import Air, Counts, Kept, Terms, Workspace
 from kernelswarm.agents.node.heard import SENT, SILENT
@@ -45,7 +45,7 @@ def prepare(
     evaluate = evaluate_at(kinds.functions[kind, EVALUATE])
     tools = line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1])
     numbers = line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind])
-    state = line(states.storage, i * states.storage.shape[1], states.storage.shape[1])
+    state = line(states.storage, states.begins[i], states.begins[i + 1] - states.begins[i])
     integers = line(states.counts, i * states.counts.shape[1], states.counts.shape[1])
     answer, sample = size * outputs, size * inputs
     kept.learning[i] = kept.following[i]
@@ -62,10 +62,9 @@ def prepare(
         e = begin + d
         for sent in range(now - 1, max(now - terms.reach - 1, -1), -1):
             if has_arrived(air, e, sent, now, terms.reach):
-                kept.heard_at[e] = sent
-                copy_matrix(
-                    air.points[sent % slots, links.other[e]], table(kept.heard_points, e * sample, size, inputs)
-                )
+                kept.heard_at[e] = air.carried[sent % slots, e]
+                heard = points_of(air, sent % slots, e, links.other[e])
+                copy_matrix(heard, table(kept.heard_points, e * sample, size, inputs))
                 break
         at = place + size * (1 + d)
         evaluate(
@@ -191,7 +190,7 @@ def moved(i: int, e: int, states: States, kinds: Kinds, kept: Kept, work: Worksp
     evaluate_at(kinds.functions[kind, EVALUATE])(
         line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1]),
         line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
-        line(states.storage, i * states.storage.shape[1], states.storage.shape[1]),
+        line(states.storage, states.begins[i], states.begins[i + 1] - states.begins[i]),
         line(states.counts, i * states.counts.shape[1], states.counts.shape[1]),
         kept.said_points[e],
         work.said_rows,

@@ -89,7 +89,7 @@ class VectorPopulation:
             said[places[node]] = messages[node].points[0]
         self._rule, self._width = rule, said.shape[1]
         self._phases = _phases(rule, sent.start, first.rule.step == "implicit")
-        self._states = states_of(agents, self._forms, 0, [size] * len(agents))
+        self._states = states_of(agents, self._forms, [0] * len(agents), [size] * len(agents))
         scratch = max(form.scratch(agent.state, 0, size) for agent, form in zip(agents, self._forms, strict=True))
         held = [_in_flight(agent) for agent in agents]
         self._vectors = Vectors(

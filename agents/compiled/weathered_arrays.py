@@ -49,7 +49,11 @@ class Air(NamedTuple):
     points: Array  # (S, V + outside, b, p)
     own: Array  # (S, V + outside, b, C)
     own_loads: Array  # (S, V + outside, b)
-    previous: Integers  # (S, V + outside) the round of the sender's message before
+    previous: Integers  # (S, V + outside) the round of the sender's message before, or SILENT where it is asleep
+    before: Array  # (S, V + outside, b, p) the points of that message; of no rows where the form is one-sided
+    latest: Array  # (V + outside, b, p) the points of the last messages that have set out; likewise
+    carried: Integers  # (S, E) the round in which the points were drawn that an edge carries
+    last: Integers  # (E,) the rounds of the last messages sent on each edge, arrived or not
     answers: Array  # (S, E + outside, b, C)
     answer_loads: Array  # (S, E + outside, b)
     answered: Integers  # (S, E + outside) the round of the points that are answered, or SILENT
@@ -74,7 +78,7 @@ class Kept(NamedTuple):
     rows: Array  # (N, R) of all points evaluated, node by node: its own, then its neighbours'
     loads: Array  # (V, b)
     products: Array  # (V, 2) as of own_products
-    heard_at: Integers  # (E,) the round of the neighbour's points evaluated
+    heard_at: Integers  # (E,) the round in which the neighbour's points were drawn that are evaluated
     heard_points: Array  # (E, b, p)
     heard_values: Array  # (E, b, C) the node's own there
     heard_loads: Array  # (E, b)

@@ -62,7 +62,11 @@ def air_of(
         points=np.zeros((slots, nodes, size, width)),
         own=np.zeros((slots, nodes, size, outputs)),
         own_loads=np.zeros((slots, nodes, size)),
-        previous=np.full((slots, nodes), ABSENT),
+        previous=np.full((slots, nodes), SILENT),
+        before=np.zeros((slots, nodes if coupling.symmetric else 0, size, width)),
+        latest=np.zeros((nodes if coupling.symmetric else 0, size, width)),
+        carried=np.full((slots, edges), ABSENT),
+        last=np.full(edges, ABSENT),
         answers=np.zeros((slots, sent, size, outputs)),
         answer_loads=np.zeros((slots, sent, size)),
         answered=np.full((slots, sent), SILENT),
@@ -86,10 +90,14 @@ def air_of(
             if message.duals is not None:
                 air.duals[slot, links.reverse[e]] = message.duals[back]
             air.fates[slot, e] = agent.inbox.fate(d, now - 1)
+            air.last[e], latest = agent.inbox.last[d], agent.inbox.latest[d]
+            if latest is not None:
+                air.latest[links.other[e]] = latest
             for at, packet in agent.inbox.packets[d].items():
-                then = at % slots
-                air.points[then, links.other[e]] = packet.points
-                air.previous[then, links.other[e]] = packet.previous
+                then, sender = at % slots, links.other[e]
+                carriers = air.points if packet.carried == at else air.before
+                carriers[then, sender] = packet.points
+                air.carried[then, e], air.previous[then, sender] = packet.carried, packet.previous
                 air.answered[then, e], air.due[then, e] = packet.answered, packet.due
                 air.duals[then, links.reverse[e]] = packet.dual
                 _put(packet.own, air.own[then, links.other[e]], air.own_loads[then, links.other[e]])

@@ -39,6 +39,7 @@ def whole(agents: Sequence[WeatheredAgent]) -> bool:
         size = agent.learner.batch_size
         kept = [points for points, _ in agent.drawn.values()]
         kept += [said.points for said in agent.said if said is not None]
+        kept += [points for points in agent.inbox.latest if points is not None]
         for packets in agent.inbox.packets:
             for packet in packets.values():
                 kept += [packet.points, *([] if packet.answer is None else [packet.answer])]
@@ -57,6 +58,8 @@ class WeatheredPopulation(Population):
     messages : mapping of int to Outgoing
         What these agents and the outside nodes that they hear from sent last, by label.
     """
+
+    packed = True
 
     def __init__(self, agents: Sequence[WeatheredAgent], messages: Mapping[int, Outgoing]) -> None:
         self.agents: Sequence[WeatheredAgent] = agents
@@ -214,9 +217,17 @@ class WeatheredPopulation(Population):
                 Said(kept.said_points[e].copy(), kept.said_values[e].copy()) if kept.said[e] else None for e in edges
             ]
             agent.inbox.packets = [self._packets(e, agent.inbox.reach) for e in edges]
+            agent.inbox.last = self._air.last[edges.start : edges.stop].copy()
+            if self.symmetric:
+                agent.inbox.latest = [sealed(self._air.latest[links.other[e]]) for e in edges]
             cursor = int(self._counts.cursor[i])
             left.append((points[i, cursor:].reshape(-1, width), targets[i, cursor:].reshape(-1, columns)))
         return left
+
+    def _capacities(self) -> list[int]:
+        """Return for how many points there is room: for those of each node's own neighbours, since some may be many."""
+        room = self._capacity - max(self._taken)
+        return [room + taken for taken in self._taken]
 
     def _begin_anew(self) -> None:
         """Let the nodes begin anew that come back in the round to come, as single agents do."""
@@ -226,9 +237,11 @@ class WeatheredPopulation(Population):
             agent, form = self.agents[i], self._forms[i]
             edges = slice(int(self.links.start[i]), int(self.links.start[i + 1]))
             agent.begin_anew()
-            self._states.storage[i] = 0.0
-            form.move(agent.state, self._states.storage[i, : form.length(agent.state, self._capacity)], self._capacity)
-            known = form.counts(agent.state, self._capacity, self._taken[i])
+            capacity, begins = self._capacities()[i], self._states.begins
+            own = self._states.storage.reshape(-1)[begins[i] : begins[i + 1]]
+            own[:] = 0.0
+            form.move(agent.state, own, capacity)
+            known = form.counts(agent.state, capacity, self._taken[i])
             self._states.counts[i, : len(known)] = known
             if self._rule_form is not None and agent.neighbors:
                 rows = self._coupling.rows
@@ -325,12 +338,12 @@ class WeatheredPopulation(Population):
     def _settle_states(self) -> None:
         learned = self._counts.learned.tolist()
         self._counts.learned[:] = 0
-        counts = self._states.counts
+        counts, capacities = self._states.counts, self._capacities()
         for i, (agent, form) in enumerate(zip(self.agents, self._forms, strict=True)):
             form.settle(agent.state, counts[i], learned[i])
             if counts[i, WANTS] == LOOK:  # as the agents' own steps do at their end
                 form.attend(agent.state)
-                known = form.counts(agent.state, self._capacity, self._taken[i])
+                known = form.counts(agent.state, capacities[i], self._taken[i])
                 counts[i, : len(known)] = known
 
     def _packets(self, e: int, reach: int) -> dict[int, Packet]:
@@ -351,8 +364,9 @@ class WeatheredPopulation(Population):
             dual = float(air.duals[slot, links.reverse[e]]) if self.sends_duals else 0.0
             if self._terms.bits != EXACT:
                 dual = float(coarse(np.array([dual]))[0])
-            points = sealed(air.points[slot, sender])
-            found[at] = Packet(int(air.due[slot, e]), previous, answered, points, own, answer, dual)
+            carried = int(air.carried[slot, e])
+            points = sealed((air.before if carried == previous else air.points)[slot, sender])
+            found[at] = Packet(int(air.due[slot, e]), carried, previous, answered, points, own, answer, dual)
         return found
 
     def _joined(self, values: Array, loads: Array) -> Array:

@@ -109,6 +109,7 @@ def live_in_weather(
                     now,
                 )
             else:
+                air.previous[now % slots, i] = SILENT
                 for e in range(links.start[i], links.start[i + 1]):
                     air.answered[now % slots, links.reverse[e]] = SILENT
         for e in range(fates.shape[0]):

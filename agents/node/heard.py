@@ -40,6 +40,8 @@ class Packet:
     ----------
     due : int
         The round in which it arrives.
+    carried : int
+        The round in which its points were drawn: that in which it was sent, or ``previous``.
     previous : int
         The round of the sender's message before it, whose points ``own`` is at.
     answered : int
@@ -49,6 +51,7 @@ class Packet:
     """
 
     due: int
+    carried: int
     previous: int
     answered: int
     points: Array
@@ -70,6 +73,8 @@ class Inbox:
         The neighbours that it hears, in sorted order.
     outputs : int
         C.
+    symmetric : bool
+        Whether messages hold their senders' own values.
 
     Raises
     ------
@@ -78,14 +83,20 @@ class Inbox:
     """
 
     def __init__(
-        self, conditions: Conditions, neighborhood: Neighborhood, neighbors: Sequence[int], outputs: int
+        self,
+        conditions: Conditions,
+        neighborhood: Neighborhood,
+        neighbors: Sequence[int],
+        outputs: int,
+        symmetric: bool = False,
     ) -> None:
-        self._conditions, self._outputs = conditions, outputs
+        self._conditions, self._outputs, self._symmetric = conditions, outputs, symmetric
         links = conditions.links
         self.reach = links.max_age + 3
         """Rounds for which messages are kept."""
-        self.memory = 2 * links.max_age + 4
-        """Rounds for which the node keeps its own samples: an answer may have been on its way both ways."""
+        self.memory = 2 * links.max_age + 3 + conditions.transit
+        """Rounds for which the node keeps its own samples: an answer may have been on its way both ways, and may have
+        waited for a free edge."""
         senders = np.array(neighbors, dtype=np.int64)
         hearers = np.full(len(senders), neighborhood.node, dtype=np.int64)
         distances = neighborhood.distances if len(senders) else np.zeros(0)
@@ -100,6 +111,10 @@ class Inbox:
         self._exact = links.bits == EXACT and not links.noise.scale and links.clip == Clip()
         self.packets: list[dict[int, Packet]] = [{} for _ in neighbors]
         """By edge and the round in which they were sent."""
+        self.last = np.full(len(senders), NO_ANSWER)
+        """The rounds of the last messages sent on each edge, arrived or not."""
+        self.latest: list[Array | None] = [None] * len(senders)
+        """What each neighbour drew in the last round that it was awake, as links change it; symmetric form only."""
 
     def awake(self, round: int) -> bool:
         """Return whether the node is awake in a round of the weather."""
@@ -116,12 +131,23 @@ class Inbox:
         return self._weather.there[:, place]
 
     def take(self, e: int, message: Outgoing, slot: int, now: int, counts: Integers) -> None:
-        """Take what a neighbour sent in the round before ``now``, with what the edge makes of it, and count it."""
+        """Take what a neighbour sent in the round before ``now``, with what the edge makes of it, and count it.
+
+        A message holds the sender's values at the points of its round before. Where it sent nothing on the edge then,
+        it sends these points, and not those that it has drawn since: its values would be about nothing known.
+        """
         assert message.stamps is not None
-        answered = int(message.stamps[1 + slot])
+        previous, answered = int(message.stamps[0]), int(message.stamps[1 + slot])
+        sent, points, before = now - 1, message.points, None
+        if previous != SILENT and self._symmetric:
+            points = self._changed_points(points, e, sent)
+            before, self.latest[e] = self.latest[e], points
         if answered == SILENT:
             return
-        sent = now - 1
+        carried = sent
+        if before is not None and self.last[e] != previous:
+            carried, points = previous, before
+        self.last[e] = sent
         fate = self.fate(e, sent)
         if fate == LOST:
             counts[LOST_ON_THE_WAY] += sent >= PRIMING
@@ -130,7 +156,9 @@ class Inbox:
         else:
             answer = message.answers[slot] if message.answers else None
             dual = 0.0 if message.duals is None else float(message.duals[slot])
-            packet = Packet(now + fate, int(message.stamps[0]), answered, message.points, message.own, answer, dual)
+            if not self._symmetric:
+                points = self._changed_points(points, e, sent)
+            packet = Packet(now + fate, carried, previous, answered, points, message.own, answer, dual)
             if not self._exact:
                 self._distort(packet, e, sent)
             self.packets[e][sent] = packet
@@ -165,28 +193,34 @@ class Inbox:
             if sent >= oldest and packet.due <= now:
                 yield sent, packet
 
-    def newest(self, e: int, now: int) -> int | None:
-        """Return the round of the newest message that has arrived on an edge."""
-        return max((sent for sent, packet in self.packets[e].items() if packet.due <= now), default=None)
+    def newest(self, e: int, now: int) -> Packet | None:
+        """Return the newest message that has arrived on an edge."""
+        sent = max((sent for sent, packet in self.packets[e].items() if packet.due <= now), default=None)
+        return None if sent is None else self.packets[e][sent]
 
-    def arrived(self, e: int, sent: int, now: int) -> Packet | None:
-        """Return the message of a round if it has arrived."""
-        packet = self.packets[e].get(sent)
-        return packet if packet is not None and packet.due <= now else None
+    def before(self, e: int, packet: Packet, now: int) -> Packet | None:
+        """Return the message with the points that a message's own values are at, itself or another, if it has come."""
+        if packet.carried == packet.previous:
+            return packet
+        other = self.packets[e].get(packet.previous)
+        return other if other is not None and other.due <= now and other.carried == packet.previous else None
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the messages as arrays, for a snapshot."""
         found = [(e, sent, packet) for e, packets in enumerate(self.packets) for sent, packet in packets.items()]
-        heads = [(e, sent, entry.due, entry.previous, entry.answered) for e, sent, entry in found]
+        heads = [(e, sent, entry.due, entry.carried, entry.previous, entry.answered) for e, sent, entry in found]
+        latest = [points for points in self.latest if points is not None]
         own = [packet.own for _, _, packet in found]
         answers = [packet.answer for _, _, packet in found]
         there = [(mine is not None, theirs is not None) for mine, theirs in zip(own, answers, strict=True)]
         arrays: dict[str, npt.NDArray[Any]] = {
-            "inbox.heads": np.array(heads, dtype=np.int64).reshape(-1, 5),
+            "inbox.heads": np.array(heads, dtype=np.int64).reshape(-1, 6),
+            "inbox.last": self.last.copy(),
+            "inbox.known": np.array([points is not None for points in self.latest], dtype=np.bool_),
             "inbox.there": np.array(there, dtype=np.bool_).reshape(-1, 2),
             "inbox.duals": np.array([packet.dual for _, _, packet in found]),
         }
-        arrays |= stacked("inbox.points", [packet.points for _, _, packet in found])
+        arrays |= stacked("inbox.latest", latest) | stacked("inbox.points", [packet.points for _, _, packet in found])
         arrays |= stacked("inbox.own", [entry for entry in own if entry is not None])
         return arrays | stacked("inbox.answers", [entry for entry in answers if entry is not None])
 
@@ -194,6 +228,9 @@ class Inbox:
         """Put the messages where :meth:`arrays` was taken."""
         self.packets = [{} for _ in self.packets]
         own, answers = iter(parted("inbox.own", arrays)), iter(parted("inbox.answers", arrays))
+        latest = iter(parted("inbox.latest", arrays))
+        self.last = arrays["inbox.last"].copy()
+        self.latest = [next(latest) if known else None for known in arrays["inbox.known"]]
         entries = zip(
             arrays["inbox.heads"].tolist(),
             arrays["inbox.there"].tolist(),
@@ -201,10 +238,9 @@ class Inbox:
             parted("inbox.points", arrays),
             strict=True,
         )
-        for (e, sent, due, previous, answered), (mine, theirs), dual, points in entries:
-            self.packets[e][sent] = Packet(
-                due, previous, answered, points, next(own) if mine else None, next(answers) if theirs else None, dual
-            )
+        for (e, sent, due, carried, previous, answered), (mine, theirs), dual, points in entries:
+            values, told = next(own) if mine else None, next(answers) if theirs else None
+            self.packets[e][sent] = Packet(due, carried, previous, answered, points, values, told, dual)
 
     def distort_own(self, vector: Array, sent: int) -> None:
         """Change a message of the node itself, (1, n), as the links will, for all neighbours alike, in a round."""
@@ -215,13 +251,20 @@ class Inbox:
         first, second = self._own_key
         distort(vector, bound, noise, self._quantile, links.bits, first, second, sent, POINTS)
 
+    def _changed_points(self, points: Array, e: int, sent: int) -> Array:
+        """Return points that a neighbour drew in a round as the links change them, for all whom it tells alike."""
+        if self._exact:
+            return points
+        links, (first, second) = self._conditions.links, self._sender_keys[e]
+        changed = np.array(points)
+        noise, bound = links.noise_on("points"), links.clip.points
+        distort(changed, bound, noise, self._quantile, links.bits, first, second, sent, POINTS)
+        return changed
+
     def _distort(self, packet: Packet, e: int, sent: int) -> None:
-        """Change a message as the links do: what goes to all neighbours alike, answers each in their own way."""
+        """Change values as the links do: those that go to all neighbours alike, answers each in their own way."""
         links = self._conditions.links
         (first, second), edge = self._sender_keys[e], self._edge_keys[e]
-        packet.points = np.array(packet.points)
-        noise, bound = links.noise_on("points"), links.clip.points
-        distort(packet.points, bound, noise, self._quantile, links.bits, first, second, sent, POINTS)
         noise, bound = links.noise_on("values"), links.clip.values
         for stage, key, values in ((OWN, (first, second), packet.own), (ANSWERS, edge, packet.answer)):
             if values is None:

@@ -43,7 +43,7 @@ class WeatheredAgent(Agent):
         degree = len(self.neighbors)
         self.conditions = conditions
         self._neighborhood, self._forgets = neighborhood, forgets(conditions.clock)
-        self.inbox = Inbox(conditions, neighborhood, self.neighbors, self.outputs)
+        self.inbox = Inbox(conditions, neighborhood, self.neighbors, self.outputs, self._symmetric)
         self.now = 0
         """The round of the network that comes next, those included that prime it."""
         self.drawn: dict[int, tuple[Array, Array]] = {}
@@ -53,7 +53,7 @@ class WeatheredAgent(Agent):
         self.sent_at = NO_ANSWER, NO_ANSWER
         """The rounds in which it sent the points that it learns from next, and those that follow."""
         self.heard_at = np.full(degree, NO_ANSWER)
-        """The rounds of the messages whose points it has evaluated."""
+        """The rounds in which the neighbours' points were drawn that it has evaluated."""
         self.used = np.full((degree, 2), NO_ANSWER)
         """The rounds of the last messages whose answers, and whose own values, it has learned from."""
         self.said: list[Said | None] = [None] * degree
@@ -152,8 +152,8 @@ class WeatheredAgent(Agent):
         for e in range(len(self.neighbors)):
             newest = self.inbox.newest(e, now)
             if newest is not None:
-                self.heard_at[e] = newest
-                found.append(self.inbox.packets[e][newest].points)
+                self.heard_at[e] = newest.carried
+                found.append(newest.points)
             else:
                 found.append(self.theirs[e].points)
         return found
@@ -295,7 +295,7 @@ class WeatheredAgent(Agent):
     def _backward(self, e: int, now: int) -> Pairs | None:
         """Return the pairs at a neighbour's samples; None where there is nothing to use."""
         for sent, packet in self.inbox.usable(e, now):
-            before = self.inbox.arrived(e, packet.previous, now)
+            before = self.inbox.before(e, packet, now)
             if packet.own is None or before is None:
                 continue
             if sent == self.used[e, 1] and self.conditions.links.silence == "skip":

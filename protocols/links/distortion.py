@@ -20,8 +20,14 @@ EXACT = 64
 SCALE_BITS = 16
 """Bits of the scale that travels with rounded numbers, and of the loads and dual variables beside them."""
 
-STEPS = 64.0
-"""Numbers of SCALE_BITS are powers of 2 with so many of them to an octave, from 2^-512 to 2^512."""
+STEPS = 512.0
+"""Numbers of SCALE_BITS are powers of 2 with so many of them to an octave, from 2^-64 to 2^64."""
+
+FEW_BITS = 12
+"""Up to so many bits the 2^bits values are farther apart than the scale's error is large."""
+
+LAST_STAGE = 2**31 - 1
+"""The draws of scales have their places from here down, those of numbers from the first up."""
 
 
 @jitted
@@ -40,7 +46,10 @@ def distort(
 
     With A the largest magnitude and ``L = 2^bits - 1`` a number v becomes ``A (2 k / L - 1)``, where k is one of the
     two whole numbers next to ``L (v / A + 1) / 2``, each with the probability that leaves v as the mean (stochastic
-    rounding, as of QSGD: Alistarh et al. 2017). A itself is rounded up to SCALE_BITS.
+    rounding, as of QSGD: Alistarh et al. 2017). A itself is sent in SCALE_BITS. Up to FEW_BITS it is drawn to be one of
+    the two such numbers next to it, so that its mean is right too, and what has the magnitude A is plus or minus what
+    is sent of A; with a larger scale it would now and then be the next value below, A / 3 of two bits. With more bits A
+    is rounded up, and numbers are as exact as the values are close.
 
     Parameters
     ----------
@@ -81,11 +90,17 @@ def distort(
     if not 0.0 < largest < np.inf:
         return
     scale = rounded_up(largest)
+    if bits <= FEW_BITS:
+        below = scale * 2.0 ** (-1.0 / STEPS)
+        if uniform(first, second, round + (LAST_STAGE - stage) * 2**32) * (scale - below) >= largest - below:
+            scale = below
+    else:
+        largest = scale
     levels = 2.0**bits - 1.0
     for k in range(rows):
         for c in range(columns):
             place = round + (((stage * 3 + 2) * rows + k) * columns + c + 1) * 2**32
-            level = np.floor(levels * (numbers[k, c] / scale + 1.0) / 2.0 + uniform(first, second, place))
+            level = np.floor(levels * (numbers[k, c] / largest + 1.0) / 2.0 + uniform(first, second, place))
             numbers[k, c] = scale * (2.0 * min(level, levels) / levels - 1.0)
 
 

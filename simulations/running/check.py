@@ -226,7 +226,6 @@ def _weather(experiment: Experiment, network: Network) -> Section:
         busy = transit(links, network.plans)
         if busy > 1:
             said.append(f"one in {busy:,} rounds on each edge")
-            said += ["of which the symmetric form uses the answers alone"] if rule.form == "symmetric" else []
         section.lines.append(("links", ", ".join(said)))
         found_privacy = privacy_of(links, network.plans, network.source.epochs)
         if found_privacy is not None:

@@ -22,6 +22,17 @@ GRAPHS: dict[str, Table] = {
     "ring": {"name": "ring", "nodes": 8},
     "complete": {"name": "complete", "nodes": 8},
     "geometric": {"name": "random_geometric", "nodes": 20, "radius": 0.35},
+    # Networks that change, or in which not all ask, beside those that they are parts of.
+    "exponential": {"name": "exponential", "nodes": 8},
+    "exponential, one distance a round": {"name": "exponential", "nodes": 8, "schedule": "one_peer"},
+    "complete, in pairs": {"name": "complete", "nodes": 8, "schedule": "gossip"},
+    "complete, mobile": {
+        "name": "complete",
+        "nodes": 8,
+        "schedule": {"name": "mobile", "radius": 0.35, "speed": 0.02},
+    },
+    "directed ring": {"name": "directed_ring", "nodes": 8},
+    "three asked": {"name": "random_asking", "nodes": 8, "asked": 3},
 }
 STREAMS: dict[str, Table] = {
     "sine": {"name": "sine_regression", "noise": 1.0},
@@ -90,7 +101,7 @@ def measure(
     protocol : mapping
         The table of the protocol.
     weather : mapping
-        The tables ``links`` and ``clock``, as far as they are not ideal.
+        The tables ``links`` and ``clock``, as far as they are not ideal, and keys laid over those of ``topology``.
     seed, rounds : int
         Of the experiment.
     learner : mapping, optional
@@ -101,12 +112,12 @@ def measure(
         "seed": seed,
         "rounds": rounds,
         "evaluate_every": EVALUATE_EVERY,
-        "topology": dict(GRAPHS[problem.graph]),
+        "topology": {**GRAPHS[problem.graph], **weather.get("topology", {})},
         "stream": dict(STREAMS[problem.stream]),
         "learner": {"name": "polk", "kernel": kernel, **(learner or {})},
         "protocol": dict(protocol),
         "evaluation": {"rkhs_distance": False},
-        **weather,
+        **{name: table for name, table in weather.items() if name != "topology"},
     }
     try:
         table = simulate(Experiment.from_dict(described)).network

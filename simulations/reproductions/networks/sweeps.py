@@ -89,6 +89,11 @@ SWEEPS: dict[str, Sweep] = {
         lambda share: {"clock": {"name": "bernoulli", "probability": share}},
         asleep=True,
     ),
+    "edges": Sweep(
+        "share of rounds in which an edge is there",
+        (0.7, 0.5, 0.2, 0.1),
+        lambda share: {"topology": {"schedule": {"name": "activation", "probability": share}}},
+    ),
     "churn": Sweep(f"share away, {ABSENCE} rounds each", (0.1, 0.3, 0.5), _churn, asleep=True),
 }
 

@@ -9,7 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.reproductions.contract import Reproduction, Request
-from kernelswarm.simulations.reproductions.networks import forms, frontier, problems, weather_figures, weather_table
+from kernelswarm.simulations.reproductions.networks import (
+    changing,
+    forms,
+    frontier,
+    problems,
+    weather_figures,
+    weather_table,
+)
 from kernelswarm.simulations.reproductions.networks.problems import Outcome
 from kernelswarm.simulations.reproductions.networks.sweeps import SWEEPS, Found, swept
 
@@ -28,12 +35,15 @@ class Measured(NamedTuple):
         Forms with a penalty that all bear, and near what explicit steps bear.
     priced : mapping
         Bits and triggers.
+    changed : mapping
+        Networks whose edges come and go, and networks in which not all ask.
     """
 
     found: Found
     compared: Mapping[tuple[forms.Form, problems.Problem, str], Outcome]
     strained: Mapping[tuple[forms.Strength, int], Outcome]
     priced: frontier.Priced
+    changed: changing.Compared
 
 
 def reproduce(request: Request) -> Reproduction:
@@ -73,18 +83,20 @@ def reproduce(request: Request) -> Reproduction:
             frontier.TRIGGERS[::3] if quick else frontier.TRIGGERS,
             seeds,
             rounds,
-            _part(tell, 0.8, 1.0),
+            _part(tell, 0.8, 0.95),
         ),
+        changing.changing(changing.PROBLEMS[:2] if quick else changing.PROBLEMS, seeds, rounds, _part(tell, 0.95, 1.0)),
     )
     return shown(measured, count, rounds)
 
 
 def shown(measured: Measured, seeds: int, rounds: int) -> Reproduction:
     """Write tables and draw figures of what was measured."""
-    found, compared, strained, priced = measured
+    found, compared, strained, priced, changed = measured
     claims = [
         *weather_table.sweep_rows(found, "error"),
         *weather_table.sweep_rows(found, "disagreement"),
+        *changing.rows(changed),
         *weather_table.form_rows(compared),
         *weather_table.strained_rows(strained),
         *weather_table.byte_rows(priced),
@@ -113,6 +125,8 @@ def _arrays(measured: Measured) -> Iterator[tuple[str, Array]]:
         yield f"{strength.words}: delay {delay}", _numbers(one)
     for (problem, batch, thrift), one in measured.priced.items():
         yield f"{thrift.words}: {problem.words}, b = {batch}", _numbers(one)
+    for (problem, protocol), one in measured.changed.items():
+        yield f"{protocol}: {problem.words}", _numbers(one)
 
 
 def _numbers(one: Outcome) -> Array:

@@ -47,7 +47,7 @@ def _in_numbers(axis: Axis) -> None:
 def draw_sweeps(found: Found, measure: str) -> Figure:
     """Draw the "error" or the "disagreement" against every kind of weather, as shares of that of isolated nodes."""
     values = values_of(found)
-    figure, axes = _panels(len(values), 4)
+    figure, axes = _panels(len(values), 3)
     for ax, (name, points) in zip(axes, values.items(), strict=True):
         for protocol in ("consensus", "proximity"):
             color, dash, marker = style.PROTOCOLS[protocol]

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from kernelswarm.graphs.schedules.random_schedules import Activation, Always
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.reproductions.networks import forms
+from kernelswarm.simulations.reproductions.networks import changing, forms
 from kernelswarm.simulations.reproductions.networks.frontier import PLAIN, Thrift, cheapest, shares
 from kernelswarm.simulations.reproductions.networks.problems import GRAPHS, STREAMS, Outcome, Problem, together
 from kernelswarm.simulations.reproductions.networks.sweeps import BURST_LOSS, SWEEPS, over_isolated, values_of
@@ -21,11 +22,11 @@ RING = Problem("sine", "ring")
 def described(tables):
     return Experiment.from_dict(
         {
-            "topology": dict(GRAPHS["ring"]),
+            **tables,
+            "topology": {**GRAPHS["ring"], **tables.get("topology", {})},
             "stream": dict(STREAMS["sine"]),
             "learner": "polk",
             "protocol": "consensus",
-            **tables,
         }
     )
 
@@ -43,6 +44,7 @@ def test_every_kind_of_weather_is_as_much_as_it_says(name, value):
     assert clock.ideal != SWEEPS[name].asleep
     assert links.bits == (value if name == "bits" else 64)
     assert links.trigger.threshold == (value if name == "trigger" else 0.0)
+    assert experiment.schedule == (Activation(value) if name == "edges" else Always())
     if name == "bursts":
         assert 1.0 / links.loss.recovers == pytest.approx(value)
 
@@ -82,3 +84,28 @@ def test_isolated_nodes_are_those_of_the_same_clock():
     assert over_isolated(found, "loss", RING, "consensus", 0.5, "error") == 0.5
     assert over_isolated(found, "awake", RING, "consensus", 0.2, "error") == 0.25
     assert over_isolated(found, "awake", RING, "consensus", 0.2, "disagreement") == 0.125
+
+
+def test_changing_networks_are_set_beside_isolated_nodes_of_their_stream():
+    found = {
+        (Problem("sine", "ring"), "isolated"): Outcome(2.0, 8.0, 0.0),
+        (Problem("sine", "ring"), "consensus"): Outcome(0.5, 1.0, 64_000.0),
+        (Problem("sine", "directed ring"), "consensus"): Outcome(1.0, 1.0, 32_000.0),
+        (Problem("patches", "ring"), "isolated"): Outcome(4.0, 8.0, 0.0),
+        (Problem("patches", "ring"), "consensus"): Outcome(0.1, 1.0, 64_000.0),
+    }
+    assert [(row.measured, row.settings[-5:]) for row in changing.rows(found)] == [
+        ("consensus: 0.250", "64 kB"),
+        ("consensus: 0.500", "32 kB"),
+        ("consensus: 0.025", "64 kB"),
+    ]
+
+
+@pytest.mark.parametrize("problem", changing.PROBLEMS, ids=lambda problem: problem.words)
+def test_every_changing_network_is_one_of_eight_nodes(problem):
+    network = open_network(described({"topology": dict(GRAPHS[problem.graph])}))
+    assert len(network.graph) == 8
+    conditions = network.plans[0].conditions
+    if "," in problem.graph:
+        assert conditions.timetable is not None
+    assert (conditions is not None and conditions.directed) == (problem.graph in ("directed ring", "three asked"))

@@ -1,0 +1,53 @@
+"""Numbers that links round keep their means, and the largest stays what it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.first_class import NONE
+from kernelswarm.protocols.links.distortion import FEW_BITS, STEPS, distort
+
+
+@jitted
+def _rounded(start: np.ndarray, bits: int, stage: int, count: int) -> np.ndarray:
+    found = np.empty((count, start.shape[0], start.shape[1]))
+    for n in range(count):
+        found[n] = start
+        distort(found[n], np.inf, 0.0, NONE, bits, 17, 23, n, stage)
+    return found
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3, 8, FEW_BITS])
+@pytest.mark.parametrize("numbers", [[[0.7]], [[-0.7, 0.3], [0.1, 0.0]]], ids=["one number", "four numbers"])
+def test_rounding_is_right_on_average_and_leaves_the_largest(bits: int, numbers: list[list[float]]) -> None:
+    start, count = np.array(numbers), 40_000
+    found = _rounded(start, bits, 1, count)
+    deviation = found.std(axis=0) / np.sqrt(count)
+    assert (np.abs(found.mean(axis=0) - start) <= 5.0 * deviation + 1e-12).all()
+    # Two neighbouring numbers of 16 bits, with the sign that it has: never the next of the 2^bits values.
+    largest = found[:, 0, 0] / start[0, 0]
+    assert len(np.unique(largest)) == 2 and np.ptp(np.log2(largest)) == pytest.approx(1.0 / STEPS)
+    assert (np.abs(np.log2(largest)) < 1.0 / STEPS).all()
+    sent = np.abs(found[:, 0, 0])[:, np.newaxis, np.newaxis]
+    levels = (found / sent + 1.0) * (2.0**bits - 1.0) / 2.0
+    np.testing.assert_allclose(levels, np.round(levels), atol=1e-9)
+
+
+def test_scales_are_drawn_by_themselves() -> None:
+    """Whether the scale is the upper one says nothing about how a number is rounded, or about another stage's scale."""
+    start = np.array([[0.7, 0.25]])
+    found, other = _rounded(start, 1, 1, 40_000), _rounded(start, 1, 2, 40_000)
+    up, level = found[:, 0, 0] > 0.7, found[:, 0, 1] > 0.0
+    for left, right in ((up, level), (up, other[:, 0, 0] > 0.7)):
+        assert abs(np.corrcoef(left, right)[0, 1]) < 5.0 / np.sqrt(len(left))
+
+
+@pytest.mark.parametrize("bits", [FEW_BITS + 1, 20, 32])
+def test_many_bits_are_as_exact_as_their_values_are_close(bits: int) -> None:
+    start = np.array([[-0.7, 0.3], [0.1, 0.0]])
+    found = _rounded(start, bits, 1, 2_000)
+    apart = 2.0 * 0.7 * 2.0 ** (1.0 / STEPS) / (2.0**bits - 1.0)
+    assert 0.1 * apart < np.abs(found - start).max() <= apart
+    assert (np.abs(found.mean(axis=0) - start) <= 5.0 * found.std(axis=0) / np.sqrt(2_000) + 1e-12).all()
