@@ -91,7 +91,8 @@ def scaled(values: Array, low: float, high: float) -> Array:
     """Scale each column to [low, high]; a constant one becomes low."""
     least = values.min(axis=0)
     span = values.max(axis=0) - least
-    return low + (high - low) * (values - least) / np.where(span > 0.0, span, 1.0)
+    found: Array = low + (high - low) * (values - least) / np.where(span > 0.0, span, 1.0)
+    return found
 
 
 NOTES = (
