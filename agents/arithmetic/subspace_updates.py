@@ -91,8 +91,8 @@ def transposed_product(left: Array, right: Array, count: int) -> Array:
 
 @inlined
 def mix(products: Array, mixing: Array) -> Array:
-    """Compute the features ``z = G' b`` of points, (n, r), from the inner products b with the basis, (n, r)."""
-    features = np.empty(products.shape)
+    """Compute the features ``z = G' b`` of points, (n, w), from the inner products b with the basis, (n, r)."""
+    features = np.empty((products.shape[0], mixing.shape[1]))
     coordinates(products, mixing, len(mixing), features)
     return features
 
@@ -341,7 +341,7 @@ def advance(
     mixing: Array,
     weights: Array,
     follow: bool,
-) -> tuple[int, Array, float]:
+) -> tuple[int, Array, float, int]:
     """Store the point that lies behind the others, update A, and drop a point where there are more than ``capacity``.
 
     The step is cut to where the shrinkage ``I - mu decay K`` could overshoot, ``mu = 1 / (decay tr K)``, or without K
@@ -349,7 +349,8 @@ def advance(
 
     ``row`` (order + 1,) are the point's kernel values, that with itself last. What `prepare` fills in, and ``weights``
     (r, C), which may have no column, become those of the new basis. Returns the new number of points, the inner
-    products ``L_new' L_old`` of the new basis with the old one, (r, r), and how far the function moved.
+    products ``L_new' L_old`` of the new basis with the old one, (r, r), how far the function moved, and the place of
+    the point that was dropped, -1 where none was.
     """
     decay = regularization / sample
     for i in range(order):
@@ -375,6 +376,7 @@ def advance(
         update_parametric(factor, image, order, gram, projection, step, decay)
     else:
         update_nonparametric(factor, image, order, gram, projection, step, decay)
+    j = -1
     if order > capacity:
         for i in range(order):
             recency[i] *= beta
@@ -391,4 +393,4 @@ def advance(
     if weights.shape[1]:
         new, moved = carried(weights, old_inner, old_mixing, cross, inner, mixing, follow)
         copy_matrix(new, weights)
-    return order, cross, moved
+    return order, cross, moved, j
