@@ -120,8 +120,7 @@ class AdaRaker(Descent):
     @property
     def rates(self) -> Array:
         """The rho_j, (J,)."""
-        found: Array = float(self.ratio) ** (-0.5 * np.arange(self.intervals))
-        return found
+        return np.array([self.ratio ** (-0.5 * place) for place in range(self.intervals)])
 
     def init(self, inputs: int, outputs: int) -> AdaRakerState:
         """Return the state of instances that are all 0, each at the beginning of an interval."""
@@ -143,7 +142,7 @@ class AdaRaker(Descent):
 
     def inner(self, state: AdaRakerState, at: Evaluation) -> Array:
         """Return the mean of the instances' inner products, by their shares, (n, n)."""
-        kernels = self.shares(state) @ np.stack([each.shares for each in state.instances])
+        kernels: Array = self.shares(state) @ np.stack([each.shares for each in state.instances])
         gram = np.empty((len(at.rows), len(at.rows)))
         raker_steps.gram_of(np.require(at.rows, requirements=["C", "W"]), kernels, self.features, gram)
         return gram

@@ -152,7 +152,7 @@ class SubspaceDescent(LinearInFeatures, ABC):
         if not stored:
             return 0.0
         state.refer()
-        return state.function.distance(before)
+        return float(state.function.distance(before))
 
     def function_from(self, arrays: Mapping[str, Array]) -> SubspaceFunction:
         """Rebuild a function from its saved arrays."""
