@@ -119,8 +119,8 @@ def transposed_product(left: Array, right: Array, count: int) -> Array:
 
 @inlined
 def mix(products: Array, mixing: Array) -> Array:
-    """Compute the features ``z = G' b`` of points, (n, r), from the inner products b with the basis, (n, r)."""
-    features = np.empty(products.shape)
+    """Compute the features ``z = G' b`` of points, (n, w), from the inner products b with the basis, (n, r)."""
+    features = np.empty((products.shape[0], mixing.shape[1]))
     coordinates(products, mixing, len(mixing), features)
     return features
 
@@ -347,7 +347,7 @@ def advance(
     sample: int,
     weights: Array,
     follow: bool,
-) -> tuple[int, Array, float]:
+) -> tuple[int, Array, float, int]:
     """Store the point that lies behind the others, update A, and drop a point where there are too many.
 
     The step is cut to where the shrinkage ``I - mu decay K`` could overshoot, ``mu = 1 / (decay tr K)``, or without K
@@ -356,7 +356,8 @@ def advance(
     ``stored`` is a `Basis`, ``made`` `Squares` and ``rule`` an `Update`; from Python they come as plain tuples, which
     numba takes in half the time. ``row`` (order + 1,) are the point's kernel values, that with itself last. The squares
     and ``weights`` (r, C), which may have no column, become those of the new basis. Returns the new number of points,
-    the inner products ``L_new' L_old`` of the new basis with the old one, (r, r), and how far the function moved.
+    the inner products ``L_new' L_old`` of the new basis with the old one, (r, r), how far the function moved,
+    and the place of the point that was dropped, -1 where none was.
     """
     basis, squares, update = Basis(*stored), Squares(*made), Update(*rule)
     gram, factor, image, recency = basis.gram, basis.factor, basis.image, basis.recency
@@ -381,6 +382,7 @@ def advance(
         update_parametric(basis, order, projection, step, decay)
     else:
         update_nonparametric(basis, order, projection, step, decay)
+    j = -1
     if order > update.most:
         for i in range(order):
             recency[i] *= update.recency
@@ -397,4 +399,4 @@ def advance(
     if weights.shape[1]:
         new, moved = carried(weights, old, cross, squares, follow)
         copy_matrix(new, weights)
-    return order, cross, moved
+    return order, cross, moved, j

@@ -24,9 +24,9 @@ class SubspaceFunction:
     basis : Array
         A, (m, r).
     mixing : Array
-        G, (r, r).
+        G, (r, w); w is r, or m where there is a feature for each point.
     coefficients : Array
-        w, (r, C).
+        The weights, (w, C).
     """
 
     __slots__ = ("basis", "coefficients", "inputs", "kernel", "mixing", "outputs", "points")
@@ -57,7 +57,7 @@ class SubspaceFunction:
         return weights
 
     def features(self, points: Array) -> Array:
-        """Compute z at ``points`` (n, p): (n, r)."""
+        """Compute z at ``points`` (n, p): (n, w)."""
         products = np.empty((len(points), self.basis.shape[1]))
         coordinates(self.kernel.cross(points, self.points), self.basis, len(self.basis), products)
         features: Array = mix(products, self.mixing)
@@ -69,7 +69,7 @@ class SubspaceFunction:
         return values
 
     def arrays(self) -> dict[str, Array]:
-        """Return ``points`` (m, p), ``basis`` (m, r), ``mixing`` (r, r) and ``coefficients`` (r, C), copied."""
+        """Return ``points`` (m, p), ``basis`` (m, r), ``mixing`` (r, w) and ``coefficients`` (w, C), copied."""
         names = ("points", "basis", "mixing", "coefficients")
         return {name: getattr(self, name).copy() for name in names}
 

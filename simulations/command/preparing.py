@@ -131,6 +131,7 @@ def search(
     by: Annotated[str, typer.Option(metavar="COLUMN", help="The figure that is to be small.")] = "risk",
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each trial; their mean counts.")] = 1,
     prune: Annotated[bool, typer.Option(help="Give up trials that are worse than half of the earlier ones.")] = True,
+    jobs: Annotated[int, typer.Option(min=1, help="Trials proposed together and run side by side.")] = 1,
     changes: Sets = None,
     backend: Backend = None,
     address: Address = None,
@@ -156,7 +157,9 @@ def search(
             if observe is not None:
                 observe(f"{done} of {trials} trials, least {by} {least:.4g}", done / trials)
 
-        found = tried(described, parse_vary(vary), trials, place, by=by, seeds=seeds, prune=prune, observe=hear)
+        found = tried(
+            described, parse_vary(vary), trials, place, by=by, seeds=seeds, prune=prune, jobs=jobs, observe=hear
+        )
     print(search_table.as_text(found))
 
 

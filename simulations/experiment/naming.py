@@ -21,6 +21,7 @@ PARTS: dict[str, dict[str, str]] = {
         "polk": "kernelswarm.agents.learners.polk:Polk",
         "multi_kernel": "kernelswarm.agents.learners.multi_kernel:MultiKernel",
         "raker": "kernelswarm.agents.learners.features.raker:Raker",
+        "adaraker": "kernelswarm.agents.learners.features.adaraker:AdaRaker",
         "newton": "kernelswarm.agents.learners.second_order.newton:Newton",
         "krls": "kernelswarm.agents.learners.filters.krls:Krls",
         "rls": "kernelswarm.agents.learners.filters.rls:Rls",

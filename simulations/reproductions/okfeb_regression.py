@@ -161,8 +161,8 @@ def reproduce(request: Request) -> Reproduction:
     )
 
 
-def load(folder: Path | None) -> dict[str, tuple[Array, Array]]:
-    """Read both data sets: points (n, p) and targets (n, 1)."""
+def read(folder: Path | None) -> dict[str, tuple[Array, Array]]:
+    """Read both data sets as they were published: points (n, p) and targets (n, 1)."""
     from scipy.io.matlab import MatReadError, loadmat
 
     if folder is None:
@@ -177,6 +177,13 @@ def load(folder: Path | None) -> dict[str, tuple[Array, Array]]:
         inputs, targets = (np.asarray(arrays[name], dtype=np.float64) for name in ("X", "Y"))
     except (ValueError, KeyError, OSError, MatReadError) as error:
         raise InputError(f"--data {folder}: not the data that was published: {error}") from error
+    return {"California housing": (rows[:, :-1], rows[:, -1:]), "air quality": (inputs, targets)}
+
+
+def load(folder: Path | None) -> dict[str, tuple[Array, Array]]:
+    """Read both data sets, and fill in what is missing of the air's quality: points (n, p) and targets (n, 1)."""
+    found = read(folder)
+    inputs, targets = found["air quality"]
     known = targets[:, 0] > MISSING
     inputs, targets = inputs[known], targets[known]
     inputs = inputs[:, np.mean(inputs > MISSING, axis=0) > 0.5]
@@ -184,7 +191,7 @@ def load(folder: Path | None) -> dict[str, tuple[Array, Array]]:
         present = column > MISSING
         last = np.maximum.accumulate(np.where(present, np.arange(len(column)), int(present.argmax())))
         column[:] = column[last]
-    return {"California housing": (rows[:, :-1], rows[:, -1:]), "air quality": (inputs, targets)}
+    return {**found, "air quality": (inputs, targets)}
 
 
 def standardised(values: Array) -> Array:

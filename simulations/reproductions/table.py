@@ -24,4 +24,5 @@ REPRODUCTIONS: dict[str, str] = {
     "krls-lorenz": "kernelswarm.simulations.reproductions.filters.krls_lorenz:reproduce",
     "weather": "kernelswarm.simulations.reproductions.networks.weather:reproduce",
     "rivals": "kernelswarm.simulations.reproductions.networks.rivals:reproduce",
+    "dkla": "kernelswarm.simulations.reproductions.networks.dkla:reproduce",
 }

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kernelswarm.simulations.backends.ray_backend import keep_ray
+from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.comparison.comparison_folder import write_experiment
 from kernelswarm.simulations.comparison.origins import identified, origins
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE
 from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.ground.wording import leaves, nearest, plain, shown
+from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.lock import held
 from kernelswarm.simulations.records.run_folder import check_place
 from kernelswarm.simulations.running.simulation import Simulation
 from kernelswarm.simulations.search.space import Proposal, Space, space
-from kernelswarm.simulations.search.study import OptunaStudy, Study, Trial
+from kernelswarm.simulations.search.study import Judge, OptunaStudy, Study, Trial
 
 BEST, TABLE = "best.toml", "trials.csv"
 """The files in the folder of a search that its end writes: the experiment with the best values, and all trials."""
@@ -71,10 +74,11 @@ def search(
     by: str = "risk",
     seeds: int = 1,
     prune: bool = True,
+    jobs: int = 1,
     observe: Callable[[int, Trial, float], None] | None = None,
     opened: Opened = OptunaStudy,
 ) -> Search:
-    """Try values of an experiment's keys, each trial proposed from those before it.
+    """Try values of an experiment's keys, each trial proposed from those before it, or so many at a time.
 
     A folder that holds this search already is gone on with, and more trials may be asked for.
 
@@ -94,6 +98,9 @@ def search(
         Runs of each trial, with the experiment's seed, the next one, and so on.
     prune : bool
         Whether a trial is given up that is worse than the median of the earlier ones at an evaluation.
+    jobs : int
+        How many trials are proposed together and run side by side, each in a process of its own. The same number gives
+        the same trials, on any machine and however often the search was interrupted.
     observe : callable, optional
         Hears of each trial that ends: how many have, the trial, and the least value of all.
     opened : callable
@@ -109,10 +116,12 @@ def search(
     Interrupted
         A signal came; what has ended is in the folder.
     """
-    for name, count in (("trials", trials), ("seeds", seeds)):
+    for name, count in (("trials", trials), ("seeds", seeds), ("jobs", jobs)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise InputError(f"{name} = {shown(count)} must be a whole number of at least 1")
     asked = space(experiment, vary)
+    if jobs > 1 and not isinstance(experiment.backend, Serial):
+        raise InputError(f"jobs = {jobs} needs one process for each trial: take the backend serial, or jobs = 1")
     folder = Path(folder)
     check_place(folder)
     place = folder / TRIALS
@@ -122,15 +131,26 @@ def search(
         what.pop("backend")  # it changes no bit
         asked_for = {**what, **{f"--vary {key}": plain(tried) for key, tried in vary.items()}}
         asked_for |= {"--by": by, "--seeds": seeds, "--prune": prune}
+        if jobs > 1:
+            asked_for["--jobs"] = jobs
         study = opened(place, asked, experiment.seed, dict(leaves(asked_for)), prune)
-        ended = list(study.trials())
-        while len(ended) < trials:
-            proposal = study.propose()
-            trial = _tried(asked.cell(experiment, proposal).config, experiment, proposal, study, by, seeds)
-            study.end(trial)
-            ended.append(trial)
-            if observe is not None:
-                observe(len(ended), trial, _least(ended))
+        known = dict(study.trials())
+        for first in range(0, trials, jobs):
+            left = [place for place in range(first, min(first + jobs, trials)) if place not in known]
+            if not left:
+                continue
+            proposals, judge = study.propose(first, jobs), study.judge(first)
+            attempts = [
+                Attempt(asked.cell(experiment, proposal).config, experiment, proposal, judge, by, seeds)
+                for proposal in (proposals[place - first] for place in left)
+            ]
+            with closing(_answers(attempts, jobs)) as answers:
+                for number, trial in answers:
+                    study.end(left[number], trial)
+                    known[left[number]] = trial
+                    if observe is not None:
+                        observe(len(known), trial, _least(known.values()))
+        ended = [known[place] for place in sorted(known)]
         labels = tuple(asked.cell(experiment, trial.proposal).labels for trial in ended)
         found = Search(asked, by, tuple(ended), labels, folder)
         best = found.trials[found.order[0]]
@@ -141,39 +161,68 @@ def search(
     return found
 
 
-def _least(ended: list[Trial]) -> float:
+def _least(ended: Iterable[Trial]) -> float:
     return min((trial.value for trial in ended if trial.value is not None), default=math.nan)
 
 
-def _tried(
-    config: Mapping[str, Any], experiment: Experiment, proposal: Proposal, study: Study, by: str, seeds: int
-) -> Trial:
+@dataclass(frozen=True)
+class Attempt:
+    """A trial that is to be run, in this process or another."""
+
+    config: Mapping[str, Any]
+    experiment: Experiment
+    proposal: Proposal
+    judge: Judge
+    by: str
+    seeds: int
+
+
+def _answers(attempts: Sequence[Attempt], jobs: int) -> Generator[tuple[int, Trial], None, None]:
+    """Yield the place and the trial of each attempt as it ends."""
+    if jobs == 1:
+        for number, attempt in enumerate(attempts):
+            yield number, _asked_for(_tried(attempt))
+        return
+    with closing(parallel.answers(_tried, attempts, jobs, lambda shares: None, what="the search")) as answers:
+        for number, answer in answers:
+            lost = isinstance(answer, parallel.Lost)
+            yield number, Trial(attempts[number].proposal, failure=answer.cause) if lost else _asked_for(answer)
+
+
+def _asked_for(answer: Trial | _Unknown) -> Trial:
+    if isinstance(answer, _Unknown):
+        raise answer
+    return answer
+
+
+def _tried(attempt: Attempt, tell: Callable[[float], None] = lambda share: None) -> Trial | _Unknown:
+    by, seeds, proposal = attempt.by, attempt.seeds, attempt.proposal
     rows: list[Mapping[str, float]] = []
+    course: dict[int, float] = {}
     try:
-        for seed in range(experiment.seed, experiment.seed + seeds):
+        for seed in range(attempt.experiment.seed, attempt.experiment.seed + seeds):
             row: Mapping[str, float] = {}
-            built = experiment.other({**config, "seed": seed})
+            built = attempt.experiment.other({**attempt.config, "seed": seed})
             with Simulation(built) as simulation:
                 for state in simulation:
                     row = state.row
                     if by not in row:
-                        raise _Unknown(
+                        return _Unknown(
                             f"by = {shown(by)} is not measured{nearest(by, row)} (measured: {', '.join(row)})"
                         )
-                    early = not rows and state.round < built.rounds and math.isfinite(row[by])
-                    if early and study.hopeless(state.round, row[by]):
-                        return Trial(proposal, _finite(row))
+                    if not rows and state.round < built.rounds and math.isfinite(row[by]):
+                        course[state.round] = row[by]
+                        if attempt.judge.hopeless(course):
+                            return Trial(proposal, _finite(row), course=course)
             rows.append(row)
-    except _Unknown:
-        raise
     except Interrupted:
         raise
     except (InputError, SimulationError) as error:  # a refused combination, or one that diverges
-        return Trial(proposal, failure=str(error))
+        return Trial(proposal, failure=str(error), course=course)
     figures = {name: sum(row[name] for row in rows) / seeds for name in rows[0]}
     if not math.isfinite(figures[by]):
-        return Trial(proposal, _finite(figures), failure=f"its {by} is {figures[by]}")
-    return Trial(proposal, _finite(figures), figures[by])
+        return Trial(proposal, _finite(figures), failure=f"its {by} is {figures[by]}", course=course)
+    return Trial(proposal, _finite(figures), figures[by], course=course)
 
 
 class _Unknown(InputError):

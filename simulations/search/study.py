@@ -29,39 +29,51 @@ class Trial:
         The figure that is to be small; None where the trial was given up or failed.
     failure : str
         Why it failed; empty where it did not.
+    course : dict of int to float
+        The figure that is to be small after the rounds before the last, of the first seed.
     """
 
     proposal: Proposal
     figures: Mapping[str, float] = field(default_factory=dict)
     value: float | None = None
     failure: str = ""
+    course: Mapping[int, float] = field(default_factory=dict)
+
+
+class Judge(Protocol):
+    """What gives trials up; it can travel to another process."""
+
+    def hopeless(self, course: Mapping[int, float]) -> bool:
+        """Tell from a trial's figures after some rounds whether to give it up."""
+        ...
 
 
 class Study(Protocol):
-    """What proposes trials and remembers them."""
+    """What proposes trials and remembers them, each with its place in the search, from 0."""
 
-    def trials(self) -> Sequence[Trial]:
-        """Return the trials that have ended, in their order."""
+    def trials(self) -> Mapping[int, Trial]:
+        """Return the trials that have ended, by their places."""
         ...
 
-    def propose(self) -> Proposal:
-        """Return what to try next."""
+    def propose(self, first: int, count: int) -> Sequence[Proposal]:
+        """Return what to try in so many places from the first one; only trials before that decide."""
         ...
 
-    def hopeless(self, round: int, value: float) -> bool:
-        """Hear of the trial's figure after a round, and tell whether to give it up."""
+    def judge(self, first: int) -> Judge:
+        """Return what gives up trials from this place on, by those before it."""
         ...
 
-    def end(self, trial: Trial) -> None:
-        """Remember how the trial ended."""
+    def end(self, place: int, trial: Trial) -> None:
+        """Remember how a trial ended."""
         ...
 
 
 class OptunaStudy:
     """Proposes by the tree-structured Parzen estimator (Bergstra et al., NIPS 2011), gives up what is worse than half.
 
-    A search that was interrupted goes on as if it had not been: a proposal depends on the seed, on the trials that have
-    ended and on their number.
+    A search that was interrupted goes on as if it had not been: a proposal depends on the seed, on its place, and on
+    the trials of the places that came before those that were proposed with it. Of these others, which have not ended,
+    the estimator takes it that they come to nothing ("constant liar"), so that they differ.
 
     Parameters
     ----------
@@ -91,8 +103,8 @@ class OptunaStudy:
             storage=f"sqlite:///{(folder / DATABASE).resolve().as_posix()}",
             study_name="search",
             load_if_exists=True,
-            pruner=library.pruners.MedianPruner() if prune else library.pruners.NopPruner(),
         )
+        self._prune = prune
         then = self._study.user_attrs.get("asked", asked)
         for key in dict.fromkeys([*asked, *then]):
             if asked.get(key) != then.get(key):
@@ -101,31 +113,30 @@ class OptunaStudy:
                     f"{then.get(key, 'not there')}: name another folder with --out"
                 )
         self._study.set_user_attr("asked", dict(asked))
-        state = library.trial.TrialState
-        for begun in self._study.get_trials(states=(state.RUNNING,)):  # of a process that was stopped
-            self._study.tell(begun.number, state=state.FAIL)
-        self._trial: Any = None
 
-    def _ended(self) -> list[Any]:
+    def _ended(self) -> dict[int, Any]:
         state = self._library.trial.TrialState
-        found: list[Any] = self._study.get_trials(deepcopy=False, states=(state.COMPLETE, state.PRUNED))
-        return found
+        found = self._study.get_trials(deepcopy=False, states=(state.COMPLETE, state.PRUNED))
+        return dict(sorted((trial.user_attrs.get("place", number), trial) for number, trial in enumerate(found)))
 
-    def trials(self) -> list[Trial]:
-        """Return the trials that have ended, in their order."""
+    def _before(self, first: int) -> list[Any]:
+        return [trial for place, trial in self._ended().items() if place < first]
+
+    def trials(self) -> dict[int, Trial]:
+        """Return the trials that have ended, by their places."""
         complete = self._library.trial.TrialState.COMPLETE
-        return [
-            Trial(
+        return {
+            place: Trial(
                 trial.params,
                 trial.user_attrs["figures"],
                 trial.value if trial.state == complete else None,
                 trial.user_attrs["failure"],
+                trial.intermediate_values,
             )
-            for trial in self._ended()
-        ]
+            for place, trial in self._ended().items()
+        }
 
-    def propose(self) -> Proposal:
-        """Return what to try next."""
+    def _distributions(self) -> dict[str, Any]:
         kinds = self._library.distributions
         found: dict[str, Any] = {}
         for key, ends in self._space.ranges.items():
@@ -135,25 +146,59 @@ class OptunaStudy:
                 found[key] = kinds.FloatDistribution(ends.low, ends.high, log=ends.scale == "log")
         for key, values in self._space.lists.items():
             found[key] = kinds.CategoricalDistribution(range(len(values)))
-        seed = generator(self._seed, Role.COMPARISON, 1, len(self._ended())).integers(2**31)
-        self._study.sampler = self._library.samplers.TPESampler(seed=int(seed))
-        self._trial = self._study.ask(found)
-        proposal: Proposal = self._trial.params
-        return proposal
+        return found
 
-    def hopeless(self, round: int, value: float) -> bool:
-        """Hear of the trial's figure after a round, and tell whether to give it up."""
-        self._trial.report(value, round)
-        return bool(self._trial.should_prune())
+    def propose(self, first: int, count: int) -> list[Proposal]:
+        """Return what to try in so many places from the first one; only trials before that decide."""
+        study = self._library.create_study()  # in memory: what is only proposed leaves nothing behind
+        study.add_trials(self._before(first))
+        found: list[Proposal] = []
+        for place in range(first, first + count):
+            seed = generator(self._seed, Role.COMPARISON, 1, place).integers(2**31)
+            study.sampler = self._library.samplers.TPESampler(seed=int(seed), constant_liar=True)
+            found.append(study.ask(self._distributions()).params)
+        return found
 
-    def end(self, trial: Trial) -> None:
-        """Remember how the trial ended; one that failed counts as given up, so that nothing is proposed beside it."""
-        self._trial.set_user_attr("figures", dict(trial.figures))
-        self._trial.set_user_attr("failure", trial.failure)
-        if trial.value is None:
-            self._study.tell(self._trial, state=self._library.trial.TrialState.PRUNED)
-        else:
-            self._study.tell(self._trial, trial.value)
+    def judge(self, first: int) -> MedianJudge:
+        """Return what gives up trials from this place on, by those before it."""
+        return MedianJudge(self._before(first) if self._prune else None)
+
+    def end(self, place: int, trial: Trial) -> None:
+        """Remember how a trial ended; one that failed counts as given up, so that nothing is proposed beside it."""
+        state = self._library.trial.TrialState
+        self._study.add_trial(
+            self._library.trial.create_trial(
+                state=state.PRUNED if trial.value is None else state.COMPLETE,
+                value=trial.value,
+                params=dict(trial.proposal),
+                distributions=self._distributions(),
+                user_attrs={"place": place, "figures": dict(trial.figures), "failure": trial.failure},
+                intermediate_values=dict(trial.course),
+            )
+        )
+
+
+class MedianJudge:
+    """Gives up what has been worse so far than the median of the trials before it was after the same round.
+
+    Parameters
+    ----------
+    before : list of optuna.trial.FrozenTrial, optional
+        Those trials; None gives nothing up.
+    """
+
+    def __init__(self, before: list[Any] | None) -> None:
+        self._before = before
+
+    def hopeless(self, course: Mapping[int, float]) -> bool:
+        """Tell from a trial's figures after some rounds whether to give it up."""
+        if self._before is None:
+            return False
+        library = optuna()
+        study = library.create_study()
+        study.add_trials(self._before)
+        trial = library.trial.create_trial(state=library.trial.TrialState.RUNNING, intermediate_values=dict(course))
+        return bool(library.pruners.MedianPruner().prune(study, trial))
 
 
 def optuna() -> Any:

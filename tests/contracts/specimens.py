@@ -90,6 +90,7 @@ SIZES: dict[str, dict[str, object]] = {
     "rls": {"kernel": KERNEL, "features": 60},
     "multi_kernel": {"kernel": KERNEL, "factors": [0.5, 1.0, 2.0], "forgetting": 0.9},
     "raker": {"kernel": KERNEL, "factors": [0.5, 1.0, 2.0], "features": 40, "forgetting": 0.9},
+    "adaraker": {"kernel": KERNEL, "factors": [0.5, 2.0], "features": 30, "intervals": 3, "shortest": 3},
     "spppot": {"kernel": KERNEL, "mirror_map": "kl"},
     "colk": {"kernel": KERNEL, "dispersion": "variance"},
     "policy_evaluation": {"kernel": KERNEL, "batch_size": 4, "discount": 0.5},

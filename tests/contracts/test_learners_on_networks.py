@@ -168,6 +168,7 @@ def test_the_saved_arrays_are_those_the_page_lists(name: str) -> None:
         "random_features": {"frequencies", "phases", "weights"},
         "rls": {"frequencies", "phases", "weights"},
         "raker": {"frequencies", "phases", "weights"},
+        "adaraker": {"frequencies", "phases", "weights"},
         "linear": {"weights", "intercept"},
         "okfe": {"points", "basis", "mixing", "coefficients"},
         "okfeb": {"points", "basis", "mixing", "coefficients"},

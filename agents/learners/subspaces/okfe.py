@@ -41,6 +41,9 @@ class Okfe(SubspaceDescent):
         "nonparametric" (algorithm 3) or "parametric" (algorithm 2).
     follow : bool
         Whether the weights are refitted as the subspace changes, so that the function stays.
+    coordinates : str
+        What weights that are kept belong to: "subspace", the r features above, or "points", the published features
+        ``K_SS^(1/2) A q``, one for each stored point. "points" needs ``follow = false``, and a step takes O(m^3).
     censoring : Censoring
         Which samples make no update: ``{ threshold = e }`` or "moving_average".
     """

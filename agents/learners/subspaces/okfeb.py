@@ -20,7 +20,7 @@ class Okfeb(SubspaceDescent):
     ----------
     loss, step_size, regularization, batch_size, kernel, rank
         As of `Okfe`; the rank is at most the budget size.
-    subspace_regularization, subspace_step, subspace_update, follow
+    subspace_regularization, subspace_step, subspace_update, follow, coordinates
         As of `Okfe`.
     budget_size : int
         B, the points stored at most: 1.5 to 5 times the rank.

@@ -86,6 +86,7 @@ class Visit(NamedTuple):
     cross: Array | None  # L_new' L_old, (r, r), of the update; None without one
     weights: Array | None  # of the function on the new features, (r, C); None without an update
     moved: float  # the Hilbert norm by which that function moved
+    dropped: int = -1  # the place among the points, with the new one, of that which went; -1 where none did
 
 
 class Subspace:
@@ -185,6 +186,17 @@ class Subspace:
         features: Array = subspace_updates.mix(self.products(points), self.mixing)
         return features
 
+    def mixing_of_points(self) -> Array:
+        """Compute ``inv(M + lambda I) A' K_SS^(1/2)``, (r, m): with it in G's place features are ``K_SS^(1/2) A q``.
+
+        One for each stored point, the published ones (OKFEB section VI).
+        """
+        values, vectors = np.linalg.eigh(self.gram)
+        root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        mixing: Array = np.ascontiguousarray(self.factor.T @ root)
+        subspace_updates.solve(self._triangle, mixing)
+        return mixing
+
     def fits(self, points: Array) -> Array:
         """Compute ``||phi(x) - L q||^2`` at ``points`` (n, p), what the subspace leaves of them: (n,)."""
         products, projections = self.products(points), self.projections(points)
@@ -217,7 +229,7 @@ class Subspace:
         if censored:
             return Visit(fit, False, None, None, 0.0)
         new = self._none if weights is None else weights.copy()
-        self.order, cross, moved = subspace_updates.advance(
+        self.order, cross, moved, dropped = subspace_updates.advance(
             self._basis,
             order,
             self._squares,
@@ -230,7 +242,7 @@ class Subspace:
             new,
             follow,
         )
-        return Visit(fit, True, cross, None if weights is None else new, moved)
+        return Visit(fit, True, cross, None if weights is None else new, moved, dropped)
 
     def arrays(self) -> dict[str, Array]:
         """Return ``points`` (m, p), ``basis`` A (m, r) and ``mixing`` G (r, r), copied: what features are made of."""

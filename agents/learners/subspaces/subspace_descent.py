@@ -21,26 +21,31 @@ Array = npt.NDArray[np.float64]
 class SubspaceState:
     """Everything such a learner changes: the subspace, the function on it, and the number of steps taken.
 
-    The function's weights are what the subspace has before its own numbers in its vector.
+    The function's weights are what the subspace has before its own numbers in its vector, or, with a weight for each
+    point, an array of their own.
     """
 
-    __slots__ = ("function", "outputs", "steps", "subspace")
+    __slots__ = ("function", "of_points", "outputs", "steps", "subspace")
 
-    def __init__(self, subspace: Subspace, outputs: int) -> None:
-        self.__setstate__((subspace, outputs, 0))
+    def __init__(self, subspace: Subspace, outputs: int, of_points: Array | None = None) -> None:
+        self.__setstate__((subspace, outputs, 0, of_points))
 
     def __getstate__(self) -> tuple[object, ...]:
         """Return what a copy is made of: its function must be that of its own subspace."""
-        return self.subspace, self.outputs, self.steps
+        return self.subspace, self.outputs, self.steps, self.of_points
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         """Become the copy."""
-        self.subspace, self.outputs, self.steps = state
+        self.subspace, self.outputs, self.steps, self.of_points = state
         self.refer()
 
     def refer(self) -> None:
         """Let the function be that of the present subspace with its weights."""
         subspace = self.subspace
+        if self.of_points is not None:
+            mixing = subspace.mixing_of_points()
+            self.function = SubspaceFunction(subspace.kernel, subspace.points, subspace.factor, mixing, self.of_points)
+            return
         weights = subspace.storage[: subspace.own].reshape(subspace.tracking.rank, self.outputs)
         self.function = SubspaceFunction(subspace.kernel, subspace.points, subspace.factor, subspace.mixing, weights)
 
@@ -53,7 +58,8 @@ class SubspaceDescent(LinearInFeatures, ABC):
 
     with the features of the subspace before the step, then one visit of each of the node's own samples. As the features
     change with the subspace, so would the function with its weights kept; with ``follow`` the weights become those of
-    the nearest function of the new features.
+    the nearest function of the new features. With ``coordinates = "points"`` the features are ``K_SS^(1/2) A q``, one
+    for each stored point: a new point's weight is 0, and a point that goes takes its own along.
     """
 
     kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
@@ -62,12 +68,17 @@ class SubspaceDescent(LinearInFeatures, ABC):
     subspace_step: SubspaceStep = field(default=Normalized(), metadata={"part": "subspace_step"})
     subspace_update: Literal["nonparametric", "parametric"] = "nonparametric"
     follow: bool = True
+    coordinates: Literal["subspace", "points"] = "subspace"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.subspace_regularization > 0.0:
             raise ValueError(
                 f"subspace_regularization = {self.subspace_regularization!r} must be positive: 1e-3 is usual"
+            )
+        if self.coordinates == "points" and self.follow:
+            raise ValueError(
+                'coordinates = "points" needs follow = false: weights that follow are the same function in both'
             )
         self.tracking()  # refuses what does not fit together
 
@@ -82,6 +93,8 @@ class SubspaceDescent(LinearInFeatures, ABC):
 
     def init(self, inputs: int, outputs: int) -> SubspaceState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
+        if self.coordinates == "points":
+            return SubspaceState(Subspace(self.kernel, self.tracking(), inputs), outputs, np.zeros((0, outputs)))
         return SubspaceState(Subspace(self.kernel, self.tracking(), inputs, self.rank * outputs), outputs)
 
     def step(
@@ -114,6 +127,8 @@ class SubspaceDescent(LinearInFeatures, ABC):
             Its compression error is the Hilbert norm by which the function moved with the subspace.
         """
         info = super().step(state, evaluations, gradients, curvatures, targets, eta)
+        if self.coordinates == "points":
+            return Info(self._visit_with_points(state, evaluations[0].points[: len(targets)]), info.step_size)
         subspace = state.subspace
         moved = 0.0
         for n in range(len(targets)):  # the own samples come first
@@ -124,6 +139,20 @@ class SubspaceDescent(LinearInFeatures, ABC):
                 moved += visit.moved
                 state.function.coefficients[:] = visit.weights
         return Info(moved, info.step_size)
+
+    def _visit_with_points(self, state: Any, points: Array) -> float:
+        """Let the subspace follow the points, the weights of stored points with them; returns by how much f moved."""
+        before, stored = self.function_from(state.function.arrays()), False
+        for n in range(len(points)):
+            visit = state.subspace.visit(points[n : n + 1])
+            if visit.stored:
+                stored = True
+                weights = np.concatenate([state.of_points, np.zeros((1, state.outputs))])
+                state.of_points = np.delete(weights, visit.dropped, axis=0) if visit.dropped >= 0 else weights
+        if not stored:
+            return 0.0
+        state.refer()
+        return float(state.function.distance(before))
 
     def function_from(self, arrays: Mapping[str, Array]) -> SubspaceFunction:
         """Rebuild a function from its saved arrays."""
@@ -137,5 +166,7 @@ class SubspaceDescent(LinearInFeatures, ABC):
     def restore(self, state: Any, arrays: Mapping[str, Array]) -> None:
         """Put the state where :meth:`snapshot` was taken."""
         state.subspace.restore(arrays)
+        if self.coordinates == "points":
+            state.of_points = arrays["coefficients"].copy()
         state.refer()
         super().restore(state, arrays)

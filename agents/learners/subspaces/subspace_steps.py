@@ -22,7 +22,7 @@ from kernelswarm.agents.arithmetic.signatures import (
 from kernelswarm.agents.arithmetic.subspace_updates import Basis, Squares, Update
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.learners.features.feature_steps import CompiledLinear, descend, gram_of
-from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers, address
 
@@ -143,7 +143,7 @@ def _visit(tools: Integers, numbers: Array, storage: Array, counts: Integers, po
         most=most if most > 0 else capacity,
         recency=numbers[RECENCY],
     )
-    counts[ORDER], _, moved = subspace_updates.advance(
+    counts[ORDER], _, moved, _ = subspace_updates.advance(
         basis,
         order,
         squares,
@@ -211,6 +211,8 @@ class CompiledSubspace(CompiledLinear):
 
     def __init__(self, learner: Any) -> None:
         super().__init__(learner)
+        if learner.coordinates == "points":
+            raise NotCompiledError('the learner with coordinates = "points"')
         tracking = learner.tracking()
         kernel, censoring = handed_over(learner.kernel, "kernel"), handed_over(tracking.censoring, "censoring")
         following = handed_over(tracking.step, "subspace step")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from kernelswarm.simulations.command.search_table import as_text
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.search.search import Search, search
 from kernelswarm.simulations.search.space import Proposal, Space, space
@@ -30,24 +31,27 @@ class Given:
 
     def __init__(self, proposals: list[Proposal], limit: float = float("inf")) -> None:
         self.proposals, self.limit = proposals, limit
-        self.ended: list[Trial] = []
+        self.ended: dict[int, Trial] = {}
         self.heard: list[int] = []
 
     def __call__(self, folder: Path, space: Space, seed: int, asked: Mapping[str, str], prune: bool) -> Given:
         return self
 
-    def trials(self) -> list[Trial]:
+    def trials(self) -> dict[int, Trial]:
         return self.ended
 
-    def propose(self) -> Proposal:
-        return self.proposals[len(self.ended)]
+    def propose(self, first: int, count: int) -> list[Proposal]:
+        return self.proposals[first : first + count]
 
-    def hopeless(self, round: int, value: float) -> bool:
-        self.heard.append(round)
-        return value > self.limit
+    def judge(self, first: int) -> Given:
+        return self
 
-    def end(self, trial: Trial) -> None:
-        self.ended.append(trial)
+    def hopeless(self, course: Mapping[int, float]) -> bool:
+        self.heard.append(max(course))
+        return course[max(course)] > self.limit
+
+    def end(self, place: int, trial: Trial) -> None:
+        self.ended[place] = trial
 
 
 SMALLER = experiment(rounds=10, evaluate_every=5)
@@ -113,6 +117,7 @@ def test_a_key_that_a_listed_part_lacks_is_left_out(tmp_path: Path) -> None:
         ({"learner.batch_size": ["a", "b"]}, {}, "batch_size"),
         (VARY, {"trials": 0}, "trials = 0 must be"),
         (VARY, {"seeds": 0}, "seeds = 0 must be"),
+        (VARY, {"jobs": 0}, "jobs = 0 must be"),
         (VARY, {"by": "rsk"}, 'by = "rsk" is not measured; did you mean "risk"'),
     ],
 )
@@ -133,7 +138,7 @@ def test_without_optuna_the_command_says_what_to_install(
 
 
 def interrupted(done: int, trial: Trial, least: float) -> None:
-    if done == 8:
+    if done == 7:
         raise KeyboardInterrupt
 
 
@@ -142,14 +147,34 @@ def outcome(found: Search) -> list[Any]:
     return [(trial.proposal, trial.value, row) for trial, row in zip(found.trials, figures, strict=True)]
 
 
-def test_in_parts_a_search_is_what_it_is_in_one_go(tmp_path: Path) -> None:
+def backwards(function: Any, tasks: Any, *_: Any, **__: Any) -> Iterator[tuple[int, Any]]:
+    """Calls in this process, the last first, as they may end on several."""
+    for number in reversed(range(len(tasks))):
+        yield number, function(tasks[number], lambda share: None)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_in_parts_a_search_is_what_it_is_in_one_go(tmp_path: Path, jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("optuna", reason="an extra")
+    monkeypatch.setattr(parallel, "answers", backwards)
     vary = {**VARY, "learner.batch_size": "integer:1:3", "protocol.name": ["isolated", "consensus"]}
-    whole = search(SMALLER, vary, 14, tmp_path / "whole")
+    whole = search(SMALLER, vary, 14, tmp_path / "whole", jobs=jobs)
     assert any(trial.value is None for trial in whole.trials)  # some are given up
     with pytest.raises(KeyboardInterrupt):
-        search(SMALLER, vary, 14, tmp_path / "parts", observe=interrupted)
-    assert outcome(search(SMALLER, vary, 14, tmp_path / "parts")) == outcome(whole)
+        search(SMALLER, vary, 14, tmp_path / "parts", jobs=jobs, observe=interrupted)
+    assert outcome(search(SMALLER, vary, 14, tmp_path / "parts", jobs=jobs)) == outcome(whole)
     with pytest.raises(InputError, match=r"another search: .*--vary learner\.step_size is log:0\.02:1 and was"):
-        search(SMALLER, {**vary, STEP: "log:0.02:1"}, 14, tmp_path / "parts")
+        search(SMALLER, {**vary, STEP: "log:0.02:1"}, 14, tmp_path / "parts", jobs=jobs)
     assert tomllib.loads((tmp_path / "whole" / "best.toml").read_text("utf-8"))["seed"] == SMALLER.seed
+    with pytest.raises(InputError, match="another search: --jobs is"):
+        search(SMALLER, vary, 14, tmp_path / "parts", jobs=2)
+
+
+def test_a_trial_beside_others_is_the_run_with_its_values(tmp_path: Path) -> None:
+    pytest.importorskip("optuna", reason="an extra")
+    found = search(SMALLER, VARY, 2, tmp_path / "s", jobs=2)
+    steps = [trial.proposal[STEP] for trial in found.trials]
+    assert len(set(steps)) == 2
+    assert [trial.value for trial in found.trials] == [
+        simulate(SMALLER.with_changes({STEP: found.space.ranges[STEP].rounded(step)})).final["risk"] for step in steps
+    ]

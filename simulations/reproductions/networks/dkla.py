@@ -1,0 +1,108 @@
+"""DKLA on two public data sets, beside the errors that were published of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.simulations.experiment.keywords import build_experiment
+from kernelswarm.simulations.reproductions import okfeb_regression
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.running.simulation import simulate
+
+Array = npt.NDArray[np.float64]
+
+DATA, FILES = okfeb_regression.DATA, okfeb_regression.FILES
+
+PUBLISHED: dict[str, dict[int, float]] = {
+    "California housing": {20: 0.5358, 60: 0.3513, 120: 0.2882},
+    "air quality": {30: 0.4455, 70: 0.2051, 130: 0.1114},
+}
+"""Relative squared errors on test data, by the number of features (Yang, He, He, Yang, Huang, 2024)."""
+
+NODES, NEIGHBORS = 10, 4
+BANDWIDTH = 0.25
+LAMBDA = 1e-6
+PENALTY, ROUNDS = 1e-3, 100
+
+
+def reproduce(request: Request) -> Reproduction:
+    """DKLA on California housing and air quality: relative squared errors for three numbers of features each.
+
+    As in the comparison by Yang, He, He, Yang and Huang (IEEE Trans. Neural Networks and Learning Systems, 2024).
+    """
+    draws = 3 if request.quick else 10
+    claims, arrays = [], {}
+    cells = [(name, features) for name, table in PUBLISHED.items() for features in table]
+    data = okfeb_regression.read(request.data)
+    for place, (name, features) in enumerate(cells):
+        request.tell(f"{name}: {features} features", place / len(cells))
+        errors = [error(*data[name], features, request.seed * draws + draw) for draw in range(draws)]
+        mean, spread, published = np.mean(errors), np.std(errors, ddof=1), PUBLISHED[name][features]
+        claims.append(
+            Claim(
+                f"{name}: relative squared error, {features} features",
+                f"{published:.4g}",
+                f"{mean:.4g} +- {spread:.2g}",
+                f"{draws} draws of rows and features",
+                bool(abs(mean - published) <= 2.0 * spread),
+            )
+        )
+        arrays[f"{name}, {features}"] = np.array(errors)
+    return Reproduction(claims, NOTES, {}, arrays)
+
+
+def error(points: Array, targets: Array, features: int, seed: int) -> float:
+    """Deal the rows out, have the nodes learn from half of them, and return the relative squared error on the rest."""
+    generator = np.random.default_rng(seed)
+    size = len(points) // NODES
+    dealt = generator.permutation(len(points))[: NODES * size].reshape(NODES, size)
+    learned, tested = dealt[:, : size // 2], dealt[:, size // 2 :]
+    x, y = scaled(points, 0.0, 1.0), scaled(targets, -1.0, 1.0)
+
+    def rows(chosen: npt.NDArray[np.int64]) -> tuple[Array, Array, npt.NDArray[np.int64]]:
+        return x[chosen.ravel()], y[chosen.ravel()], np.repeat(np.arange(NODES), chosen.shape[1])
+
+    experiment = build_experiment(
+        seed=seed,
+        rounds=ROUNDS,
+        evaluate_every=ROUNDS,
+        topology={"name": "regular", "nodes": NODES, "degree": NEIGHBORS},
+        data=rows(learned),
+        test=rows(tested),
+        stream={"epochs": ROUNDS},
+        learner={
+            "name": "random_features",
+            "features": features,
+            "seed": seed,
+            "kernel": {"name": "gaussian", "bandwidth": BANDWIDTH},
+            "regularization": 2.0 * LAMBDA,  # theirs is lambda ||theta||^2, ours half that
+            "batch_size": learned.shape[1],
+        },
+        protocol={"name": "dkla", "penalty": PENALTY},
+        evaluation={"local_samples": tested.shape[1], "rkhs_distance": False},
+    )
+    risk = simulate(experiment).final["risk"]
+    assert risk is not None
+    return float(risk / np.var(y[tested.ravel()]))
+
+
+def scaled(values: Array, low: float, high: float) -> Array:
+    """Scale each column to [low, high]; a constant one becomes low."""
+    least = values.min(axis=0)
+    span = values.max(axis=0) - least
+    found: Array = low + (high - low) * (values - least) / np.where(span > 0.0, span, 1.0)
+    return found
+
+
+NOTES = (
+    "The setting is that of the authors' public code: ten nodes with four neighbours each, half of a node's rows to "
+    "learn from, inputs scaled to [0, 1] and targets to [-1, 1] with all rows, a Gaussian kernel of bandwidth .25, "
+    "lambda 1e-6. The rows are used as they are published, with the -200 that the air quality data write for missing "
+    "values. The error is the squared error on all nodes' test rows over the squared deviation from their mean.",
+    "Each node sees all its rows in every round, 100 times. Rows are dealt at random; in the code four fifths of them "
+    "are dealt by the size of the target or of the inputs. Where ADMM has come to its end this makes no difference, "
+    "for all nodes then have the ridge regression on all rows.",
+    "A row holds where the published error is within two standard deviations of the draws here. Few features of so "
+    "narrow a kernel are a matter of luck: of 30 on the air quality data one draw errs by .27, another by .59.",
+)
