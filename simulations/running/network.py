@@ -140,7 +140,9 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
             place = places[label]
             plans.append(
                 AgentPlan(
-                    neighborhood=_neighborhood(graph, source, label, places, learners, pooled, conditions.directed),
+                    neighborhood=_neighborhood(
+                        graph, source, label, places, learners, pooled, conditions.directed, count
+                    ),
                     slots=() if pooled else _slots(graph, label),
                     learner=learners[label],
                     rule=rule,
@@ -290,6 +292,7 @@ def _neighborhood(
     learners: Mapping[int, Learner],
     alone: bool,
     directed: bool,
+    outputs: int,
 ) -> Neighborhood:
     place = places[label]
     neighbors = () if alone else tuple(sorted(graph.neighbors(label)))
@@ -311,6 +314,7 @@ def _neighborhood(
         batch_sizes=tuple(learners[other].batch_size for other in neighbors),
         asks=tuple(asks(label, other, graph.edges[label, other]) for other in neighbors) if directed else (),
         asked=tuple(asks(other, label, graph.edges[label, other]) for other in neighbors) if directed else (),
+        outputs=outputs,
     )
 
 
