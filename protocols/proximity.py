@@ -64,7 +64,7 @@ class Proximity:
     A tolerance is in the unit of its distance. Those that are learned or true are squared differences g, and stand for
     the largest mean h that goes with g: the root of g for ``absolute``, g / 4, of one output g / 8, for ``kl``.
 
-    Where the tolerances adapt, ``mu_ij <= b / (2 eta deg_i)``: the neighbours together then never weigh more at a
+    Where the tolerances adapt, ``mu_ij <= b / (2 eta deg_i)`` for the squared distance: the neighbours together then never weigh more at a
     sample than the node's own function. Both functions' estimation errors are part of ``h_ij``, so without that bound
     the dual variables grow as long as nodes learn, however well they agree.
 
@@ -310,7 +310,10 @@ def ascend(duals: Array, gaps: ReadOnly, tolerances: Array, decay: float, eta: f
 
 @jitted
 def largest_dual(eta: float, batch_size: int, degree: int, growth: float = 1.0, power: float = 1.0) -> float:
-    """Compute ``b / (2 eta deg)``, up to which dual variables grow where the tolerances are learned.
+    """Compute ``b / (2 a eta deg)``, up to which dual variables grow where the tolerances are learned.
+
+    a and q are the growth of h_ij, so that ``2 a mu`` bounds the pull's second derivative if q is 1. Else nothing does
+    at all values, and dual variables are not bounded: implicit steps shorten what is too much.
 
     With it on all edges ``(eta/b) sum_j 2 mu_ij = 1``. Where kappa(x, x) = 1, the implicit step at a single sample then
     gives the neighbours' values together the weight of the node's own, and is
