@@ -64,9 +64,9 @@ class Proximity:
     A tolerance is in the unit of its distance. Those that are learned or true are squared differences g, and stand for
     the largest mean h that goes with g: the root of g for ``absolute``, g / 4, of one output g / 8, for ``kl``.
 
-    Where the tolerances adapt, ``mu_ij <= b / (2 eta deg_i)`` for the squared distance: the neighbours together then never weigh more at a
-    sample than the node's own function. Both functions' estimation errors are part of ``h_ij``, so without that bound
-    the dual variables grow as long as nodes learn, however well they agree.
+    Where the tolerances adapt, ``mu_ij <= b / (2 eta deg_i)`` for the squared distance: the neighbours together then
+    never weigh more at a sample than the node's own function. Both functions' estimation errors are part of ``h_ij``,
+    so without that bound the dual variables grow as long as nodes learn, however well they agree.
 
     Parameters
     ----------

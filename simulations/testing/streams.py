@@ -164,3 +164,10 @@ def _says_the_truth(stream: Stream, nodes: int) -> None:
             assert source.truth is not None
             found = source.truth(position, held_out.points, 123)
             require_equal(found, held_out.truth, stream, "the truth is what the held-out samples say")
+            if source.noise_free is not None:
+                ages = np.arange(len(held_out.points))
+                same = source.noise_free(position, held_out.points, np.full(len(ages), 123))
+                require_equal(same, found, stream, "noise_free is the truth at the age of each point")
+                moved = source.noise_free(position, held_out.points, ages)
+                last = source.truth(position, held_out.points[-1:], len(ages) - 1)
+                require_equal(moved[-1:], last, stream, "noise_free is the truth at the age of each point")

@@ -79,11 +79,11 @@ def test_uncompressed_network_follows_the_formulas(protocol, form, step, batch):
     for _ in range(12):
         batches = {i: source.draw(batch) for i, source in sources.items()}
 
-        def lengths(i, j):
+        def lengths(i, j, batches=batches):
             points = batches[i][0]
             return np.abs(nodes[i].values(points) - nodes[j].values(points))[:, 0]
 
-        def strength(i, j):
+        def strength(i, j, lengths=lengths):
             if protocol == "absolute":  # mu (f_i - f_j) / |f_i - f_j|
                 return nodes[i].duals[j] / np.maximum(lengths(i, j), 1e-150)
             return penalty if protocol == "consensus" else 2.0 * nodes[i].duals[j]
