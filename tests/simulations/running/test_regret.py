@@ -114,10 +114,8 @@ def test_columns_are_absent_where_regret_is_not_known(changes, reason):
     assert reason in as_text(examine(description))
 
 
-def test_a_learner_without_a_kernel_has_regret_against_the_truth_alone():
-    description = described(learner={"name": "raker"}, protocol="isolated")
-    assert set(simulate(description).network) & {"regret", "dynamic_regret"} == {"dynamic_regret"}
-    assert "has no kernel" in as_text(examine(description))
-    plain = described(evaluation={**BOTH, "regret": False, "dynamic_regret": False})
-    assert not {"regret", "dynamic_regret"} & set(simulate(plain).network)
-    assert "not measured" not in as_text(examine(plain))
+def test_each_column_is_measured_where_it_is_asked_for():
+    for asked in (set(), {"regret"}, {"dynamic_regret"}):
+        plain = described(evaluation={**BOTH, **{name: name in asked for name in ("regret", "dynamic_regret")}})
+        assert {"regret", "dynamic_regret"} & set(simulate(plain).network) == asked
+        assert "not measured" not in as_text(examine(plain))
