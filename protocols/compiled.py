@@ -32,6 +32,9 @@ COUPLE_BACK = types.void(NUMBERS, MATRIX, types.int64, types.float64, MATRIX, MA
 """``couple_back(numbers, links, neighbor, dual, mine (b, C), theirs (b, C), gradients (b, C), curvatures (b,))`` fills
 the last two."""
 
+GAPS = types.void(MATRIX, CUBE, VECTOR_OUT)
+"""``gaps(own (b, C), answers (deg, b, C), gaps (deg,))`` fills the last with the mean constraint values."""
+
 ADVANCE = types.void(
     TOOLS, NUMBERS, MATRIX_OUT, NUMBERS, NUMBERS, types.float64, types.float64, types.int64, types.int64
 )
@@ -41,7 +44,7 @@ the excess losses are (0,) where the protocol does not compare them."""
 NEXT_TOLERANCES = types.void(NUMBERS, NUMBERS, types.float64, types.int64, VECTOR_OUT, VECTOR_OUT)
 """``next(numbers, excess (deg,), curvature, round, tolerances (deg,), averages (deg,))`` changes the last two."""
 
-couple_at, couple_back_at, advance_at = at(COUPLE), at(COUPLE_BACK), at(ADVANCE)
+couple_at, couple_back_at, advance_at, gaps_at = at(COUPLE), at(COUPLE_BACK), at(ADVANCE), at(GAPS)
 next_tolerances_at = at(NEXT_TOLERANCES)
 
 
@@ -69,6 +72,8 @@ class CompiledRule(NamedTuple):
         Turn the state that a node has and its matrix into the state that it has now.
     duals, tolerances : int or None
         The rows of the matrix with the dual variables and the tolerances, both or neither.
+    gaps : function or None
+        The mean constraint values, where they are not the mean squared differences.
     """
 
     couple: Compiled
@@ -80,6 +85,7 @@ class CompiledRule(NamedTuple):
     unpack: Callable[[Any, Array], Any]
     duals: int | None = None
     tolerances: int | None = None
+    gaps: Compiled | None = None
 
 
 class NotCompiledError(Exception):

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kernelswarm.protocols.compiled import CompiledRule, handed_over
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
 from kernelswarm.protocols.data_size import DataSize, significant
-from kernelswarm.protocols.distances import Distance, Squared
+from kernelswarm.protocols.distances import Distance, Squared, refuse_explicit
 
 Array = npt.NDArray[np.float64]
 
@@ -65,11 +65,7 @@ class Consensus:
             object.__setattr__(self, "form", "one_sided")
             object.__setattr__(self, "step", "explicit")
             object.__setattr__(self, "distance", Squared())
-        if self.step == "explicit" and not self.distance.smooth:
-            raise ValueError(
-                f'step = "explicit" never settles with distance = {self.distance}, whose pull does not fade as '
-                'neighbours come near: use step = "implicit"'
-            )
+        refuse_explicit(self.step, self.distance)
 
     @property
     def strengths(self) -> dict[str, float]:

@@ -45,6 +45,8 @@ class Neighborhood:
         The samples that each neighbour draws in a round, (deg,).
     asks, asked : tuple of bool
         In directed networks whether the node asks each neighbour, and is asked by it, (deg,); empty in others.
+    outputs : int
+        C, the values that a function has at a point.
     """
 
     node: int
@@ -58,6 +60,7 @@ class Neighborhood:
     batch_sizes: tuple[int, ...]
     asks: tuple[bool, ...] = ()
     asked: tuple[bool, ...] = ()
+    outputs: int = 1
 
     @property
     def weights(self) -> Array:
@@ -108,6 +111,15 @@ class Strengthened(Protocol):
 def strengths_of(part: object) -> Mapping[str, float]:
     """Return the keys that make a part pull harder, with their values; none where it has no such key."""
     return part.strengths if fulfils(part, Strengthened) else {}
+
+
+@runtime_checkable
+class Constrained(Protocol):
+    """A rule whose constraint values h_ij are not the squared differences."""
+
+    def gaps(self, own: Array, answers: Array) -> Array:
+        """Return the mean constraint value of each directed edge, (deg,), from (b, C) and (deg, b, C)."""
+        ...
 
 
 FLAGS = ("form", "step", "communicates", "pooled", "averaged", "offline", "sends_duals", "compares_losses")

@@ -6,21 +6,46 @@ ends of an edge find: with d = f_i(x) - f_j(x) the pull g has
     r <g, d> >= ||g||^2
 
 so that a step of ``g / r`` towards the neighbour, or less, ends no further from any network in agreement.
+
+Proximity constrains h_ij, which is a multiple of h, and its dual variables are the strengths.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiled import COUPLE, COUPLE_BACK
-from kernelswarm.protocols.compiling import ReadOnly, jitted
-from kernelswarm.protocols.contract import Pull
-from kernelswarm.protocols.coupling import pull, pull_back, pull_back_in, pull_in
+from kernelswarm.protocols.compiled import COUPLE, COUPLE_BACK, GAPS
+from kernelswarm.protocols.contract import Pull, Step
+from kernelswarm.protocols.coupling import (
+    absolute,
+    absolute_back,
+    absolute_dual,
+    absolute_gaps,
+    divergence,
+    divergence_back,
+    divergence_dual,
+    divergence_gaps,
+    mean_square_gaps,
+    pull,
+    pull_back,
+    squared,
+    squared_back,
+    whole_square,
+    whole_square_back,
+)
 from kernelswarm.protocols.first_class import Compiled, sole
 
 Array = npt.NDArray[np.float64]
+
+
+class CompiledConstraint(NamedTuple):
+    """A constrained distance for compiled rounds: the strengths are dual variables, links[0] and ``dual``."""
+
+    couple: Compiled  # COUPLE
+    couple_back: Compiled  # COUPLE_BACK
+    gaps: Compiled | None  # GAPS; None where they are the mean squared differences
 
 
 class CompiledDistance(NamedTuple):
@@ -28,6 +53,7 @@ class CompiledDistance(NamedTuple):
 
     couple: Compiled  # COUPLE
     couple_back: Compiled  # COUPLE_BACK
+    constraint: CompiledConstraint | None = None
 
 
 class Distance(Protocol):
@@ -59,12 +85,44 @@ class Distance(Protocol):
         ...
 
 
+@runtime_checkable
+class ConstrainedDistance(Distance, Protocol):
+    """What proximity asks of a distance besides: the constraint is ``E[h_ij] <= gamma_ij``, ``h_ij = multiple h``."""
+
+    @property
+    def multiple(self) -> float:
+        """How many h the constraint is put on."""
+        ...
+
+    def gaps(self, own: Array, answers: Array) -> Array:
+        """Return the mean of h_ij over the points, (deg,), from (b, C) and (deg, b, C)."""
+        ...
+
+    def growth(self, outputs: int) -> tuple[float, float]:
+        """Return (a, q) with ``E[h_ij] <= a E[||f_i - f_j||^2]^q``: tolerances that are squared differences, as learned
+        ones are, mean this much of h."""
+        ...
+
+
+def refuse_explicit(step: Step, distance: Distance) -> None:
+    """Raise ValueError where explicit steps would leap over the kink of a distance for ever."""
+    if step == "explicit" and not distance.smooth:
+        raise ValueError(
+            f'step = "explicit" never settles with distance = {distance}, whose pull does not fade as '
+            'neighbours come near: use step = "implicit"'
+        )
+
+
 @dataclass(frozen=True)
 class Squared:
-    """Half the squared difference, ``h = ||f_i - f_j||^2 / 2`` (SURVEY eq. 17), with the bound c."""
+    """Half the squared difference, ``h = ||f_i - f_j||^2 / 2`` (SURVEY eq. 17), with the bound c.
+
+    The constraint is put on the whole of it (SURVEY eq. 18).
+    """
 
     smooth: ClassVar[bool] = True
     degree: ClassVar[int] = 2
+    multiple: ClassVar[float] = 2.0
 
     def values(self, own: Array, other: Array) -> Array:
         """Evaluate h at points: (b, C) and (b, C) give (b,)."""
@@ -79,10 +137,19 @@ class Squared:
         """Return the same at a neighbour's points."""
         return pull_back(strength, mine, theirs)
 
+    def gaps(self, own: Array, answers: Array) -> Array:
+        """Return the mean squared differences, (deg,)."""
+        found: Array = mean_square_gaps(own, answers)
+        return found
+
+    def growth(self, outputs: int) -> tuple[float, float]:
+        """Return (1, 1): a squared difference is what it is."""
+        return 1.0, 1.0
+
     @property
     def compiled(self) -> CompiledDistance:
         """What the distance hands over to compiled rounds."""
-        return CompiledDistance(_squared, _squared_back)
+        return CompiledDistance(squared, squared_back, CompiledConstraint(whole_square, whole_square_back, None))
 
 
 @dataclass(frozen=True)
@@ -96,6 +163,7 @@ class Absolute:
 
     smooth: ClassVar[bool] = False
     degree: ClassVar[int] = 1
+    multiple: ClassVar[float] = 1.0
 
     def values(self, own: Array, other: Array) -> Array:
         """Evaluate h at points: (b, C) and (b, C) give (b,)."""
@@ -104,21 +172,33 @@ class Absolute:
 
     def pull(self, own: Array, answers: Array, strengths: Array) -> Pull:
         """Return ``c (f_i - f_j) / ||f_i - f_j||``, 0 where they are equal."""
-        return _filled(_absolute, own, answers, strengths)
+        return _filled(absolute, own, answers, strengths)
 
     def pull_back(self, strength: float, mine: Array, theirs: Array) -> Pull:
         """Return the same at a neighbour's points."""
-        return _filled_back(_absolute_back, strength, mine, theirs)
+        return _filled_back(absolute_back, strength, mine, theirs)
+
+    def gaps(self, own: Array, answers: Array) -> Array:
+        """Return the mean lengths of the differences, (deg,)."""
+        return _mean(absolute_gaps, own, answers)
+
+    def growth(self, outputs: int) -> tuple[float, float]:
+        """Return (1, 1/2): a mean length is at most the root of the mean square."""
+        return 1.0, 0.5
 
     @property
     def compiled(self) -> CompiledDistance:
         """What the distance hands over to compiled rounds."""
-        return CompiledDistance(_absolute, _absolute_back)
+        constraint = CompiledConstraint(absolute, absolute_dual, absolute_gaps)
+        return CompiledDistance(absolute, absolute_back, constraint)
 
 
 @dataclass(frozen=True)
 class KullbackLeibler:
     """How badly the own class probabilities p_i code the neighbour's, ``h = sum_c p_jc log(p_jc / p_ic)``.
+
+    Not symmetrised: of the three divergences between p_i and p_j this one alone is convex in f_i, and has a bounded
+    pull.
 
     p is the softmax of f, and (1 - s, s) with s = 1 / (1 + exp(-f)) of a single output. The neighbour's probabilities
     are soft labels: the pull is ``c (p_i - p_j)``, the opposite of what the neighbour feels. What all classes have in
@@ -127,6 +207,7 @@ class KullbackLeibler:
 
     smooth: ClassVar[bool] = True
     degree: ClassVar[int] = 0
+    multiple: ClassVar[float] = 1.0
 
     def values(self, own: Array, other: Array) -> Array:
         """Evaluate h at points: (b, C) and (b, C) give (b,)."""
@@ -138,16 +219,25 @@ class KullbackLeibler:
 
     def pull(self, own: Array, answers: Array, strengths: Array) -> Pull:
         """Return ``c (p_i - p_j)``."""
-        return _filled(_kullback_leibler, own, answers, strengths)
+        return _filled(divergence, own, answers, strengths)
 
     def pull_back(self, strength: float, mine: Array, theirs: Array) -> Pull:
         """Return the same at a neighbour's points."""
-        return _filled_back(_kullback_leibler_back, strength, mine, theirs)
+        return _filled_back(divergence_back, strength, mine, theirs)
+
+    def gaps(self, own: Array, answers: Array) -> Array:
+        """Return the mean divergences, (deg,)."""
+        return _mean(divergence_gaps, own, answers)
+
+    def growth(self, outputs: int) -> tuple[float, float]:
+        """Return (1/4, 1), of one output (1/8, 1): half the bound on the second derivative."""
+        return (0.125 if outputs == 1 else 0.25), 1.0
 
     @property
     def compiled(self) -> CompiledDistance:
         """What the distance hands over to compiled rounds."""
-        return CompiledDistance(_kullback_leibler, _kullback_leibler_back)
+        constraint = CompiledConstraint(divergence, divergence_dual, divergence_gaps)
+        return CompiledDistance(divergence, divergence_back, constraint)
 
 
 def _log_softmax(values: Array) -> Array:
@@ -172,111 +262,7 @@ def _filled_back(couple_back: Compiled, strength: float, mine: Array, theirs: Ar
     return found
 
 
-@jitted
-def _squared(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
-    pull_in(own, answers, links[0], 1.0, gradients, curvatures)
-
-
-@jitted
-def _squared_back(
-    numbers: ReadOnly,
-    links: ReadOnly,
-    neighbor: int,
-    dual: float,
-    mine: ReadOnly,
-    theirs: ReadOnly,
-    gradients: Array,
-    curvatures: Array,
-) -> None:
-    pull_back_in(numbers[0], mine, theirs, gradients, curvatures)
-
-
-@jitted
-def _toward(strength: float, mine: Array, theirs: Array, gradient: Array) -> float:
-    """Fill the pull (C,) of the length of the difference; returns its bound."""
-    square = 0.0
-    for c in range(len(mine)):
-        gradient[c] = mine[c] - theirs[c]
-        square += gradient[c] * gradient[c]
-    length = np.sqrt(square)
-    if not length > 1e-150:  # a smaller one has no inverse that can be multiplied with
-        gradient[:] = 0.0
-        return 0.0
-    for c in range(len(mine)):
-        gradient[c] *= strength / length
-    return float(strength / length)
-
-
-@jitted
-def _absolute(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
-    degree, size, _ = answers.shape
-    for j in range(degree):
-        for k in range(size):
-            curvatures[j, k] = _toward(links[0, j], own[k], answers[j, k], gradients[j, k])
-
-
-@jitted
-def _absolute_back(
-    numbers: Array,
-    links: Array,
-    neighbor: int,
-    dual: float,
-    mine: Array,
-    theirs: Array,
-    gradients: Array,
-    curvatures: Array,
-) -> None:
-    for k in range(len(mine)):
-        curvatures[k] = _toward(numbers[0], mine[k], theirs[k], gradients[k])
-
-
-@jitted
-def _probabilities(values: Array, found: Array) -> None:
-    """Fill the softmax of values (C,), or of one value f the probability 1 / (1 + exp(-f))."""
-    if len(values) == 1:
-        small = np.exp(-abs(values[0]))
-        found[0] = (1.0 if values[0] >= 0.0 else small) / (1.0 + small)
-        return
-    largest, total = values.max(), 0.0
-    for c in range(len(values)):
-        found[c] = np.exp(values[c] - largest)
-        total += found[c]
-    for c in range(len(values)):
-        found[c] /= total
-
-
-@jitted
-def _apart(strength: float, mine: Array, theirs: Array, gradient: Array) -> None:
-    """Fill ``strength (p - q)`` with the probabilities p and q of two nodes' values (C,)."""
-    other = np.empty(len(theirs))
-    _probabilities(mine, gradient)
-    _probabilities(theirs, other)
-    for c in range(len(mine)):
-        gradient[c] = strength * (gradient[c] - other[c])
-
-
-@jitted
-def _kullback_leibler(
-    numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array
-) -> None:
-    degree, size, outputs = answers.shape
-    for j in range(degree):
-        for k in range(size):
-            _apart(links[0, j], own[k], answers[j, k], gradients[j, k])
-            curvatures[j, k] = links[0, j] / (4.0 if outputs == 1 else 2.0)
-
-
-@jitted
-def _kullback_leibler_back(
-    numbers: Array,
-    links: Array,
-    neighbor: int,
-    dual: float,
-    mine: Array,
-    theirs: Array,
-    gradients: Array,
-    curvatures: Array,
-) -> None:
-    for k in range(len(mine)):
-        _apart(numbers[0], mine[k], theirs[k], gradients[k])
-        curvatures[k] = numbers[0] / (4.0 if mine.shape[1] == 1 else 2.0)
+def _mean(gaps: Compiled, own: Array, answers: Array) -> Array:
+    found = np.empty(len(answers))
+    sole(gaps, GAPS)(np.ascontiguousarray(own), np.ascontiguousarray(answers), found)
+    return found

@@ -7,15 +7,33 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiled import NEXT_TOLERANCES, CompiledRule, handed_over, next_tolerances_at
+from kernelswarm.protocols.compiled import (
+    NEXT_TOLERANCES,
+    CompiledRule,
+    NotCompiledError,
+    handed_over,
+    next_tolerances_at,
+)
 from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
-from kernelswarm.protocols.coupling import pull, pull_back, pull_back_in, pull_in
 from kernelswarm.protocols.data_size import DataSize, significant
+from kernelswarm.protocols.distances import ConstrainedDistance, Distance, Squared, refuse_explicit
 from kernelswarm.protocols.first_class import Integers, address
+from kernelswarm.protocols.fulfilling import fulfils
 from kernelswarm.protocols.tolerances import Adaptive, Constant, Tolerance, ToleranceState
 
 Array = npt.NDArray[np.float64]
+
+
+SAME = 1.0, 1.0
+"""The growth of a distance that is the squared difference."""
+
+
+class Allowed(NamedTuple):
+    """Learned tolerances, squared differences, as what they mean of another distance."""
+
+    values: Array
+    growth: float
 
 
 class ProximityState(NamedTuple):
@@ -25,15 +43,16 @@ class ProximityState(NamedTuple):
     tolerances: ToleranceState
     curvature: float
     batch_size: int
+    allowed: Allowed | None = None
 
 
 @dataclass(frozen=True)
 class Proximity:
     """Neighbours stay within a tolerance of one another, ``E[h_ij] <= gamma_ij`` with ``h_ij = ||f_i(x_i) -
-    f_j(x_i)||^2``.
+    f_j(x_i)||^2``, or another distance.
 
-    Primal step (SURVEY eq. 19): the gradient coefficient at node i's sample is ``sum_j 2 mu_ij (f_i(x) - f_j(x))``.
-    Dual step (SURVEY eq. 20), with both right-hand sides at time t:
+    Primal step (SURVEY eq. 19): the gradient coefficient at node i's sample is ``sum_j 2 mu_ij (f_i(x) - f_j(x))``,
+    generally ``sum_j mu_ij h_ij'``. Dual step (SURVEY eq. 20), with both right-hand sides at time t:
 
         mu_ij <- max(0, (1 - delta eta^2) mu_ij + d eta (mean_k h_ij - gamma_ij))
 
@@ -42,9 +61,12 @@ class Proximity:
     edge (i, j) and to node i. In the symmetric form f_i also takes the terms ``2 mu_ji (f_i(x_j) - f_j(x_j))`` at its
     neighbours' samples.
 
-    Where the tolerances adapt, ``mu_ij <= b / (2 eta deg_i)``: the neighbours together then never weigh more at a
-    sample than the node's own function. Both functions' estimation errors are part of ``h_ij``, so without that bound
-    the dual variables grow as long as nodes learn, however well they agree.
+    A tolerance is in the unit of its distance. Those that are learned or true are squared differences g, and stand for
+    the largest mean h that goes with g: the root of g for ``absolute``, g / 4, of one output g / 8, for ``kl``.
+
+    Where the tolerances adapt, ``mu_ij <= b / (2 eta deg_i)`` for the squared distance: the neighbours together then
+    never weigh more at a sample than the node's own function. Both functions' estimation errors are part of ``h_ij``,
+    so without that bound the dual variables grow as long as nodes learn, however well they agree.
 
     Parameters
     ----------
@@ -61,10 +83,13 @@ class Proximity:
         Dual variables are clipped to it; infinite by default. Where the tolerances adapt, the smaller bound counts.
     dual_step : float or "auto"
         d, positive. "auto" is ``(r / (2 s))^2`` with s the standard deviation of the targets and r the loss's slope
-        over it, 1 / s^2 for the squared loss; 1 for classes, and where no data are looked at.
+        over it, 1 / s^2 for the squared loss; 1 for classes, and where no data are looked at. For the absolute
+        distance that times s^2.
+    distance : Distance
+        What h_ij is: ``squared``, as published, ``absolute`` or, for classes, ``kl``.
     as_published : bool
-        The paper's one-sided, explicit form in one key; it goes before ``form`` and ``step``, and a tolerance that
-        adapts, which no paper has, becomes the constant 0.
+        The paper's one-sided, explicit form in one key; it goes before ``form``, ``step`` and ``distance``, and a
+        tolerance that adapts, which no paper has, becomes the constant 0.
     """
 
     gamma: Tolerance = field(
@@ -75,6 +100,7 @@ class Proximity:
     step: Step = field(default="implicit", metadata={"as_published": "explicit"})
     dual_max: float = np.inf
     dual_step: float | Literal["auto"] = field(default="auto", metadata={"as_published": 1.0})
+    distance: Distance = field(default=Squared(), metadata={"part": "distance", "as_published": Squared()})
     as_published: bool = False
 
     communicates: ClassVar[bool] = True
@@ -93,8 +119,15 @@ class Proximity:
             object.__setattr__(self, "form", "one_sided")
             object.__setattr__(self, "step", "explicit")
             object.__setattr__(self, "dual_step", 1.0)
+            object.__setattr__(self, "distance", Squared())
             if self.gamma.adapts:
                 object.__setattr__(self, "gamma", Constant(0.0))
+        refuse_explicit(self.step, self.distance)
+        if not fulfils(self.distance, ConstrainedDistance):
+            raise ValueError(
+                f"distance = {self.distance} has no multiple, gaps and growth, by which proximity constrains it: "
+                "give it these, or use the protocol consensus"
+            )
 
     @property
     def sends_duals(self) -> bool:
@@ -123,33 +156,59 @@ class Proximity:
 
     def fitted(self, sample: DataSize) -> "Proximity":
         """Return the protocol with the dual step that suits a sample of the data."""
-        return replace(self, dual_step=significant((sample.typical_curvature / (2.0 * sample.unit)) ** 2))
+        unit = sample.unit ** (self.distance.degree - 1)
+        return replace(self, dual_step=significant((sample.typical_curvature / (2.0 * unit)) ** 2))
 
     def init(self, neighborhood: Neighborhood) -> ProximityState:
         """Return dual variables of 0 with the first tolerances."""
         duals = np.zeros(len(neighborhood.neighbors))
-        return ProximityState(duals, self.gamma.init(neighborhood), neighborhood.curvature, neighborhood.batch_size)
+        growth, power = self._constrained.growth(neighborhood.outputs)
+        if neighborhood.differences is not None:
+            neighborhood = replace(neighborhood, differences=growth * neighborhood.differences**power)
+        tolerances = self.gamma.init(neighborhood)
+        allowed = Allowed(_grown(tolerances.values, growth, power), growth) if self._translates else None
+        return ProximityState(duals, tolerances, neighborhood.curvature, neighborhood.batch_size, allowed)
+
+    @property
+    def _constrained(self) -> ConstrainedDistance:
+        assert fulfils(self.distance, ConstrainedDistance)
+        return self.distance
+
+    @property
+    def _translates(self) -> bool:
+        """Whether learned tolerances mean something else than themselves."""
+        return self.gamma.adapts and any(self._constrained.growth(outputs) != SAME for outputs in (1, 2))
 
     def couple(self, links: ProximityState, own: Array, answers: Array) -> Pull:
-        """Return ``2 mu_ij (f_i - f_j)`` of each neighbour at the node's samples, and the curvatures ``2 mu_ij``."""
-        return pull(own, answers, links.duals, 2.0)
+        """Return ``2 mu_ij (f_i - f_j)`` of each neighbour at the node's samples, and the curvatures ``2 mu_ij``, where
+        h_ij is the squared difference."""
+        return self.distance.pull(own, answers, self._constrained.multiple * links.duals)
 
     def couple_back(self, links: ProximityState, neighbor: int, mine: Array, theirs: Array, dual: float) -> Pull:
-        """Return ``2 mu_ji (f_i - f_j)`` at a neighbour's samples, and the curvatures ``2 mu_ji``."""
-        return pull_back(2.0 * dual, mine, theirs)
+        """Return the same with mu_ji at a neighbour's samples."""
+        return self.distance.pull_back(self._constrained.multiple * dual, mine, theirs)
+
+    def gaps(self, own: Array, answers: Array) -> Array:
+        """Return the mean of h_ij over the node's samples, (deg,)."""
+        return self._constrained.gaps(own, answers)
 
     def advance(
         self, links: ProximityState, gaps: Array, excess: Array | None, eta: float, round: int
     ) -> ProximityState:
         """Return the next dual variables, from tolerances that have seen this round's excess losses."""
-        tolerances, bound = links.tolerances, self.dual_max
+        tolerances, allowed, bound = links.tolerances, links.allowed, self.dual_max
         if excess is not None:
             tolerances = self.gamma.next(tolerances, excess, links.curvature, round)
-            bound = min(bound, largest_dual(eta, links.batch_size, len(gaps)))
+            growth, power = SAME
+            if allowed is not None:
+                growth, power = allowed.growth, self._constrained.growth(1)[1]
+                allowed = allowed._replace(values=_grown(tolerances.values, growth, power))
+            bound = min(bound, largest_dual(eta, links.batch_size, len(gaps), growth, power))
         decay = max(0.0, 1.0 - self.delta * eta * eta)
         duals = links.duals.copy()
-        ascend(duals, gaps, tolerances.values, decay, self.ascent * eta, bound)
-        return links._replace(duals=duals, tolerances=tolerances)
+        within = tolerances.values if allowed is None else allowed.values
+        ascend(duals, gaps, within, decay, self.ascent * eta, bound)
+        return links._replace(duals=duals, tolerances=tolerances, allowed=allowed)
 
     def duals(self, links: ProximityState) -> Array:
         """Return the dual variables, (deg,)."""
@@ -157,7 +216,7 @@ class Proximity:
 
     def record(self, links: ProximityState, degree: int) -> LinkRecord:
         """Return tolerances and dual variables."""
-        return LinkRecord(links.tolerances.values, links.duals)
+        return LinkRecord((links.allowed or links.tolerances).values, links.duals)
 
     @property
     def compiled(self) -> CompiledRule:
@@ -166,50 +225,42 @@ class Proximity:
         Raises
         ------
         NotCompiledError
-            When the tolerances adapt, and have not handed over how.
+            When the tolerances adapt, and have not handed over how, or the distance hands over no constraint.
         """
         tolerance = handed_over(self.gamma, "tolerance") if self.gamma.adapts else None
-        own = np.array([self.delta, self.dual_max, self.ascent])
+        constraint = handed_over(self.distance, "distance").constraint
+        if constraint is None:
+            raise NotCompiledError(f"the distance {type(self.distance).__name__} under proximity")
+        own = np.array([self.delta, self.dual_max, self.ascent, self._constrained.growth(1)[1]])
         return CompiledRule(
-            couple=_couple,
-            couple_back=_couple_back,
+            couple=constraint.couple,
+            couple_back=constraint.couple_back,
             advance=_advance,
             numbers=own if tolerance is None else np.concatenate([own, tolerance.numbers]),
             tools=() if tolerance is None else (address(tolerance.next, NEXT_TOLERANCES),),
             pack=_pack,
             unpack=_unpack,
             duals=0,
-            tolerances=1,
+            tolerances=3 if self._translates else 1,
+            gaps=constraint.gaps,
         )
 
 
 def _pack(links: ProximityState) -> Array:
     values, averages = links.tolerances
-    return np.stack([links.duals, values, averages if len(averages) else np.zeros(len(values))])
+    rows = [links.duals, values, averages if len(averages) else np.zeros(len(values))]
+    if links.allowed is not None:
+        rows += [links.allowed.values, np.full(len(values), links.allowed.growth)]
+    return np.stack(rows)
 
 
 def _unpack(links: ProximityState, matrix: Array) -> ProximityState:
     averages = matrix[2, : len(links.tolerances.averages)].copy()
-    return links._replace(duals=matrix[0].copy(), tolerances=ToleranceState(matrix[1].copy(), averages))
-
-
-@jitted
-def _couple(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
-    pull_in(own, answers, links[0], 2.0, gradients, curvatures)
-
-
-@jitted
-def _couple_back(
-    numbers: Array,
-    links: Array,
-    neighbor: int,
-    dual: float,
-    mine: Array,
-    theirs: Array,
-    gradients: Array,
-    curvatures: Array,
-) -> None:
-    pull_back_in(2.0 * dual, mine, theirs, gradients, curvatures)
+    allowed = links.allowed
+    if allowed is not None:
+        allowed = allowed._replace(values=matrix[3].copy())
+    tolerances = ToleranceState(matrix[1].copy(), averages)
+    return links._replace(duals=matrix[0].copy(), tolerances=tolerances, allowed=allowed)
 
 
 @jitted
@@ -224,11 +275,28 @@ def _advance(
     batch_size: int,
     round: int,
 ) -> None:
-    delta, bound, ascent = numbers[0], numbers[1], numbers[2]
+    delta, bound, ascent, power = numbers[0], numbers[1], numbers[2], numbers[3]
+    within, growth = 1, 1.0
     if len(excess):
-        next_tolerances_at(tools[0])(numbers[3:], excess, curvature, round, links[1], links[2])
-        bound = min(bound, largest_dual(eta, batch_size, len(gaps)))
-    ascend(links[0], gaps, links[1], max(0.0, 1.0 - delta * eta * eta), ascent * eta, bound)
+        next_tolerances_at(tools[0])(numbers[4:], excess, curvature, round, links[1], links[2])
+        if len(links) > 3:
+            within, growth = 3, links[4, 0]
+            grow(links[1], growth, power, links[3])
+        bound = min(bound, largest_dual(eta, batch_size, len(gaps), growth, power))
+    ascend(links[0], gaps, links[within], max(0.0, 1.0 - delta * eta * eta), ascent * eta, bound)
+
+
+def _grown(squares: Array, growth: float, power: float) -> Array:
+    found = np.empty(len(squares))
+    grow(squares, growth, power, found)
+    return found
+
+
+@jitted
+def grow(squares: ReadOnly, growth: float, power: float, found: Array) -> None:
+    """Fill ``found`` with ``a g^q`` of each squared difference g."""
+    for j in range(len(squares)):
+        found[j] = growth * (np.sqrt(squares[j]) if power == 0.5 else squares[j] ** power)
 
 
 @jitted
@@ -241,12 +309,17 @@ def ascend(duals: Array, gaps: ReadOnly, tolerances: Array, decay: float, eta: f
 
 
 @jitted
-def largest_dual(eta: float, batch_size: int, degree: int) -> float:
-    """Compute ``b / (2 eta deg)``, up to which dual variables grow where the tolerances are learned.
+def largest_dual(eta: float, batch_size: int, degree: int, growth: float = 1.0, power: float = 1.0) -> float:
+    """Compute ``b / (2 a eta deg)``, up to which dual variables grow where the tolerances are learned.
+
+    a and q are the growth of h_ij, so that ``2 a mu`` bounds the pull's second derivative if q is 1. Else nothing does
+    at all values, and dual variables are not bounded: implicit steps shorten what is too much.
 
     With it on all edges ``(eta/b) sum_j 2 mu_ij = 1``. Where kappa(x, x) = 1, the implicit step at a single sample then
     gives the neighbours' values together the weight of the node's own, and is
     ``(1 + eta/b l'') / (2 + eta/b l'')`` times the step of a node alone: never less than half of it. In the
     symmetric form neighbours' points near by take their part beside it.
     """
-    return batch_size / (2.0 * eta * degree)
+    if power != 1.0:
+        return float(np.inf)
+    return batch_size / (2.0 * growth * eta * degree)

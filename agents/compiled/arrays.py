@@ -12,7 +12,7 @@ from kernelswarm.agents.compiled.rounds import Coupling, Kinds, Links, Messages,
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import Node, Outgoing
-from kernelswarm.protocols.compiled import ADVANCE, COUPLE, COUPLE_BACK, CompiledRule, handed_over
+from kernelswarm.protocols.compiled import ADVANCE, COUPLE, COUPLE_BACK, GAPS, CompiledRule, handed_over
 from kernelswarm.protocols.contract import Exchange, Rule
 from kernelswarm.protocols.first_class import NONE, Integers, address
 
@@ -33,7 +33,7 @@ def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling
     nothing = np.zeros(0, dtype=np.int64)
     if form is None:
         return Coupling(
-            functions=np.full(3, NONE),
+            functions=np.full(4, NONE),
             tools=nothing,
             numbers=np.zeros(0),
             rows=0,
@@ -50,6 +50,7 @@ def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling
             (form.couple, COUPLE),
             (form.couple_back, COUPLE_BACK),
             (form.advance, ADVANCE),
+            (form.gaps, GAPS),
         )
     ]
     return Coupling(

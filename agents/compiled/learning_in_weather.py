@@ -23,6 +23,7 @@ from kernelswarm.agents.compiled.rounds import (
     COUPLE_BACK,
     DONE,
     EVALUATE,
+    GAPS,
     GRADIENT,
     INNER,
     LARGE_VALUES,
@@ -38,7 +39,7 @@ from kernelswarm.agents.compiled.rounds import (
     first_row,
 )
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Kept, Terms, Workspace
-from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at
+from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at, gaps_at
 from kernelswarm.protocols.compiling import absorbed
 from kernelswarm.protocols.coupling import mean_square_gaps_in, total
 from kernelswarm.protocols.first_class import NONE
@@ -308,7 +309,10 @@ def learn(
                     for c in range(outputs):
                         joined[k, c] /= part
                 at += size
-            mean_square_gaps_in(values, heard_answer, line(gaps, d, 1))
+            if coupling.functions[GAPS] == NONE:
+                mean_square_gaps_in(values, heard_answer, line(gaps, d, 1))
+            else:
+                gaps_at(coupling.functions[GAPS])(values, heard_answer, line(gaps, d, 1))
             if coupling.compares_losses:
                 values_of(loss_numbers, before_learning, targets, losses)
                 before = total(losses)

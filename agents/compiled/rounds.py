@@ -27,7 +27,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     step_at,
 )
 from kernelswarm.agents.arithmetic.tables import cube, line, table
-from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at
+from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at, gaps_at
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.coupling import mean_square_gaps_in, total
 from kernelswarm.protocols.first_class import NONE
@@ -42,7 +42,7 @@ DONE, PAUSED, LARGE_VALUES, UNSTABLE = range(4)
 EVALUATE, INNER, GRADIENT, STEP, LOSS_VALUES, LOSS_DERIVATIVES = range(6)
 """The functions of a learner, by their addresses."""
 
-COUPLE, COUPLE_BACK, ADVANCE = range(3)
+COUPLE, COUPLE_BACK, ADVANCE, GAPS = range(4)
 """The functions of a protocol."""
 
 
@@ -105,7 +105,7 @@ class Sums(NamedTuple):
 class Coupling(NamedTuple):
     """The protocol."""
 
-    functions: Integers  # (3,) addresses
+    functions: Integers  # (4,) addresses
     tools: Integers  # addresses that those call
     numbers: Array
     rows: int  # k, of the matrices that hold the links' state
@@ -293,7 +293,10 @@ def live(
             )
             if not degree:
                 continue
-            mean_square_gaps_in(own, answers, gaps)
+            if rule[GAPS] == NONE:
+                mean_square_gaps_in(own, answers, gaps)
+            else:
+                gaps_at(rule[GAPS])(own, answers, line(gaps, 0, degree))
             if compares:
                 for e in range(degree):
                     values_of(loss_numbers, table(answers, e * answer, size, outputs), wanted, losses)

@@ -10,7 +10,7 @@ from kernelswarm.agents.learners.contract import Evaluated, Learner, together
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.node.node import DivergenceError, Draws, Node, Outgoing
 from kernelswarm.protocols.contract import Exchange, LinkRecord, Neighborhood, Rule
-from kernelswarm.protocols.coupling import mean_square_gaps, total
+from kernelswarm.protocols.coupling import constraint_values, total
 from kernelswarm.protocols.limits import gather_in, own_products, own_share, pair_loads_in, restrain
 
 Array = npt.NDArray[np.float64]
@@ -190,7 +190,7 @@ class Agent(Node):
                 else:
                     self.check_stability(rate, self._loss_curvature + stiffness)
                 gradient = gradient + pulling / taken
-                gaps = mean_square_gaps(own.values, answers)
+                gaps = constraint_values(rule, own.values, answers)
                 if rule.compares_losses:
                     losses = learner.loss.values(answers.reshape(-1, self.outputs), np.concatenate([targets] * degree))
                     excess = np.array([(total(row) - loss) / size for row in losses.reshape(degree, size)])

@@ -14,7 +14,7 @@ from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.agents.node.pairs import Pairs, Said, recalled, remembered
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import Neighborhood
-from kernelswarm.protocols.coupling import mean_square_gaps, total
+from kernelswarm.protocols.coupling import constraint_values, total
 from kernelswarm.protocols.limits import gather_in, own_share, pair_loads_in, restrain
 from kernelswarm.protocols.links.links import bytes_of
 from kernelswarm.protocols.weather.weather import Conditions
@@ -388,7 +388,7 @@ class WeatheredAgent(Agent):
             if pairs is None:
                 continue
             values = pairs.evaluation.values
-            gaps[e] = mean_square_gaps(values, pairs.theirs[np.newaxis])[0]
+            gaps[e] = constraint_values(self.rule, values, pairs.theirs[np.newaxis])[0]
             if self.rule.compares_losses:
                 there = targets
                 if pairs.evaluation is not own:

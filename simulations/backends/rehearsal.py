@@ -93,7 +93,16 @@ def _run(plan: AgentPlan, apart: bool) -> None:
         one = np.ones(count)
         size = plan.learner.batch_size
         neighborhood = Neighborhood(
-            label, neighbors, one, one, plan.neighborhood.curvature, size, (1,) * count, ({},) * count, (size,) * count
+            label,
+            neighbors,
+            one,
+            one,
+            plan.neighborhood.curvature,
+            size,
+            (1,) * count,
+            ({},) * count,
+            (size,) * count,
+            outputs=plan.outputs,
         )
         network.append(
             replace(

@@ -50,11 +50,17 @@ class Evaluation:
         Held-out samples pooled over all nodes, or over as many evenly spaced ones when there are more; at least 1.
     rkhs_distance : bool
         Whether the last row also holds the mean Hilbert distance of neighbours' functions.
+    regret : bool
+        Whether the network's table has the regret against a batch solution, where the stream knows its truth.
+    dynamic_regret : bool
+        Whether it has that against the truth, which may move.
     """
 
     local_samples: int = 200
     global_samples: int = 1000
     rkhs_distance: bool = True
+    regret: bool = False
+    dynamic_regret: bool = False
 
     def __post_init__(self) -> None:
         _require(self, "local_samples", 1, "the nodes' risk is measured on them")
@@ -297,7 +303,7 @@ class Experiment:
             The batch solver has no use for the learner's kernel, loss or samples.
         """
         if self.protocol.offline is not None:
-            return _fitted(self.learner)
+            return batch_expansion(self.learner)
         changes = [override.learner for override in self.overrides if node in override.nodes]
         if not changes:
             return self.learner
@@ -308,7 +314,8 @@ class Experiment:
         return learner
 
 
-def _fitted(learner: Learner) -> BatchExpansion:
+def batch_expansion(learner: Learner) -> BatchExpansion:
+    """Return what a batch solver fits in a learner's place; raises InputError where it cannot."""
     kernel: Kernel | None = getattr(learner, "kernel", None)
     name = part_name(learner)
     cause = ""

@@ -229,6 +229,8 @@ def column_label(column: str, config: dict[str, Any]) -> str:
         "model_order": "model order (points or features a node)",
         "disagreement": "disagreement (mean square)",
         "violation": "constraint violation (sum)",
+        "regret": "regret against a batch solution",
+        "dynamic_regret": "regret against the truth",
         "scalars_sent": "scalars sent (network)",
         "bytes_sent": "bytes sent (network)",
         "round": "rounds",

@@ -60,6 +60,8 @@ MEASURED = {
         "lost",
         "late",
         "waiting",
+        "regret",
+        "dynamic_regret",
         "seconds",
         "constant_risk",
         "rkhs_distance",

@@ -36,6 +36,7 @@ from kernelswarm.simulations.running.forecast import (
     transit,
 )
 from kernelswarm.simulations.running.network import Network, open_network
+from kernelswarm.simulations.running.regret import unfitted, unknown
 from kernelswarm.simulations.streams.travelling import TravellingSamples, links_of, sample_bytes
 
 PLANNED = 10_000
@@ -112,10 +113,10 @@ def _experiment(experiment: Experiment, network: Network) -> Section:
     evaluations = -(-network.rounds // experiment.evaluate_every)
     backend = describe(experiment.backend)
     blocks = [network.plans]
-    lines = []
+    lines = _regret(experiment, network)
     if experiment.protocol.offline is not None:
         solver = _solver(experiment, network)
-        return Section("experiment", [("seed", str(experiment.seed)), ("rounds", rounds), *solver])
+        return Section("experiment", [("seed", str(experiment.seed)), ("rounds", rounds), *solver, *lines])
     if isinstance(experiment.backend, Ray):
         blocks, line = _blocks(experiment.backend, network)
         lines.append(line)
@@ -265,6 +266,14 @@ def _travelling(samples: TravellingSamples, network: Network) -> str:
     ]
     said.append(f"{sizes[1]:.4g} bytes each" + ("" if sizes[0] == sizes[1] else f" instead of {sizes[0]:.4g}"))
     return ", ".join(said)
+
+
+def _regret(experiment: Experiment, network: Network) -> list[tuple[str, str]]:
+    """Say why regret that is asked for is not measured."""
+    asked = experiment.evaluation
+    without = unknown(network) if asked.regret or asked.dynamic_regret else ""
+    without = without or (unfitted(network) if asked.regret else "")
+    return [("regret", f"not measured: {without}")] if without else []
 
 
 def _awake(clock: Clock, network: Network) -> float:

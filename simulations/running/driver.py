@@ -33,6 +33,7 @@ from kernelswarm.simulations.running.ending import Ending, arrays_of, baseline, 
 from kernelswarm.simulations.running.footprint import record, require
 from kernelswarm.simulations.running.network import Network, open_network
 from kernelswarm.simulations.running.recorder import Recorder
+from kernelswarm.simulations.running.regret import Regret
 from kernelswarm.simulations.streams.pooled import pooled_samples
 
 Array = npt.NDArray[np.float64]
@@ -169,6 +170,7 @@ class Driver:
         """Go on from a checkpoint, if there is one, and write one otherwise: the run can be resumed from here on."""
         self._started = self._now()
         self.recorder = Recorder(self.network, self._experiment.protocol)
+        self._regret = Regret(self.network)
         self.done = 0
         if since is not None:
             engine.restore(since.snapshots, since.round)
@@ -181,6 +183,7 @@ class Driver:
             self.recorder.resume(self._checkpoints.begin(self._experiment.to_dict(), self.network.graph, data))
         else:
             self.recorder.resume(self._checkpoints.rewind(since))
+        self._regret.resume(self.recorder.tables())
         self._own.resume(self.recorder.tables())
         if since is None and self._save_every:
             self._save(engine)
@@ -265,6 +268,10 @@ class Driver:
         limit = experiment.evaluation.global_samples
         reports = engine.report(pooled_samples(network.source, self.done * experiment.learner.batch_size, limit))
         rows = recorder.rows(self.done, reports, self._now() - self._started)
+        paused = self._now()
+        regret = {name: np.array([value]) for name, value in self._regret.add(reports).items()}
+        rows = joined_columns(rows, {"network": regret})
+        self._idle += self._now() - paused  # rounds take no longer by it
         for column in (column for columns in rows.values() for column in columns.values()):
             column.flags.writeable = False  # who looks at a state changes no table
         self.reading = Reading(self.done, lambda: self._read(engine))

@@ -143,7 +143,9 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
             place = places[label]
             plans.append(
                 AgentPlan(
-                    neighborhood=_neighborhood(adjacency, source, label, places, learners, pooled, conditions.directed),
+                    neighborhood=_neighborhood(
+                        adjacency, source, label, places, learners, pooled, conditions.directed, count
+                    ),
                     slots=() if pooled else slots[label],
                     learner=learners[label],
                     rule=rule,
@@ -287,6 +289,7 @@ def _neighborhood(
     learners: Mapping[int, Learner],
     alone: bool,
     directed: bool,
+    outputs: int,
 ) -> Neighborhood:
     place = places[label]
     known = adjacency[label]
@@ -309,6 +312,7 @@ def _neighborhood(
         batch_sizes=tuple(learners[other].batch_size for other in neighbors),
         asks=tuple(asks(label, other, known[other]) for other in neighbors) if directed else (),
         asked=tuple(asks(other, label, known[other]) for other in neighbors) if directed else (),
+        outputs=outputs,
     )
 
 

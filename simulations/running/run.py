@@ -266,6 +266,12 @@ def _refuse_changes(folder: Path, before: Mapping[str, Any], experiment: Experim
     old, new = dict(_entries(plain(before))), dict(_entries(plain(experiment.to_dict())))
     changed = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
     changed = [key for key in changed if key.split(".")[0] not in CHANGEABLE]
+    if experiment.evaluation.regret and old["rounds"] != new["rounds"]:
+        raise InputError(
+            f"rounds = {new['rounds']} must stay {old['rounds']} with evaluation.regret = true, which is measured "
+            "against what fits the samples of all rounds; "
+            f"kernelswarm run {folder / 'config.toml'} --set rounds=... runs another one"
+        )
     if changed:
         key = changed[0]
         given, was = (shown(table[key]) if key in table else "not set" for table in (new, old))

@@ -95,6 +95,10 @@ class Source:
     truth
         ``truth(position, points, samples)``: noise-free targets (n, q) of a node after ``samples`` draws, for
         classification the class with the least probability of error. None where unknown.
+    noise_free
+        ``noise_free(position, points, ages)``: targets without noise (n, q) of a node, each point drawn after so many
+        samples, (n,): the function that loses least, against which regret is measured. None where unknown, and where
+        targets are classes.
     locations
         Where the nodes are, (V, 2); None where they are nowhere.
     discount
@@ -113,6 +117,7 @@ class Source:
     facts: dict[str, float | int | str] = field(default_factory=dict)
     description: DataDescription = field(default_factory=DataDescription)
     truth: Callable[[int, Array, int], Array] | None = None
+    noise_free: Callable[[int, Array, npt.NDArray[np.int64]], Array] | None = None
     locations: Array | None = None
     differences: Differences | None = None
     discount: float | None = None

@@ -8,7 +8,7 @@ import json
 import numpy as np
 
 from kernelswarm.simulations.streams.contract import Array, NodeSource, Source, Stream
-from kernelswarm.simulations.testing.properties import checked, require, require_equal
+from kernelswarm.simulations.testing.properties import checked, require, require_close, require_equal
 
 NODES, HELD_OUT = 4, 30
 SIZES = ([1] * 640, [32] * 20, [5, 0, 600, 1, 34])
@@ -164,3 +164,10 @@ def _says_the_truth(stream: Stream, nodes: int) -> None:
             assert source.truth is not None
             found = source.truth(position, held_out.points, 123)
             require_equal(found, held_out.truth, stream, "the truth is what the held-out samples say")
+            if source.noise_free is not None:
+                ages = np.arange(len(held_out.points))
+                same = source.noise_free(position, held_out.points, np.full(len(ages), 123))
+                require_equal(same, found, stream, "noise_free is the truth at the age of each point")
+                moved = source.noise_free(position, held_out.points, ages)
+                last = source.truth(position, held_out.points[-1:], len(ages) - 1)
+                require_close(moved[-1:], last, stream, "noise_free is the truth at the age of each point")

@@ -201,6 +201,8 @@ RULES = [
     Consensus(penalty=0.7, distance=distances.Absolute()),
     Consensus(penalty=0.7, form="one_sided", distance=distances.KullbackLeibler()),
     *(Proximity(gamma=gamma) for gamma in (tolerances.Constant(0.1), tolerances.Adaptive(1.0))),
+    Proximity(distance=distances.Absolute()),
+    Proximity(gamma=tolerances.Adaptive(1.0), form="one_sided", distance=distances.KullbackLeibler()),
     Centralized(),
     Centralized(averaged=True),
     Batch(),

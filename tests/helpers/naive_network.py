@@ -59,7 +59,7 @@ def squared_loss_round(nodes, batches, strength, eta, regularization, symmetric,
             gram = node.kernel.cross(points, points)
             gain, reach = np.mean(np.diag(gram)), np.mean(np.abs(gram).sum(axis=1))
             node.seen += len(points)
-            share = own_part(eta / size, gain, reach, 2.0, together, len(node.points), node.seen)
+            share = own_part(eta / size, gain, reach, 2.0, np.max(together), len(node.points), node.seen)
         rate = share * eta / size
         if implicit:
             gram = node.kernel.cross(points, points)

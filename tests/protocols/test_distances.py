@@ -124,9 +124,10 @@ def test_one_node_far_off_draws_the_others_less_by_its_absolute_distance():
 
 
 @pytest.mark.parametrize("distance", NAMES[:2])
-def test_the_default_penalty_is_in_the_unit_of_the_distance(distance):
+@pytest.mark.parametrize("protocol", ["consensus", "proximity"])
+def test_what_data_decide_is_in_the_unit_of_the_distance(protocol, distance):
     found = []
     for unit in (1.0, 1000.0):
         stream = {"name": "sine_regression", "slope": 2.0 * unit, "amplitude": 3.0 * unit, "noise": 0.3 * unit}
-        found.append(ran(stream, {}, {"name": "consensus", "distance": distance}).final["error"] / unit**2)
+        found.append(ran(stream, {}, {"name": protocol, "distance": distance}).final["error"] / unit**2)
     assert found[1] == pytest.approx(found[0], rel=0.02)

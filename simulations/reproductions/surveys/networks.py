@@ -34,6 +34,8 @@ class Outcome(NamedTuple):
     order: float
     scalars: float
     violation: float
+    regret: float = math.nan
+    dynamic_regret: float = math.nan
     failure: str = ""
 
 
@@ -58,9 +60,13 @@ def outcome(
     protocol: Mapping[str, Any] | str,
     rounds: int,
     seed: int = 0,
+    regret: Sequence[str] = (),
     **learner: Any,
 ) -> Outcome:
-    """Run a network of POLK learners; a run that is refused or diverges has no figures, and says which it was."""
+    """Run a network of POLK learners; a run that is refused or diverges has no figures, and says which it was.
+
+    Of "regret" and "dynamic_regret" those are measured that ``regret`` names.
+    """
     try:
         experiment = Experiment.from_dict(
             {
@@ -71,7 +77,12 @@ def outcome(
                 "stream": dict(stream),
                 "learner": {"name": "polk", "kernel": {"bandwidth": 0.1}, "step_size": 0.1, **learner},
                 "protocol": protocol if isinstance(protocol, str) else dict(protocol),
-                "evaluation": {"local_samples": 200, "global_samples": 200, "rkhs_distance": False},
+                "evaluation": {
+                    "local_samples": 200,
+                    "global_samples": 200,
+                    "rkhs_distance": False,
+                    **dict.fromkeys(regret, True),
+                },
             }
         )
         final = simulate(experiment).final
@@ -83,7 +94,7 @@ def outcome(
         return _NOTHING._replace(failure="diverged")
 
     def figure(name: str) -> float:
-        value = final[name]
+        value = final.get(name)
         return math.nan if value is None else value
 
     return Outcome(
@@ -94,6 +105,8 @@ def outcome(
         figure("model_order"),
         figure("scalars_sent"),
         figure("violation"),
+        figure("regret"),
+        figure("dynamic_regret"),
     )
 
 
@@ -102,7 +115,7 @@ def mean(outcomes: Sequence[Outcome]) -> Outcome:
     failure = next((entry.failure for entry in outcomes if entry.failure), "")
     if failure:
         return _NOTHING._replace(failure=failure)
-    return Outcome(*np.mean([entry[:7] for entry in outcomes], axis=0).tolist())
+    return Outcome(*np.mean([entry[:9] for entry in outcomes], axis=0).tolist())
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:

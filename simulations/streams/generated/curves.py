@@ -69,6 +69,10 @@ class CurveTruth:
     def __call__(self, position: int, points: Array, samples: int) -> Array:
         return self.laws[position].noise_free(points, np.full(len(points), samples, dtype=np.int64))
 
+    def at(self, position: int, points: Array, ages: Ages) -> Array:
+        """Evaluate each point at its own age."""
+        return self.laws[position].noise_free(points, ages)
+
 
 def node_intervals(split: str, low: float, high: float, nodes: int, overlap: float) -> Array:
     """Interval of each node's inputs, (V, 2): its patch, or the whole."""
@@ -81,13 +85,15 @@ def open_curves(
     laws: Sequence[NoisyCurve], seed: int, held_out: int, locations: Array | None, differences: Differences
 ) -> Source:
     """Open one endless source for each law."""
+    truth = CurveTruth(tuple(laws))
     return Source(
         inputs=1,
         targets=1,
         classes=None,
         nodes=sources_of(laws, seed, held_out),
         facts={"noise_variance": noise_variance(laws[0])},
-        truth=CurveTruth(tuple(laws)),
+        truth=truth,
+        noise_free=truth.at,
         locations=locations,
         differences=differences,
     )

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from kernelswarm.agents.node.snapshot import leaves
-from kernelswarm.protocols.compiled import COUPLE, COUPLE_BACK
+from kernelswarm.protocols.compiled import COUPLE, COUPLE_BACK, GAPS
 from kernelswarm.protocols.contract import FLAGS, Pull, Rule
-from kernelswarm.protocols.distances import Distance
+from kernelswarm.protocols.distances import ConstrainedDistance, Distance
 from kernelswarm.protocols.first_class import ready
+from kernelswarm.protocols.fulfilling import fulfils
 from kernelswarm.protocols.states.contract import AnyRule, StateRule
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.testing.coupling.tolerances import neighborhood
@@ -87,7 +88,8 @@ def check_distance(distance: Distance) -> None:
 
     Not negative, and 0 where values are equal; a pull that is the derivative of ``values`` by the own values times the
     strength, bounded as implicit steps need, and opposite at the other end; the same bound at all values where
-    ``smooth``; the same bits compiled, where it hands that over. Of one output and of several.
+    ``smooth``; the same bits compiled, where it hands that over. Of one output and of several. Where proximity may
+    constrain it, the mean of ``values`` times ``multiple``, which is at most what ``growth`` says.
 
     Parameters
     ----------
@@ -124,6 +126,37 @@ def check_distance(distance: Distance) -> None:
                         here.curvatures, same, distance, "where smooth, one bound for all values", relative=0.0
                     )
             _same_compiled(distance, own, answers, strengths, found)
+            if fulfils(distance, ConstrainedDistance):
+                _is_a_constraint(distance, own, answers)
+
+
+def _is_a_constraint(distance: ConstrainedDistance, own: Array, answers: Array) -> None:
+    found = distance.gaps(own, answers)
+    wanted = [distance.multiple * np.mean(distance.values(own, theirs)) for theirs in answers]
+    require_close(found, np.array(wanted), distance, "gaps are the means of multiple times values", relative=1e-9)
+    growth, power = distance.growth(own.shape[1])
+    for size in (1e-3, 1.0, 1e3):
+        apart = own + size * (answers - own)
+        squares = np.mean(np.sum((apart - own) ** 2, axis=-1), axis=-1)
+        fine = bool(np.all(distance.gaps(own, apart) <= growth * squares**power * (1.0 + 1e-9)))
+        require(fine, distance, "gaps are at most a g^q of the mean square g, with (a, q) = growth")
+    form = compiled_form(distance, "distance")
+    if form is None or form.constraint is None:
+        return
+    duals = sealed(np.abs(answers[:, 0, 0]))
+    filled = Pull(np.empty(answers.shape), np.empty(answers.shape[:2]))
+    ready(form.constraint.couple, COUPLE)(np.zeros(1), duals[np.newaxis], own, answers, *filled)
+    pulled = distance.pull(own, answers, distance.multiple * duals)
+    require_equal(tuple(filled), tuple(pulled), distance, "the compiled constraint pulls as multiple of h does")
+    back = Pull(np.empty(own.shape), np.empty(len(own)))
+    links, dual = np.empty((1, 0)), float(duals[0])
+    ready(form.constraint.couple_back, COUPLE_BACK)(np.zeros(1), links, 0, dual, own, answers[0], *back)
+    pulled = distance.pull_back(distance.multiple * dual, own, answers[0])
+    require_equal(tuple(back), tuple(pulled), distance, "the compiled constraint pulls back as multiple of h does")
+    if form.constraint.gaps is not None:
+        gaps = np.empty(len(answers))
+        ready(form.constraint.gaps, GAPS)(own, answers, gaps)
+        require_equal(gaps, found, distance, "the compiled gaps have the bits of gaps")
 
 
 def _is_a_derivative(distance: Distance, gradients: Array, own: Array, theirs: Array, strength: float) -> None:
@@ -151,7 +184,7 @@ def _same_compiled(distance: Distance, own: Array, answers: Array, strengths: Ar
 def _ran(rule: Rule) -> list[Any]:
     """Take a node of three neighbours through rounds; returns its links as they were."""
     generator = np.random.default_rng(0)
-    links = rule.init(neighborhood(BATCH))
+    links = rule.init(neighborhood(BATCH, OUTPUTS))
     found: list[Any] = []
     for round in range(1, 20):
         _couples(rule, links, generator)

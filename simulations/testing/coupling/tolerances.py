@@ -20,7 +20,7 @@ from kernelswarm.simulations.testing.properties import (
 )
 
 
-def neighborhood(batch_size: int = 3) -> Neighborhood:
+def neighborhood(batch_size: int = 3, outputs: int = 1) -> Neighborhood:
     """Return what a node of three neighbours may know of its links, everything that can be known."""
     return Neighborhood(
         node=0,
@@ -32,6 +32,7 @@ def neighborhood(batch_size: int = 3) -> Neighborhood:
         degrees=(1, 2, 3),
         edges=({}, {"weight": 2.0}, {}),
         batch_sizes=(batch_size,) * 3,
+        outputs=outputs,
     )
 
 

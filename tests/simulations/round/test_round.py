@@ -9,7 +9,7 @@ from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Laplacian
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant, Diminishing
-from kernelswarm.protocols import tolerances
+from kernelswarm.protocols import distances, tolerances
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
@@ -59,13 +59,18 @@ def functions(engine):
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("step", ["explicit", "implicit"])
 @pytest.mark.parametrize("form", ["one_sided", "symmetric"])
-@pytest.mark.parametrize("protocol", ["consensus", "proximity"])
+@pytest.mark.parametrize("protocol", ["consensus", "proximity", "absolute"])
 def test_uncompressed_network_follows_the_formulas(protocol, form, step, batch):
     penalty, gamma, delta, eta, ascent = 0.4, 0.01, 0.5, 0.15, 0.7
+    if protocol == "absolute" and step == "explicit":
+        with pytest.raises(ValueError, match="never settles"):
+            Proximity(step=step, distance=distances.Absolute())
+        return
     if protocol == "consensus":
         rule = Consensus(penalty, form, step)
     else:
-        rule = Proximity(tolerances.Constant(gamma), delta, form, step, dual_step=ascent)
+        distance = distances.Absolute() if protocol == "absolute" else distances.Squared()
+        rule = Proximity(tolerances.Constant(gamma), delta, form, step, dual_step=ascent, distance=distance)
     description = experiment(rule, batch=batch, step=eta)
     engine = lived(description, 12)
 
@@ -74,18 +79,26 @@ def test_uncompressed_network_follows_the_formulas(protocol, form, step, batch):
     for _ in range(12):
         batches = {i: source.draw(batch) for i, source in sources.items()}
 
-        def strength(i, j):
+        def lengths(i, j, batches=batches):
+            points = batches[i][0]
+            return np.abs(nodes[i].values(points) - nodes[j].values(points))[:, 0]
+
+        def strength(i, j, lengths=lengths):
+            if protocol == "absolute":  # mu (f_i - f_j) / |f_i - f_j|
+                return nodes[i].duals[j] / np.maximum(lengths(i, j), 1e-150)
             return penalty if protocol == "consensus" else 2.0 * nodes[i].duals[j]
 
+        means = {(i, j): np.mean(lengths(i, j)) for i in nodes for j in nodes[i].duals}
         gaps = squared_loss_round(nodes, batches, strength, eta, 0.02, form == "symmetric", step == "implicit", batch)
-        if protocol == "proximity":
+        if protocol != "consensus":
+            gaps = means if protocol == "absolute" else gaps
             for (i, j), gap in gaps.items():
                 nodes[i].duals[j] = max(0.0, (1 - delta * eta**2) * nodes[i].duals[j] + ascent * eta * (gap - gamma))
 
     x = np.linspace(0.0, 1.0, 40)[:, None]
     for i, function in functions(engine).items():
         np.testing.assert_allclose(function.values(x), nodes[i].values(x), rtol=1e-8, atol=1e-9)
-    if protocol == "proximity":
+    if protocol != "consensus":
         for block in engine.blocks:
             for agent in block.agents:
                 expected = [nodes[agent.node].duals[j] for j in agent.neighbors]
