@@ -85,7 +85,7 @@ def width(lengths: Array, size: int) -> float:
     (0.4, 0.57, 0.6)
     """
     inputs = float(np.sum((lengths.min() / lengths) ** 2))
-    return min(max(REACH * float(size) ** (-1.0 / inputs), NARROWEST), WIDEST)
+    return min(max(float(REACH * float(size) ** (-1.0 / inputs)), NARROWEST), WIDEST)
 
 
 class KernelRegressor(_SecondOrder, PolkRegressor):
