@@ -179,7 +179,8 @@ class KernelClassifier(_SecondOrder, PolkClassifier):
     n_components, ridge, forgetting, step_size, batch_size, budget, epochs
         As of `KernelRegressor`. The ridge "auto" is 0.005, and the budget "auto" takes away a tenth.
     loss : str, mapping or Loss
-        "logistic", which takes its multi-class form where there are more than two classes, or a loss part.
+        "logistic" or "squared_hinge", which take their multi-class forms where there are more than two classes, or a
+        loss part.
     kernel, bandwidth, shuffle, random_state, n_jobs
         As of `KernelRegressor`.
 
