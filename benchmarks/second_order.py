@@ -102,6 +102,8 @@ def rivals(data: Data, size: int) -> Iterator[tuple[str, Callable[[], Any]]]:
     steered = {"target_order": size, "alpha": 0.1, "gain": 0.3 / size, "smallest": 1e-3}
     for epochs in (1, 3):
         yield f"newton, {epochs} passes", lambda epochs=epochs: newton(size, epochs=epochs, random_state=0)
+    if not data.classes:
+        yield "newton, one length", lambda: newton(size, bandwidth="median", random_state=0)
     yield "newton, same bandwidth", lambda: newton(size, bandwidth=bandwidth, epochs=1, random_state=0)
     yield "POLK, 3 passes", lambda: polk(budget=steered, random_state=0)
     for step in (0.1, 0.5) if not data.classes else (2.0, 10.0):

@@ -158,12 +158,14 @@ class Auto:
         eta_1 = scale unit min(1, 0.1 / e) / kappa
 
     with e the error rate of a pilot fit, since where classes overlap a small step averages over more samples, and
-    ``unit`` the usual size of f: 1 for hinge losses, which ask for that margin, 2.5 for logistic ones. Then
+    ``unit`` the usual size of f: 1 for hinge losses, which ask for that margin, 2.5 for logistic ones; with squared
+    hinges at most ``1 / (l'' kappa)``, which takes a sample to its margin. Then
 
         eta = b min(eta_1, most / lambda_max(K_b))
 
     where lambda_max is the largest eigenvalue of the Gram matrix of a batch, and ``most = 1 / l''`` for a quadratic
-    loss, half of what is stable, and ``4 eta_1 kappa`` for others: a batch moves f no further than four samples could.
+    loss or a squared hinge, half of what is stable, and ``4 eta_1 kappa`` for others: a batch moves f no further than
+    four samples could.
 
     Parameters
     ----------
@@ -193,14 +195,18 @@ class Auto:
     def fitted(self, sample: Sample) -> "Constant | Diminishing":
         """Return the schedule that this one stands for on a sample of the data."""
         loss, gain = sample.loss, sample.largest_gain
+        # Slopes of logistic losses end at 1, whatever the step; others grow with what a step has gone too far.
+        steep = loss.quadratic or (sample.classes and loss.curvature > 1.0)
         if sample.classes:
             unit = 2.5 if loss.curvature > 0.0 else 1.0
             first = self.scale * unit * min(1.0, 0.1 / sample.error_rate) / gain
+            if steep:
+                first = min(first, 1.0 / (loss.curvature * gain))
         else:
             first = 0.4 * self.scale * sample.spread / (sample.slope * gain)
             if loss.curvature > 0.0:
                 first = min(first, 0.4 * self.scale / (loss.curvature * gain))
-        most = 1.0 / loss.curvature if loss.quadratic else 4.0 * first * gain
+        most = 1.0 / loss.curvature if steep else 4.0 * first * gain
         eta = sample.batch_size * min(first, most / (sample.batch_size * sample.stiffness))
         return Constant(eta) if self.offset == math.inf else Diminishing(eta, self.offset / sample.batch_size)
 

@@ -153,7 +153,10 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
 
     def _loss(self, classes: int | None) -> Any:
         several = (
-            isinstance(self.loss, str) and self.loss in ("logistic", "hinge") and classes is not None and classes > 2
+            isinstance(self.loss, str)
+            and self.loss in ("logistic", "hinge", "squared_hinge")
+            and classes is not None
+            and classes > 2
         )
         return f"multiclass_{self.loss}" if several else self.loss
 
@@ -256,8 +259,8 @@ class PolkClassifier(_FirstOrder, OnlineClassifier):
     Parameters
     ----------
     loss : str, mapping or Loss
-        "logistic" or "hinge", which take their multi-class forms (POLK eq. 28 and 26) when there are more than two
-        classes; "multiclass_logistic", "multiclass_hinge", or a loss part.
+        "logistic", "hinge" or "squared_hinge", which take their multi-class forms (POLK eq. 28 and 26, one versus
+        the rest) when there are more than two classes; "multiclass_logistic" and so on, or a loss part.
     kernel, bandwidth, step_size, regularization, batch_size, epochs, shuffle, random_state, n_jobs
         As of `PolkRegressor`.
     budget : "auto", float, mapping or Budget

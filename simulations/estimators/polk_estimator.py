@@ -128,7 +128,7 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             self._kind,
             {
                 "loss": loss,
-                "kernel": kernel_for(self.kernel, self.bandwidth, points),
+                "kernel": kernel_for(self.kernel, self._lengths(points), points),
                 "step_size": step_size,
                 **self._particular(),
                 "batch_size": 1 if batched else self.batch_size,
@@ -153,6 +153,10 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             learner = replace(learner, budget=_bounded(learner.budget, learner.batch_size, self._ending()))
         self.state_ = learner.init(points.shape[1], outputs)
         self.learner_ = learner
+
+    def _lengths(self, points: Array) -> Any:
+        """Return the bandwidth, or the word for it, of a kernel that has none of its own."""
+        return self.bandwidth
 
     def _ending(self) -> int:
         """Return the points, about, at which the default budget ends: a step costs as their square."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from kernelswarm.agents.learners.fitting import words
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.second_order.newton import Newton
+from kernelswarm.agents.parts.bandwidths import SHARE
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.estimators.estimators import OnlineClassifier, OnlineRegressor
 from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator
@@ -15,6 +18,13 @@ from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimat
 WIDER = 1.5
 """A factor on the bandwidth "median", which suits gradient descent: that learns slowly along wide kernels' small
 eigenvalues, second-order steps do not. Of 0.4 to 1.2 of the median distance 0.6 to 0.8 erred least on four sets."""
+
+REACH, NARROWEST, WIDEST = 3.2, 0.4, 0.6
+"""Of lengths by relevance: points that fill d dimensions are M^(-1/d) apart, and a kernel is to reach from one to the
+next. Of .4 to .6 of the median distance this came nearest to the best on seven sets (docs/second-order.md)."""
+
+SAMPLES_PER_INPUT = 10
+"""So many samples for each input are needed to tell which inputs matter."""
 
 FEWEST_STEPS = 256
 """The budget follows the dictionary's size by at most a tenth a step, and overshoots where steps are few."""
@@ -35,11 +45,24 @@ class _SecondOrder(PolkEstimator):
     def _ending(self) -> int:
         return self.n_components
 
+    def _says(self, word: str) -> bool:
+        return isinstance(self.bandwidth, str) and self.bandwidth == word
+
+    def _lengths(self, points: Array) -> Any:
+        if not self._says("auto"):
+            return self.bandwidth
+        count, inputs = points.shape
+        return "relevance" if inputs > 1 and SAMPLES_PER_INPUT * inputs <= count else "median"
+
     def _adapted(self, before: Polk, after: Polk) -> Polk:
-        if not words(before.kernel) or self.bandwidth != "median":
+        if not words(before.kernel) or not (self._says("auto") or self._says("median")):
             return after
-        wider = replace(after.kernel, bandwidth=WIDER * after.kernel.bandwidth)  # type: ignore[type-var, attr-defined]
-        return replace(after, kernel=wider)
+        kernel: Any = after.kernel
+        if not isinstance(kernel.bandwidth, tuple):
+            return replace(after, kernel=replace(kernel, bandwidth=WIDER * kernel.bandwidth))
+        lengths = np.array(kernel.bandwidth)
+        lengths *= width(lengths, self.n_components) / SHARE
+        return replace(after, kernel=replace(kernel, bandwidth=tuple(lengths.tolist())))
 
     def _particular(self) -> dict[str, Any]:
         return {"ridge": self.ridge, "forgetting": self.forgetting}
@@ -50,6 +73,20 @@ class _SecondOrder(PolkEstimator):
         while 2 * size <= LARGEST_BATCH and 2 * size * FEWEST_STEPS <= count:
             size *= 2
         return replace(single, batch_size=size, step_size=Constant(size * single.step_size.largest))
+
+
+def width(lengths: Array, size: int) -> float:
+    """Return the share of the median distance that suits so many points: 3.2 M^(-1/d), within 0.4 and 0.6.
+
+    d counts the inputs that matter: the sum of ``1 / length^2`` over the largest of them.
+
+    Examples
+    --------
+    >>> width(np.array([1.0, 1.0, 100.0]), 100), round(width(np.ones(4), 1000), 2), width(np.ones(9), 1000)
+    (0.4, 0.57, 0.6)
+    """
+    inputs = float(np.sum((lengths.min() / lengths) ** 2))
+    return min(max(float(REACH * float(size) ** (-1.0 / inputs)), NARROWEST), WIDEST)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -69,8 +106,11 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
         What a sample still counts when one more has come, in (0, 1]; below 1 where the target drifts.
     loss : str, mapping or Loss
         "squared", "huber", or a loss part with a curvature.
-    kernel, bandwidth, fit_intercept, shuffle, random_state, n_jobs
-        As of `PolkRegressor`, but that "median" is 0.6 of the median distance.
+    bandwidth : float, sequence of floats, "auto", "median", "relevance" or "scale"
+        As of `PolkRegressor`, but that "median" is 0.6 of the median distance. "auto" is "relevance" with lengths that
+        suit ``n_components``, and "median" where there is one column, or fewer than ten rows for each.
+    kernel, fit_intercept, shuffle, random_state, n_jobs
+        As of `PolkRegressor`.
     step_size : float, "auto", mapping or Schedule
         eta of the first-order steps by which points are offered to the dictionary.
     batch_size : int or "auto"
@@ -95,6 +135,7 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
     """
 
     loss: Any = "squared"
+    bandwidth: Any = "auto"
     epochs: int = 1
     _boldness, _forgotten = 1.0, 0.02
 
@@ -111,7 +152,8 @@ class KernelClassifier(_SecondOrder, OnlineClassifier):
     n_components, ridge, forgetting, step_size, batch_size, budget, epochs
         As of `KernelRegressor`. The ridge "auto" is 0.005, and the budget "auto" takes away a tenth.
     loss : str, mapping or Loss
-        "logistic", which takes its multi-class form where there are more than two classes, or a loss part.
+        "logistic" or "squared_hinge", which take their multi-class forms where there are more than two classes, or a
+        loss part.
     kernel, bandwidth, shuffle, random_state, n_jobs
         As of `KernelRegressor`.
 

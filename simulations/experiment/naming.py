@@ -60,6 +60,8 @@ PARTS: dict[str, dict[str, str]] = {
         "hinge": "kernelswarm.agents.parts.losses:Hinge",
         "multiclass_logistic": "kernelswarm.agents.parts.losses:MulticlassLogistic",
         "multiclass_hinge": "kernelswarm.agents.parts.losses:MulticlassHinge",
+        "squared_hinge": "kernelswarm.agents.parts.squared_hinges:SquaredHinge",
+        "multiclass_squared_hinge": "kernelswarm.agents.parts.squared_hinges:MulticlassSquaredHinge",
         "poisson_process": "kernelswarm.agents.parts.poisson_process:PoissonProcess",
     },
     "mirror_map": {

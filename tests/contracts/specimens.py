@@ -27,6 +27,7 @@ from kernelswarm.agents.parts.losses import (
 from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, SquaredNorm
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing, Horizon
+from kernelswarm.agents.parts.squared_hinges import MulticlassSquaredHinge, SquaredHinge
 from kernelswarm.agents.parts.subspace_rules import MovingAverage, Normalized, Power, Threshold
 from kernelswarm.graphs import cliques, directed, elementary, files, lattices, random_families
 from kernelswarm.graphs.schedules import fixed_schedules, random_schedules
@@ -171,6 +172,8 @@ LOSSES: list[Loss] = [
     Hinge(),
     MulticlassLogistic(),
     MulticlassHinge(),
+    SquaredHinge(),
+    MulticlassSquaredHinge(),
 ]
 """The losses of numbers and classes; that of events has an integral besides."""
 EVENTS = np.arange(100.0).reshape(100, 1) % 3.0

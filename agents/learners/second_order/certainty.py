@@ -83,7 +83,7 @@ def check_certain(ridge: float | Literal["auto"], batch_size: int, loss: Loss, w
     if not loss.curvature > 0.0:
         raise ValueError(
             f"loss = {loss} has no curvature, and second-order steps divide by it: use squared, huber, "
-            'logistic or multiclass_logistic, or learner.name = "polk"'
+            'logistic, multiclass_logistic, squared_hinge or multiclass_squared_hinge, or learner.name = "polk"'
         )
 
 

@@ -19,6 +19,7 @@ from kernelswarm.agents.parts.budgets import Epsilon, TargetOrder
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Polynomial
 from kernelswarm.agents.parts.losses import Hinge, Huber, Logistic, MulticlassLogistic, Squared, curvatures_of
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.agents.parts.squared_hinges import MulticlassSquaredHinge
 
 
 def learner(**keys):
@@ -73,7 +74,9 @@ def samples(loss, count, seed):
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 9])
-@pytest.mark.parametrize("loss", [Squared(), Huber(0.3), Logistic(), MulticlassLogistic()], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [Squared(), Huber(0.3), Logistic(), MulticlassLogistic(), MulticlassSquaredHinge()], ids=repr
+)
 def test_the_weights_are_those_of_least_squares_on_every_sample_so_far(loss, batch_size, monkeypatch):
     if batch_size == 9:
         monkeypatch.setattr(newton_module, "BLOCKED_FROM_ORDER", 5)  # matrix-matrix products

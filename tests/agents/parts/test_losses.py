@@ -26,6 +26,7 @@ from kernelswarm.agents.parts.losses import (
     grid_of,
 )
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
+from kernelswarm.agents.parts.squared_hinges import MulticlassSquaredHinge, SquaredHinge
 from kernelswarm.simulations.round.measure import mean_error
 from kernelswarm.simulations.streams.contract import HeldOut
 from tests.contracts.specimens import LOSSES
@@ -75,6 +76,8 @@ def test_only_the_squared_loss_is_quadratic() -> None:
         (Squared(), [[0.7]], [[1.0]]),
         (Huber(), [[0.2]], [[1.0]]),
         (Logistic(), [[0.0]], [[1.0]]),
+        (SquaredHinge(), [[0.7]], [[1.0]]),
+        (MulticlassSquaredHinge(), [[0.2, -0.7, -3.0]], [[0.6, 0.8, 0.0]]),
         (MulticlassLogistic(), [[0.0, 0.0, -60.0]], [[2.0**-0.5, -(2.0**-0.5), 0.0]]),
     ],
     ids=repr,
@@ -101,6 +104,11 @@ def test_curvature_bound_is_reached(loss: Loss, predictions: list[list[float]], 
         (MulticlassLogistic(), [0.0, 0.0], [1.0], np.log(2.0), [0.5, -0.5]),
         (MulticlassHinge(), [0.5, 1.0, 0.0], [0.0], 1.5, [-1.0, 1.0, 0.0]),
         (MulticlassHinge(), [2.0, 1.0, 0.0], [0.0], 0.0, [0.0, 0.0, 0.0]),
+        (SquaredHinge(), [0.25], [1.0], 0.5625, [-1.5]),
+        (SquaredHinge(), [0.25], [0.0], 1.5625, [2.5]),
+        (SquaredHinge(), [-1.5], [0.0], 0.0, [0.0]),
+        (MulticlassSquaredHinge(), [0.5, -0.5, -1.5], [0.0], 0.25 + 0.25, [-1.0, 1.0, 0.0]),
+        (MulticlassSquaredHinge(), [2.0, -1.0, -3.0], [0.0], 0.0, [0.0, 0.0, 0.0]),
     ],
     ids=repr,
 )
@@ -109,6 +117,15 @@ def test_values_and_derivatives_by_hand(
 ) -> None:
     np.testing.assert_allclose(loss.values(np.array([predictions]), np.array([target])), [value], rtol=1e-15)
     np.testing.assert_array_equal(loss.derivatives(np.array([predictions]), np.array([target])), [derivative])
+
+
+def test_squared_hinges_have_a_curvature_within_the_margin_only() -> None:
+    predictions, targets = np.array([[0.9], [1.1], [-1.1], [-1.1]]), np.array([[1.0], [1.0], [0.0], [1.0]])
+    np.testing.assert_array_equal(SquaredHinge().curvatures(predictions, targets) == 2.0, [True, False, False, True])
+    pair = np.hstack([-predictions, predictions])
+    two = MulticlassSquaredHinge()
+    np.testing.assert_array_equal(two.curvatures(pair, targets), SquaredHinge().curvatures(predictions, targets))
+    np.testing.assert_allclose(two.values(pair, targets), 2.0 * SquaredHinge().values(predictions, targets))
 
 
 def test_multiclass_hinge_ties_go_to_the_lowest_wrong_class() -> None:
@@ -202,7 +219,7 @@ def test_losses_refuse_targets_that_do_not_fit(loss: Loss, targets: int, classes
 
 
 @pytest.mark.parametrize("label", [-1.0, 3.0])
-@pytest.mark.parametrize("loss", [MulticlassLogistic(), MulticlassHinge()], ids=repr)
+@pytest.mark.parametrize("loss", [MulticlassLogistic(), MulticlassHinge(), MulticlassSquaredHinge()], ids=repr)
 def test_class_indices_outside_the_outputs_are_refused(loss: Loss, label: float) -> None:
     for evaluate in (loss.values, loss.derivatives):
         with pytest.raises(ValueError, match="class index outside"):

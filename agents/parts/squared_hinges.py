@@ -1,0 +1,116 @@
+"""Squared hinge losses: flat beyond the margin as the hinge loss is, and with a curvature within it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.signatures import LOSS_VALUES, CompiledLoss
+from kernelswarm.agents.parts.losses import Hinge, MulticlassHinge
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.first_class import fill
+
+Array = npt.NDArray[np.float64]
+
+FLAT = 2e-12
+"""The curvature beyond the margin, in place of 0: second-order steps divide by it, and a sample of so little weight
+says nothing."""
+
+_NO_NUMBERS: Array = np.zeros(0)
+
+
+@inlined
+def _label(predictions: Array, targets: Array, i: int) -> int:
+    """Return the output that is to be positive, -1 for none; a single output is that of class 1."""
+    label, outputs = int(targets[i, 0]), predictions.shape[1]
+    if outputs == 1:
+        return label - 1
+    if label < 0 or label >= outputs:
+        raise ValueError("class index outside 0 .. classes - 1: number the classes from 0")
+    return label
+
+
+@jitted
+def _values(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, values: Array) -> None:
+    for i in range(predictions.shape[0]):
+        label = _label(predictions, targets, i)
+        values[i] = 0.0
+        for c in range(predictions.shape[1]):
+            short = max(0.0, 1.0 - predictions[i, c] if c == label else 1.0 + predictions[i, c])
+            values[i] += short * short
+
+
+@jitted
+def _derivatives(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, slopes: Array) -> None:
+    for i in range(predictions.shape[0]):
+        label = _label(predictions, targets, i)
+        for c in range(predictions.shape[1]):
+            if c == label:
+                slopes[i, c] = -2.0 * max(0.0, 1.0 - predictions[i, c])
+            else:
+                slopes[i, c] = 2.0 * max(0.0, 1.0 + predictions[i, c])
+
+
+@jitted
+def _curvatures(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, values: Array) -> None:
+    for i in range(predictions.shape[0]):
+        label = _label(predictions, targets, i)
+        values[i] = FLAT
+        for c in range(predictions.shape[1]):
+            if predictions[i, c] < 1.0 if c == label else predictions[i, c] > -1.0:
+                values[i] = 2.0
+
+
+def _bends(predictions: Array, targets: Array) -> Array:
+    values = np.empty(len(predictions))
+    fill(_curvatures, LOSS_VALUES, _NO_NUMBERS, predictions, targets, values)
+    return values
+
+
+@dataclass(frozen=True)
+class SquaredHinge(Hinge):
+    """Squared hinge loss max(0, 1 - s f)^2 with the sign s = -1 or +1 of the class, derivative -2 s max(0, 1 - s f)."""
+
+    curvature: ClassVar[float] = 2.0
+
+    _formulas = (_values, _derivatives)
+
+    def curvatures(self, predictions: Array, targets: Array) -> Array:
+        """Return 2 within the margin and next to nothing beyond it: (n, 1) and (n, 1) give (n,)."""
+        return _bends(predictions, targets)
+
+    @property
+    def compiled(self) -> CompiledLoss:
+        """What the loss hands over to compiled rounds."""
+        return CompiledLoss(_values, _derivatives, _NO_NUMBERS, _curvatures)
+
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return the difference of the classes' frequencies, (1,)."""
+        return np.array([2.0 * targets.mean() - 1.0])
+
+
+@dataclass(frozen=True)
+class MulticlassSquaredHinge(MulticlassHinge):
+    """Squared hinge loss of each class against the others, sum_c max(0, 1 - s_c f_c)^2.
+
+    s_c is +1 for the sample's class and -1 for all others (one versus the rest).
+    """
+
+    curvature: ClassVar[float] = 2.0
+
+    _formulas = (_values, _derivatives)
+
+    def curvatures(self, predictions: Array, targets: Array) -> Array:
+        """Return 2 where some class is within its margin and next to nothing elsewhere: (n, C), (n, 1) give (n,)."""
+        return _bends(predictions, targets)
+
+    @property
+    def compiled(self) -> CompiledLoss:
+        """What the loss hands over to compiled rounds."""
+        return CompiledLoss(_values, _derivatives, _NO_NUMBERS, _curvatures)
+
+    def constant(self, targets: Array, outputs: int) -> Array:
+        """Return each class's frequency less that of all others, (C,)."""
+        counts = np.bincount(targets[:, 0].astype(np.int64), minlength=outputs)
+        return 2.0 * counts / len(targets) - 1.0

@@ -1,0 +1,70 @@
+"""The lengths that second-order estimators take where none are given: who matters, how many points there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from kernelswarm.agents.parts.bandwidths import SHARE, median_distance, relevance
+from kernelswarm.agents.parts.losses import Squared
+from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.simulations.estimators.second_order import KernelRegressor, width
+
+Array = npt.NDArray[np.float64]
+
+
+def surface(samples: int, idle: int) -> tuple[Array, Array]:
+    """Draw inputs of which the first two count, ``idle`` more do not."""
+    generator = np.random.default_rng(5)
+    x = generator.normal(size=(samples, 2 + idle))
+    return x, np.sin(2.0 * x[:, 0]) * np.cos(x[:, 1]) + 0.1 * generator.normal(size=samples)
+
+
+def lengths(x: Array, y: Array, **keys: Any) -> Any:
+    # In the rows' own order, so that the sample that lengths are taken from is that of `sample` below.
+    kernel = KernelRegressor(batch_size=8, shuffle=False, **keys).fit(x, y).learner_.kernel
+    return kernel.bandwidth
+
+
+def test_lengths_are_those_of_the_relevance_as_wide_as_the_points_are_apart() -> None:
+    x, y = surface(300, 2)
+    centred = (y - y.mean())[:, np.newaxis]
+    factors = relevance(Sample(x, centred, Squared(), 1, 8, lambda points: points))
+    unit = median_distance(x * factors) / factors
+    for size in (8, 200):
+        share = width(unit, size)
+        np.testing.assert_allclose(lengths(x, y, n_components=size), share * unit, rtol=1e-9)
+    np.testing.assert_allclose(lengths(x, y, bandwidth="relevance"), SHARE * unit, rtol=1e-9)
+    assert width(unit, 8) > width(unit, 200)
+
+
+@pytest.mark.parametrize(("samples", "idle"), [(35, 2), (300, -1)], ids=["few rows", "one column"])
+def test_one_length_serves_where_rows_are_few_or_columns_one(samples: int, idle: int) -> None:
+    x, y = surface(samples, max(idle, 0))
+    x = np.ascontiguousarray(x[:, : 2 + idle])
+    found = lengths(x, y)
+    assert found == lengths(x, y, bandwidth="median")
+    np.testing.assert_allclose(found, 1.5 * SHARE * median_distance(x), rtol=1e-12)
+
+
+def test_width_follows_the_distance_of_points_between_its_ends() -> None:
+    four, three = np.ones(4), np.ones(3)
+    assert width(four, 1000) > width(four, 2000)
+    assert width(four, 300) > width(three, 300)
+    np.testing.assert_allclose(width(7.0 * four, 1000), 3.2 * 1000 ** (-1 / 4))
+    idle = np.array([1.0] * 4 + [1e6] * 3)
+    np.testing.assert_allclose(width(idle, 1000), width(four, 1000))
+    assert (width(np.ones(1), 1000), width(np.ones(50), 1000)) == (0.4, 0.6)
+
+
+def test_idle_inputs_cost_little() -> None:
+    x, y = surface(800, 8)
+    train, test = slice(0, 500), slice(500, None)
+    errors = []
+    for bandwidth in ("auto", "median"):
+        model = KernelRegressor(150, bandwidth=bandwidth, random_state=0).fit(x[train], y[train])
+        errors.append(1.0 - model.score(x[test], y[test]))
+    assert errors[0] < 0.3 * errors[1]
