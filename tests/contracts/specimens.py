@@ -39,6 +39,7 @@ from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.links import delays, noises
 from kernelswarm.protocols.links import losses as link_losses
 from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.protocols.stacking import Stacking
 from kernelswarm.protocols.states.diffusion import Diffusion
 from kernelswarm.protocols.states.diffusion_rls import DiffusionRls
 from kernelswarm.protocols.states.ditto import Ditto
@@ -203,6 +204,8 @@ RULES = [
     Centralized(),
     Centralized(averaged=True),
     Batch(),
+    Stacking(),
+    Stacking(penalty=0.5, dual_step=2.0),
 ]
 VECTOR_RULES = [
     *(Diffusion(combination=name) for name in ("metropolis", "uniform", "relative_degree", "adaptive")),
