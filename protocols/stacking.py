@@ -21,6 +21,9 @@ PENALTIES = (1.0, 10.0, 1000.0)
 LEAST = 1e-30
 """A share is never less, so that a copy that was wrong may come back."""
 
+SMALL = 1e-9
+"""A share below it changes nothing that is seen of the mixture."""
+
 LONGEST = 1.0
 """How far, at most, the logarithm of a share moves in a round."""
 
@@ -185,7 +188,8 @@ def newton_step(products: Array, slopes: Array, shares: Array) -> Array:
     against, ones = found[:, 0], found[:, 1]  # S^-1 H^-1 times the slope, and times 1
     steepness = float(roots @ against) / float(roots @ ones)
     change = (steepness * ones - against) / roots  # of log q
-    change = change * (LONGEST / max(LONGEST, float(np.abs(change).max())))
+    counting = float(np.abs(change[shares > SMALL]).max())  # a share that vanishes holds the others up no longer
+    change = np.clip(change * (LONGEST / max(LONGEST, counting)), -LONGEST, LONGEST)
     moved = np.maximum(shares * np.exp(change), LEAST)
     nearer: Array = moved / moved.sum()
     return nearer
