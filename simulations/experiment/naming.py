@@ -97,7 +97,7 @@ PARTS: dict[str, dict[str, str]] = {
         "isolated": "kernelswarm.protocols.isolated:Isolated",
         "consensus": "kernelswarm.protocols.consensus:Consensus",
         "proximity": "kernelswarm.protocols.proximity:Proximity",
-        "stacking": "kernelswarm.protocols.stacking:Stacking",
+        "stacking": "kernelswarm.protocols.copies.stacking:Stacking",
         "centralized": "kernelswarm.protocols.centralized:Centralized",
         "batch": "kernelswarm.protocols.batch:Batch",
         "diffusion": "kernelswarm.protocols.states.diffusion:Diffusion",

@@ -35,11 +35,11 @@ from kernelswarm.protocols.batch import Batch
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.clocks import clocks, presence
 from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.copies.stacking import Stacking
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.links import delays, noises
 from kernelswarm.protocols.links import losses as link_losses
 from kernelswarm.protocols.proximity import Proximity
-from kernelswarm.protocols.stacking import Stacking
 from kernelswarm.protocols.states.diffusion import Diffusion
 from kernelswarm.protocols.states.diffusion_rls import DiffusionRls
 from kernelswarm.protocols.states.ditto import Ditto
