@@ -3,7 +3,7 @@
 A rule holds only its configuration. What a node remembers of its links goes in and comes out as the link state.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -205,4 +205,61 @@ class Rule(Exchange, Protocol):
         ``excess`` (deg,) is the mean loss of the neighbours' values minus that of the node's own, at its samples.
         ``eta`` is the size of the node's step, less by as much as a batch lacks of its samples.
         """
+        ...
+
+
+class Predictions(NamedTuple):
+    """What K copies of a learner said of a node's samples before they learned from them.
+
+    Attributes
+    ----------
+    values : Array
+        Their values, (K, n, C).
+    losses : Array
+        The sums of their losses, (K,).
+    mixture : Array
+        The values of the mixture, (n, C).
+    gradients : Array
+        The loss's derivatives at these, (n, C).
+    curvature : float
+        A bound on its second derivative; 0 where there is none.
+    numbers : bool
+        Whether numbers are learned, and not classes.
+    """
+
+    values: Array
+    losses: Array
+    mixture: Array
+    gradients: Array
+    curvature: float
+    numbers: bool
+
+
+@runtime_checkable
+class StackedRule(Exchange, Protocol):
+    """A protocol under which a node has several copies of its learner, each with a protocol of its own."""
+
+    @property
+    def members(self) -> Sequence[Rule]:
+        """The copies' protocols: all that communicate are symmetric, and the links of the last one are recorded."""
+        ...
+
+    def begin(self, neighborhood: Neighborhood) -> Any:
+        """Return what a node knows before the first round; raises ValueError where the rule cannot work."""
+        ...
+
+    def learn(self, state: Any, seen: Predictions) -> Any:
+        """Return what it knows after the samples of a round."""
+        ...
+
+    def say(self, state: Any) -> Array:
+        """Return what its neighbours hear of it, (K,)."""
+        ...
+
+    def hear(self, state: Any, said: Array) -> Any:
+        """Return what it knows after it has heard that of its neighbours, (deg, K)."""
+        ...
+
+    def shares(self, state: Any) -> Array:
+        """Return how much each copy counts in the node's function, (K,), not negative, with the sum 1."""
         ...

@@ -1,6 +1,7 @@
 """The contract of what a learner has learned: a function that is evaluated, saved and compared."""
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,15 @@ class Function(Protocol):
 
     def distance(self, other: Any) -> float:
         """Compute ``||f - g||`` in the space of both functions; NaN where they have no space in common."""
+        ...
+
+
+@runtime_checkable
+class Averageable(Function, Protocol):
+    """A function of a linear space: a weighted mean of several is again one of its kind."""
+
+    def averaged(self, others: "Sequence[Self]", shares: Array) -> Function:
+        """Return ``q_0 f + sum_k q_k g_k`` with the shares q (1 + K,) and the K others, which no step changes."""
         ...
 
 

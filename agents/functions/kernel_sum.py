@@ -1,7 +1,7 @@
 """A function in a reproducing kernel Hilbert space as a sum of kernels."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -126,6 +126,13 @@ class KernelSum:
             return math.nan
         squared = self.inner(self) - 2.0 * self.inner(other) + other.inner(other)
         return math.sqrt(max(squared, 0.0))
+
+    def averaged(self, others: "Sequence[KernelSum]", shares: Array) -> "KernelSum":
+        """Return ``q_0 f + sum_k q_k g_k``: its dictionary is all of theirs, one behind the other."""
+        whole = (self, *others)
+        weights = [share * each.weights for share, each in zip(shares, whole, strict=True)]
+        points = np.concatenate([each.points for each in whole])
+        return KernelSum(self.kernel, self.inputs, self.outputs).assign(points, np.concatenate(weights))
 
     def reserve(self, points: int) -> None:
         """Make room for so many more points."""

@@ -66,6 +66,9 @@ class Outgoing:
     stamps : Array or None
         Where links are not ideal, (1 + deg,): the round of the message whose points ``own`` is at, and, for each
         neighbour, that of the message whose points its answer is at, or what is said instead.
+    copies : sequence of Outgoing
+        Of a node with several copies of its learner, what each sends, and last the logarithms of their shares, as
+        points (1, K).
     """
 
     points: Array
@@ -73,6 +76,7 @@ class Outgoing:
     answers: Sequence[Array | None]
     duals: Array | None
     stamps: Array | None = None
+    copies: "Sequence[Outgoing]" = ()
 
 
 @dataclass(slots=True)

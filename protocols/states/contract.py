@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.contract import AnyForm, Exchange, LinkRecord, Neighborhood, Rule
+from kernelswarm.protocols.contract import AnyForm, Exchange, LinkRecord, Neighborhood, Rule, StackedRule
 
 Array = npt.NDArray[np.float64]
 
@@ -125,5 +125,5 @@ class Vectors:
         return LinkRecord(np.full(degree, np.nan), np.full(degree, np.nan))
 
 
-AnyRule = Rule | StateRule
-"""A protocol of either family."""
+AnyRule = Rule | StateRule | StackedRule
+"""A protocol of any family."""

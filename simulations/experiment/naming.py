@@ -100,6 +100,7 @@ PARTS: dict[str, dict[str, str]] = {
         "isolated": "kernelswarm.protocols.isolated:Isolated",
         "consensus": "kernelswarm.protocols.consensus:Consensus",
         "proximity": "kernelswarm.protocols.proximity:Proximity",
+        "stacking": "kernelswarm.protocols.copies.stacking:Stacking",
         "centralized": "kernelswarm.protocols.centralized:Centralized",
         "batch": "kernelswarm.protocols.batch:Batch",
         "diffusion": "kernelswarm.protocols.states.diffusion:Diffusion",
@@ -220,9 +221,13 @@ METHODS: dict[str, tuple[str, ...]] = {
 }
 
 FAMILIES: dict[str, tuple[tuple[str, ...], ...]] = {
-    "protocol": (("init", "couple", "couple_back", "advance"), ("begin", "adapt", "say", "hear", "weights")),
+    "protocol": (
+        ("init", "couple", "couple_back", "advance"),
+        ("begin", "adapt", "say", "hear", "weights"),
+        ("begin", "learn", "say", "hear", "shares"),
+    ),
 }
-"""The methods of one of these are there too: a protocol sends points and values, or vectors."""
+"""The methods of one of these are there too: a protocol sends points and values, or vectors, or stacks others."""
 
 _safe: ContextVar[bool] = ContextVar("safe", default=False)
 _beside_only: ContextVar[bool] = ContextVar("beside_only", default=False)

@@ -12,17 +12,18 @@ from kernelswarm.agents.learners.contract import FeatureLearner, Learner
 from kernelswarm.agents.node.agent import Agent, loads_sent
 from kernelswarm.agents.node.node import Node, Outgoing
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
+from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.node.weathered import WeatheredAgent
 from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
-from kernelswarm.protocols.contract import Neighborhood, Rule
+from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule
 from kernelswarm.protocols.fulfilling import fulfils
 from kernelswarm.protocols.states.contract import AnyRule, StateRule
 from kernelswarm.protocols.weather.weather import Conditions
 from kernelswarm.simulations.round.crossing import Crossing
 from kernelswarm.simulations.round.measure import Report, report
 from kernelswarm.simulations.round.model_arrays import LearnedFunction, LearnedFunctions
-from kernelswarm.simulations.round.wire import Reader, pack
+from kernelswarm.simulations.round.wire import Reader, pack, pack_copies, read_copies
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
 Array = npt.NDArray[np.float64]
@@ -55,6 +56,8 @@ class AgentPlan:
             state = self.learner.init(self.inputs, self.outputs)
             assert isinstance(self.learner, FeatureLearner)
             return self.rule.begin(self.neighborhood, self.learner.coefficients(state))
+        if fulfils(self.rule, StackedRule):
+            return self.rule.begin(self.neighborhood)
         return cast(Rule, self.rule).init(self.neighborhood)
 
     def build(self) -> Node:
@@ -64,6 +67,8 @@ class AgentPlan:
             if self.conditions is None:
                 return VectorNode(*known, self.rule, *rest)
             return WeatheredVectorNode(*known, self.rule, *rest, conditions=self.conditions)
+        if fulfils(self.rule, StackedRule):
+            return StackedAgent(*known, self.rule, *rest)
         parts = (*known, cast(Rule, self.rule), *rest)
         if self.conditions is None:
             return Agent(*parts, steps=self.steps)
@@ -100,8 +105,11 @@ class Block:
         for edge, (other, slot) in enumerate(heard):
             if other not in inside:
                 self._wanted.setdefault(other, {})[slot] = edge
-        columns = plans[0].outputs + loads_sent(plans[0].rule)
-        self._reader = Reader(self._agents[0].width, columns, self._wanted)
+        first = self._agents[0]
+        self._reader = Reader(first.width, plans[0].outputs + loads_sent(plans[0].rule), self._wanted)
+        self._readers = (
+            [Reader(*width, self._wanted) for width in first.widths] if isinstance(first, StackedAgent) else []
+        )
         # Which slots of a node's message leave the block, for each node that has such slots.
         self._boundary = [
             (place, tuple(k for k, other in enumerate(agent.neighbors) if other not in inside))
@@ -125,7 +133,8 @@ class Block:
             return self._crossing.gather()
         if not self._messages:
             return b""
-        return pack([(self.nodes[place], self._messages[self.nodes[place]], slots) for place, slots in self._boundary])
+        sent = [(self.nodes[place], self._messages[self.nodes[place]], slots) for place, slots in self._boundary]
+        return pack_copies(sent) if self._readers else pack(sent)
 
     def advance(self, *incoming: bytes) -> bytes:
         """Run one round with the other blocks' packed messages, and return this block's.
@@ -181,7 +190,7 @@ class Block:
 
     def _read(self, incoming: Sequence[bytes]) -> None:
         for packed in incoming:
-            self._messages.update(self._reader.read(packed))
+            self._messages.update(read_copies(self._readers, packed) if self._readers else self._reader.read(packed))
 
     @property
     def agents(self) -> list[Node]:

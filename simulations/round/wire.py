@@ -66,6 +66,17 @@ def pack(messages: Sequence[tuple[int, Outgoing, Sequence[int]]]) -> bytes:
     return b"".join([_header(tuple(header)), *plain])
 
 
+def pack_copies(messages: Sequence[tuple[int, Outgoing, Sequence[int]]]) -> bytes:
+    """Write messages of nodes with copies, as :func:`pack`: those of each copy behind the length of all that is there
+    of it."""
+    if not messages:
+        return b""
+    kinds = range(len(messages[0][1].copies))
+    parts = [pack([(sender, message.copies[k], places) for sender, message, places in messages]) for k in kinds]
+    lengths = np.array([len(part) for part in parts], dtype=np.int64)
+    return b"".join([lengths.tobytes(), *parts])
+
+
 @lru_cache(maxsize=1024)
 def _header(numbers: tuple[int, ...]) -> bytes:
     # Nearly every round's header is that of the round before.
@@ -159,3 +170,18 @@ class Reader:
                 answers = [answer for answer in answers if answer[0] in self._wanted[sender]]
                 layouts.append(Layout(sender, degree, where, values, multipliers, rounds, answers))
         return layouts
+
+
+def read_copies(readers: Sequence[Reader], message: bytes) -> dict[int, Outgoing]:
+    """Read what :func:`pack_copies` wrote, with a reader for each kind of copy."""
+    if not message:
+        return {}
+    begin = 8 * len(readers)
+    found: list[dict[int, Outgoing]] = []
+    for reader, length in zip(readers, np.frombuffer(message[:begin], dtype=np.int64).tolist(), strict=True):
+        found.append(reader.read(message[begin : begin + length]))
+        begin += length
+    return {
+        sender: Outgoing(shares.points, None, (), None, copies=[part[sender] for part in found])
+        for sender, shares in found[-1].items()
+    }

@@ -11,6 +11,7 @@ from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, v
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.clocks.presence import forgets
+from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.simulations.backends.partition import crossing, partition
@@ -283,6 +284,20 @@ def _awake(clock: Clock, network: Network) -> float:
     return joined * share_awake(clock, np.linspace(0.0, 1.0, PLACES, endpoint=False))
 
 
+def _stacked_cost(rule: StackedRule, network: Network, sizes: list[int]) -> RoundCost:
+    """Count what a round sends: the points once, each copy's values, and the logarithms of all copies' shares."""
+    graph, inputs = network.graph, network.source.inputs
+    found = vector_cost(graph, len(rule.members))
+    for member in rule.members:
+        if member.communicates:
+            assert member.form != "states"
+            form, implicit = member.form, member.step == "implicit"
+            each = round_cost(graph, inputs, network.outputs, sizes, form, member.sends_duals, implicit)
+            found = RoundCost(found.messages, found.scalars + each.scalars)
+            inputs = 0
+    return found
+
+
 def _cost(experiment: Experiment, network: Network) -> Section:
     rule, graph = experiment.protocol, network.graph
     sizes = [experiment.learner_for(node).batch_size for node in sorted(graph.nodes)]
@@ -290,6 +305,8 @@ def _cost(experiment: Experiment, network: Network) -> Section:
         cost = pooled_cost(graph, network.source.inputs, network.source.targets, sizes)
     elif isinstance(rule, StateRule):
         cost = vector_cost(graph, len(rule.say(network.plans[0].begin())))
+    elif isinstance(rule, StackedRule):
+        cost = _stacked_cost(rule, network, sizes)
     elif rule.communicates:
         assert rule.form != "states"
         cost = round_cost(

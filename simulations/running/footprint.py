@@ -9,6 +9,7 @@ from typing import Any
 
 import networkx as nx
 
+from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.experiment.parts import describe
 from kernelswarm.simulations.ground.errors import InputError
@@ -97,7 +98,12 @@ def needs(experiment: Experiment, graph: nx.Graph[int], source: Source, outputs:
     gram = 3 * learned**2 if getattr(learner, "kernel", None) is not None else 0
     moving = 3 * nodes * size * columns + 2 * edges * size * outputs * rule.communicates
     return [
-        Need("topology", None, f"{nodes:,} agents and {edges:,} edges", AGENT * nodes + EDGE * edges),
+        Need(
+            "topology",
+            None,
+            f"{nodes:,} agents and {edges:,} edges",
+            AGENT * nodes * _copies(experiment) + EDGE * edges,
+        ),
         Need(
             "evaluation.local_samples",
             evaluation.local_samples,
@@ -148,7 +154,13 @@ def functions(experiment: Experiment, source: Source, outputs: int) -> Need:
     sizes = {key: value for key, value in describe(learner).items() if key != "batch_size"}
     key, value = largest("learner", sizes)
     what = f"the functions of {nodes:,} nodes with {numbers:,} numbers each, and their values at {rows:,} points"
-    return Need(key, value, what, NUMBER * (2 * nodes * numbers + rows * length))
+    return Need(key, value, what, NUMBER * (2 * nodes * numbers * _copies(experiment) + rows * length))
+
+
+def _copies(experiment: Experiment) -> int:
+    """Return how many copies of its learner a node has."""
+    rule = experiment.protocol
+    return len(rule.members) if isinstance(rule, StackedRule) else 1
 
 
 def require(experiment: Experiment, found: list[Need]) -> None:

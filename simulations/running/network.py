@@ -15,7 +15,7 @@ from kernelswarm.graphs.spectrum import adjacency_matrix
 from kernelswarm.graphs.validation import validate
 from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.compiling import uncollected
-from kernelswarm.protocols.contract import Neighborhood, Rule, strengths_of
+from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule, strengths_of
 from kernelswarm.protocols.fulfilling import fulfils
 from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.protocols.weather.timetable import Timetable
@@ -32,6 +32,7 @@ from kernelswarm.simulations.running.boxes import refuse_misfit
 from kernelswarm.simulations.running.fitting import resolved
 from kernelswarm.simulations.running.footprint import Bounded, functions, needs, require
 from kernelswarm.simulations.running.forecast import forecast, transit
+from kernelswarm.simulations.running.stackable import refuse_unstackable
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.pooled import PooledSource, members
 from kernelswarm.simulations.streams.travelling import TravellingSamples
@@ -319,9 +320,11 @@ def _neighborhood(
 def _refuse_other_learners(plans: Sequence[AgentPlan]) -> None:
     """Refuse learners that have no weights of shared features where these are what nodes exchange."""
     rule = plans[0].rule
+    name = part_name(rule)
+    if isinstance(rule, StackedRule):
+        refuse_unstackable(plans)
     if not isinstance(rule, StateRule):
         return
-    name = part_name(rule)
     first = plans[0]
     for learner, plan in {plan.learner: plan for plan in plans[::-1]}.items():
         node = plan.neighborhood.node
@@ -359,7 +362,7 @@ def _refuse_instability(plan: AgentPlan) -> None:
     if rule.step != "explicit" or learner.gain is None or not isinstance(learner, ScheduledLearner):
         return
     stiffness = 0.0
-    if not isinstance(rule, StateRule):
+    if not isinstance(rule, StateRule | StackedRule):
         with Asked("protocol", rule):
             stiffness = coupling_curvature(rule, links, degree, plan.outputs)
     curvature = learner.loss.curvature if learner.loss.quadratic else 0.0

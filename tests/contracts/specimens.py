@@ -36,6 +36,7 @@ from kernelswarm.protocols.batch import Batch
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.clocks import clocks, presence
 from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.copies.stacking import Stacking
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.links import delays, noises
 from kernelswarm.protocols.links import losses as link_losses
@@ -209,6 +210,8 @@ RULES = [
     Centralized(),
     Centralized(averaged=True),
     Batch(),
+    Stacking(),
+    Stacking(penalty=0.5, dual_step=2.0),
 ]
 VECTOR_RULES = [
     *(Diffusion(combination=name) for name in ("metropolis", "uniform", "relative_degree", "adaptive")),

@@ -20,6 +20,7 @@ from tests.helpers.checkout import ROOT
 
 ROOMS = (  # each imports only from itself and from those before it
     "protocols",
+    "protocols/copies",
     "protocols/links",
     "protocols/states",
     "protocols/clocks",

@@ -1,13 +1,14 @@
 """Affine functions of the inputs: what can be learned without a kernel."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.features import combine
+from kernelswarm.agents.functions.mixed import combined
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledFeatures, HandedFeatures
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.parts.kernels import Linear as LinearKernel
@@ -72,6 +73,11 @@ class AffineFunction:
         """Evaluate f at ``points`` (n, p): (n, C)."""
         values: Array = combine(self.features(points), self.coefficients)
         return values
+
+    def averaged(self, others: "Sequence[AffineFunction]", shares: Array) -> "AffineFunction":
+        """Return ``q_0 f + sum_k q_k g_k`` of functions of the same features."""
+        weights = combined([each.coefficients for each in (self, *others)], shares)
+        return AffineFunction(weights, self.intercept)
 
     def arrays(self) -> dict[str, Array]:
         """Return ``weights`` (p, C) and, where it is learned, ``intercept`` (C,)."""

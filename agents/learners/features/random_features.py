@@ -1,7 +1,7 @@
 """Random Fourier features: a shift-invariant kernel's functions approximated by a fixed number of random cosines."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
@@ -13,6 +13,7 @@ from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.features import combine
+from kernelswarm.agents.functions.mixed import combined
 from kernelswarm.agents.learners.features.feature_steps import CompiledFeatures, HandedFeatures
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern
@@ -71,6 +72,11 @@ class CosineFunction:
         """Evaluate f at ``points`` (n, p): (n, C)."""
         values: Array = combine(self.features(points), self.coefficients)
         return values
+
+    def averaged(self, others: "Sequence[CosineFunction]", shares: Array) -> "CosineFunction":
+        """Return ``q_0 f + sum_k q_k g_k`` of functions of the same features."""
+        weights = combined([each.coefficients for each in (self, *others)], shares)
+        return CosineFunction(self.frequencies, self.phases, weights)
 
     def arrays(self) -> dict[str, Array]:
         """Return ``frequencies`` (L, p), ``phases`` (L,) and ``weights`` (L, C)."""

@@ -9,12 +9,13 @@ import numpy as np
 
 from kernelswarm.agents.node.snapshot import leaves
 from kernelswarm.protocols.compiled import COUPLE, COUPLE_BACK, GAPS
-from kernelswarm.protocols.contract import FLAGS, Pull, Rule
+from kernelswarm.protocols.contract import FLAGS, Pull, Rule, StackedRule
 from kernelswarm.protocols.distances import ConstrainedDistance, Distance
 from kernelswarm.protocols.first_class import ready
 from kernelswarm.protocols.fulfilling import fulfils
 from kernelswarm.protocols.states.contract import AnyRule, StateRule
 from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.testing.coupling.stacked import ran_stacked
 from kernelswarm.simulations.testing.coupling.tolerances import neighborhood
 from kernelswarm.simulations.testing.coupling.vectors import ran
 from kernelswarm.simulations.testing.networks import FEATURES, LEARNER, MIXTURE, require_the_same_bits, small_network
@@ -42,13 +43,14 @@ def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> Non
     and opposite at the other end, at the node's own samples and, symmetric, at its neighbours'; a state of links that
     is made of arrays, numbers and tuples, and that ``advance`` leaves as it is; dual variables that are finite and not
     negative, and there where ``sends_duals``. Of a protocol of vectors: a vector of the same length in all rounds,
-    weights that change only when the neighbours have been heard, and a state that stays as it is. On a small network
+    weights that change only when the neighbours have been heard, and a state that stays as it is. Of one that stacks
+    others: shares that add up to 1, and a state that stays as it is. On a small network
     of `polk`, or of `random_features`, the same is learned, to the bit, agent by agent, compiled, in blocks, and gone
     on with.
 
     Parameters
     ----------
-    protocol : Rule or StateRule
+    protocol : Rule, StateRule or StackedRule
         A frozen dataclass.
     stream : Stream, or what an experiment file says of one
         Data of the small network.
@@ -68,8 +70,7 @@ def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> Non
             found = getattr(protocol, flag)
             require(found in known, protocol, f"{flag} is {' or '.join(known)}, not {found!r}")
         if protocol.communicates:
-            first = ran(protocol) if isinstance(protocol, StateRule) else _ran(protocol)
-            again = ran(protocol) if isinstance(protocol, StateRule) else _ran(protocol)
+            first, again = _known(protocol), _known(protocol)
             sentence = "the same rounds give the same links: what changes goes in and comes out as the state"
             require_equal(again, first, protocol, sentence)
         learner = LEARNER
@@ -81,6 +82,15 @@ def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> Non
         else:  # fitted after the last round
             found, again = (simulate(description).summary["digest"] for _ in range(2))
             require(found == again, protocol, "the same experiment gives the same functions")
+
+
+def _known(protocol: AnyRule) -> list[Any]:
+    """Take a node through rounds of a protocol of any family; returns what it knew."""
+    if isinstance(protocol, StateRule):
+        return ran(protocol)
+    if isinstance(protocol, StackedRule):
+        return ran_stacked(protocol, BATCH, OUTPUTS)
+    return _ran(protocol)
 
 
 def check_distance(distance: Distance) -> None:

@@ -1,0 +1,178 @@
+"""A node with several copies of its learner, each under a protocol of its own, that answers with their mixture."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.functions.contract import Averageable, Function
+from kernelswarm.agents.functions.mixed import combined
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.node.agent import Agent, loads_sent
+from kernelswarm.agents.node.node import Draws, Node, Outgoing
+from kernelswarm.agents.node.snapshot import Snapshot, restore, take
+from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Predictions, StackedRule
+from kernelswarm.protocols.coupling import total
+
+Array = npt.NDArray[np.float64]
+
+
+class Handed:
+    """The samples that a node has drawn for all of its copies."""
+
+    def __init__(self) -> None:
+        self.samples: tuple[Array, Array] = np.zeros((0, 0)), np.zeros((0, 0))
+
+    def draw(self, count: int) -> tuple[Array, Array]:
+        """Return the samples that the node drew last."""
+        return self.samples
+
+    def state(self) -> dict[str, Any]:
+        """Return nothing: the node knows where its source is."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Leave everything as it is."""
+
+
+class StackedAgent(Node):
+    """A node whose copies live through the rounds on the same samples, each as it would alone.
+
+    In a round the node first weighs its copies by what they say of its samples, then each takes its step. A message
+    holds the points once, the values of all copies that communicate, and the logarithms of the copies' shares.
+
+    Parameters
+    ----------
+    neighborhood, slots, source, inputs, outputs
+        As of :class:`~kernelswarm.agents.node.node.Node`.
+    learner : Learner
+        The learner that there are copies of; its functions are :class:`Averageable`.
+    rule : StackedRule
+        The protocol.
+    """
+
+    def __init__(
+        self,
+        neighborhood: Neighborhood,
+        slots: Sequence[int],
+        learner: Learner,
+        rule: StackedRule,
+        source: Draws,
+        inputs: int,
+        outputs: int,
+    ) -> None:
+        super().__init__(neighborhood, slots, learner, rule, rule.communicates, source, inputs, outputs)
+        self.rule = rule
+        self._handed = Handed()
+        self.copies = [
+            Agent(neighborhood, slots, learner, member, self._handed, inputs, outputs) for member in rule.members
+        ]
+        self.state = self.copies[0].state
+        self.links = rule.begin(neighborhood)
+
+    @property
+    def widths(self) -> list[tuple[int, int]]:
+        """The columns of the points and of the values in the message of each copy, and in that of their shares."""
+        found = [(copy.width, self.outputs + loads_sent(copy.rule)) for copy in self.copies]
+        return [*found, (len(self.copies), 0)]
+
+    def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
+        """Live through one round with what the neighbours sent, in sorted order, and return what this node sends."""
+        before = self.own
+        if before is not None:
+            self._weigh(incoming)
+        points, targets = self.source.draw(self.learner.batch_size)
+        points.flags.writeable = False  # shared with every neighbour in this process
+        self._handed.samples = points, targets
+        sent = self._sent()
+        for k, copy in enumerate(self.copies):
+            copy.advance([message.copies[k] for message in incoming] if copy.neighbors else ())
+        if before is not None:
+            self._count(self._sent() - sent, before.points.size)
+        first = self.copies[0]
+        self.own, self.targets, self.following = first.own, first.targets, first.following
+        self.theirs = self.copies[-1].theirs
+        return self.outgoing()
+
+    def evaluate(self, points: Array, theirs: Sequence[Array]) -> None:
+        """Evaluate all copies at the node's own points (b, p) and at each neighbour's, for the step to come."""
+        for copy in self.copies:
+            copy.evaluate(points, theirs if copy.neighbors else ())
+        self.own, self.theirs = self.copies[0].own, self.copies[-1].theirs
+
+    def outgoing(self) -> Outgoing:
+        """Return what all copies send, and what neighbours hear of their shares."""
+        assert self.following is not None
+        said = np.array(self.rule.say(self.links), dtype=np.float64).reshape(1, -1)
+        said.flags.writeable = False
+        shares = Outgoing(said, None, [None] * len(self.neighbors), None)
+        return Outgoing(self.following[0], None, (), None, copies=[*[copy.outgoing() for copy in self.copies], shares])
+
+    def duals(self) -> Array | None:
+        """Return the dual variables of the last copy's directed edges, (deg,), or None."""
+        return self.copies[-1].duals()
+
+    def record(self) -> LinkRecord:
+        """Return what is to be recorded of the last copy's directed edges."""
+        return self.copies[-1].record()
+
+    @property
+    def function(self) -> Function:
+        """The mixture of the copies' current functions."""
+        first, *others = [cast(Averageable, copy.function) for copy in self.copies]
+        return first.averaged(others, self.rule.shares(self.links))
+
+    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the snapshots of all copies."""
+        return {
+            f"copies.{k}.{name}": array
+            for k, copy in enumerate(self.copies)
+            for name, array in take(copy).arrays.items()
+        }
+
+    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Put all copies where they were."""
+        for k, copy in enumerate(self.copies):
+            start = f"copies.{k}."
+            own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+            restore(copy, Snapshot(own, {}))
+
+    def _weigh(self, incoming: Sequence[Outgoing]) -> None:
+        """Hear what neighbours say of their copies, and learn from the samples of the round what its own are worth."""
+        heard = [message.copies[-1].points[0] for message in incoming]
+        self.links = self.rule.hear(self.links, np.array(heard).reshape(len(heard), len(self.copies)))
+        targets = self.targets
+        assert targets is not None
+        self.round += 1
+        if not len(targets):
+            return
+        loss = self.learner.loss
+        values = [copy.own.values for copy in self.copies if copy.own is not None]
+        mixture = combined(values, self.rule.shares(self.links))
+        self.admit(mixture, targets)
+        seen = Predictions(
+            np.stack(values),
+            np.array([total(loss.values(each, targets)) for each in values]),
+            mixture,
+            loss.derivatives(mixture, targets),
+            loss.curvature,
+            loss.task == "regression",
+        )
+        self.links = self.rule.learn(self.links, seen)
+
+    def _sent(self) -> int:
+        return sum(copy.tally.scalars_sent for copy in self.copies)
+
+    def _count(self, sent: int, points: int) -> None:
+        """Take over the copies' sums of a round, in which all together have sent so many numbers, each the points."""
+        tally, degree = self.tally, len(self.neighbors)
+        parts = [copy.restart_tally() for copy in self.copies]
+        talking = sum(bool(copy.neighbors) for copy in self.copies)
+        tally.rounds += 1
+        tally.scalars_sent += sent - degree * max(0, talking - 1) * points + degree * len(self.copies)
+        shares = self.rule.shares(self.links)
+        tally.compression_error += float(shares @ np.array([part.compression_error for part in parts]))
+        tally.gaps += parts[-1].gaps
+        tally.gap_rounds += parts[-1].gap_rounds
+        tally.violation = parts[-1].violation.copy()

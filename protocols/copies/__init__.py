@@ -1,0 +1,1 @@
+"""Protocols under which a node has several copies of its learner."""

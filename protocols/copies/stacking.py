@@ -1,0 +1,195 @@
+"""Stacking: a node learns under several protocols side by side, and answers with the mixture that predicts best."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Literal, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Predictions, Rule, Step
+from kernelswarm.protocols.data_size import DataSize
+from kernelswarm.protocols.isolated import Isolated
+from kernelswarm.protocols.proximity import Proximity
+
+Array = npt.NDArray[np.float64]
+
+PENALTIES = (1.0, 10.0, 1000.0)
+"""The copies' penalties, as multiples of the usual one: the last pulls as far as the network bears."""
+
+LEAST = 1e-30
+"""A share is never less, so that a copy that was wrong may come back."""
+
+SMALL = 1e-9
+"""A share below it changes nothing that is seen of the mixture."""
+
+LONGEST = 1.0
+"""How far, at most, the logarithm of a share moves in a round."""
+
+
+class StackingState(NamedTuple):
+    """What a node knows of its K copies.
+
+    Attributes
+    ----------
+    products, slopes : Array
+        P (K, K) and h (K,): the weighted losses of the shares q are ``q' P q / 2 - h' q``, up to a constant.
+    losses : Array
+        The weighted losses of each copy alone, (K,).
+    counts : Array
+        The samples, the sum of their weights, and the rounds that had any, (3,).
+    shares : Array
+        q by the node's own samples, (K,), positive, with the sum 1.
+    heard : Array
+        The logarithms of the neighbours' own shares, (deg, K).
+    """
+
+    products: Array
+    slopes: Array
+    losses: Array
+    counts: Array
+    shares: Array
+    heard: Array
+
+
+@dataclass(frozen=True)
+class Stacking:
+    """Copies of the learner live side by side, each under a protocol of its own, and the node answers with a mixture.
+
+    The copies are isolated, under consensus with 1, 10 and 1,000 times the usual penalty, and under proximity with
+    adaptive tolerances. Each talks to the same copy of the neighbours. The node's function is ``sum_k q_k f_k``, with
+    the shares of stacking (Wolpert 1992, Breiman 1996), found online: they minimise over the simplex
+
+        sum_s w_s l(sum_k q_k f_ks(x_s), y_s) / v + sum_k q_k log q_k
+
+    where ``f_ks`` is copy k before it learns from sample s, and v the mean of the losses that the best copy has, twice,
+    which makes that a Gaussian likelihood; v = 1 where classes are learned. A loss that is not quadratic counts by its
+    expansion to the second order at the mixture. A sample of round t weighs ``w_s`` in proportion to t, with the mean
+    1: the copies change while they learn. One Newton step a round follows the minimum.
+
+    Nodes send the logarithms of these shares. The mixture's are the node's own times the geometric mean of the
+    neighbours', scaled to the sum 1.
+
+    Parameters
+    ----------
+    penalty : float or "auto"
+        The usual penalty, positive, as of ``consensus``; data turn "auto" into a number.
+    dual_step : float or "auto"
+        As of ``proximity``.
+    """
+
+    penalty: float | Literal["auto"] = "auto"
+    dual_step: float | Literal["auto"] = "auto"
+
+    form: ClassVar[Form] = "symmetric"
+    step: ClassVar[Step] = "implicit"
+    communicates: ClassVar[bool] = True
+    pooled: ClassVar[bool] = False
+    averaged: ClassVar[bool] = False
+    offline: ClassVar[None] = None
+    sends_duals: ClassVar[bool] = True
+    compares_losses: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.penalty != "auto" and not 0.0 < self.penalty < np.inf:
+            raise ValueError(f'penalty = {self.penalty!r} must be a positive number, or "auto"')
+        Proximity(dual_step=self.dual_step)  # refuses what it refuses
+
+    @cached_property
+    def members(self) -> tuple[Rule, ...]:
+        """The copies' protocols; the last has the tolerances and dual variables that are recorded."""
+        usual = Consensus(self.penalty).strength
+        consensus = [Consensus(factor * usual) for factor in PENALTIES]
+        return cast(tuple[Rule, ...], (Isolated(), *consensus, Proximity(dual_step=self.dual_step)))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into a number."""
+        return tuple(key for key in ("penalty", "dual_step") if getattr(self, key) == "auto")
+
+    def fitted(self, sample: DataSize) -> "Stacking":
+        """Return the protocol with the numbers that suit a sample of the data."""
+        found = self
+        if self.penalty == "auto":
+            found = replace(found, penalty=Consensus().fitted(sample).penalty)
+        if self.dual_step == "auto":
+            found = replace(found, dual_step=Proximity().fitted(sample).dual_step)
+        return found
+
+    def begin(self, neighborhood: Neighborhood) -> StackingState:
+        """Return what a node knows before the first round: all copies count alike."""
+        count = len(self.members)
+        alike = np.full(count, 1.0 / count)
+        heard = np.tile(np.log(alike), (len(neighborhood.neighbors), 1))
+        return StackingState(np.zeros((count, count)), np.zeros(count), np.zeros(count), np.zeros(3), alike, heard)
+
+    def shares(self, state: StackingState) -> Array:
+        """Return how much each copy counts in the node's function, (K,): by its samples and its neighbours'."""
+        logs = np.log(state.shares)
+        if len(state.heard):
+            logs = logs + state.heard.mean(axis=0)
+        found = np.exp(logs - logs.max())
+        shares: Array = found / found.sum()
+        return shares
+
+    def say(self, state: StackingState) -> Array:
+        """Return what the neighbours hear: the logarithms of the node's own shares, (K,)."""
+        logs: Array = np.log(state.shares)
+        return logs
+
+    def hear(self, state: StackingState, said: Array) -> StackingState:
+        """Return what the node knows after it has heard its neighbours' :meth:`say`, (deg, K)."""
+        return state._replace(heard=said.copy())
+
+    def learn(self, state: StackingState, seen: Predictions) -> StackingState:
+        """Return what the node knows after the samples of a round; without any, the same."""
+        count = seen.values.shape[1]
+        if not count:
+            return state
+        weight = state.counts[2] + 1.0
+        counts = state.counts + np.array([count, weight * count, 1.0])
+        flat = seen.values.reshape(len(seen.values), -1)
+        mixture, gradient = seen.mixture.reshape(-1), seen.gradients.reshape(-1)
+        products = state.products + weight * seen.curvature * (flat @ flat.T)
+        slopes = state.slopes + weight * (flat @ (seen.curvature * mixture - gradient))
+        losses = state.losses + weight * seen.losses
+        evidence = counts[0] / counts[1]
+        shares, best = state.shares, float(losses.min())
+        if seen.numbers and best > 0.0:
+            evidence = 0.5 * counts[0] / best
+        if best > 0.0 or not seen.numbers:  # where a copy has never erred, no variance says what errors count
+            shares = newton_step(evidence * products, evidence * slopes, shares)
+        return StackingState(products, slopes, losses, counts, shares, state.heard)
+
+    def duals(self, links: StackingState) -> None:
+        """Return no dual variables: those of a copy are its own."""
+
+    def record(self, links: StackingState, degree: int) -> LinkRecord:
+        """Return NaN for every edge: tolerances and dual variables are the copies' own."""
+        return LinkRecord(np.full(degree, np.nan), np.full(degree, np.nan))
+
+
+def newton_step(products: Array, slopes: Array, shares: Array) -> Array:
+    """Return shares nearer to the minimum over the simplex of ``q' P q / 2 - h' q + sum_k q_k log q_k``.
+
+    Parameters
+    ----------
+    products, slopes : Array
+        P, (K, K), positive semidefinite, and h, (K,).
+    shares : Array
+        Where to start, (K,), positive, with the sum 1.
+    """
+    slope = products @ shares - slopes + np.log(shares)
+    # P + diag(1/q) = S^-1 (I + S P S) S^-1 with S = diag(sqrt q): shares may be tiny, the middle is well conditioned.
+    roots = np.sqrt(shares)
+    inner = np.eye(len(shares)) + roots[:, np.newaxis] * products * roots
+    found = np.linalg.solve(inner, np.column_stack([roots * slope, roots]))
+    against, ones = found[:, 0], found[:, 1]  # S^-1 H^-1 times the slope, and times 1
+    steepness = float(roots @ against) / float(roots @ ones)
+    change = (steepness * ones - against) / roots  # of log q
+    counting = float(np.abs(change[shares > SMALL]).max())  # a share that vanishes holds the others up no longer
+    change = np.clip(change * (LONGEST / max(LONGEST, counting)), -LONGEST, LONGEST)
+    moved = np.maximum(shares * np.exp(change), LEAST)
+    nearer: Array = moved / moved.sum()
+    return nearer
