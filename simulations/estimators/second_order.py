@@ -34,11 +34,12 @@ class _SecondOrder(PolkEstimator):
     def _ending(self) -> int:
         return self.n_components
 
-    def _adapted(self, before: Polk, after: Polk) -> Polk:
-        if not words(before.kernel) or self.bandwidth != "median":
-            return after
-        wider = replace(after.kernel, bandwidth=WIDER * after.kernel.bandwidth)  # type: ignore[type-var, attr-defined]
-        return replace(after, kernel=wider)
+    def _fitted(self, learner: Polk, points: Array, targets: Array, outputs: int) -> Polk:
+        found = super()._fitted(learner, points, targets, outputs)
+        if not words(learner.kernel) or self.bandwidth != "median":
+            return found
+        wider = replace(found.kernel, bandwidth=WIDER * found.kernel.bandwidth)  # type: ignore[type-var, attr-defined]
+        return super()._fitted(replace(learner, kernel=wider), points, targets, outputs)
 
     def _particular(self) -> dict[str, Any]:
         return {"ridge": self.ridge, "forgetting": self.forgetting}
@@ -62,7 +63,8 @@ class KernelRegressor(_SecondOrder, PolkRegressor):
     n_components : int
         The dictionary points at which the default budget ends; a step costs as their square.
     ridge : float or "auto"
-        The weight of ``||f||^2`` in samples, positive; "auto" is 0.1. More for noisy targets.
+        The weight of ``||f||^2`` in samples, positive; "auto" is the variance of the targets' noise over that of
+        the function beneath it, as the first data show it.
     forgetting : float
         What a sample still counts when one more has come, in (0, 1]; below 1 where the target drifts.
     loss : str, mapping or Loss
