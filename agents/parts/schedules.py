@@ -165,7 +165,8 @@ class Auto:
 
     with the targets' ``spread`` and the loss's ``slope`` (`Sample`), which is 0.2 calm for the squared loss, and v the
     share of the targets' variance that is noise (`noise_ratio`): a step moves f by its share of the noise too, and a
-    small one averages over more samples. For classes
+    small one averages over more samples. With an offset calm is 1, for steps that fall average by themselves. For
+    classes
 
         eta_1 = scale unit min(1, 0.1 / e) / kappa
 
@@ -209,7 +210,7 @@ class Auto:
             unit = 2.5 if loss.curvature > 0.0 else 1.0
             first = self.scale * unit * min(1.0, 0.1 / sample.error_rate) / gain
         else:
-            scale = 0.4 * self.scale * _calm(sample)
+            scale = 0.4 * self.scale * (_calm(sample) if self.offset == math.inf else 1.0)
             first = scale * sample.spread / (sample.slope * gain)
             if loss.curvature > 0.0:
                 first = min(first, scale / (loss.curvature * gain))
