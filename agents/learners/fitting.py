@@ -21,6 +21,7 @@ from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.sample import Sample
 
 Array = npt.NDArray[np.float64]
+Owners = npt.NDArray[np.intp]
 Part = TypeVar("Part")
 
 
@@ -54,7 +55,7 @@ class Surrogated(Protocol):
         ...
 
 
-def fitted(learner: Learner, points: Array, targets: Array, outputs: int) -> Learner:
+def fitted(learner: Learner, points: Array, targets: Array, outputs: int, owners: Owners | None = None) -> Learner:
     """Return a learner with numbers in place of the words in its configuration.
 
     Parameters
@@ -65,12 +66,14 @@ def fitted(learner: Learner, points: Array, targets: Array, outputs: int) -> Lea
         A sample of the data that it will be trained on, (n, p) and (n, q) with n >= 1; see `Sample`.
     outputs : int
         C.
+    owners : Array, optional
+        The node of each sample, (n,), where there are several.
     """
     if not words(learner):
         return learner
     loss = learner.surrogate if isinstance(learner, Surrogated) else learner.loss
     kernel: Any = getattr(learner, "kernel", None)
-    sample = Sample(points, targets, loss, outputs, learner.batch_size, _unknown)
+    sample = Sample(points, targets, loss, outputs, learner.batch_size, _unknown, owners)
     if words(kernel):  # first: the others ask for its Gram matrices
         learner = replace(learner, kernel=kernel.fitted(sample))  # type: ignore[type-var]
     own: Any = learner

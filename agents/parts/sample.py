@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.parts.losses import IntegratedLoss, Loss
+from kernelswarm.agents.parts.noise import noise_ratio
 
 Array = npt.NDArray[np.float64]
 
@@ -34,6 +35,8 @@ class Sample:
         b, the samples of a step.
     gram : callable
         The inner products of what a learner moves along: points (m, p) give (m, m), kappa for kernel learners.
+    owners : Array, optional
+        The node that each sample belongs to, (n,); all to one where left out.
     """
 
     points: Array
@@ -42,6 +45,7 @@ class Sample:
     outputs: int
     batch_size: int
     gram: Callable[[Array], Array]
+    owners: npt.NDArray[np.intp] | None = None
 
     @property
     def classes(self) -> bool:
@@ -102,6 +106,11 @@ class Sample:
         return max((float(self.gram(self.points[n : n + 1])[0, 0]) for n in range(len(self.points))), default=1.0)
 
     @cached_property
+    def mean_gain(self) -> float:
+        """The mean of kappa(x, x)."""
+        return float(np.mean([self.gram(self.points[n : n + 1])[0, 0] for n in range(len(self.points))]))
+
+    @cached_property
     def stiffness(self) -> float:
         """The largest eigenvalue of a batch's Gram matrix, over the b: how much more a batch moves f than one sample.
 
@@ -113,6 +122,18 @@ class Sample:
         chosen = [starts[place] for place in np.linspace(0, len(starts) - 1, min(8, len(starts))).astype(int)]
         found = [float(np.linalg.eigvalsh(self.gram(self.points[start : start + size]))[-1]) for start in chosen]
         return max(found, default=1.0) / size
+
+    @cached_property
+    def noise(self) -> tuple[float, float]:
+        """The ratio of noise to signal, and the noise's share of the targets' variance: see `noise_ratio`.
+
+        Both are rounded to two digits, which the numbers of linear algebra on other machines have in common.
+        """
+        chosen = spaced(len(self.points), PILOT)
+        owners = np.zeros(len(self.points), np.intp) if self.owners is None else self.owners
+        gram = self.gram(np.ascontiguousarray(self.points[chosen]))
+        ratio, share = noise_ratio(gram, self.values[chosen], owners[chosen])
+        return float(f"{ratio:.1e}"), float(f"{share:.1e}")
 
     @cached_property
     def error_rate(self) -> float:

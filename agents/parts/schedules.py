@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.parts.losses import IntegratedLoss
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.fulfilling import fulfils
 
@@ -145,15 +146,27 @@ class Horizon:
         return self.scale / math.sqrt(self.horizon)
 
 
+AVERAGING = 0.15
+"""Of the root of signal over noise. On the sensor field and on four public data sets the steps that erred least after
+300 to 1,500 samples were within a factor of two of this one."""
+
+SMALLEST_CALM = 0.1
+"""What looks like noise in a few hundred samples may be learned from more."""
+
+
 @dataclass(frozen=True)
 class Auto:
     """A step size that training data decide: b times what suits a single sample, as far as a batch of b allows.
 
     With kappa the largest kappa(x, x) of the data, a single sample takes, for regression,
 
-        eta_1 = 0.4 scale spread / (slope kappa)        at most 0.4 scale / (l'' kappa)
+        eta_1 = 0.4 scale calm spread / (slope kappa)        at most 0.4 scale calm / (l'' kappa)
+        calm  = 0.15 sqrt((1 - v) / v)                       at least 0.1, at most 1
 
-    with the targets' ``spread`` and the loss's ``slope`` (`Sample`), which is 0.2 for the squared loss; for classes
+    with the targets' ``spread`` and the loss's ``slope`` (`Sample`), which is 0.2 calm for the squared loss, and v the
+    share of the targets' variance that is noise (`noise_ratio`): a step moves f by its share of the noise too, and a
+    small one averages over more samples. With an offset calm is 1, for steps that fall average by themselves. For
+    classes
 
         eta_1 = scale unit min(1, 0.1 / e) / kappa
 
@@ -203,9 +216,10 @@ class Auto:
             if steep:
                 first = min(first, 1.0 / (loss.curvature * gain))
         else:
-            first = 0.4 * self.scale * sample.spread / (sample.slope * gain)
+            scale = 0.4 * self.scale * (_calm(sample) if self.offset == math.inf else 1.0)
+            first = scale * sample.spread / (sample.slope * gain)
             if loss.curvature > 0.0:
-                first = min(first, 0.4 * self.scale / (loss.curvature * gain))
+                first = min(first, scale / (loss.curvature * gain))
         most = 1.0 / loss.curvature if steep else 4.0 * first * gain
         eta = sample.batch_size * min(first, most / (sample.batch_size * sample.stiffness))
         return Constant(eta) if self.offset == math.inf else Diminishing(eta, self.offset / sample.batch_size)
@@ -221,3 +235,13 @@ class Auto:
     def largest(self) -> float:
         """Not a number: none is known, and none is out of range."""
         return math.nan
+
+
+def _calm(sample: Sample) -> float:
+    """Return by how much smaller steps have to be for the targets' noise: 1 where there is little."""
+    if isinstance(sample.loss, IntegratedLoss):
+        return 1.0  # the targets are events, and no values with noise
+    _, noise = sample.noise
+    if noise == 0.0:
+        return 1.0
+    return float(np.clip(AVERAGING * math.sqrt((1.0 - noise) / noise), SMALLEST_CALM, 1.0))

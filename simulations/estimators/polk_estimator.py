@@ -144,7 +144,7 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             if self.shuffle:  # rows that follow one another, which make a batch, are then no neighbours in the data
                 chosen = np.random.default_rng(0).permutation(chosen)
             with self._threads():
-                single = self._adapted(learner, cast(Polk, fitted(learner, points[chosen], targets[chosen], outputs)))
+                single = self._fitted(learner, points[chosen], targets[chosen], outputs)
                 if batched and isinstance(learner.step_size, Auto):
                     known = replace(learner, kernel=single.kernel)
                     single = self._in_batches(single, known, points[chosen], targets[chosen], outputs, len(points))
@@ -162,9 +162,9 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         """Return the points, about, at which the default budget ends: a step costs as their square."""
         raise NotImplementedError
 
-    def _adapted(self, before: Polk, after: Polk) -> Polk:
-        """Return the learner in which data have made numbers of the words, ``after``, as this estimator wants it."""
-        return after
+    def _fitted(self, learner: Polk, points: Array, targets: Array, outputs: int) -> Polk:
+        """Return the learner with numbers for its words, as this estimator wants them."""
+        return cast(Polk, fitted(learner, points, targets, outputs))
 
     def _particular(self) -> dict[str, Any]:
         """Return the keys that only this learner has."""

@@ -54,15 +54,18 @@ class _SecondOrder(PolkEstimator):
         count, inputs = points.shape
         return "relevance" if inputs > 1 and SAMPLES_PER_INPUT * inputs <= count else "median"
 
-    def _adapted(self, before: Polk, after: Polk) -> Polk:
-        if not words(before.kernel) or not (self._says("auto") or self._says("median")):
-            return after
-        kernel: Any = after.kernel
-        if not isinstance(kernel.bandwidth, tuple):
-            return replace(after, kernel=replace(kernel, bandwidth=WIDER * kernel.bandwidth))
-        lengths = np.array(kernel.bandwidth)
-        lengths *= width(lengths, self.n_components) / SHARE
-        return replace(after, kernel=replace(kernel, bandwidth=tuple(lengths.tolist())))
+    def _fitted(self, learner: Polk, points: Array, targets: Array, outputs: int) -> Polk:
+        found = super()._fitted(learner, points, targets, outputs)
+        if not words(learner.kernel) or not (self._says("auto") or self._says("median")):
+            return found
+        kernel: Any = found.kernel
+        if isinstance(kernel.bandwidth, tuple):
+            lengths = np.array(kernel.bandwidth)
+            lengths *= width(lengths, self.n_components) / SHARE
+            kernel = replace(kernel, bandwidth=tuple(lengths.tolist()))
+        else:
+            kernel = replace(kernel, bandwidth=WIDER * kernel.bandwidth)
+        return super()._fitted(replace(learner, kernel=kernel), points, targets, outputs)
 
     def _particular(self) -> dict[str, Any]:
         return {"ridge": self.ridge, "forgetting": self.forgetting}
@@ -101,7 +104,8 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
     n_components : int
         The dictionary points at which the default budget ends; a step costs as their square.
     ridge : float or "auto"
-        The weight of ``||f||^2`` in samples, positive; "auto" is 0.1. More for noisy targets.
+        The weight of ``||f||^2`` in samples, positive; "auto" is the variance of the targets' noise over that of
+        the function beneath it, as the first data show it.
     forgetting : float
         What a sample still counts when one more has come, in (0, 1]; below 1 where the target drifts.
     loss : str, mapping or Loss

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.learners.fitting import fitted, fitted_to, words
+from kernelswarm.agents.learners.fitting import Owners, fitted, fitted_to, words
 from kernelswarm.protocols.states.contract import AnyRule
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
 from kernelswarm.simulations.experiment.parts import describe
@@ -55,25 +55,25 @@ def resolved(experiment: Experiment, source: Source, labels: list[int]) -> Exper
         _refuse_other_inputs(learner, source)
     if not any(words(part) for part in (*learners, experiment.protocol)):
         return experiment
-    points, targets = drawn(source, max(learner.batch_size for learner in learners))
+    points, targets, owners = drawn(source, max(learner.batch_size for learner in learners))
     return replace(
         experiment,
-        learner=_fitted(experiment.learner, points, targets, source),
+        learner=_fitted(experiment.learner, points, targets, owners, source),
         protocol=_fitted_protocol(experiment, points, targets, source),
         overrides=tuple(
-            Override(tuple(nodes), describe(_fitted(learner, points, targets, source)))
+            Override(tuple(nodes), describe(_fitted(learner, points, targets, owners, source)))
             for learner, nodes in groups.values()
         ),
     )
 
 
-def drawn(source: Source, batch_size: int) -> tuple[Array, Array]:
+def drawn(source: Source, batch_size: int) -> tuple[Array, Array, Owners]:
     """Draw about a thousand samples, of every node or of some evenly spaced ones, and put the sources back.
 
     Returns
     -------
     tuple of Array
-        Points (n, p) and targets (n, q), node by node.
+        Points (n, p) and targets (n, q), node by node, and the node's place of each, (n,).
 
     Raises
     ------
@@ -89,9 +89,10 @@ def drawn(source: Source, batch_size: int) -> tuple[Array, Array]:
         with OwnCode(what, MemoryError):
             found.append(_looked_at(source.nodes[place], share))
     points, targets = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    owners = np.repeat(places, [len(points) for points, _ in found])
     if not len(points):
         raise InputError('learner: "auto" and other words need training data, and the stream has none: give numbers')
-    return points, targets
+    return points, targets, owners
 
 
 def _looked_at(node: NodeSource, count: int) -> tuple[Array, Array]:
@@ -105,10 +106,10 @@ def _looked_at(node: NodeSource, count: int) -> tuple[Array, Array]:
     )  # a user's source without checkpoints; copies of large data would take memory
 
 
-def _fitted(learner: Learner, points: Array, targets: Array, source: Source) -> Learner:
+def _fitted(learner: Learner, points: Array, targets: Array, owners: Owners, source: Source) -> Learner:
     try:
         outputs = learner.loss.outputs(source.targets, source.classes)
-        return fitted(learner, points, targets, outputs)
+        return fitted(learner, points, targets, outputs, owners)
     except ValueError as refusal:
         raise InputError(f"learner: {refusal}") from refusal
 

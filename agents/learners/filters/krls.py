@@ -65,7 +65,8 @@ class Krls(CertainDescent, DescentInSpace):
         take no step size.
     ridge : float or "auto"
         lambda as a multiple of the loss's largest curvature: the weight of ``||f||^2`` in samples. 0, as in the paper,
-        needs a quadratic loss. "auto" is 0.1, for classes 0.005.
+        needs a quadratic loss. "auto" is the noise's variance over that of the function beneath it, from a sample of
+        the data; for classes 0.005.
     dependency : float
         The paper's nu, at least 1e-8 and below 1: the share of kappa(x, x) that a point must have outside the span.
     batch_size : int

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +12,13 @@ from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.descent import Descent, joined, share
 from kernelswarm.agents.learners.second_order import moves
 from kernelswarm.agents.parts.losses import Loss, curvatures_of
+from kernelswarm.agents.parts.sample import Sample
 
 Array = npt.NDArray[np.float64]
 
 RIDGE_OF_NUMBERS, RIDGE_OF_CLASSES = 0.1, 0.005
-"""The ridge that "auto" stands for. Targets that are numbers have noise in them; classes, where they can be told apart,
-ask for functions of large norm."""
+"""The ridge that "auto" stands for: of targets that are numbers where no data says how noisy they are; classes, where
+they can be told apart, ask for functions of large norm."""
 
 
 class CertainDescent(Descent):
@@ -24,6 +26,22 @@ class CertainDescent(Descent):
 
     ridge: float | Literal["auto"]
     batch_size: int
+    kernel: Any
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into a number: the ridge "auto" of targets that are numbers."""
+        return ("ridge",) if self.ridge == "auto" and self.loss.task == "regression" else ()
+
+    def fitted(self, sample: Sample) -> Self:
+        """Return the learner with the ridge that the noise of a sample asks for.
+
+        Where noise and function are Gaussian processes, r times as large the one as the other, kernel ridge regression
+        with the ridge r is the best predictor (`noise_ratio`).
+        """
+        seen = replace(sample, gram=lambda chosen: self.kernel.cross(chosen, chosen))
+        ratio, _ = seen.noise
+        return replace(self, ridge=ratio * seen.mean_gain)
 
     @property
     def linear(self) -> bool:

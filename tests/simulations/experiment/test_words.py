@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,18 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.spatial.distance import cdist, pdist
+from scipy.stats import multivariate_normal
 
 from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.fitting import fitted, words
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.parts.bandwidths import SHARE, median_distance, relevance
-from kernelswarm.agents.parts.budgets import Parsimony, PerSample
+from kernelswarm.agents.parts.budgets import Epsilon, Parsimony, PerSample
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern
-from kernelswarm.agents.parts.losses import Absolute, Hinge, Loss, MulticlassLogistic, Squared
+from kernelswarm.agents.parts.losses import Absolute, Hinge, Logistic, Loss, MulticlassLogistic, Squared
+from kernelswarm.agents.parts.noise import RIDGES, SHARED, noise_ratio
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing
 from kernelswarm.simulations.backends.serial import SerialEngine
@@ -209,7 +213,9 @@ def test_automatic_steps_are_stable_and_grow_with_the_batch(size: int) -> None:
     eta = schedule.value
     assert eta / size <= 0.2 + 1e-12
     assert eta * seen.stiffness * 2.0 <= 1.0 + 1e-12  # eta/b lambda_max(K) l''
-    assert eta == pytest.approx(0.2 * size) or eta * seen.stiffness * 2.0 == pytest.approx(1.0)
+    calm = min(1.0, 0.15 * math.sqrt(1.0 / seen.noise[1] - 1.0))
+    assert 0.9 < calm < 1.0
+    assert eta == pytest.approx(0.2 * calm * size) or eta * seen.stiffness * 2.0 == pytest.approx(1.0)
 
 
 def test_automatic_steps_do_not_depend_on_the_unit_of_the_targets() -> None:
@@ -223,7 +229,69 @@ def test_automatic_steps_fall_with_the_offset_in_samples() -> None:
     points, targets = smooth()
     found = Auto(scale=0.5, offset=300.0).fitted(sample(points, targets, Squared(), 2))
     assert found == Diminishing(found.largest, 150.0)
-    assert found.largest == pytest.approx(2 * 0.5 * 0.2)
+    assert found.largest == pytest.approx(2 * 0.5 * 0.2)  # whatever the noise is: falling steps average it
+
+
+def test_the_noise_ratio_is_the_most_likely_one() -> None:
+    generator = np.random.default_rng(3)
+    points = generator.uniform(size=(60, 1))
+    owners = np.repeat([0, 1, 2], 20)
+    values = np.sin(6.0 * points + owners[:, None]) + 0.3 * generator.normal(size=(60, 2))
+    values -= values.mean(axis=0)
+    gram = Gaussian(0.2).cross(points, points)
+    found = []
+    for share in SHARED:
+        coupled = gram * np.where(owners[:, None] == owners, 1.0, share)
+        for ratio in RIDGES:
+            shape = coupled + ratio * np.eye(60)
+            amplitude = np.mean([v @ np.linalg.solve(shape, v) / 60 for v in values.T])
+            likelihood = sum(multivariate_normal(np.zeros(60), amplitude * shape).logpdf(v) for v in values.T)
+            found.append((likelihood, ratio, amplitude * ratio / np.mean(values**2)))
+    _, ratio, noise = max(found)
+    assert noise_ratio(gram, values, owners) == pytest.approx((ratio, noise))
+
+
+@pytest.mark.parametrize("deviation", [0.1, 0.5, 2.0])
+def test_the_share_of_noise_is_found(deviation: float) -> None:
+    points, _ = smooth(500, 1)
+    noise = deviation * np.random.default_rng(1).normal(size=points.shape)
+    targets = np.sin(2.0 * points) + noise
+    true = np.mean(noise**2) / np.var(targets)
+    assert sample(points, targets, Squared()).noise[1] == pytest.approx(true, rel=0.15)
+
+
+def test_nodes_that_learn_different_targets_are_no_noise() -> None:
+    generator = np.random.default_rng(2)
+    points = generator.uniform(size=(320, 1))
+    owners = np.repeat(np.arange(8), 40)
+    phases = generator.uniform(0.0, 6.0, 8)[owners][:, None]
+    targets = np.sin(5.0 * points + phases) + 0.1 * generator.normal(size=(320, 1))
+    one = sample(points, targets, Squared(), kernel=Gaussian(0.2))
+    assert one.noise[1] > 0.5
+    assert replace(one, owners=owners).noise[1] < 0.1
+    assert Auto().fitted(replace(one, owners=owners)).largest > 2.0 * Auto().fitted(one).largest
+
+
+def test_steps_fall_with_the_noise_to_a_tenth_and_no_further() -> None:
+    points, targets = smooth(500)
+    noise = np.random.default_rng(1).normal(size=targets.shape)
+    steps = [Auto().fitted(sample(points, targets + level * noise, Squared())).largest for level in (0.0, 1.0, 100.0)]
+    assert steps[0] > 0.18
+    assert steps[1] == pytest.approx(0.2 * 0.15 * math.sqrt(0.43), rel=0.3)
+    assert steps[2] == pytest.approx(0.02)
+
+
+def test_the_ridge_of_second_order_steps_is_the_noise_ratio() -> None:
+    points, targets = smooth(500)
+    kernel = Gaussian(0.5)
+    noise = np.random.default_rng(1).normal(size=targets.shape)
+    ridges = []
+    for level in (0.1, 1.0):
+        seen = sample(points, targets + level * noise, Squared(), kernel=kernel)
+        ridges.append(Newton(kernel=kernel).fitted(seen).ridge)
+        assert ridges[-1] == seen.noise[0]
+    assert ridges[1] > 10.0 * ridges[0]
+    assert not words(Newton(kernel=kernel, loss=Logistic(), step_size=Constant(0.1), budget=Epsilon(0.1)))
 
 
 def test_overlapping_classes_get_smaller_steps() -> None:
@@ -298,7 +366,8 @@ def test_words_are_the_nodes_own_data_and_change_no_sequence() -> None:
     described = experiment()
     source = open_stream(described, build_graph(described))
     untouched = open_stream(described, build_graph(described))
-    points, targets = drawn(source, 1)
+    points, targets, owners = drawn(source, 1)
+    assert set(owners) == {0, 1, 2, 3} and len(owners) == len(points)
     assert len(points) == len(targets) == 1000
     for node, same in zip(source.nodes, untouched.nodes, strict=True):
         np.testing.assert_array_equal(node.draw(300)[0], same.draw(300)[0])
