@@ -66,7 +66,7 @@ class Forgetron(MistakeDriven):
     kernel : Kernel
         The reproducing kernel; the bound on the mistakes asks for kappa(x, x) <= 1.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization. The default is half of "auto": what it
+        eta, a number or a schedule; below 1 / regularization. The default is six tenths of "auto": what it
         forgets it has to learn again. The paper's is 1.
     regularization : float
         lambda, the Tikhonov coefficient, not negative.
@@ -78,7 +78,7 @@ class Forgetron(MistakeDriven):
         The most points of the dictionary, at least 1.
     """
 
-    step_size: Schedule = field(default=Auto(0.5), metadata={"part": "schedule", "scalar": "constant"})
+    step_size: Schedule = field(default=Auto(0.6), metadata={"part": "schedule", "scalar": "constant"})
     budget_size: int = 50
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.features import combine
-from kernelswarm.agents.learners.contract import Evaluation, Info
+from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import Descent, share
 from kernelswarm.agents.learners.features import raker_steps
 from kernelswarm.agents.learners.features.raker import Raker, RakerState
@@ -133,14 +133,14 @@ class AdaRaker(Descent):
         found: Array = shares_of(state.log_weights)
         return found
 
-    def evaluate(self, state: AdaRakerState, points: Array) -> Evaluation:
+    def evaluate(self, state: AdaRakerState, points: Array) -> Evaluated:
         """Evaluate the mixture at ``points`` (n, p): the rows are the features of all kernels, (n, E L)."""
         rows = state.function.features(points)
         values = combine(rows, state.function.coefficients)
         raker_steps.in_their_unit(rows, len(self.factors))
-        return Evaluation(points, rows, values)
+        return Evaluated(points, rows, values)
 
-    def inner(self, state: AdaRakerState, at: Evaluation) -> Array:
+    def inner(self, state: AdaRakerState, at: Evaluated) -> Array:
         """Return the mean of the instances' inner products, by their shares, (n, n)."""
         kernels: Array = self.shares(state) @ np.stack([each.shares for each in state.instances])
         gram = np.empty((len(at.rows), len(at.rows)))
@@ -150,7 +150,7 @@ class AdaRaker(Descent):
     def step(
         self,
         state: AdaRakerState,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
         targets: Array,

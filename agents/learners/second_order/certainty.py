@@ -41,7 +41,7 @@ class CertainDescent(Descent):
         """
         seen = replace(sample, gram=lambda chosen: self.kernel.cross(chosen, chosen))
         ratio, _ = seen.noise
-        return replace(self, ridge=ratio * seen.mean_gain)
+        return replace(self, ridge=ratio * seen.mean_gain)  # type: ignore[type-var]
 
     @property
     def linear(self) -> bool:
