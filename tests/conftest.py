@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import math
 import os
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import scipy.linalg  # noqa: F401  its BLAS must be loaded to be limited below
+import typer
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 from xdist.scheduler import LoadFileScheduling
@@ -140,6 +142,14 @@ def silent_waiting() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(progress, "WORTH_A_WORD", math.inf)
         patch.setattr(told, "LINES_EVERY", math.inf)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_made_once() -> Iterator[None]:
+    """A process of a user's makes the commands out of their functions once; here hundreds of calls share them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
         yield
 
 

@@ -12,7 +12,7 @@ import shutil
 import struct
 import zipfile
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stderr
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,7 +61,10 @@ class Kind(NamedTuple):
 
 
 def kinds(folder: Path) -> list[Kind]:
-    """Prepare what is to be damaged, in a folder, and compile what is called; return all kinds."""
+    """Prepare what is to be damaged, in a folder, and load and compile what is called; return all kinds."""
+    with chdir(folder), redirect_stdout(io.StringIO()):
+        for word in ("check", "run"):
+            assert _try_data(("data.csv", _csv().encode(), "auto", word)) == "exit 0"
     folders = {learner: _run(folder / learner, learner, table) for learner, table in LEARNERS.items()}
     return [
         Kind("experiments", _experiments(), _try_experiment),
@@ -163,11 +166,8 @@ def _try_experiment(case: tuple[str, bytes]) -> str:
 
 
 def _data() -> dict[str, st.SearchStrategy[Any]]:
-    generator = np.random.default_rng(0)
-    x = generator.normal(size=(24, 2)).round(3)
-    labels, nodes = np.arange(24) % 2, np.arange(24) % 3
-    rows = [f"{a},{b},{label},{node}" for (a, b), label, node in zip(x, labels, nodes, strict=True)]
-    csv = "\n".join(["a,b,y,node", *rows, ""])
+    x, labels, nodes = _rows()
+    csv = _csv()
     svmlight = "\n".join(f"{label} 1:{a} 2:{b}" for (a, b), label in zip(x, labels, strict=True)) + "\n"
     arrays = {"x": x, "y": labels, "node": nodes}
     more = {"x": x, "y": x[:, 0], "x_test": x[:9], "y_test": x[:9, 0]}
@@ -182,6 +182,15 @@ def _data() -> dict[str, st.SearchStrategy[Any]]:
         "edges": _files("graph.csv", st.one_of(damage.texts(edges), damage.contents(edges.encode()))),
         "graphml": _files("graph.graphml", st.one_of(damage.texts(_graphml()), damage.contents(_graphml().encode()))),
     }
+
+
+def _rows() -> tuple[Any, Any, Any]:
+    return np.random.default_rng(0).normal(size=(24, 2)).round(3), np.arange(24) % 2, np.arange(24) % 3
+
+
+def _csv() -> str:
+    rows = [f"{a},{b},{label},{node}" for (a, b), label, node in zip(*_rows(), strict=True)]
+    return "\n".join(["a,b,y,node", *rows, ""])
 
 
 def _parquet(x: Any, labels: Any, nodes: Any) -> bytes:
