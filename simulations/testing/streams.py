@@ -165,9 +165,9 @@ def _says_the_truth(stream: Stream, nodes: int) -> None:
             found = source.truth(position, held_out.points, 123)
             require_equal(found, held_out.truth, stream, "the truth is what the held-out samples say")
             if source.noise_free is not None:
-                ages = np.arange(len(held_out.points))
+                ages, sentence = np.arange(len(held_out.points)), "noise_free is the truth at the age of each point"
                 same = source.noise_free(position, held_out.points, np.full(len(ages), 123))
-                require_equal(same, found, stream, "noise_free is the truth at the age of each point")
+                require_equal(same, found, stream, sentence)
                 moved = source.noise_free(position, held_out.points, ages)
                 last = source.truth(position, held_out.points[-1:], len(ages) - 1)
-                require_close(moved[-1:], last, stream, "noise_free is the truth at the age of each point")
+                require_close(moved[-1:], last, stream, sentence, relative=1e-9)

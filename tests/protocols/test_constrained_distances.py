@@ -11,6 +11,7 @@ import pytest
 from kernelswarm.protocols.distances import Absolute, KullbackLeibler, Squared
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import Adaptive, Constant, TrueDifference
+from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.ground.errors import InputError
@@ -167,3 +168,27 @@ def test_what_does_not_go_together_is_refused():
     with pytest.raises(ValueError, match="no multiple, gaps and growth"):
         Proximity(distance=Bare())
     assert Proximity(as_published=True).distance == Squared()
+
+
+@pytest.mark.parametrize("distance", ["absolute", "kl"])
+@pytest.mark.parametrize("links", [{}, {"loss": 0.3, "delay": 1}], ids=["ideal", "lossy"])
+def test_compiled_rounds_have_the_bits_of_single_agents(distance, links):
+    classes = distance == "kl"
+    table = {
+        "topology": GRAPHS["ring"],
+        "stream": CLASSES if classes else "sensor_field",
+        "learner": {"name": "polk", "batch_size": 2, "loss": "multiclass_logistic" if classes else "squared"},
+        "protocol": {"name": "proximity", "distance": distance},
+        "links": links,
+    }
+    found = []
+    for compiled in (True, False):
+        engine = SerialEngine([open_network(Experiment.from_dict(table)).plans], compiled)
+        engine.run(25)
+        assert (engine.blocks[0]._population is not None) is compiled
+        agents = engine.blocks[0].agents
+        found.append([(agent.function.weights, *agent.record(), agent.tally.gaps) for agent in agents])
+    for one, other in zip(*found, strict=True):
+        for mine, theirs in zip(one, other, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+    assert max(record[2].max() for record in found[0]) > 0.0  # dual variables have grown
