@@ -108,23 +108,21 @@ def test_what_neighbours_say_counts_by_its_geometric_mean():
     assert rule.shares(state) == pytest.approx(wanted / wanted.sum())
 
 
-@pytest.mark.parametrize("learner", ["polk", "random_features"])
-def test_each_copy_is_what_its_protocol_makes_alone(learner):
-    table = {"name": learner, "batch_size": 2, "kernel": {"name": "gaussian", "bandwidth": 0.2}}
-    agents = stacked(experiment(learner=table))
+def test_each_copy_is_what_its_protocol_makes_alone():
+    agents = stacked(experiment())
     alone = [
         {"name": "isolated"},
         *({"name": "consensus", "penalty": penalty} for penalty in (0.05, 0.5, 50.0)),
         {"name": "proximity", "dual_step": 2.0},
     ]
     for k, protocol in enumerate(alone):
-        models = simulate(experiment(learner=table, protocol=protocol)).models
+        models = simulate(experiment(protocol=protocol)).models
         for agent in agents:
             for name, array in agent.copies[k].function.arrays().items():
                 assert np.array_equal(array, models[f"{name}_{agent.node}"])
 
 
-@pytest.mark.parametrize("learner", ["newton", "random_features", "linear"])
+@pytest.mark.parametrize("learner", ["polk", "random_features", "linear"])
 def test_a_saved_model_answers_as_the_mixture(learner):
     kernel = {} if learner == "linear" else {"kernel": {"name": "gaussian", "bandwidth": 0.2}}
     description = experiment(learner={"name": learner, **kernel})
