@@ -185,8 +185,10 @@ def _answers(attempts: Sequence[Attempt], jobs: int) -> Generator[tuple[int, Tri
         return
     with closing(parallel.answers(_tried, attempts, jobs, lambda shares: None, what="the search")) as answers:
         for number, answer in answers:
-            lost = isinstance(answer, parallel.Lost)
-            yield number, Trial(attempts[number].proposal, failure=answer.cause) if lost else _asked_for(answer)
+            if isinstance(answer, parallel.Lost):
+                yield number, Trial(attempts[number].proposal, failure=answer.cause)
+            else:
+                yield number, _asked_for(answer)
 
 
 def _asked_for(answer: Trial | _Unknown) -> Trial:

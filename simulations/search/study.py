@@ -96,7 +96,6 @@ class OptunaStudy:
 
     def __init__(self, folder: Path, space: Space, seed: int, asked: Mapping[str, str], prune: bool) -> None:
         self._library = library = optuna()
-        library.logging.set_verbosity(library.logging.WARNING)
         self._seed = seed
         self._space = space
         self._study: Any = library.create_study(
@@ -202,11 +201,12 @@ class MedianJudge:
 
 
 def optuna() -> Any:
-    """Import Optuna; InputError where it is not installed."""
+    """Import Optuna, and have it say no more than warnings; InputError where it is not installed."""
     try:
         import optuna as library
     except ImportError as error:
         raise InputError(
             f"a search needs optuna, which cannot be imported ({error}): pip install kernelswarm[search]"
         ) from error
+    library.logging.set_verbosity(library.logging.WARNING)
     return library

@@ -130,6 +130,7 @@ LEARNERS = [
     *(learner(name, **SMALL) for name in SIZES if "budget_size" in SIZES[name]),
     *(learner(name, tracking="average") for name in ("colk", "rbf_network")),
     *(learner("bsgd", maintenance=maintenance, **SMALL) for maintenance in ("removal", "projection")),
+    learner("okfeb", follow=False, coordinates="points", **SMALL),
     Specimen(
         "spppot poisson_process",
         lambda _: build(
