@@ -32,6 +32,9 @@ from kernelswarm.protocols.weather.weather import Weather
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
+ROOM_AT_FIRST = 16
+"""Points of the dictionary for which there is room beside those of a step; doubled as often as it is used up."""
+
 
 def whole(agents: Sequence[WeatheredAgent]) -> bool:
     """Tell whether every batch that agents have drawn, heard or said is whole."""
@@ -228,6 +231,10 @@ class WeatheredPopulation(Population):
         """Return for how many points there is room: for those of each node's own neighbours, since some may be many."""
         room = self._capacity - max(self._taken)
         return [room + taken for taken in self._taken]
+
+    def _wanted_capacity(self, capacity: int) -> int:
+        most = max(self._taken)
+        return most + max(max(self._orders()), ROOM_AT_FIRST, 2 * (capacity - most))
 
     def _begin_anew(self) -> None:
         """Let the nodes begin anew that come back in the round to come, as single agents do."""
