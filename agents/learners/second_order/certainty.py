@@ -14,9 +14,9 @@ from kernelswarm.agents.parts.losses import Loss, curvatures_of
 
 Array = npt.NDArray[np.float64]
 
-RIDGE_OF_NUMBERS, RIDGE_OF_CLASSES = 0.1, 0.005
+RIDGE_OF_NUMBERS, RIDGE_OF_CLASSES, RIDGE_OF_MARGINS = 0.1, 0.005, 0.05
 """The ridge that "auto" stands for. Targets that are numbers have noise in them; classes, where they can be told apart,
-ask for functions of large norm."""
+ask for functions of large norm; squared hinges for no larger ones than their margin does."""
 
 
 class CertainDescent(Descent):
@@ -35,7 +35,8 @@ class CertainDescent(Descent):
         """lambda, in the unit of the loss."""
         ridge = self.ridge
         if ridge == "auto":
-            ridge = RIDGE_OF_NUMBERS if self.loss.task == "regression" else RIDGE_OF_CLASSES
+            of_classes = RIDGE_OF_MARGINS if self.loss.curvature > 1.0 else RIDGE_OF_CLASSES
+            ridge = RIDGE_OF_NUMBERS if self.loss.task == "regression" else of_classes
         return ridge * self.loss.curvature
 
     @property
