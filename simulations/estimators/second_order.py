@@ -154,7 +154,8 @@ class KernelClassifier(_SecondOrder, OnlineClassifier):
     Parameters
     ----------
     n_components, ridge, forgetting, step_size, batch_size, budget, epochs
-        As of `KernelRegressor`. The ridge "auto" is 0.005, and the budget "auto" takes away a tenth.
+        As of `KernelRegressor`. The ridge "auto" is 0.005, with squared hinges 0.05, and the budget "auto" takes
+        away a tenth.
     loss : str, mapping or Loss
         "logistic" or "squared_hinge", which take their multi-class forms where there are more than two classes, or a
         loss part.

@@ -16,9 +16,9 @@ from kernelswarm.agents.parts.sample import Sample
 
 Array = npt.NDArray[np.float64]
 
-RIDGE_OF_NUMBERS, RIDGE_OF_CLASSES = 0.1, 0.005
+RIDGE_OF_NUMBERS, RIDGE_OF_CLASSES, RIDGE_OF_MARGINS = 0.1, 0.005, 0.05
 """The ridge that "auto" stands for: of targets that are numbers where no data says how noisy they are; classes, where
-they can be told apart, ask for functions of large norm."""
+they can be told apart, ask for functions of large norm; squared hinges for no larger ones than their margin does."""
 
 
 class CertainDescent(Descent):
@@ -53,7 +53,8 @@ class CertainDescent(Descent):
         """lambda, in the unit of the loss."""
         ridge = self.ridge
         if ridge == "auto":
-            ridge = RIDGE_OF_NUMBERS if self.loss.task == "regression" else RIDGE_OF_CLASSES
+            of_classes = RIDGE_OF_MARGINS if self.loss.curvature > 1.0 else RIDGE_OF_CLASSES
+            ridge = RIDGE_OF_NUMBERS if self.loss.task == "regression" else of_classes
         return ridge * self.loss.curvature
 
     @property
