@@ -90,9 +90,18 @@ def drawn(source: Source, batch_size: int) -> tuple[Array, Array, Owners]:
             found.append(_looked_at(source.nodes[place], share))
     points, targets = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
     owners = np.repeat(places, [len(points) for points, _ in found])
+    new = _first_time(points, targets, owners)
+    points, targets, owners = points[new], targets[new], owners[new]
     if not len(points):
         raise InputError('learner: "auto" and other words need training data, and the stream has none: give numbers')
     return points, targets, owners
+
+
+def _first_time(points: Array, targets: Array, owners: Owners) -> Owners:
+    """Return the places of rows that are no copy of an earlier one: data seen again would look as if without noise."""
+    rows = np.column_stack([points.reshape(len(points), -1), targets.reshape(len(points), -1), owners])
+    _, places = np.unique(rows, axis=0, return_index=True)
+    return np.sort(places)
 
 
 def _looked_at(node: NodeSource, count: int) -> tuple[Array, Array]:

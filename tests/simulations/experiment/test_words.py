@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.spatial.distance import cdist, pdist
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.contract import Learner
@@ -246,7 +246,8 @@ def test_the_noise_ratio_is_the_most_likely_one() -> None:
             shape = coupled + ratio * np.eye(60)
             amplitude = np.mean([v @ np.linalg.solve(shape, v) / 60 for v in values.T])
             likelihood = sum(multivariate_normal(np.zeros(60), amplitude * shape).logpdf(v) for v in values.T)
-            found.append((likelihood, ratio, amplitude * ratio / np.mean(values**2)))
+            belief = norm(math.log(0.1), 3.0).logpdf(math.log(ratio))
+            found.append((likelihood + belief, ratio, amplitude * ratio / np.mean(values**2)))
     _, ratio, noise = max(found)
     assert noise_ratio(gram, values, owners) == pytest.approx((ratio, noise))
 
@@ -270,6 +271,25 @@ def test_nodes_that_learn_different_targets_are_no_noise() -> None:
     assert one.noise[1] > 0.5
     assert replace(one, owners=owners).noise[1] < 0.1
     assert Auto().fitted(replace(one, owners=owners)).largest > 2.0 * Auto().fitted(one).largest
+
+
+def test_where_noise_cannot_be_told_from_a_rough_function_the_ridge_is_the_usual_one() -> None:
+    points, targets = smooth(200, 5)
+    far_apart = sample(points, targets, Squared(), kernel=Gaussian(0.01))
+    assert far_apart.noise[0] == pytest.approx(0.1, rel=0.01)
+
+
+def test_rows_that_come_again_are_seen_once(tmp_path: Path) -> None:
+    points, targets = smooth(90)
+    noisy = targets + np.random.default_rng(1).normal(size=targets.shape)
+    np.savetxt(tmp_path / "rows.csv", np.hstack([points, noisy]), delimiter=",", header="a,b,y", comments="")
+    stream = {"name": "file", "path": str(tmp_path / "rows.csv"), "target": "y", "task": "regression"}
+    found = [
+        open_network(experiment(stream={**stream, "epochs": epochs}, learner={"name": "polk"}, rounds=10)).experiment
+        for epochs in (1, 9)
+    ]
+    steps = [described.to_dict()["learner"]["step_size"] for described in found]
+    assert steps[0] == steps[1] < 0.1
 
 
 def test_steps_fall_with_the_noise_to_a_tenth_and_no_further() -> None:
