@@ -127,10 +127,7 @@ def mix(products: Array, mixing: Array) -> Array:
 
 @jitted
 def root(matrix: Array) -> Array:
-    """Return the lower triangular C with ``C C' = M`` of a positive semidefinite matrix, (r, r).
-
-    The column of a pivot at rounding level is zero, as the whole column of M - C C' then is.
-    """
+    """Return the lower triangular C with ``C C' = M``, M (r, r) positive semidefinite; columns of no pivot are zero."""
     rank = matrix.shape[0]
     triangle = np.zeros((rank, rank))
     largest = 0.0
@@ -356,8 +353,8 @@ def advance(
     ``stored`` is a `Basis`, ``made`` `Squares` and ``rule`` an `Update`; from Python they come as plain tuples, which
     numba takes in half the time. ``row`` (order + 1,) are the point's kernel values, that with itself last. The squares
     and ``weights`` (r, C), which may have no column, become those of the new basis. Returns the new number of points,
-    the inner products ``L_new' L_old`` of the new basis with the old one, (r, r), how far the function moved,
-    and the place of the point that was dropped, -1 where none was.
+    the inner products ``L_new' L_old`` of the new basis with the old one, (r, r), how far the function moved, and the
+    place of the point that was dropped, or -1.
     """
     basis, squares, update = Basis(*stored), Squares(*made), Update(*rule)
     gram, factor, image, recency = basis.gram, basis.factor, basis.image, basis.recency

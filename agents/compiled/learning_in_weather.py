@@ -1,7 +1,5 @@
 """A step of an agent in arrays with what there is to hear of its neighbours."""
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
@@ -393,7 +391,7 @@ def learn(
                 counts.lived[i],
             )
         for d in range(degree):
-            if not math.isnan(gaps[d]):
+            if not np.isnan(gaps[d]):
                 sums.gaps[begin + d] += gaps[d]
                 counts.gap_rounds[begin + d] += 1
                 if coupling.duals >= 0:

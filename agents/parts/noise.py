@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-RIDGES = np.logspace(-4.0, 2.0, 25)
+RIDGES = np.logspace(-8.0, 2.0, 41)
 """Ratios of noise to signal that are tried, a factor of 1.8 apart: steps go with the root of what is found."""
 
 USUAL, DOUBT = 0.1, 3.0
@@ -19,8 +19,8 @@ SHARED = (1.0, 0.5, 0.0)
 def noise_ratio(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> tuple[float, float]:
     """Compute the ratio of the noise's variance to that of the function beneath it, most likely for a Gaussian process.
 
-    With K the Gram matrix in units of its mean diagonal, and S_nm = 1 for two samples of
-    one node, else 0, since nodes may have targets of their own, the values are taken to be drawn from
+    With K the Gram matrix in units of its mean diagonal, and S_nm = 1 for two samples of one node, else 0, since nodes
+    may have targets of their own, the values are taken to be drawn from
 
         N(0, a (C + r I))        C_nm = K_nm (t + (1 - t) S_nm)
 

@@ -28,11 +28,11 @@ from kernelswarm.simulations.ground.node_names import node_names
 from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
+from kernelswarm.simulations.round.stackable import refuse_unstackable
 from kernelswarm.simulations.running.boxes import refuse_misfit
 from kernelswarm.simulations.running.fitting import resolved
 from kernelswarm.simulations.running.footprint import Bounded, functions, needs, require
 from kernelswarm.simulations.running.forecast import forecast, transit
-from kernelswarm.simulations.running.stackable import refuse_unstackable
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.pooled import PooledSource, members
 from kernelswarm.simulations.streams.travelling import TravellingSamples

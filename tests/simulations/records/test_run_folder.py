@@ -96,7 +96,7 @@ def test_failed_write_leaves_nothing(result: Result, tmp_path: Path, monkeypatch
     def full(*arguments: object, **more: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(run_folder.np, "savez", full)
+    monkeypatch.setattr(run_folder, "write_arrays", full)
     with pytest.raises(SimulationError, match="could not be written: No space left on device"):
         write(result, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
@@ -106,7 +106,7 @@ def test_interrupted_write_leaves_nothing(result: Result, tmp_path: Path, monkey
     def interrupt(*arguments: object, **more: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run_folder.np, "savez", interrupt)
+    monkeypatch.setattr(run_folder, "write_arrays", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write(result, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
