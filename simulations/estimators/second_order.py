@@ -104,8 +104,8 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
     n_components : int
         The dictionary points at which the default budget ends; a step costs as their square.
     ridge : float or "auto"
-        The weight of ``||f||^2`` in samples, positive; "auto" is the variance of the targets' noise over that of
-        the function beneath it, as the first data show it.
+        The weight of ``||f||^2`` in samples, positive; "auto" is the variance of the targets' noise over that of the
+        function beneath it, as the first data show it, at least 0.1.
     forgetting : float
         What a sample still counts when one more has come, in (0, 1]; below 1 where the target drifts.
     loss : str, mapping or Loss

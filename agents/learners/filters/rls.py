@@ -90,8 +90,8 @@ class Rls(CertainDescent):
         eta of explicit couplings; implicit ones take as much of their Newton step as eta is of its largest. Own samples
         take no step size.
     ridge : float or "auto"
-        lambda as a multiple of the loss's largest curvature, positive. "auto" is the noise's variance over
-        that of the function beneath it, from a sample of the data; for classes 0.005.
+        lambda as a multiple of the loss's largest curvature, positive. "auto" is the noise's variance over that of the
+        function beneath it, from a sample of the data, at least 0.1; for classes 0.005.
     forgetting : float
         beta, what a sample still counts when one more has come, in (0, 1]; 1 forgets nothing.
     batch_size : int

@@ -17,7 +17,7 @@ from kernelswarm.agents.parts.sample import Sample
 Array = npt.NDArray[np.float64]
 
 RIDGE_OF_NUMBERS, RIDGE_OF_CLASSES, RIDGE_OF_MARGINS = 0.1, 0.005, 0.05
-"""The ridge that "auto" stands for: of targets that are numbers where no data says how noisy they are; classes, where
+"""The ridge that "auto" stands for: at least, of targets that are numbers and may be noisy; of classes, which, where
 they can be told apart, ask for functions of large norm; squared hinges for no larger ones than their margin does."""
 
 
@@ -37,11 +37,12 @@ class CertainDescent(Descent):
         """Return the learner with the ridge that the noise of a sample asks for.
 
         Where noise and function are Gaussian processes, r times as large the one as the other, kernel ridge regression
-        with the ridge r is the best predictor (`noise_ratio`).
+        with the ridge r is the best predictor (`noise_ratio`). It is at least that of targets without noise: with less,
+        what is known is held so firmly that neighbours no longer move it.
         """
         seen = replace(sample, gram=lambda chosen: self.kernel.cross(chosen, chosen))
         ratio, _ = seen.noise
-        return replace(self, ridge=ratio * seen.mean_gain)  # type: ignore[type-var]
+        return replace(self, ridge=max(RIDGE_OF_NUMBERS, ratio) * seen.mean_gain)  # type: ignore[type-var]
 
     @property
     def linear(self) -> bool:

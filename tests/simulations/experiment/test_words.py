@@ -309,8 +309,8 @@ def test_the_ridge_of_second_order_steps_is_the_noise_ratio() -> None:
     for level in (0.1, 1.0):
         seen = sample(points, targets + level * noise, Squared(), kernel=kernel)
         ridges.append(Newton(kernel=kernel).fitted(seen).ridge)
-        assert ridges[-1] == seen.noise[0]
-    assert ridges[1] > 10.0 * ridges[0]
+        assert ridges[-1] == max(0.1, seen.noise[0])
+    assert ridges[1] > 5.0 * ridges[0]
     assert not words(Newton(kernel=kernel, loss=Logistic(), step_size=Constant(0.1), budget=Epsilon(0.1)))
 
 
