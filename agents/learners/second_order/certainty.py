@@ -17,8 +17,8 @@ from kernelswarm.agents.parts.sample import Sample
 Array = npt.NDArray[np.float64]
 
 RIDGE_OF_NUMBERS, RIDGE_OF_CLASSES, RIDGE_OF_MARGINS = 0.1, 0.005, 0.05
-"""The ridge that "auto" stands for: at least, of targets that are numbers and may be noisy; of classes, which, where
-they can be told apart, ask for functions of large norm; squared hinges for no larger ones than their margin does."""
+"""The ridge that "auto" stands for. Targets that are numbers take the first at least, noisy ones more. Classes
+that can be told apart ask for functions of large norm, squared hinges for no larger ones than their margin does."""
 
 
 class CertainDescent(Descent):
