@@ -7,6 +7,7 @@ import functools
 import importlib
 import math
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -51,7 +52,7 @@ SMALL = 20
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyped
     """What all regressors and classifiers share; their docstrings describe the parameters.
 
     A dataclass, so that a parameter is written once: scikit-learn reads them from the signature of ``__init__``.
@@ -158,17 +159,17 @@ class PolkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         """Return the bandwidth, or the word for it, of a kernel that has none of its own."""
         return self.bandwidth
 
+    @abstractmethod
     def _ending(self) -> int:
         """Return the points, about, at which the default budget ends: a step costs as their square."""
-        raise NotImplementedError
 
     def _fitted(self, learner: Polk, points: Array, targets: Array, outputs: int) -> Polk:
         """Return the learner with numbers for its words, as this estimator wants them."""
         return cast(Polk, fitted(learner, points, targets, outputs))
 
+    @abstractmethod
     def _particular(self) -> dict[str, Any]:
         """Return the keys that only this learner has."""
-        raise NotImplementedError
 
     def _in_batches(self, single: Polk, known: Polk, points: Array, targets: Array, outputs: int, count: int) -> Polk:
         """Return the learner with the batch size that suits ``count`` samples, from that of single ones."""

@@ -11,19 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.spatial.distance import cdist, pdist
-from scipy.stats import multivariate_normal, norm
 
 from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.fitting import fitted, words
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.parts.bandwidths import SHARE, median_distance, relevance
-from kernelswarm.agents.parts.budgets import Epsilon, Parsimony, PerSample
+from kernelswarm.agents.parts.budgets import Parsimony, PerSample
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern
-from kernelswarm.agents.parts.losses import Absolute, Hinge, Logistic, Loss, MulticlassLogistic, Squared
-from kernelswarm.agents.parts.noise import RIDGES, SHARED, noise_ratio
-from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.agents.parts.losses import Absolute, Hinge, MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -35,22 +31,11 @@ from kernelswarm.simulations.running.fitting import drawn, resolved
 from kernelswarm.simulations.running.network import build_graph, open_network, open_stream
 from kernelswarm.simulations.running.run import resume, run
 from kernelswarm.simulations.running.simulation import simulate
+from tests.helpers.samples import sample, smooth
 
 Array = npt.NDArray[np.float64]
 
 LENGTHS = (0.3, 2.0, 0.7)
-
-
-def sample(points: Array, targets: Array, loss: Loss, batch_size: int = 1, kernel: Kernel | None = None) -> Sample:
-    kernel = kernel or Gaussian(1.0)
-    outputs = loss.outputs(1, None if loss.task == "regression" else len(np.unique(targets)))
-    return Sample(points, targets, loss, outputs, batch_size, lambda chosen: kernel.cross(chosen, chosen))
-
-
-def smooth(count: int = 300, inputs: int = 2, seed: int = 0) -> tuple[Array, Array]:
-    generator = np.random.default_rng(seed)
-    points = generator.normal(size=(count, inputs))
-    return points, np.sin(points[:, :1]) + 0.1 * generator.normal(size=(count, 1))
 
 
 def experiment(**changes: Any) -> Experiment:
@@ -230,88 +215,6 @@ def test_automatic_steps_fall_with_the_offset_in_samples() -> None:
     found = Auto(scale=0.5, offset=300.0).fitted(sample(points, targets, Squared(), 2))
     assert found == Diminishing(found.largest, 150.0)
     assert found.largest == pytest.approx(2 * 0.5 * 0.2)  # whatever the noise is: falling steps average it
-
-
-def test_the_noise_ratio_is_the_most_likely_one() -> None:
-    generator = np.random.default_rng(3)
-    points = generator.uniform(size=(60, 1))
-    owners = np.repeat([0, 1, 2], 20)
-    values = np.sin(6.0 * points + owners[:, None]) + 0.3 * generator.normal(size=(60, 2))
-    values -= values.mean(axis=0)
-    gram = Gaussian(0.2).cross(points, points)
-    found = []
-    for share in SHARED:
-        coupled = gram * np.where(owners[:, None] == owners, 1.0, share)
-        for ratio in RIDGES:
-            shape = coupled + ratio * np.eye(60)
-            amplitude = np.mean([v @ np.linalg.solve(shape, v) / 60 for v in values.T])
-            likelihood = sum(multivariate_normal(np.zeros(60), amplitude * shape).logpdf(v) for v in values.T)
-            belief = norm(math.log(0.1), 3.0).logpdf(math.log(ratio))
-            found.append((likelihood + belief, ratio, amplitude * ratio / np.mean(values**2)))
-    _, ratio, noise = max(found)
-    assert noise_ratio(gram, values, owners) == pytest.approx((ratio, noise))
-
-
-@pytest.mark.parametrize("deviation", [0.1, 0.5, 2.0])
-def test_the_share_of_noise_is_found(deviation: float) -> None:
-    points, _ = smooth(500, 1)
-    noise = deviation * np.random.default_rng(1).normal(size=points.shape)
-    targets = np.sin(2.0 * points) + noise
-    true = np.mean(noise**2) / np.var(targets)
-    assert sample(points, targets, Squared()).noise[1] == pytest.approx(true, rel=0.15)
-
-
-def test_nodes_that_learn_different_targets_are_no_noise() -> None:
-    generator = np.random.default_rng(2)
-    points = generator.uniform(size=(320, 1))
-    owners = np.repeat(np.arange(8), 40)
-    phases = generator.uniform(0.0, 6.0, 8)[owners][:, None]
-    targets = np.sin(5.0 * points + phases) + 0.1 * generator.normal(size=(320, 1))
-    one = sample(points, targets, Squared(), kernel=Gaussian(0.2))
-    assert one.noise[1] > 0.5
-    assert replace(one, owners=owners).noise[1] < 0.1
-    assert Auto().fitted(replace(one, owners=owners)).largest > 2.0 * Auto().fitted(one).largest
-
-
-def test_where_noise_cannot_be_told_from_a_rough_function_the_ridge_is_the_usual_one() -> None:
-    points, targets = smooth(200, 5)
-    far_apart = sample(points, targets, Squared(), kernel=Gaussian(0.01))
-    assert far_apart.noise[0] == pytest.approx(0.1, rel=0.01)
-
-
-def test_rows_that_come_again_are_seen_once(tmp_path: Path) -> None:
-    points, targets = smooth(90)
-    noisy = targets + np.random.default_rng(1).normal(size=targets.shape)
-    np.savetxt(tmp_path / "rows.csv", np.hstack([points, noisy]), delimiter=",", header="a,b,y", comments="")
-    stream = {"name": "file", "path": str(tmp_path / "rows.csv"), "target": "y", "task": "regression"}
-    found = [
-        open_network(experiment(stream={**stream, "epochs": epochs}, learner={"name": "polk"}, rounds=10)).experiment
-        for epochs in (1, 9)
-    ]
-    steps = [described.to_dict()["learner"]["step_size"] for described in found]
-    assert steps[0] == steps[1] < 0.1
-
-
-def test_steps_fall_with_the_noise_to_a_tenth_and_no_further() -> None:
-    points, targets = smooth(500)
-    noise = np.random.default_rng(1).normal(size=targets.shape)
-    steps = [Auto().fitted(sample(points, targets + level * noise, Squared())).largest for level in (0.0, 1.0, 100.0)]
-    assert steps[0] > 0.18
-    assert steps[1] == pytest.approx(0.2 * 0.15 * math.sqrt(0.43), rel=0.3)
-    assert steps[2] == pytest.approx(0.02)
-
-
-def test_the_ridge_of_second_order_steps_is_the_noise_ratio() -> None:
-    points, targets = smooth(500)
-    kernel = Gaussian(0.5)
-    noise = np.random.default_rng(1).normal(size=targets.shape)
-    ridges = []
-    for level in (0.1, 1.0):
-        seen = sample(points, targets + level * noise, Squared(), kernel=kernel)
-        ridges.append(Newton(kernel=kernel).fitted(seen).ridge)
-        assert ridges[-1] == max(0.1, seen.noise[0])
-    assert ridges[1] > 5.0 * ridges[0]
-    assert not words(Newton(kernel=kernel, loss=Logistic(), step_size=Constant(0.1), budget=Epsilon(0.1)))
 
 
 def test_overlapping_classes_get_smaller_steps() -> None:
