@@ -121,7 +121,7 @@ def _adaptive(scale: float) -> Table:
 ONE = (1.0,)
 EACH: Table = {"features": 20}
 """Of each of the five kernels of Raker: as many in all as others have of one."""
-CONTROLS = ("isolated, POLK", "isolated, features", "isolated, Raker", "centralized, POLK")
+CONTROLS = ("isolated, POLK", "isolated, features", "isolated, Raker", "isolated, AdaRaker", "centralized, POLK")
 """Methods that are no network's."""
 METHODS: dict[str, Method] = {
     method.words: method
@@ -137,6 +137,7 @@ METHODS: dict[str, Method] = {
                 for words, table in _over(_adaptive(scale))
             ),
         ),
+        Method("stacking, POLK", "polk", _over({"name": "stacking"})),
         Method(
             "consensus, newton",
             "newton",
@@ -154,6 +155,7 @@ METHODS: dict[str, Method] = {
         Method("isolated, features", "random_features", _over({"name": "isolated"})),
         Method("consensus, features", "random_features", _over({"name": "consensus"}, "penalty", (0.1, 1.0, 10.0))),
         Method("isolated, Raker", "raker", _over({"name": "isolated"}, learner=EACH)),
+        Method("isolated, AdaRaker", "adaraker", _over({"name": "isolated"}, learner=EACH)),
         Method("consensus, Raker", "raker", _over({"name": "consensus"}, "penalty", (0.1, 1.0, 10.0), learner=EACH)),
         Method("diffusion", "random_features", _over({"name": "diffusion"})),
         Method("diffusion, adaptive", "random_features", _over({"name": "diffusion", "combination": "adaptive"})),

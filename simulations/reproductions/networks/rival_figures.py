@@ -28,7 +28,7 @@ class Measured(Protocol):
 
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c564b", "#7f7f7f", "#bcbd22")
-DASHES = ("-", "--")
+DASHES = ("-", "--", ":")
 
 
 def draw(found: Mapping[tuple[str, str], Measured]) -> Figure:
@@ -37,7 +37,9 @@ def draw(found: Mapping[tuple[str, str], Measured]) -> Figure:
 
     streams = list(dict.fromkeys(stream for stream, _ in found))
     methods = list(dict.fromkeys(method for _, method in found))
-    looks = {method: (COLORS[k % len(COLORS)], DASHES[k // len(COLORS) % 2]) for k, method in enumerate(methods)}
+    looks = {
+        method: (COLORS[k % len(COLORS)], DASHES[k // len(COLORS) % len(DASHES)]) for k, method in enumerate(methods)
+    }
     columns = min(3, len(streams))
     rows = -(-len(streams) // columns)
     beside = (2, 4, 5)[columns - 1]  # names of methods in a row under the panels
