@@ -3,6 +3,7 @@
 A rule holds only its configuration. What a node remembers of its links goes in and comes out as the link state.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -47,6 +48,9 @@ class Neighborhood:
         In directed networks whether the node asks each neighbour, and is asked by it, (deg,); empty in others.
     outputs : int
         C, the values that a function has at a point.
+    distinct : float
+        The samples of the node that differ, infinite where its stream has no end: what it draws after them are rows
+        that it has learned from.
     """
 
     node: int
@@ -61,6 +65,7 @@ class Neighborhood:
     asks: tuple[bool, ...] = ()
     asked: tuple[bool, ...] = ()
     outputs: int = 1
+    distinct: float = math.inf
 
     @property
     def weights(self) -> Array:
@@ -202,7 +207,8 @@ class Rule(Exchange, Protocol):
 
         An edge whose gap is NaN had nothing to say in this round: what is kept of it stays as it is.
 
-        ``excess`` (deg,) is the mean loss of the neighbours' values minus that of the node's own, at its samples.
+        ``excess`` (deg,) is the mean loss of the neighbours' values minus that of the node's own, at its samples; NaN
+        where the node has learned from these before, since its own loss says nothing then.
         ``eta`` is the size of the node's step, less by as much as a batch lacks of its samples.
         """
         ...

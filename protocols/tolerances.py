@@ -42,7 +42,8 @@ class Tolerance(Protocol):
     def next(self, state: ToleranceState, excess: Array, curvature: float, round: int) -> ToleranceState:
         """Return the tolerances after a round with mean excess losses ``excess`` (deg,).
 
-        An edge whose excess is NaN was not heard in this round: its tolerance stays as it is.
+        An edge whose excess is NaN was not heard in this round, or its node's samples were not new to it: its tolerance
+        stays as it is.
 
         ``curvature`` bounds the loss's second derivative; 0 where it has none.
         """
@@ -185,6 +186,9 @@ class Adaptive:
     and ``gamma_ij = scale max(0, m_ij)^2``: where losses differ by m on average, values do by m and more.
     :class:`~kernelswarm.protocols.proximity.Proximity` bounds the dual variables that belong to it.
 
+    Only samples count that a node has not learned from. Where finite data are seen several times, tolerances are those
+    of the first time: later a node knows its rows by heart, and neighbours who do not would seem to predict worse.
+
     Parameters
     ----------
     scale : float
@@ -232,7 +236,7 @@ def _average(numbers: Array, excess: Array, curvature: float, round: int, tolera
     scale, rate = numbers[0], numbers[1]
     beta = min(1.0, max(rate, 2.0 / (round + 1)))
     for j in range(len(averages)):
-        if math.isnan(excess[j]):  # nothing was heard
+        if math.isnan(excess[j]):  # nothing was heard, or nothing new seen
             continue
         # l(f + d) - l(f) is l''/2 d^2 on average, and without a curvature at most |d|.
         now = excess[j] * (2.0 / curvature) if curvature > 0.0 else excess[j]

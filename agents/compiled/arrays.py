@@ -223,6 +223,7 @@ def sums_of(agents: Sequence[Agent], edges: int) -> Sums:
         np.concatenate([np.zeros(0), *[tally.gaps for tally in tallies]])[:edges],
         np.concatenate([np.zeros(0), *[tally.violation for tally in tallies]])[:edges],
         np.array([agent.samples for agent in agents], dtype=np.float64),
+        np.array([agent.distinct for agent in agents], dtype=np.float64),
     )
 
 

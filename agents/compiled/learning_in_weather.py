@@ -311,7 +311,7 @@ def learn(
                 mean_square_gaps_in(values, heard_answer, line(gaps, d, 1))
             else:
                 gaps_at(coupling.functions[GAPS])(values, heard_answer, line(gaps, d, 1))
-            if coupling.compares_losses:
+            if coupling.compares_losses and sums.samples[i] <= sums.distinct[i]:
                 values_of(loss_numbers, before_learning, targets, losses)
                 before = total(losses)
                 values_of(loss_numbers, table(heard_answer, 0, size, outputs), targets, losses)

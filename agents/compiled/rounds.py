@@ -100,6 +100,7 @@ class Sums(NamedTuple):
     gaps: Array  # (E,)
     violation: Array  # (E,) of the whole run
     samples: Array  # (V,) of the whole run
+    distinct: Array  # (V,) so many of the samples differ; no sum
 
 
 class Coupling(NamedTuple):
@@ -298,9 +299,10 @@ def live(
             else:
                 gaps_at(rule[GAPS])(own, answers, line(gaps, 0, degree))
             if compares:
+                new = sums.samples[i] <= sums.distinct[i]
                 for e in range(degree):
                     values_of(loss_numbers, table(answers, e * answer, size, outputs), wanted, losses)
-                    excess[e] = (total(losses) - loss) / size
+                    excess[e] = (total(losses) - loss) / size if new else np.nan
             if rule[ADVANCE] != NONE:
                 advance_at(rule[ADVANCE])(
                     rule_tools,

@@ -194,6 +194,8 @@ class Agent(Node):
                 if rule.compares_losses:
                     losses = learner.loss.values(answers.reshape(-1, self.outputs), np.concatenate([targets] * degree))
                     excess = np.array([(total(row) - loss) / size for row in losses.reshape(degree, size)])
+                    if not self.sees_new:
+                        excess[:] = np.nan
             evaluations.append(own)
             gradients.append(gradient if part == 1.0 else gradient * part)
             curvatures.append(curvature if part == 1.0 else curvature * part)

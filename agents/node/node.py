@@ -133,6 +133,7 @@ class Node(ABC):
     __slots__ = (
         "_described",
         "_steps",
+        "distinct",
         "following",
         "largest_target",
         "learner",
@@ -180,6 +181,7 @@ class Node(ABC):
         self.state = learner.init(inputs, outputs)
         self.round = 0
         self.samples = 0
+        self.distinct = neighborhood.distinct
         self.largest_target = 0.0
         self.tally = Tally.of(len(self.neighbors))
         self.following: tuple[Array, Array] | None = None  # drawn ahead
@@ -224,6 +226,11 @@ class Node(ABC):
         self.tally.samples += len(targets)
         self.samples += len(targets)
         return loss
+
+    @property
+    def sees_new(self) -> bool:
+        """Whether all samples of the round are new to the node, not rows that it has learned from before."""
+        return self.samples <= self.distinct
 
     def check_values(self, values: Array) -> None:
         """Raise DivergenceError where the function's values are far beyond the targets."""

@@ -151,6 +151,8 @@ class StackedAgent(Node):
         values = [copy.own.values for copy in self.copies if copy.own is not None]
         mixture = combined(values, self.rule.shares(self.links))
         self.admit(mixture, targets)
+        if not self.sees_new:  # a copy that knows the rows by heart would count for more than it is worth
+            return
         seen = Predictions(
             np.stack(values),
             np.array([total(loss.values(each, targets)) for each in values]),

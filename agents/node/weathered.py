@@ -389,7 +389,7 @@ class WeatheredAgent(Agent):
                 continue
             values = pairs.evaluation.values
             gaps[e] = constraint_values(self.rule, values, pairs.theirs[np.newaxis])[0]
-            if self.rule.compares_losses:
+            if self.rule.compares_losses and self.sees_new:
                 there = targets
                 if pairs.evaluation is not own:
                     # Fresh samples decide who predicts better: the node has learned from these since, and its

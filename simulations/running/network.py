@@ -314,6 +314,7 @@ def _neighborhood(
         asks=tuple(asks(label, other, known[other]) for other in neighbors) if directed else (),
         asked=tuple(asks(other, label, known[other]) for other in neighbors) if directed else (),
         outputs=outputs,
+        distinct=source.lengths[place] // source.epochs if source.lengths else math.inf,
     )
 
 
