@@ -6,7 +6,8 @@ import pytest
 
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.protocols.contract import Neighborhood, Predictions
-from kernelswarm.protocols.copies.stacking import Stacking, newton_step
+from kernelswarm.protocols.copies.shares import newton_step
+from kernelswarm.protocols.copies.stacking import Stacking
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError
