@@ -79,6 +79,7 @@ class StackedPopulation:
             largest_target=np.array([agent.largest_target for agent in agents]),
         )
         self.restart_sums()
+        self._sent = [agent.sent() for agent in agents]  # when they were brought up to date
         self._at = 0  # of the samples that are learned from next
         self._lived = first.round
         self._settled = 0  # rounds since the nodes were brought up to date
@@ -119,7 +120,6 @@ class StackedPopulation:
 
     def settle(self) -> None:
         """Bring the nodes and their copies up to date."""
-        sent = [agent.sent() for agent in self.agents]
         for k, each in enumerate(self.populations):
             if k not in self._single:
                 each.settle()
@@ -132,7 +132,8 @@ class StackedPopulation:
             agent.tally.samples += samples
             agent.tally.loss = float(known.loss[i])
             agent.largest_target = float(known.largest_target[i])
-            agent.add_up(rounds, sent[i], samples * agent.width)
+            agent.add_up(rounds, self._sent[i], samples * agent.width)
+            self._sent[i] = agent.sent()
 
     def restart_sums(self) -> None:
         """Begin new sums after a report."""
