@@ -43,11 +43,11 @@ def lived(description, blocks, compiled, rounds, rests=False):
     held_out = pool([source.held_out(0) for source in network.source.nodes], 20)
     engine, found = SerialEngine(parts, compiled), []
     for count in rounds:
+        if rests and found:
+            left, plans = engine.snapshot(), open_network(description).plans
+            engine = SerialEngine([[plans[k] for k in block] for block in blocks], compiled)
+            engine.restore(left, 0)
         engine.run(count)
-        if rests:
-            left = engine.snapshot()
-            engine = SerialEngine([[open_network(description).plans[k] for k in block] for block in blocks], compiled)
-            engine.restore(left, sum(rounds))
         reports = [
             (entry.figures, entry.gaps, entry.violation, entry.tolerances, entry.duals, entry.common)
             for entry in engine.report(held_out)
