@@ -12,7 +12,7 @@ from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent, loads_sent
 from kernelswarm.agents.node.node import Draws, Node, Outgoing, Tally
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
-from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Predictions, StackedRule
+from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Predictions, Rule, StackedRule
 from kernelswarm.protocols.coupling import total
 
 Array = npt.NDArray[np.float64]
@@ -65,9 +65,7 @@ class StackedAgent(Node):
         super().__init__(neighborhood, slots, learner, rule, rule.communicates, source, inputs, outputs)
         self.rule = rule
         self._handed = Handed()
-        self.copies = [
-            Agent(neighborhood, slots, learner, member, self._handed, inputs, outputs) for member in rule.members
-        ]
+        self.copies = [self._copy(neighborhood, slots, member, inputs) for member in rule.members]
         self.state = self.copies[0].state
         self.links = rule.begin(neighborhood)
 
@@ -81,14 +79,14 @@ class StackedAgent(Node):
         """Live through one round with what the neighbours sent, in sorted order, and return what this node sends."""
         before = self.own
         if before is not None:
-            self._weigh(incoming)
+            heard = [message.copies[-1].points[0] for message in incoming]
+            self._weigh(np.array(heard).reshape(len(heard), len(self.copies)))
             self.round += 1
         points, targets = self.source.draw(self.learner.batch_size)
         points.flags.writeable = False  # shared with every neighbour in this process
         self.hand(points, targets)
         sent = self.sent()
-        for k, copy in enumerate(self.copies):
-            copy.advance([message.copies[k] for message in incoming] if copy.neighbors else ())
+        self._advance_copies(incoming)
         if before is not None:
             self.add_up(1, sent, before.points.size)
         self.gather()
@@ -184,10 +182,17 @@ class StackedAgent(Node):
             own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
             restore(copy, Snapshot(own, {}))
 
-    def _weigh(self, incoming: Sequence[Outgoing]) -> None:
-        """Hear what neighbours say of their copies, and learn from the samples of the round what its own are worth."""
-        heard = [message.copies[-1].points[0] for message in incoming]
-        self.links = self.rule.hear(self.links, np.array(heard).reshape(len(heard), len(self.copies)))
+    def _copy(self, neighborhood: Neighborhood, slots: Sequence[int], member: Rule, inputs: int) -> Agent:
+        """Return a copy under one protocol."""
+        return Agent(neighborhood, slots, self.learner, member, self._handed, inputs, self.outputs)
+
+    def _advance_copies(self, incoming: Sequence[Outgoing]) -> None:
+        for k, copy in enumerate(self.copies):
+            copy.advance([message.copies[k] for message in incoming] if copy.neighbors else ())
+
+    def _weigh(self, heard: Array) -> None:
+        """Hear what neighbours say of their copies, (deg, K), and learn from the samples what its own are worth."""
+        self.links = self.rule.hear(self.links, heard)
         targets = self.targets
         assert targets is not None
         if not len(targets):

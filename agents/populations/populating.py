@@ -29,6 +29,8 @@ def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, who
     if not whole:
         return "samples that are lost or late on their way to the one learner"
     if fulfils(rule, StackedRule):
+        if not ideal:
+            return "copies over links and clocks that are not ideal"
         return stacked_population.obstacle(learners, rule)
     if not isinstance(rule, StateRule):
         return population.obstacle(learners, rule)

@@ -14,6 +14,7 @@ from kernelswarm.agents.node.snapshot import Snapshot, restore, take
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.node.weathered import WeatheredAgent
+from kernelswarm.agents.node.weathered_stacked import WeatheredStackedAgent
 from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
 from kernelswarm.agents.populations.populating import AnyPopulation, fits, obstacle, populated
 from kernelswarm.agents.populations.stacked_population import StackedPopulation
@@ -70,7 +71,9 @@ class AgentPlan:
                 return VectorNode(*known, self.rule, *rest)
             return WeatheredVectorNode(*known, self.rule, *rest, conditions=self.conditions)
         if fulfils(self.rule, StackedRule):
-            return StackedAgent(*known, self.rule, *rest)
+            if self.conditions is None:
+                return StackedAgent(*known, self.rule, *rest)
+            return WeatheredStackedAgent(*known, self.rule, *rest, conditions=self.conditions)
         parts = (*known, cast(Rule, self.rule), *rest)
         if self.conditions is None:
             return Agent(*parts, steps=self.steps)
