@@ -95,10 +95,10 @@ def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> Kinds:
     return Kinds(
         of=np.array([places[id(form)] for form in forms], dtype=np.int64),
         functions=np.array(functions, dtype=np.int64),
-        tools=_joined(tools, np.int64),
-        numbers=_joined(numbers, np.float64),
+        tools=joined(tools, np.int64),
+        numbers=joined(numbers, np.float64),
         number_counts=np.array([len(entry) for entry in numbers], dtype=np.int64),
-        loss_numbers=_joined(loss_numbers, np.float64),
+        loss_numbers=joined(loss_numbers, np.float64),
         loss_number_counts=np.array([len(entry) for entry in loss_numbers], dtype=np.int64),
         quadratic_curvature=np.array([loss.curvature if loss.quadratic else 0.0 for loss in losses], dtype=np.float64),
         curvature=np.array([loss.curvature for loss in losses], dtype=np.float64),
@@ -120,11 +120,12 @@ def addresses_of(form: CompiledLearner, loss: CompiledLoss) -> list[int]:
     ]
 
 
-def _joined(rows: Sequence[Any], kind: Any) -> Any:
-    joined = np.zeros((len(rows), max(map(len, rows))), dtype=kind)
-    for row, entry in zip(joined, rows, strict=True):
+def joined(rows: Sequence[Any], kind: Any) -> Any:
+    """Return vectors as rows of one array, with zeros behind the shorter ones."""
+    matrix = np.zeros((len(rows), max(map(len, rows))), dtype=kind)
+    for row, entry in zip(matrix, rows, strict=True):
         row[: len(entry)] = entry
-    return joined
+    return matrix
 
 
 def links_of(agents: Sequence[Agent], places: Mapping[int, int], form: CompiledRule | None) -> Links:
@@ -178,7 +179,7 @@ def states_of(
     ):
         form.move(agent.state, flat[begin : begin + size], capacity)
         counts.append(form.counts(agent.state, capacity, points))
-    return States(storage, _joined(counts, np.int64), begins)
+    return States(storage, joined(counts, np.int64), begins)
 
 
 def messages_of(

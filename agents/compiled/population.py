@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import LOOK, SINGLE_STEPS, WANTS
+from kernelswarm.agents.arithmetic.signatures import LOOK, NOTHING, ROOM, SINGLE_STEPS, WANTS
 from kernelswarm.agents.compiled.arrays import (
     coupling_of,
     hear,
@@ -37,6 +37,8 @@ Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 NO_STAMPS = np.zeros(0, dtype=np.int64)
+
+UNTOLD = np.zeros((0, 0, 0, 0))
 
 WASTED = 2**28
 """Numbers of states, at most, that lie unused because nodes have dictionaries of different sizes: 2 GB."""
@@ -115,6 +117,7 @@ class Population:
         self._settled = 0  # rounds since the agents were brought up to date
         self._stepped = 0  # and since their states were
         self._step_sizes = np.zeros((len(agents), 1, 1))
+        self._said = UNTOLD
         width, columns = agents[0].state.function.inputs, _in_flight(agents[0])[1].shape[1]
         self._points = np.zeros((len(places), 2, self._size, width))
         self._targets = np.zeros((len(agents), 2, self._size, columns))
@@ -167,6 +170,7 @@ class Population:
                 self._points,
                 self._targets,
                 self._step_sizes,
+                self._said,
                 self._at,
                 count,
                 self._lived,
@@ -187,6 +191,12 @@ class Population:
                     agent.check_values(self._messages.values[node])
                 agent.check_stability(agent.learner.eta(agent.state) / self._size, curvature)
         return rounds - left
+
+    def ready(self) -> bool:
+        """Make way for the next round, and tell whether it can be lived, its samples apart."""
+        counts = self._states.counts
+        waiting = (counts[:, WANTS] != NOTHING) | (counts[:, ROOM] < self._taken)
+        return not waiting.any() or self._attend()
 
     def settle(self) -> None:
         """Bring the agents up to date."""
@@ -241,20 +251,36 @@ class Population:
 
     def _draw(self, rounds: int) -> bool:
         """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
-        size, width, columns = self._size, self._points.shape[3], self._targets.shape[3]
+        width, columns = self._points.shape[3], self._targets.shape[3]
         drawn = draw_ahead(self.agents, LONGEST if self._outside else rounds, width + columns)
-        if not drawn:
-            return False
+        if drawn:
+            self.take_on(*self.followed_by(drawn))
+        return bool(drawn)
+
+    def followed_by(self, drawn: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+        """Return the samples in flight, and those that each node has drawn for T rounds behind them.
+
+        Returns
+        -------
+        points : Array
+            (V + outside, T + 2, b, p), where what others draw is not known yet.
+        targets : Array
+            (V, T + 2, b, q).
+        """
         whole = len(drawn[0][0])
-        points = np.zeros((len(self._points), whole + 2, size, width))
-        targets = np.zeros((len(drawn), whole + 2, size, columns))
+        points = np.zeros((len(self._points), whole + 2, *self._points.shape[2:]))
+        targets = np.zeros((len(drawn), whole + 2, *self._targets.shape[2:]))
         points[:, :2] = self._points[:, self._at : self._at + 2]
         targets[:, :2] = self._targets[:, self._at : self._at + 2]
         for i, (x, y) in enumerate(drawn):
             points[i, 2:], targets[i, 2:] = x, y
-        self._points, self._targets, self._at = points, targets, 0
-        self._step_sizes = sizes_ahead(self.agents, self._forms, self._stepped, whole + 1)
-        return True
+        return points, targets
+
+    def take_on(self, points: Array, targets: Array, said: Array = UNTOLD) -> None:
+        """Go on with samples as of :meth:`followed_by`; ``said`` (V, T + 2, b, C) is filled with what the nodes say
+        of them before they learn from them."""
+        self._points, self._targets, self._said, self._at = points, targets, said, 0
+        self._step_sizes = sizes_ahead(self.agents, self._forms, self._stepped, points.shape[1] - 1)
 
     def _attend(self) -> bool:
         """Give states what they want, and room; False where steps are not compiled or arrays would be too wide."""

@@ -130,6 +130,7 @@ def live(
     points: Array,  # (V + outside, rounds + 2, b, p) of the samples learned from in each round
     targets: Array,  # (V, rounds + 2, b, q)
     step_sizes: Array,  # (V, rounds + 1, k)
+    told: Array,  # (V, rounds, b, C) for what nodes say of their samples before they learn from them, or (0, 0, 0, 0)
     first: int,  # among these rounds
     count: int,
     lived: int,  # rounds of the whole run before
@@ -153,7 +154,7 @@ def live(
     rounds, size, inputs = points.shape[1], points.shape[2], points.shape[3]
     outputs, columns, width = all_values.shape[2], all_rows.shape[1], targets.shape[3]
     sample, answer, tool_count = size * inputs, size * outputs, tools_of.shape[1]
-    widest = 0
+    widest, kept_rounds = 0, told.shape[1]
     for i in range(nodes):
         widest = max(widest, starts[i + 1] - starts[i])
     most = size * (1 + widest) if symmetric else size
@@ -183,6 +184,8 @@ def live(
             for n in range(len(sizes)):
                 sizes[n] = step_sizes[i, t, n]
             place = first_row(i, begin, size, symmetric)
+            if kept_rounds:
+                copy_matrix(own, table(told, (i * kept_rounds + t) * answer, size, outputs))
             # The checks of Agent._update, in its order.
             largest = sums.largest_target[i]
             for k in range(size):

@@ -10,9 +10,9 @@ from kernelswarm.agents.functions.contract import Averageable, Function
 from kernelswarm.agents.functions.mixed import combined
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent, loads_sent
-from kernelswarm.agents.node.node import Draws, Node, Outgoing
+from kernelswarm.agents.node.node import Draws, Node, Outgoing, Tally
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
-from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Predictions, StackedRule
+from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Predictions, Rule, StackedRule
 from kernelswarm.protocols.coupling import total
 
 Array = npt.NDArray[np.float64]
@@ -65,9 +65,7 @@ class StackedAgent(Node):
         super().__init__(neighborhood, slots, learner, rule, rule.communicates, source, inputs, outputs)
         self.rule = rule
         self._handed = Handed()
-        self.copies = [
-            Agent(neighborhood, slots, learner, member, self._handed, inputs, outputs) for member in rule.members
-        ]
+        self.copies = [self._copy(neighborhood, slots, member, inputs) for member in rule.members]
         self.state = self.copies[0].state
         self.links = rule.begin(neighborhood)
 
@@ -81,19 +79,32 @@ class StackedAgent(Node):
         """Live through one round with what the neighbours sent, in sorted order, and return what this node sends."""
         before = self.own
         if before is not None:
-            self._weigh(incoming)
+            heard = [message.copies[-1].points[0] for message in incoming]
+            self._weigh(np.array(heard).reshape(len(heard), len(self.copies)))
+            self.round += 1
         points, targets = self.source.draw(self.learner.batch_size)
         points.flags.writeable = False  # shared with every neighbour in this process
-        self._handed.samples = points, targets
-        sent = self._sent()
-        for k, copy in enumerate(self.copies):
-            copy.advance([message.copies[k] for message in incoming] if copy.neighbors else ())
+        self.hand(points, targets)
+        sent = self.sent()
+        self._advance_copies(incoming)
         if before is not None:
-            self._count(self._sent() - sent, before.points.size)
+            self.add_up(1, sent, before.points.size)
+        self.gather()
+        return self.outgoing()
+
+    def gather(self) -> None:
+        """Take over what the copies have in flight."""
         first = self.copies[0]
         self.own, self.targets, self.following = first.own, first.targets, first.following
         self.theirs = self.copies[-1].theirs
-        return self.outgoing()
+
+    def rest(self) -> None:
+        """Forget what is in flight, which others keep for the copies."""
+        self.own, self.theirs, self.targets, self.following = None, [], None, None
+
+    def hand(self, points: Array, targets: Array) -> None:
+        """Have the copies draw these samples next, (b, p) and (b, q)."""
+        self._handed.samples = points, targets
 
     def evaluate(self, points: Array, theirs: Sequence[Array]) -> None:
         """Evaluate all copies at the node's own points (b, p) and at each neighbour's, for the step to come."""
@@ -107,7 +118,9 @@ class StackedAgent(Node):
         said = np.array(self.rule.say(self.links), dtype=np.float64).reshape(1, -1)
         said.flags.writeable = False
         shares = Outgoing(said, None, [None] * len(self.neighbors), None)
-        return Outgoing(self.following[0], None, (), None, copies=[*[copy.outgoing() for copy in self.copies], shares])
+        silent = Outgoing(self.following[0][:0], None, (), None)
+        sent = [copy.outgoing() if copy.neighbors else silent for copy in self.copies]
+        return Outgoing(self.following[0], None, (), None, copies=[*sent, shares])
 
     def duals(self) -> Array | None:
         """Return the dual variables of the last copy's directed edges, (deg,), or None."""
@@ -122,6 +135,37 @@ class StackedAgent(Node):
         """The mixture of the copies' current functions."""
         first, *others = [cast(Averageable, copy.function) for copy in self.copies]
         return first.averaged(others, self.rule.shares(self.links))
+
+    def restart_tally(self) -> Tally:
+        """Return the sums since the last call and start new ones, the copies' too."""
+        for copy in self.copies:
+            copy.restart_tally()
+        return super().restart_tally()
+
+    def sent(self) -> int:
+        """Return how many numbers the copies have sent, each the points anew."""
+        return sum(copy.tally.scalars_sent for copy in self.copies)
+
+    def add_up(self, rounds: int, sent: int, points: int) -> None:
+        """Take over the copies' sums after some rounds.
+
+        Parameters
+        ----------
+        rounds : int
+            How many.
+        sent : int
+            What :meth:`sent` returned before them.
+        points : int
+            The numbers of the points that one copy has sent to each neighbour in them.
+        """
+        tally, degree, last = self.tally, len(self.neighbors), self.copies[-1].tally
+        talking = sum(bool(copy.neighbors) for copy in self.copies)
+        tally.rounds += rounds
+        tally.scalars_sent += self.sent() - sent - degree * max(0, talking - 1) * points
+        tally.scalars_sent += rounds * degree * len(self.copies)
+        errors = np.array([copy.tally.compression_error for copy in self.copies])
+        tally.compression_error = float(self.rule.shares(self.links) @ errors)
+        tally.gaps, tally.gap_rounds, tally.violation = last.gaps.copy(), last.gap_rounds.copy(), last.violation.copy()
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the snapshots of all copies."""
@@ -138,13 +182,19 @@ class StackedAgent(Node):
             own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
             restore(copy, Snapshot(own, {}))
 
-    def _weigh(self, incoming: Sequence[Outgoing]) -> None:
-        """Hear what neighbours say of their copies, and learn from the samples of the round what its own are worth."""
-        heard = [message.copies[-1].points[0] for message in incoming]
-        self.links = self.rule.hear(self.links, np.array(heard).reshape(len(heard), len(self.copies)))
+    def _copy(self, neighborhood: Neighborhood, slots: Sequence[int], member: Rule, inputs: int) -> Agent:
+        """Return a copy under one protocol."""
+        return Agent(neighborhood, slots, self.learner, member, self._handed, inputs, self.outputs)
+
+    def _advance_copies(self, incoming: Sequence[Outgoing]) -> None:
+        for k, copy in enumerate(self.copies):
+            copy.advance([message.copies[k] for message in incoming] if copy.neighbors else ())
+
+    def _weigh(self, heard: Array) -> None:
+        """Hear what neighbours say of their copies, (deg, K), and learn from the samples what its own are worth."""
+        self.links = self.rule.hear(self.links, heard)
         targets = self.targets
         assert targets is not None
-        self.round += 1
         if not len(targets):
             return
         loss = self.learner.loss
@@ -162,19 +212,3 @@ class StackedAgent(Node):
             loss.task == "regression",
         )
         self.links = self.rule.learn(self.links, seen)
-
-    def _sent(self) -> int:
-        return sum(copy.tally.scalars_sent for copy in self.copies)
-
-    def _count(self, sent: int, points: int) -> None:
-        """Take over the copies' sums of a round, in which all together have sent so many numbers, each the points."""
-        tally, degree = self.tally, len(self.neighbors)
-        parts = [copy.restart_tally() for copy in self.copies]
-        talking = sum(bool(copy.neighbors) for copy in self.copies)
-        tally.rounds += 1
-        tally.scalars_sent += sent - degree * max(0, talking - 1) * points + degree * len(self.copies)
-        shares = self.rule.shares(self.links)
-        tally.compression_error += float(shares @ np.array([part.compression_error for part in parts]))
-        tally.gaps += parts[-1].gaps
-        tally.gap_rounds += parts[-1].gap_rounds
-        tally.violation = parts[-1].violation.copy()

@@ -9,23 +9,20 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Predictions, Rule, Step
+from kernelswarm.protocols.copies.compiled import LEARN, SAY, SHARES, CompiledStackedRule
+from kernelswarm.protocols.copies.shares import hear, learn, mixed, say
 from kernelswarm.protocols.data_size import DataSize
+from kernelswarm.protocols.first_class import sole
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.protocols.states.compiled import packed, unpacked
 
 Array = npt.NDArray[np.float64]
 
+NO_NUMBERS = np.zeros(0)
+
 PENALTIES = (1.0, 10.0, 1000.0)
 """The copies' penalties, as multiples of the usual one: the last pulls as far as the network bears."""
-
-LEAST = 1e-30
-"""A share is never less, so that a copy that was wrong may come back."""
-
-SMALL = 1e-9
-"""A share below it changes nothing that is seen of the mixture."""
-
-LONGEST = 1.0
-"""How far, at most, the logarithm of a share moves in a round."""
 
 
 class StackingState(NamedTuple):
@@ -126,16 +123,14 @@ class Stacking:
 
     def shares(self, state: StackingState) -> Array:
         """Return how much each copy counts in the node's function, (K,): by its samples and its neighbours'."""
-        logs = np.log(state.shares)
-        if len(state.heard):
-            logs = logs + state.heard.mean(axis=0)
-        found = np.exp(logs - logs.max())
-        shares: Array = found / found.sum()
+        shares: Array = np.empty(len(state.shares))
+        sole(mixed, SHARES)(NO_NUMBERS, packed(state), shares)
         return shares
 
     def say(self, state: StackingState) -> Array:
         """Return what the neighbours hear: the logarithms of the node's own shares, (K,)."""
-        logs: Array = np.log(state.shares)
+        logs: Array = np.empty(len(state.shares))
+        sole(say, SAY)(NO_NUMBERS, packed(state), logs)
         return logs
 
     def hear(self, state: StackingState, said: Array) -> StackingState:
@@ -144,23 +139,19 @@ class Stacking:
 
     def learn(self, state: StackingState, seen: Predictions) -> StackingState:
         """Return what the node knows after the samples of a round; without any, the same."""
-        count = seen.values.shape[1]
-        if not count:
-            return state
-        weight = state.counts[2] + 1.0
-        counts = state.counts + np.array([count, weight * count, 1.0])
-        flat = seen.values.reshape(len(seen.values), -1)
-        mixture, gradient = seen.mixture.reshape(-1), seen.gradients.reshape(-1)
-        products = state.products + weight * seen.curvature * (flat @ flat.T)
-        slopes = state.slopes + weight * (flat @ (seen.curvature * mixture - gradient))
-        losses = state.losses + weight * seen.losses
-        evidence = counts[0] / counts[1]
-        shares, best = state.shares, float(losses.min())
-        if seen.numbers and best > 0.0:
-            evidence = 0.5 * counts[0] / best
-        if best > 0.0 or not seen.numbers:  # where a copy has never erred, no variance says what errors count
-            shares = newton_step(evidence * products, evidence * slopes, shares)
-        return StackingState(products, slopes, losses, counts, shares, state.heard)
+        vector = packed(state)
+        sole(learn, LEARN)(
+            NO_NUMBERS,
+            vector,
+            np.ascontiguousarray(seen.values),
+            seen.losses,
+            np.ascontiguousarray(seen.mixture),
+            np.ascontiguousarray(seen.gradients),
+            seen.curvature,
+            int(seen.numbers),
+        )
+        following: StackingState = unpacked(state, vector)
+        return following
 
     def duals(self, links: StackingState) -> None:
         """Return no dual variables: those of a copy are its own."""
@@ -169,27 +160,7 @@ class Stacking:
         """Return NaN for every edge: tolerances and dual variables are the copies' own."""
         return LinkRecord(np.full(degree, np.nan), np.full(degree, np.nan))
 
-
-def newton_step(products: Array, slopes: Array, shares: Array) -> Array:
-    """Return shares nearer to the minimum over the simplex of ``q' P q / 2 - h' q + sum_k q_k log q_k``.
-
-    Parameters
-    ----------
-    products, slopes : Array
-        P, (K, K), positive semidefinite, and h, (K,).
-    shares : Array
-        Where to start, (K,), positive, with the sum 1.
-    """
-    slope = products @ shares - slopes + np.log(shares)
-    # P + diag(1/q) = S^-1 (I + S P S) S^-1 with S = diag(sqrt q): shares may be tiny, the middle is well conditioned.
-    roots = np.sqrt(shares)
-    inner = np.eye(len(shares)) + roots[:, np.newaxis] * products * roots
-    found = np.linalg.solve(inner, np.column_stack([roots * slope, roots]))
-    against, ones = found[:, 0], found[:, 1]  # S^-1 H^-1 times the slope, and times 1
-    steepness = float(roots @ against) / float(roots @ ones)
-    change = (steepness * ones - against) / roots  # of log q
-    counting = float(np.abs(change[shares > SMALL]).max())  # a share that vanishes holds the others up no longer
-    change = np.clip(change * (LONGEST / max(LONGEST, counting)), -LONGEST, LONGEST)
-    moved = np.maximum(shares * np.exp(change), LEAST)
-    nearer: Array = moved / moved.sum()
-    return nearer
+    @property
+    def compiled(self) -> CompiledStackedRule:
+        """The same arithmetic, in compiled rounds."""
+        return CompiledStackedRule(learn, hear, say, mixed, NO_NUMBERS)

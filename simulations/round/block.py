@@ -7,7 +7,6 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.populating import AnyPopulation, fits, obstacle, populated
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner
 from kernelswarm.agents.node.agent import Agent, loads_sent
 from kernelswarm.agents.node.node import Node, Outgoing
@@ -15,7 +14,10 @@ from kernelswarm.agents.node.snapshot import Snapshot, restore, take
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.node.weathered import WeatheredAgent
+from kernelswarm.agents.node.weathered_stacked import WeatheredStackedAgent
 from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
+from kernelswarm.agents.populations.populating import AnyPopulation, fits, obstacle, populated
+from kernelswarm.agents.populations.stacked_population import StackedPopulation
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule
 from kernelswarm.protocols.fulfilling import fulfils
 from kernelswarm.protocols.states.contract import AnyRule, StateRule
@@ -23,6 +25,7 @@ from kernelswarm.protocols.weather.weather import Conditions
 from kernelswarm.simulations.round.crossing import Crossing
 from kernelswarm.simulations.round.measure import Report, report
 from kernelswarm.simulations.round.model_arrays import LearnedFunction, LearnedFunctions
+from kernelswarm.simulations.round.stacked_crossing import StackedCrossing
 from kernelswarm.simulations.round.wire import Reader, pack, pack_copies, read_copies
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
@@ -68,7 +71,9 @@ class AgentPlan:
                 return VectorNode(*known, self.rule, *rest)
             return WeatheredVectorNode(*known, self.rule, *rest, conditions=self.conditions)
         if fulfils(self.rule, StackedRule):
-            return StackedAgent(*known, self.rule, *rest)
+            if self.conditions is None:
+                return StackedAgent(*known, self.rule, *rest)
+            return WeatheredStackedAgent(*known, self.rule, *rest, conditions=self.conditions)
         parts = (*known, cast(Rule, self.rule), *rest)
         if self.conditions is None:
             return Agent(*parts, steps=self.steps)
@@ -117,7 +122,7 @@ class Block:
         ]
         self._boundary = [(place, slots) for place, slots in self._boundary if slots]
         self._messages: dict[int, Outgoing] = {}
-        self._crossing: Crossing | None = None  # to and from the population
+        self._crossing: Crossing | StackedCrossing | None = None  # to and from the population
         self.done = 0
         """The rounds that this block has run, those included that primed the network."""
 
@@ -172,7 +177,7 @@ class Block:
             if self._compiled and fits(self._agents, self._messages):
                 self._population = populated(self._agents, self._messages)
                 self._messages = {}
-                self._crossing = Crossing(self._population, self._boundary, self._reader, self._wanted)
+                self._crossing = self._crossing_of(self._population)
         population = self._population
         if population is not None and self._crossing is not None:
             done = population.run(rounds) if self._crossing.scatter(incoming) else 0
@@ -187,6 +192,11 @@ class Block:
         ]
         self._messages |= zip(self.nodes, sent, strict=True)
         return 1
+
+    def _crossing_of(self, population: AnyPopulation) -> Crossing | StackedCrossing:
+        if isinstance(population, StackedPopulation):
+            return StackedCrossing(population, self._boundary, self._readers, self._wanted)
+        return Crossing(population, self._boundary, self._reader, self._wanted)
 
     def _read(self, incoming: Sequence[bytes]) -> None:
         for packed in incoming:

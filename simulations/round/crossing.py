@@ -12,7 +12,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.populating import AnyPopulation
+from kernelswarm.agents.compiled.population import Population
+from kernelswarm.agents.compiled.vector_population import VectorPopulation
 from kernelswarm.agents.node.agent import loads_sent
 from kernelswarm.agents.node.node import Outgoing
 from kernelswarm.simulations.round.wire import Reader, pack, split
@@ -56,7 +57,7 @@ class Crossing:
 
     def __init__(
         self,
-        population: AnyPopulation,
+        population: Population | VectorPopulation,
         boundary: Sequence[tuple[int, Sequence[int]]],
         reader: Reader,
         wanted: Mapping[int, Mapping[int, int]],

@@ -72,9 +72,22 @@ def pack_copies(messages: Sequence[tuple[int, Outgoing, Sequence[int]]]) -> byte
     if not messages:
         return b""
     kinds = range(len(messages[0][1].copies))
-    parts = [pack([(sender, message.copies[k], places) for sender, message, places in messages]) for k in kinds]
+    return joined([pack([(sender, message.copies[k], places) for sender, message, places in messages]) for k in kinds])
+
+
+def joined(parts: Sequence[bytes]) -> bytes:
+    """Write some strings of bytes behind the lengths of all of them."""
     lengths = np.array([len(part) for part in parts], dtype=np.int64)
     return b"".join([lengths.tobytes(), *parts])
+
+
+def parted(message: bytes, count: int) -> list[bytes]:
+    """Undo :func:`joined` of so many strings."""
+    found, begin = [], 8 * count
+    for length in np.frombuffer(message[:begin], dtype=np.int64).tolist():
+        found.append(message[begin : begin + length])
+        begin += length
+    return found
 
 
 @lru_cache(maxsize=1024)
@@ -176,11 +189,7 @@ def read_copies(readers: Sequence[Reader], message: bytes) -> dict[int, Outgoing
     """Read what :func:`pack_copies` wrote, with a reader for each kind of copy."""
     if not message:
         return {}
-    begin = 8 * len(readers)
-    found: list[dict[int, Outgoing]] = []
-    for reader, length in zip(readers, np.frombuffer(message[:begin], dtype=np.int64).tolist(), strict=True):
-        found.append(reader.read(message[begin : begin + length]))
-        begin += length
+    found = [reader.read(part) for reader, part in zip(readers, parted(message, len(readers)), strict=True)]
     return {
         sender: Outgoing(shares.points, None, (), None, copies=[part[sender] for part in found])
         for sender, shares in found[-1].items()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelswarm.agents.compiled.populating import obstacle
+from kernelswarm.agents.populations.populating import obstacle
 from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, vector_cost
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.protocols.clocks.clocks import Clock

@@ -2,19 +2,22 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.clocks.presence import JoiningClock
+from kernelswarm.protocols.contract import StackedRule
+from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links, bytes_of
 from kernelswarm.protocols.links.privacy import Privacy, privacy
 from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
+from kernelswarm.simulations.round.measure import BYTES
 
 Array = npt.NDArray[np.float64]
 
@@ -142,6 +145,9 @@ def _messages(plans: Sequence[AgentPlan], bits: int) -> list[float]:
             length = len(rule.say(plan.begin()))
             found += [bytes_of(length, 0, 0, 1, bits)] * len(plan.neighborhood.neighbors)
             continue
+        if isinstance(rule, StackedRule):
+            found += _stacked(plan, rule)
+            continue
         symmetric = rule.form == "symmetric"
         for theirs in plan.neighborhood.batch_sizes:
             values, others = theirs * plan.outputs, 0
@@ -150,3 +156,10 @@ def _messages(plans: Sequence[AgentPlan], bits: int) -> list[float]:
                 others = int(rule.sends_duals) + (own + theirs if rule.step == "implicit" else 0)
             found.append(bytes_of(own * plan.inputs, values, others, 3 if symmetric else 2, bits))
     return found
+
+
+def _stacked(plan: AgentPlan, rule: StackedRule) -> list[float]:
+    """Return the bytes of a node's messages that hold those of its copies, the points once, and their shares."""
+    alone = [_messages([replace(plan, rule=member)], EXACT) for member in rule.members if member.communicates]
+    points = BYTES * plan.learner.batch_size * plan.inputs
+    return [sum(each) - (len(each) - 1) * points + BYTES * len(rule.members) for each in zip(*alone, strict=True)]

@@ -7,7 +7,6 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
@@ -54,7 +53,7 @@ def require_the_same_bits(description: Experiment, part: object) -> None:
         ("a compiled run that is gone on with has the bits of one in one go", _ran(description, rests=True)),
     ):
         require_equal(other, wanted, part, sentence)
-    if description.protocol.communicates and not isinstance(description.protocol, StackedRule):
+    if description.protocol.communicates:
         stormy = description.with_changes({"links": LINKS, "clock": {"name": "bernoulli", "probability": 0.8}})
         alone = _ran(stormy, compiled=False)
         sentence = "on links that lose and delay, compiled rounds have the bits of agents that live one by one"

@@ -20,9 +20,9 @@ from tests.helpers.checkout import ROOT
 
 ROOMS = (  # each imports only from itself and from those before it
     "protocols",
-    "protocols/copies",
     "protocols/links",
     "protocols/states",
+    "protocols/copies",
     "protocols/clocks",
     "protocols/weather",
     "graphs",
@@ -39,6 +39,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "agents/learners/risk",
     "agents/node",
     "agents/compiled",
+    "agents/populations",
     "simulations/ground",
     "simulations/machine",
     "simulations/streams",

@@ -6,11 +6,14 @@ import pytest
 
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.protocols.contract import Neighborhood, Predictions
-from kernelswarm.protocols.copies.stacking import Stacking, newton_step
+from kernelswarm.protocols.copies.shares import newton_step
+from kernelswarm.protocols.copies.stacking import Stacking
+from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.running.check import as_text, examine
+from kernelswarm.simulations.running.forecast import message_bytes
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 
@@ -108,15 +111,22 @@ def test_what_neighbours_say_counts_by_its_geometric_mean():
     assert rule.shares(state) == pytest.approx(wanted / wanted.sum())
 
 
-def test_each_copy_is_what_its_protocol_makes_alone():
-    agents = stacked(experiment())
+STORM = {
+    "links": {"loss": 0.3, "delay": {"name": "between", "longest": 2}},
+    "clock": {"name": "bernoulli", "probability": 0.8},
+}
+
+
+@pytest.mark.parametrize("weather", [{}, STORM], ids=["ideal", "storm"])
+def test_each_copy_is_what_its_protocol_makes_alone(weather):
+    agents = stacked(experiment(**weather))
     alone = [
         {"name": "isolated"},
         *({"name": "consensus", "penalty": penalty} for penalty in (0.05, 0.5, 50.0)),
         {"name": "proximity", "dual_step": 2.0},
     ]
     for k, protocol in enumerate(alone):
-        models = simulate(experiment(protocol=protocol)).models
+        models = simulate(experiment(protocol=protocol, **weather)).models
         for agent in agents:
             for name, array in agent.copies[k].function.arrays().items():
                 assert np.array_equal(array, models[f"{name}_{agent.node}"])
@@ -134,12 +144,45 @@ def test_a_saved_model_answers_as_the_mixture(learner):
         assert result.model(agent.node).predict(points) == pytest.approx(mixture[:, 0], rel=1e-9, abs=1e-12)
 
 
+def test_links_that_do_nothing_and_clocks_that_never_rest_have_the_bits_of_none():
+    still = {"links": {"silence": "last", "damping": 0.5}, "clock": {"name": "bernoulli", "probability": 1.0}}
+    plain, here = (simulate(experiment(**tables)) for tables in ({}, still))
+    assert here.summary["digest"] == plain.summary["digest"]
+    assert here.final["scalars_sent"] == plain.final["scalars_sent"]
+
+
+def test_of_a_neighbour_s_opinion_the_newest_counts_that_has_arrived():
+    description = experiment(30, **STORM)
+    engine = SerialEngine([open_network(description).plans])
+    said: dict[int, dict[int, np.ndarray]] = {node: {} for node in GRAPH}
+    engine.run(1)
+    for _ in range(25):
+        agents = engine.blocks[0].agents
+        for agent in agents:
+            said[agent.node][agent.now - 1] = agent.rule.say(agent.links)
+        engine.run(1)
+    for agent in agents:
+        for e, other in enumerate(agent.neighbors):
+            newest = max(sent for sent, packet in agent.inbox.packets[e].items() if packet.due < agent.now)
+            if agent.sent_at == agent.now - 1:
+                assert np.array_equal(agent.heard[e], said[other][newest])
+
+
+def test_a_message_under_weather_has_the_bytes_that_check_says():
+    description = experiment(20, **STORM)
+    final = simulate(description).final
+    plans = open_network(description).plans
+    assert final["bytes_sent"] / final["messages"] == pytest.approx(message_bytes(plans, EXACT))
+    assert final["messages"] < 20 * 8 and final["lost"] > 0
+
+
 def test_check_counts_what_is_sent():
     description = experiment(rounds=6)
     batch, inputs, outputs, edges, talking = 2, 1, 1, 8, 4
     each = batch * inputs + talking * (batch * 2 * outputs + 2 * batch) + 1 + COPIES
     assert simulate(description).final["scalars_sent"] == 6 * edges * each
-    assert f"{edges * each:,}" in as_text(examine(description))
+    said = as_text(examine(description))
+    assert f"{edges * each:,}" in said and "compiled rounds" in said
 
 
 def test_classes_are_stacked_too():
@@ -153,8 +196,10 @@ def test_classes_are_stacked_too():
 @pytest.mark.parametrize(
     ("tables", "says"),
     [
-        ({"links": {"loss": 0.1}}, "knows ideal links"),
-        ({"clock": {"name": "bernoulli", "probability": 0.5}}, "always awake"),
+        ({"links": {"noise": 0.1}}, "knows links that lose and delay messages"),
+        ({"links": {"trigger": {"threshold": 0.1}}}, "knows links that lose and delay messages"),
+        ({"links": {"bandwidth": 9.0}}, "knows links that lose and delay messages"),
+        ({"clock": {"name": "churn", "memory": False}}, "clocks with memory"),
         ({"learner": {"name": "okfe", "rank": 4, "kernel": {"name": "gaussian", "bandwidth": 0.2}}}, "have no mean"),
         ({"protocol": {"name": "stacking", "penalty": 0.0}}, "penalty = 0.0 must be a positive number"),
         ({"protocol": {"name": "stacking", "dual_step": -1.0}}, "dual_step = -1.0 must be positive"),

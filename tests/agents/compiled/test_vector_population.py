@@ -6,12 +6,12 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.compiled.populating import obstacle
 from kernelswarm.agents.learners.features.linear import Linear
 from kernelswarm.agents.learners.features.nystroem import Nystroem
 from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.populations.populating import obstacle
 from kernelswarm.protocols.states.compiled import place_of
 from kernelswarm.protocols.states.diffusion import Diffusion
 from kernelswarm.protocols.states.dkla import Dkla

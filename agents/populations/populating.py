@@ -9,11 +9,16 @@ from kernelswarm.agents.compiled.weathered_population import WeatheredPopulation
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import Node, Outgoing
+from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.node.weathered import WeatheredAgent
+from kernelswarm.agents.populations import stacked_population
+from kernelswarm.agents.populations.stacked_population import StackedPopulation, copies_of, copies_sent
+from kernelswarm.protocols.contract import StackedRule
+from kernelswarm.protocols.fulfilling import fulfils
 from kernelswarm.protocols.states.contract import AnyRule, StateRule
 
-AnyPopulation = Population | VectorPopulation
+AnyPopulation = Population | VectorPopulation | StackedPopulation
 
 
 def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, whole: bool = True) -> str | None:
@@ -23,6 +28,10 @@ def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, who
     """
     if not whole:
         return "samples that are lost or late on their way to the one learner"
+    if fulfils(rule, StackedRule):
+        if not ideal:
+            return "copies over links and clocks that are not ideal"
+        return stacked_population.obstacle(learners, rule)
     if not isinstance(rule, StateRule):
         return population.obstacle(learners, rule)
     if not ideal:
@@ -35,6 +44,9 @@ def populated(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> AnyPop
     vectors = [node for node in nodes if isinstance(node, VectorNode)]
     if vectors:
         return VectorPopulation(vectors, messages)
+    stacked = [node for node in nodes if isinstance(node, StackedAgent)]
+    if stacked:
+        return StackedPopulation(stacked, messages)
     agents = [node for node in nodes if isinstance(node, Agent)]
     weathered = [agent for agent in agents if isinstance(agent, WeatheredAgent)]
     return WeatheredPopulation(weathered, messages) if weathered else Population(agents, messages)
@@ -45,6 +57,10 @@ def fits(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:
     vectors = [node for node in nodes if isinstance(node, VectorNode)]
     if vectors:
         return vector_population.fits(vectors)
+    stacked = [node for node in nodes if isinstance(node, StackedAgent)]
+    if stacked:
+        kinds = range(len(stacked[0].copies))
+        return all(fits(copies_of(stacked, k), copies_sent(messages, k)) for k in kinds)
     agents = [node for node in nodes if isinstance(node, Agent)]
     size = agents[0].learner.batch_size
     for agent in agents:

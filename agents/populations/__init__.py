@@ -1,0 +1,1 @@
+"""Which arrays nodes move into, and those of nodes with several copies of their learner."""

@@ -1,0 +1,233 @@
+"""Nodes with several copies of their learner held in arrays, so that whole rounds run in compiled code."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.compiled import population
+from kernelswarm.agents.compiled.arrays import joined, kinds_of, learner_forms
+from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead
+from kernelswarm.agents.compiled.population import Population, outside_of
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.node.agent import Agent
+from kernelswarm.agents.node.ahead import Ahead
+from kernelswarm.agents.node.node import DIVERGED, DivergenceError, Outgoing
+from kernelswarm.agents.node.stacked import StackedAgent
+from kernelswarm.agents.populations.weighing import Copies, weigh
+from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.protocols.contract import StackedRule
+from kernelswarm.protocols.copies.compiled import HEAR, LEARN, SAY, SHARES, CompiledStackedRule
+from kernelswarm.protocols.first_class import address
+from kernelswarm.protocols.states.compiled import packed, unpacked
+
+Array = npt.NDArray[np.float64]
+
+
+def obstacle(learners: Sequence[Learner], rule: StackedRule) -> str | None:
+    """Say what keeps nodes out of compiled rounds; None where nothing does."""
+    try:
+        handed_over(rule, "protocol")
+    except NotCompiledError as cause:
+        return str(cause)
+    return next(filter(None, (population.obstacle(learners, member) for member in rule.members)), None)
+
+
+class StackedPopulation:
+    """Nodes with copies in arrays, living through rounds together.
+
+    The copies under one protocol are a :class:`~kernelswarm.agents.compiled.population.Population`, and all of them
+    live through the same samples for some rounds. Then the nodes weigh what the copies said.
+
+    Parameters
+    ----------
+    agents : sequence of StackedAgent
+        In sorted order of their labels, past the rounds that prime the network, with whole batches in flight.
+    messages : mapping of int to Outgoing
+        What these nodes and the outside ones that they hear from sent last, by label.
+    """
+
+    def __init__(self, agents: Sequence[StackedAgent], messages: Mapping[int, Outgoing]) -> None:
+        self.agents = agents
+        first = agents[0]
+        self._rule: CompiledStackedRule = handed_over(first.rule, "protocol")
+        self.populations = [
+            Population(copies_of(agents, k), copies_sent(messages, k)) for k in range(len(first.copies))
+        ]
+        self._outside = outside_of(agents)
+        self._widest = max(self.populations, key=lambda each: len(each.links.other))  # that of a copy that talks
+        self.places = {agent.node: i for i, agent in enumerate(agents)}
+        self.places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
+        self._links = self._widest.links
+        self._kinds = kinds_of(agents, learner_forms([agent.learner for agent in agents]))
+        self._size, self._outputs = first.learner.batch_size, first.outputs
+        assert first.targets is not None
+        self._points = np.zeros((len(agents), 2, self._size, first.width))
+        self._targets = np.zeros((len(agents), 2, *first.targets.shape))
+        self._said = np.zeros((len(self.populations), len(agents), 2, self._size, self._outputs))
+        self._mixture = np.zeros((self._size, self._outputs))
+        functions = zip(self._rule[:4], (LEARN, HEAR, SAY, SHARES), strict=True)
+        states = [packed(agent.links) for agent in agents]
+        self._copies = Copies(
+            functions=np.array([address(*each) for each in functions], dtype=np.int64),
+            numbers=self._rule.numbers,
+            states=joined(states, np.float64),
+            lengths=np.array([len(state) for state in states], dtype=np.int64),
+            logs=np.array([messages[node].copies[-1].points[0] for node in self.places]),
+            regression=np.array([agent.learner.loss.task == "regression" for agent in agents], dtype=np.int64),
+            loss=np.zeros(len(agents)),
+            largest_target=np.array([agent.largest_target for agent in agents]),
+        )
+        self.restart_sums()
+        self._sent = [agent.sent() for agent in agents]  # when they were brought up to date
+        self._at = 0  # of the samples that are learned from next
+        self._lived = first.round
+        self._settled = 0  # rounds since the nodes were brought up to date
+        self._single: set[int] = set()  # the copies that live on one by one
+        for agent in agents:
+            agent.rest()
+
+    @property
+    def logs(self) -> Array:
+        """What nodes sent last of their shares, with room for what is heard next, (V + outside, K)."""
+        return self._copies.logs
+
+    def run(self, rounds: int) -> int:
+        """Live through ``rounds`` rounds; returns how many could be lived, fewer where single agents must go on.
+
+        Raises
+        ------
+        DivergenceError
+            When a node's iteration grows without bound.
+        """
+        left = rounds
+        while left and not self._single:
+            known = self._points.shape[1] - 2 - self._at
+            if not known:
+                if not self._draw(left):
+                    break
+                continue
+            # Where other blocks are heard, a round at a time is run, and no copy may fall behind the others.
+            if self._outside and not all(each.ready() for each in self.populations):
+                break
+            count = min(left, known)
+            self._live(count)
+            self._at += count
+            self._lived += count
+            self._settled += count
+            left -= count
+        return rounds - left
+
+    def settle(self) -> None:
+        """Bring the nodes and their copies up to date."""
+        for k, each in enumerate(self.populations):
+            if k not in self._single:
+                each.settle()
+        rounds, self._settled = self._settled, 0
+        known, samples = self._copies, rounds * self._size
+        for i, agent in enumerate(self.agents):
+            agent.links = unpacked(agent.links, known.states[i])
+            agent.round += rounds
+            agent.samples += samples
+            agent.tally.samples += samples
+            agent.tally.loss = float(known.loss[i])
+            agent.largest_target = float(known.largest_target[i])
+            agent.add_up(rounds, self._sent[i], samples * agent.width)
+            self._sent[i] = agent.sent()
+
+    def restart_sums(self) -> None:
+        """Begin new sums after a report."""
+        for each in self.populations:
+            each.restart_sums()
+        self._copies.loss[:] = [agent.tally.loss for agent in self.agents]
+
+    def dissolve(self) -> dict[int, Outgoing]:
+        """Hand everything back to the agents; returns what they sent last, by label."""
+        self.settle()
+        for agent, (points, targets) in zip(self.agents, self.hand_out(), strict=True):
+            if len(points):
+                agent.source = Ahead(points, targets, agent.source)
+        return {agent.node: agent.outgoing() for agent in self.agents}
+
+    def hand_out(self) -> list[tuple[Array, Array]]:
+        """Give the nodes, which are settled, what they learn from next; returns what was drawn ahead for each."""
+        for k, each in enumerate(self.populations):
+            if k not in self._single:
+                each.hand_out()
+        for agent in self.agents:
+            agent.gather()
+        left = self._points[:, self._at + 2 :], self._targets[:, self._at + 2 :]
+        return [
+            (points.reshape(-1, points.shape[2]), targets.reshape(-1, targets.shape[2]))
+            for points, targets in zip(left[0][: len(self.agents)], left[1], strict=True)
+        ]
+
+    def _draw(self, rounds: int) -> bool:
+        """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
+        copies, nodes = len(self.populations), len(self.agents)
+        columns = self._points.shape[3] + self._targets.shape[3] + copies * self._outputs
+        drawn = draw_ahead(self.agents, LONGEST if self._outside else rounds, columns)
+        if not drawn:
+            return False
+        self._points, self._targets = self._widest.followed_by(drawn)
+        self._said = np.zeros((copies, nodes, self._points.shape[1], self._size, self._outputs))
+        for each, said in zip(self.populations, self._said, strict=True):
+            each.take_on(self._points[: len(each.places)], self._targets, said)
+        self._at = 0
+        return True
+
+    def _live(self, count: int) -> None:
+        """Live through some rounds whose samples are there."""
+        errors: list[DivergenceError] = []
+        for k, each in enumerate(self.populations):
+            try:
+                lived = each.run(count)
+                if lived < count:
+                    self._go_on(k, lived, count)
+            except DivergenceError as error:
+                errors.append(error)
+                count = error.round - self._lived  # the others may grow without bound before
+        lived, place = weigh(
+            self._copies,
+            self._kinds,
+            self._links,
+            self._said,
+            self._targets,
+            self._mixture,
+            self._at,
+            count,
+            DIVERGED,
+        )
+        first = min(errors, key=lambda error: (error.round, error.node), default=None)
+        if place >= 0:
+            agent = self.agents[place]
+            agent.round = self._lived + lived
+            if first is None or (agent.round + 1, agent.node) <= (first.round, first.node):
+                agent.largest_target = float(self._copies.largest_target[place])
+                agent.check_values(self._mixture)
+        if first is not None:
+            raise first
+
+    def _go_on(self, k: int, lived: int, count: int) -> None:
+        """Take the copies of a protocol one by one through the rest of some rounds, where no other block is heard."""
+        each = self.populations[k]
+        each.settle()
+        each.hand_out()
+        self._single.add(k)
+        for t in range(self._at + lived, self._at + count):
+            messages = {copy.node: copy.outgoing() for copy in each.agents}
+            for i, (agent, copy) in enumerate(zip(self.agents, each.agents, strict=True)):
+                assert copy.own is not None
+                self._said[k, i, t] = copy.own.values
+                agent.hand(self._points[i, t + 2], self._targets[i, t + 2])
+                copy.advance([messages[other] for other in copy.neighbors])
+
+
+def copies_of(agents: Sequence[StackedAgent], k: int) -> list[Agent]:
+    """Return the nodes' copies under one protocol."""
+    return [agent.copies[k] for agent in agents]
+
+
+def copies_sent(messages: Mapping[int, Outgoing], k: int) -> dict[int, Outgoing]:
+    """Return what copies under one protocol sent, by label."""
+    return {node: message.copies[k] for node, message in messages.items()}

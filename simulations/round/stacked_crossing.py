@@ -1,0 +1,78 @@
+"""Messages between blocks whose nodes have copies of their learner and are held in arrays: gathered and scattered.
+
+The format is that of :func:`~kernelswarm.simulations.round.wire.pack_copies`, so that either end may be a block of
+single agents.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from kernelswarm.agents.node.node import Outgoing
+from kernelswarm.agents.populations.stacked_population import StackedPopulation
+from kernelswarm.simulations.round.crossing import Crossing
+from kernelswarm.simulations.round.wire import Reader, joined, pack, parted, split
+
+
+class StackedCrossing:
+    """The messages between nodes with copies, in arrays, and other blocks.
+
+    Parameters
+    ----------
+    population : StackedPopulation
+        The block's nodes.
+    boundary : sequence of (int, sequence of int)
+        As of :class:`~kernelswarm.simulations.round.crossing.Crossing`.
+    readers : sequence of Reader
+        Those of each copy's messages, and that of what nodes say of their shares.
+    wanted : mapping of int to mapping of int to int
+        As of ``Crossing``.
+    """
+
+    def __init__(
+        self,
+        population: StackedPopulation,
+        boundary: Sequence[tuple[int, Sequence[int]]],
+        readers: Sequence[Reader],
+        wanted: Mapping[int, Mapping[int, int]],
+    ) -> None:
+        self._population = population
+        self._shares = readers[-1]
+        self._nodes = [place for place, _ in boundary]
+        self._copies: list[Crossing | bytes] = []  # of a copy that says nothing, what is sent of it
+        agents, logs = population.agents, population.logs
+        for k, each in enumerate(population.populations):
+            if each.agents[0].rule.communicates:
+                self._copies.append(Crossing(each, boundary, readers[k], wanted))
+                continue
+            silent = Outgoing(np.zeros((0, agents[0].width)), None, (), None)
+            self._copies.append(pack([(agents[place].node, silent, slots) for place, slots in boundary]))
+        specimen = [
+            (
+                agents[place].node,
+                Outgoing(logs[place : place + 1], None, [None] * len(agents[place].neighbors), None),
+                slots,
+            )
+            for place, slots in boundary
+        ]
+        self._header, _ = split(pack(specimen))
+
+    def gather(self) -> bytes:
+        """Return what the nodes sent last, as ``pack_copies`` writes it; nothing where nobody else hears them."""
+        if not self._nodes:
+            return b""
+        copies = [each if isinstance(each, bytes) else each.gather() for each in self._copies]
+        return joined([*copies, self._header + self._population.logs[self._nodes].tobytes()])
+
+    def scatter(self, messages: Sequence[bytes]) -> bool:
+        """Hand the nodes what the other blocks sent; False where some batch is not whole, and they must go on alone."""
+        parts = [parted(message, 1 + len(self._copies)) for message in messages if message]
+        for k, each in enumerate(self._copies):
+            if not isinstance(each, bytes) and not each.scatter([part[k] for part in parts]):
+                return False
+        logs, places = self._population.logs, self._population.places
+        for part in parts:
+            header, numbers = split(part[-1])
+            for layout in self._shares.layouts(header):
+                logs[places[layout.sender]] = numbers[layout.points[0]]
+        return True

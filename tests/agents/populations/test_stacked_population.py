@@ -1,0 +1,124 @@
+"""Nodes with copies of their learner live in arrays through the rounds of single nodes, bit for bit."""
+
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.agents.compiled import population
+from kernelswarm.agents.compiled.population import Population
+from kernelswarm.agents.node import node
+from kernelswarm.agents.populations import stacked_population
+from kernelswarm.agents.populations.populating import obstacle
+from kernelswarm.protocols.copies.stacking import Stacking
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.streams.contract import HeldOut, Source
+from kernelswarm.simulations.streams.pooled import pool
+from kernelswarm.simulations.streams.rows.finite import FiniteSource
+
+GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7)])
+ONE, TWO = [[0, 1, 2, 3, 4]], [[0, 3], [1, 2, 4]]
+GAUSSIAN = {"name": "gaussian", "bandwidth": 0.4}
+POLK = {"name": "polk", "batch_size": 2, "kernel": GAUSSIAN, "budget": {"epsilon": 0.05}}
+NUMBERS = {"stream": {"name": "sine_regression", "noise": 0.3}}
+CLASSES = {
+    "stream": {"name": "gaussian_mixture", "classes": 3},
+    "learner": {"name": "random_features", "loss": "multiclass_logistic", "features": 12, "kernel": GAUSSIAN},
+}
+
+
+def experiment(**tables):
+    evaluation = {"local_samples": 20, "global_samples": 20}
+    keys = {"topology": GRAPH, "protocol": {"name": "stacking"}, "learner": POLK, "evaluation": evaluation}
+    return Experiment.from_dict({**keys, **NUMBERS, **tables, "rounds": 40, "evaluate_every": 40})
+
+
+def lived(description, blocks, compiled, rounds, rests=False):
+    """All that is measured and learned, after each of some numbers of rounds, and whether nodes are in arrays then."""
+    network = open_network(description)
+    parts = [[network.plans[k] for k in block] for block in blocks]
+    held_out = pool([source.held_out(0) for source in network.source.nodes], 20)
+    engine, found = SerialEngine(parts, compiled), []
+    for count in rounds:
+        if rests and found:
+            left, plans = engine.snapshot(), open_network(description).plans
+            engine = SerialEngine([[plans[k] for k in block] for block in blocks], compiled)
+            engine.restore(left, 0)
+        engine.run(count)
+        reports = [
+            (entry.figures, entry.gaps, entry.violation, entry.tolerances, entry.duals, entry.common)
+            for entry in engine.report(held_out)
+        ]
+        functions = {label: (dict(known.arrays), known.duals) for label, known in engine.functions().items()}
+        found.append((reports, functions))
+    return found, [block._population is not None for block in engine.blocks]
+
+
+def assert_the_same(description, blocks, rounds, rests=False):
+    wanted, _ = lived(description, ONE, False, rounds)
+    found, in_arrays = lived(description, blocks, True, rounds, rests)
+    np.testing.assert_equal(found, wanted)
+    return in_arrays
+
+
+@pytest.mark.parametrize("blocks", [ONE, TWO], ids=str)
+@pytest.mark.parametrize("tables", [NUMBERS, CLASSES], ids=["numbers", "classes"])
+def test_same_bits_as_single_nodes(tables, blocks):
+    assert all(assert_the_same(experiment(**tables), blocks, (1, 7, 20)))
+
+
+@pytest.mark.parametrize("blocks", [ONE, TWO], ids=str)
+def test_same_bits_between_rests(blocks):
+    assert all(assert_the_same(experiment(), blocks, (3, 8, 5), rests=True))
+
+
+@pytest.mark.parametrize("blocks", [ONE, TWO], ids=str)
+def test_copies_that_must_go_on_one_by_one_catch_up_with_the_others(blocks, monkeypatch):
+    # No more room is made, and copies that hear neighbours fill theirs in fewer rounds.
+    monkeypatch.setattr(Population, "_attend", lambda arrays: False)
+    learner = {**POLK, "budget": {"epsilon": 1e-6}}
+    assert not any(assert_the_same(experiment(learner=learner), blocks, (12, 6)))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A sine in noise, so many rows at each node."""
+
+    def open(self, nodes, seed, held_out, locations):
+        random, rows = np.random.default_rng(seed), (17, 15, 18, 16, 17)
+        sources = []
+        for count in rows:
+            x = random.uniform(size=(count + 5, 1))
+            y = np.sin(6 * x)
+            sources.append(FiniteSource(x[:count], y[:count], HeldOut(x[count:], y[count:]), 1))
+        return Source(1, 1, None, sources, lengths=list(rows))
+
+
+@pytest.mark.parametrize("blocks", [ONE, TWO], ids=str)
+def test_same_bits_where_nodes_run_dry(blocks):
+    assert not any(assert_the_same(experiment(stream=Rows()), blocks, (5, 6)))
+
+
+@pytest.mark.parametrize("largest", [0.15, 0.2, 0.25, 0.3, 0.4])
+def test_what_grows_without_bound_is_found_at_the_same_node_in_the_same_round(largest, monkeypatch):
+    for module in (node, population, stacked_population):
+        monkeypatch.setattr(module, "DIVERGED", largest)
+    said = []
+    for compiled in (True, False):
+        with pytest.raises(node.DivergenceError) as caught:
+            lived(experiment(), ONE, compiled, (40,))
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
+class Others(Stacking):
+    """A user's own, which may weigh copies in another way."""
+
+
+def test_what_is_not_handed_over_lives_one_by_one():
+    learners = [experiment().learner]
+    assert obstacle(learners, Stacking(0.1, 1.0)) is None
+    assert obstacle(learners, Others(0.1, 1.0)) == "the protocol Others"
