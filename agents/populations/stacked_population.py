@@ -77,6 +77,8 @@ class StackedPopulation:
             regression=np.array([agent.learner.loss.task == "regression" for agent in agents], dtype=np.int64),
             loss=np.zeros(len(agents)),
             largest_target=np.array([agent.largest_target for agent in agents]),
+            samples=np.array([agent.samples for agent in agents], dtype=np.float64),
+            distinct=np.array([agent.distinct for agent in agents], dtype=np.float64),
         )
         self.restart_sums()
         self._sent = [agent.sent() for agent in agents]  # when they were brought up to date

@@ -36,6 +36,8 @@ class Copies(NamedTuple):
     regression: Integers  # (V,) whether numbers are learned, and not classes
     loss: Array  # (V,) sums since the last report
     largest_target: Array  # (V,) of the whole run
+    samples: Array  # (V,) of the whole run
+    distinct: Array  # (V,) so many of the samples differ
 
 
 @jitted
@@ -92,6 +94,9 @@ def weigh(
                         return t - first, i
             values_of(loss_numbers, mixture, wanted, losses)
             copies.loss[i] += total(losses)
+            copies.samples[i] += size
+            if copies.samples[i] > copies.distinct[i]:
+                continue
             loss_derivatives_at(kinds.functions[kind, LOSS_DERIVATIVES])(loss_numbers, mixture, wanted, gradients)
             learn_at(functions[LEARN])(
                 numbers, state, values, lost, mixture, gradients, kinds.curvature[kind], copies.regression[i]

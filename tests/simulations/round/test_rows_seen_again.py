@@ -92,8 +92,10 @@ def test_a_node_knows_how_many_of_its_samples_differ() -> None:
     assert all(np.isinf(plan.neighborhood.distinct) for plan in open_network(Experiment.from_dict(drawn)).plans)
 
 
-def test_stacking_weighs_its_copies_by_rows_that_are_new() -> None:
-    described = experiment("stacking")
+@pytest.mark.parametrize("way", ["compiled", "agent by agent", "in weather"])
+def test_stacking_weighs_its_copies_by_rows_that_are_new(way: str) -> None:
+    keys: dict[str, Any] = {"links": NOTHING} if way == "in weather" else {}
+    described = replace(experiment("stacking", **keys), backend=Halves(10, way == "compiled"))
     at_first, once, often = (known(replace(described, rounds=rounds)) for rounds in (3, 21, 50))
     for rows, start, one, other in zip(ROWS, at_first, once, often, strict=True):
         assert one.counts[0] == rows - rows % BATCH
