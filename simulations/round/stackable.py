@@ -20,7 +20,7 @@ def refuse_unstackable(plans: Sequence[AgentPlan]) -> None:
     Raises
     ------
     InputError
-        Messages or nodes may be absent, or the learner's functions have no mean.
+        The links change messages, the network changes, nodes forget, or the learner's functions have no mean.
     """
     name = part_name(plans[0].rule)
     conditions = plans[0].conditions
