@@ -129,6 +129,8 @@ class CompiledLoss(NamedTuple):
     numbers: Array
     curvatures: Compiled | None = None  # LOSS_VALUES
     """Each sample's curvature, for second-order steps; None where it is the same for all."""
+    offers: Compiled | None = None  # LOSS_VALUES
+    """1 for each sample that second-order steps offer to the dictionary, 0 for the others; None where all are."""
 
 
 class CompiledBudget(NamedTuple):

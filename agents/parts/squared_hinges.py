@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.signatures import LOSS_VALUES, CompiledLoss
 from kernelswarm.agents.parts.losses import Hinge, MulticlassHinge
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
-from kernelswarm.protocols.first_class import fill
+from kernelswarm.protocols.first_class import Compiled, fill
 
 Array = npt.NDArray[np.float64]
 
@@ -62,9 +62,24 @@ def _curvatures(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, val
                 values[i] = 2.0
 
 
-def _bends(predictions: Array, targets: Array) -> Array:
+@jitted
+def _offers(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, values: Array) -> None:
+    for i in range(predictions.shape[0]):
+        label = _label(predictions, targets, i)
+        if predictions.shape[1] == 1:
+            margin = 2.0 * (predictions[i, 0] if label == 0 else -predictions[i, 0])
+        else:
+            rival = -np.inf
+            for c in range(predictions.shape[1]):
+                if c != label:
+                    rival = max(rival, predictions[i, c])
+            margin = predictions[i, label] - rival
+        values[i] = 1.0 if margin < 1.0 else 0.0
+
+
+def _for_each(formula: Compiled, predictions: Array, targets: Array) -> Array:
     values = np.empty(len(predictions))
-    fill(_curvatures, LOSS_VALUES, _NO_NUMBERS, predictions, targets, values)
+    fill(formula, LOSS_VALUES, _NO_NUMBERS, predictions, targets, values)
     return values
 
 
@@ -78,12 +93,16 @@ class SquaredHinge(Hinge):
 
     def curvatures(self, predictions: Array, targets: Array) -> Array:
         """Return 2 within the margin and next to nothing beyond it: (n, 1) and (n, 1) give (n,)."""
-        return _bends(predictions, targets)
+        return _for_each(_curvatures, predictions, targets)
+
+    def offers(self, predictions: Array, targets: Array) -> Array:
+        """Return 1 where s f < 1/2, as of two classes of one output each, else 0: (n, 1) and (n, 1) give (n,)."""
+        return _for_each(_offers, predictions, targets)
 
     @property
     def compiled(self) -> CompiledLoss:
         """What the loss hands over to compiled rounds."""
-        return CompiledLoss(_values, _derivatives, _NO_NUMBERS, _curvatures)
+        return CompiledLoss(_values, _derivatives, _NO_NUMBERS, _curvatures, _offers)
 
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return the difference of the classes' frequencies, (1,)."""
@@ -94,7 +113,8 @@ class SquaredHinge(Hinge):
 class MulticlassSquaredHinge(MulticlassHinge):
     """Squared hinge loss of each class against the others, sum_c max(0, 1 - s_c f_c)^2.
 
-    s_c is +1 for the sample's class and -1 for all others (one versus the rest).
+    s_c is +1 for the sample's class and -1 for all others (one versus the rest). Points are offered where the hinge
+    loss has a derivative: where the best wrong class comes within 1 of the right one.
     """
 
     curvature: ClassVar[float] = 2.0
@@ -103,12 +123,16 @@ class MulticlassSquaredHinge(MulticlassHinge):
 
     def curvatures(self, predictions: Array, targets: Array) -> Array:
         """Return 2 where some class is within its margin and next to nothing elsewhere: (n, C), (n, 1) give (n,)."""
-        return _bends(predictions, targets)
+        return _for_each(_curvatures, predictions, targets)
+
+    def offers(self, predictions: Array, targets: Array) -> Array:
+        """Return 1 where f_y - f_r < 1, r the best wrong class, else 0: (n, C) and (n, 1) give (n,)."""
+        return _for_each(_offers, predictions, targets)
 
     @property
     def compiled(self) -> CompiledLoss:
         """What the loss hands over to compiled rounds."""
-        return CompiledLoss(_values, _derivatives, _NO_NUMBERS, _curvatures)
+        return CompiledLoss(_values, _derivatives, _NO_NUMBERS, _curvatures, _offers)
 
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return each class's frequency less that of all others, (C,)."""

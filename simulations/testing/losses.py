@@ -6,6 +6,7 @@ import numpy as np
 
 from kernelswarm.agents.arithmetic.signatures import LOSS_DERIVATIVES, LOSS_VALUES
 from kernelswarm.agents.parts.losses import Loss, curvatures_of, grid_of
+from kernelswarm.agents.parts.offers import offers_of
 from kernelswarm.protocols.first_class import ready
 from kernelswarm.simulations.testing.properties import (
     Array,
@@ -28,8 +29,9 @@ def check_loss(loss: Loss, targets: Array | None = None) -> None:
 
     Shapes; convexity along segments; derivatives that lie between the slopes to both sides, in every coordinate, and
     support the loss from below; a positive ``curvature`` that bounds the second derivative, and equals it where
-    ``quadratic``; probabilities that add up to 1 and whose largest is the decision; ``constant`` no worse than
-    neighbouring constants; data of another task refused; and the same bits compiled, where it hands that over.
+    ``quadratic``; ``offers``, where there are any, of samples with a derivative; probabilities that add up to 1 and
+    whose largest is the decision; ``constant`` no worse than neighbouring constants; data of another task refused; and
+    the same bits compiled, where it hands that over.
 
     Parameters
     ----------
@@ -70,6 +72,7 @@ def check_loss(loss: Loss, targets: Array | None = None) -> None:
             _has_its_shapes(loss, points, targets)
             _derivatives_are_slopes(loss, points, targets)
             _is_convex(loss, points, targets, generator)
+            _offers_what_has_a_derivative(loss, points, targets)
             _compiled_form_has_the_same_bits(loss, points, targets)
         _curvature_is_honest(loss, sealed(2.0 * generator.normal(size=shape)), targets, generator)
         _probabilities_are_probabilities(loss, sealed(2.0 * generator.normal(size=shape)))
@@ -187,6 +190,16 @@ def _curvature_is_honest(loss: Loss, predictions: Array, targets: Array, generat
         )
 
 
+def _offers_what_has_a_derivative(loss: Loss, predictions: Array, targets: Array) -> None:
+    offered = offers_of(loss, predictions, targets)
+    if offered is None:
+        return
+    require_shape(offered, (len(predictions),), loss, "offers")
+    require(bool(np.all((offered == 0.0) | (offered == 1.0))), loss, "offers are 0 or 1")
+    moving = np.any(loss.derivatives(predictions, targets) != 0.0, axis=1)
+    require(bool(np.all(moving[offered == 1.0])), loss, "what is offered has a derivative other than 0")
+
+
 def _probabilities_are_probabilities(loss: Loss, predictions: Array) -> None:
     decided = loss.decide(predictions)
     classes = {"regression": np.inf, "binary": 2, "multiclass": predictions.shape[1]}[loss.task]
@@ -231,6 +244,12 @@ def _compiled_form_has_the_same_bits(loss: Loss, predictions: Array, targets: Ar
         require_equal(
             bends, curvatures_of(loss, predictions, targets), loss, "compiled curvatures have the bits of curvatures"
         )
+    offered = offers_of(loss, predictions, targets)
+    require((form.offers is None) == (offered is None), loss, "offers are handed over where there are any")
+    if form.offers is not None:
+        chosen = np.empty(len(predictions))
+        ready(form.offers, LOSS_VALUES)(form.numbers, predictions, targets, chosen)
+        require_equal(chosen, offered, loss, "compiled offers have the bits of offers")
     require_equal(values, loss.values(predictions, targets), loss, "compiled values have the bits of values")
     require_equal(
         slopes, loss.derivatives(predictions, targets), loss, "compiled derivatives have the bits of derivatives"

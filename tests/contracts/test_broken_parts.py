@@ -25,6 +25,7 @@ from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.losses import Huber, Logistic, Squared
 from kernelswarm.agents.parts.mirror_maps import SquaredNorm
 from kernelswarm.agents.parts.schedules import Auto, Constant
+from kernelswarm.agents.parts.squared_hinges import SquaredHinge
 from kernelswarm.agents.parts.subspace_rules import MovingAverage, Normalized
 from kernelswarm.graphs.elementary import Ring
 from kernelswarm.graphs.random_families import ErdosRenyi
@@ -238,6 +239,8 @@ BROKEN = {
     ],
     "loss": [
         (broken(Huber, derivatives=lambda self, f, y: 1.001 * Huber.derivatives(self, f, y))(), "slopes of the values"),
+        (broken(SquaredHinge, offers=lambda self, f, y: np.ones(len(f)))(), "what is offered has a derivative"),
+        (broken(Huber, offers=lambda self, f, y: np.full(len(f), 0.5))(), "offers are 0 or 1"),
         (broken(Huber, curvature=0.9)(), "bounds the second derivative"),
         (broken(Huber, quadratic=True)(), "the second derivative of a quadratic loss is its curvature"),
         (

@@ -49,7 +49,7 @@ def fitting(name: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         return [(TRANSITIONS, {})]
     cases: list[tuple[dict[str, Any], dict[str, Any]]] = [(stream, {"loss": loss}) for stream, loss in STREAMS]
     if name in ("newton", "krls", "rls"):  # its losses have curvatures
-        other = {"absolute": "huber", "hinge": "logistic"}
+        other = {"absolute": "huber", "hinge": "squared_hinge"}
         cases = [(stream, {"loss": other.get(keys["loss"], keys["loss"])}) for stream, keys in cases]
     if name == "linear":  # a line fits no sine of many periods
         cases.pop(1)

@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
 
+from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.agents.learners.second_order import information
 from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
 
 PANEL = 32
 """Columns that are reduced one after the other, before the others follow in one product."""
@@ -35,6 +37,91 @@ def append(root: Array, moments: Array, kept: int, order: int, factor: Array, ri
     root[:kept, kept:order] *= -1.0
     root[kept:order, kept:order] = math.sqrt(ridge) * np.tril(inverse).T
     moments[kept:order] = 0.0
+
+
+def inherit(
+    root: Array,
+    moments: Array,
+    before: int,
+    origins: Indices,
+    factor: Array,
+    leaving: Array,
+    cross: Array,
+    gram: Array,
+    ridge: float,
+) -> Indices:
+    """Put the points that come behind all before, as :func:`information.exchange` begins.
+
+    ``origins`` (M,) are the places before of those that stay, then ``before`` plus the places among new points; the
+    other arguments are those of `exchange`. Returns the places of all that stay or come: the others are to be taken
+    out.
+    """
+    stays, new = origins[origins < before], origins[origins >= before] - before
+    kept, gone = len(stays), before - len(stays)
+    goes = np.setdiff1d(np.arange(before), stays)
+    both = np.vstack([leaving, cross[new, :before]])
+    images = both[:, stays] @ factor[:kept, :kept].T
+    beyond = np.zeros((len(both), len(both)))  # above the diagonal it is not looked at
+    beyond[:, :gone] = both[:, goes]
+    beyond[gone:, gone:] = gram[np.ix_(new, new)]
+    lower = np.zeros(beyond.shape)
+    _triangle(beyond, images @ images.T, lower)
+    weights = np.linalg.solve(lower[:gone, :gone].T, lower[gone:, :gone].T).T
+    projections = np.empty((len(new), before))
+    projections[:, goes] = weights
+    projections[:, stays] = (images[gone:] - weights @ images[:gone]) @ factor[:kept, :kept]
+    total = before + len(new)
+    root[:before, before:total] = root[:before, :before] @ projections.T
+    root[before:total, :before] = 0.0
+    root[before:total, before:total] = math.sqrt(ridge) * lower[gone:, gone:].T
+    moments[before:total] = 0.0
+    return np.concatenate([stays, np.arange(before, total)])
+
+
+@jitted
+def _triangle(gram: Array, known: Array, lower: Array) -> None:
+    """Fill in the Cholesky factor of ``gram - known``, of points that may lie in the span of others, to rounding."""
+    for x in range(len(gram)):
+        for y in range(x + 1):
+            entry = gram[x, y] - known[x, y]
+            for q in range(y):
+                entry -= lower[x, q] * lower[y, q]
+            lower[x, y] = entry / lower[y, y] if y < x else math.sqrt(max(entry, SPAN_THRESHOLD * gram[x, x]))
+
+
+def take_out(root: Array, moments: Array, places: Indices, total: int) -> tuple[Array, Array]:
+    """Leave only the points at ``places`` (M,) of ``total``, as :func:`information.keep` does but for one thing.
+
+    Rows and columns of those that stay are a triangle as they are. What is left in the rows of those that go, (r, M),
+    with their right-hand sides (r, C), is returned, and is to be rotated in as samples are.
+    """
+    going = np.setdiff1d(np.arange(total), places)
+    rows, aims = root[np.ix_(going, places)], moments[going]
+    _close_up(root, moments, places, total)
+    return rows, aims
+
+
+@jitted
+def _close_up(root: Array, moments: Array, places: Indices, total: int) -> None:
+    """Move the rows and columns at ``places`` to the front; nothing stays behind them."""
+    order, first = len(places), 0
+    while first < order and places[first] == first:
+        first += 1
+    for i in range(order):
+        source, target = root[places[i]], root[i]
+        for k in range(max(first, i), order):
+            target[k] = source[places[k]]
+        for k in range(order, total):
+            target[k] = 0.0
+        for k in range(first, i):
+            target[k] = 0.0
+        for c in range(moments.shape[1]):
+            moments[i, c] = moments[places[i], c]
+    for i in range(order, total):
+        for k in range(total):
+            root[i, k] = 0.0
+        for c in range(moments.shape[1]):
+            moments[i, c] = 0.0
 
 
 def absorb(root: Array, moments: Array, order: int, rows: Array, aims: Array) -> None:

@@ -47,6 +47,14 @@ def part_ways(
 
 
 @jitted
+def withhold(weights: Array, pulls: ReadOnly, offered: ReadOnly) -> None:
+    """Take the loss's part out of the first-order step (N, C) at own samples that are not offered, (n,) of them."""
+    for n in range(len(offered)):
+        if offered[n] == 0.0:
+            copy_vector(pulls[n], weights[n])
+
+
+@jitted
 def choose(
     komp_work: Array,  # (5, capacity)
     work: Array,  # as `room` says; its beginning then holds the places where the points were

@@ -21,6 +21,7 @@ from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_O
 from kernelswarm.agents.parts.budgets import Budget, PerSample
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
+from kernelswarm.agents.parts.offers import offers_of
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 
 Array = npt.NDArray[np.float64]
@@ -52,7 +53,8 @@ class Newton(CertainDescent, DescentInSpace):
     which for the squared loss is the risk of all samples so far, exactly (recursive least squares), and otherwise its
     model by quadratics (kernel online Newton step, Calandriello, Lazaric and Valko 2017). Which points the dictionary
     has destructive KOMP decides, as for `polk`: of the function after a first-order step, those whose removal would
-    change it by less than eps go. The information that earlier samples gave stays with those that are left, and a point
+    change it by less than eps go. A loss may leave samples out of that step that are not worth a point, as squared
+    hinges do (`OfferingLoss`). The information that earlier samples gave stays with those that are left, and a point
     that enters begins with what its projection on the others tells.
 
     In a network a pull of weight p at x moves f by ``p / H``, H the curvature of the sum above: most where little is
@@ -126,6 +128,9 @@ class Newton(CertainDescent, DescentInSpace):
         eta = self.eta(state) if eta is None else eta
         function, at = state.function, together(evaluations)
         coupled, deciding, pulls, bends, aims = self.terms(at, gradients, targets, eta)
+        offered = offers_of(self.loss, np.ascontiguousarray(at.values[: len(targets)]), targets)
+        if offered is not None:
+            moves.withhold(deciding, pulls, offered)
         epsilon = self.budget.bound(eta, state.budget, self.batch_size)
         function.reserve(len(at.points))
         large = len(at.points) >= BLOCKED_FROM_SAMPLES and function.order >= BLOCKED_FROM_ORDER
@@ -235,21 +240,26 @@ class Newton(CertainDescent, DescentInSpace):
             self.limit,
         )
         function.order = order
-        product = np.empty(capacity)
+        rows, wanted, product = np.empty((0, before)), np.empty((0, function.outputs)), np.empty(capacity)
         if changes:
             kept = moves.count_kept(origins, before, order)
             leaving = self._leaving(function, origins, before, kept)
-            places = origins.reshape(-1)
             if kept == before:
                 blocked_information.append(root, moments, kept, order, factor, ridge)
             else:
-                moves.follow_information(
-                    root, moments, before, order, kept, places, factor, leaving, at.rows, gram, ridge, product
-                )
+                places, total = origins[:order, 0].astype(np.intp), before + order - kept
+                if kept < order:
+                    places = blocked_information.inherit(
+                        root, moments, before, places, factor, leaving, at.rows, gram, ridge
+                    )
+                rows, wanted = blocked_information.take_out(root, moments, places, total)
             points = np.require(at.points, requirements=["C", "W"])
             moves.follow(origins, before, order, function.points_buffer, points)
         fresh = np.concatenate([at.rows, gram], axis=1)[:, origins[:order, 0].astype(np.intp)]
         lost = 1.0 - self.forgetting**count
+        if len(rows) and (lost or unit is not None):  # a triangle is wanted before samples come
+            blocked_information.absorb(root, moments, order, rows, wanted)
+            rows, wanted = rows[:0], wanted[:0]
         if unit:
             information.pull(root, moments, order, fresh.T @ pulls, unit)
         elif unit is not None:
@@ -258,7 +268,10 @@ class Newton(CertainDescent, DescentInSpace):
         if lost:
             information.forget(root, moments, order, 1.0 - lost)
         scale = np.sqrt(bends)[:, np.newaxis]
-        blocked_information.absorb(root, moments, order, fresh[:count] * scale, aims * scale)
+        own = fresh[:count] * scale, aims * scale
+        if len(rows):
+            own = np.concatenate([rows, own[0]]), np.concatenate([wanted, own[1]])
+        blocked_information.absorb(root, moments, order, *own)
         if lost:
             room = np.empty(moves.RENEWED * (capacity + function.outputs))
             state.cursor = moves.renew(root, moments, order, factor, ridge, lost, state.cursor, room, product)

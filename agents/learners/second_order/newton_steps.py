@@ -35,7 +35,7 @@ BLOCKED_FROM_ORDER = 128
 """A step of several points on so large a dictionary is faster with matrix-matrix products. Its last digits are others,
 so that the size alone decides."""
 
-BUDGET_BOUND, BUDGET_NEXT, DERIVATIVES, CURVATURES = 1, 2, 3, 4
+BUDGET_BOUND, BUDGET_NEXT, DERIVATIVES, CURVATURES, OFFERS = range(1, 6)
 """Among the addresses that a step calls, after that of the kernel."""
 
 RIDGE, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FORGETTING, CURVATURE, REACH, LOSS_NUMBERS, FIRST = range(11)
@@ -83,6 +83,11 @@ def step(
     part = 1.0 if count >= own[BATCH_SIZE] else count / own[BATCH_SIZE]  # as descent.share
     coupled = moves.part_ways(gradients, slopes, values, curvatures, rates, part, aims, pulls)
     first += taken * outputs
+    if tools[OFFERS] != NONE:
+        offered = line(scratch, first, count)
+        loss_values_at(tools[OFFERS])(loss_numbers, values, targets, offered)
+        moves.withhold(gradients, pulls, offered)
+    first += count
     dictionary, weights, factor, precision = tables(storage, capacity, points.shape[1], outputs)
     root, moments = root_and_moments(storage, capacity, points.shape[1], outputs)
     epsilon = bound_at(tools[BUDGET_BOUND])(budget, sizes[0], storage[0], int(own[BATCH_SIZE]))
@@ -190,13 +195,14 @@ class CompiledNewton(CompiledExpansion):
             address(budget.next, NEXT_BUDGET),
             address(loss.derivatives, LOSS_DERIVATIVES),
             NONE if loss.curvatures is None else address(loss.curvatures, LOSS_VALUES),
+            NONE if loss.offers is None else address(loss.offers, LOSS_VALUES),
         )
         super().__init__(learner, np.concatenate([self._own, loss.numbers, budget.numbers]), tools)
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
         """Return the numbers that KOMP, the step's own sums and the information work with."""
         outputs = state.function.outputs
-        own = points * (points + 3 * outputs + 1)
+        own = points * (points + 3 * outputs + 2)
         return int(5 * capacity + own + moves.room(capacity, points, outputs))
 
     def storage(self, state: Any) -> Array:

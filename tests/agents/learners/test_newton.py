@@ -12,12 +12,20 @@ from kernelswarm import Experiment, simulate
 from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.learners.second_order import blocked_information, information
+from kernelswarm.agents.learners.second_order import blocked_information, information, newton_steps
 from kernelswarm.agents.learners.second_order import newton as newton_module
 from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.parts.budgets import Epsilon, TargetOrder
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Polynomial
-from kernelswarm.agents.parts.losses import Hinge, Huber, Logistic, MulticlassLogistic, Squared, curvatures_of
+from kernelswarm.agents.parts.losses import (
+    Hinge,
+    Huber,
+    Logistic,
+    MulticlassHinge,
+    MulticlassLogistic,
+    Squared,
+    curvatures_of,
+)
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.parts.squared_hinges import MulticlassSquaredHinge
 
@@ -100,6 +108,44 @@ def test_the_weights_are_those_of_least_squares_on_every_sample_so_far(loss, bat
     assert most > 4
 
 
+@pytest.mark.parametrize("batch_size", [1, 9])
+def test_only_what_the_loss_offers_becomes_a_point_and_a_pass_has_the_same_bits(batch_size, monkeypatch):
+    if batch_size == 9:
+        monkeypatch.setattr(newton_module, "BLOCKED_FROM_ORDER", 5)
+        monkeypatch.setattr(newton_steps, "BLOCKED_FROM_ORDER", 5)
+    loss = MulticlassSquaredHinge()
+    ours = learner(loss=loss, batch_size=batch_size, ridge=0.05, budget=Epsilon(1e-3))
+    points, targets = samples(loss, 180, 3)
+    single, whole = ours.init(2, 3), ours.init(2, 3)
+    kept_back = 0
+    for start in range(0, len(points), batch_size):
+        batch, wanted = points[start : start + batch_size], targets[start : start + batch_size]
+        own, before = ours.evaluate(single, batch), single.function.points.copy()
+        slopes = ours.gradient(single, own, wanted)
+        ours.step(single, [own], [slopes], None, wanted)
+        offered = MulticlassHinge().derivatives(own.values, wanted).any(axis=1)
+        kept_back += np.count_nonzero(slopes.any(axis=1) & ~offered)
+        allowed = np.vstack([before, batch[offered]])
+        assert all((allowed == point).all(axis=1).any() for point in single.function.points)
+    assert kept_back > 20
+    assert single.function.order > 10
+    passes.learn(ours, whole, points, targets)
+    for name, array in ours.snapshot(whole).items():
+        assert np.array_equal(array, ours.snapshot(single)[name]), name
+
+
+def test_a_neighbours_pull_is_offered_where_the_sample_itself_is_not():
+    loss = MulticlassSquaredHinge()
+    ours, point = learner(loss=loss, budget=Epsilon(1e-3)), np.array([[0.2, 0.1]])
+    state = ours.init(2, 3)
+    at, targets = Evaluated(point, np.zeros((1, 0)), np.array([[0.8, -0.9, -0.9]])), np.array([[0.0]])
+    own = loss.derivatives(at.values, targets)
+    ours.step(state, [at], [own], None, targets)
+    assert state.function.order == 0
+    ours.step(state, [at], [own + np.array([[-1.0, 0.0, 0.0]])], None, targets)
+    assert np.array_equal(state.function.points, point)
+
+
 def test_with_every_point_kept_it_is_kernel_ridge_regression():
     ours = learner(budget=Epsilon(0.0), kernel=Laplacian(0.7), ridge=0.3, batch_size=60)
     points, targets = samples(ours.loss, 60, 1)
@@ -126,7 +172,11 @@ def test_rows_are_rotated_in_and_columns_out_as_the_normal_equations_say(size):
             else:
                 information.absorb(root, moments, order, part, wanted, product)
         kept = np.array([0.0, 1, 2, 5, 6, 9, *range(12, 30), 32])
-        information.keep(root, moments, order, kept, len(kept), product)
+        if blocked:
+            left = blocked_information.take_out(root, moments, kept.astype(np.intp), order)
+            blocked_information.absorb(root, moments, len(kept), *left)
+        else:
+            information.keep(root, moments, order, kept, len(kept), product)
         chosen = rows[:, kept.astype(int)]
         system = chosen.T @ chosen + 0.01 * np.eye(len(kept))
         triangle = root[: len(kept), : len(kept)]
@@ -161,11 +211,27 @@ def test_points_that_come_inherit_what_is_known_of_those_that_go(gone, coming):
     memory, product = np.empty((gone + coming) * (capacity + gone + coming + 1)), np.empty(capacity)
     origins = np.array([*kept, *range(8, 8 + coming)], dtype=float)
     heard, cross, own = kernel.cross(old[leaving], old), kernel.cross(new, old), kernel.cross(new, new)
-    information.exchange(root, moments, 8, order, len(kept), origins, factor, heard, cross, own, ridge, memory, product)
     features = sections @ kernel.cross(old, points)
-    triangle = root[:order, :order]
-    assert np.allclose(triangle.T @ triangle, features.T @ features + ridge * gram, rtol=1e-10, atol=1e-10)
-    assert np.allclose(triangle.T @ moments[:order], features.T @ aims, rtol=1e-10, atol=1e-10)
+    rows, wanted = random.normal(size=(5, order)), random.normal(size=(5, 2))
+    for blocked in (True, False):
+        triangle, sums = root.copy(), moments.copy()
+        system, right = features.T @ features + ridge * gram, features.T @ aims
+        if blocked:  # with samples in the same reflections
+            places = origins.astype(np.intp)
+            places = blocked_information.inherit(triangle, sums, 8, places, factor, heard, cross, own, ridge)
+            left = blocked_information.take_out(triangle, sums, places, 8 + coming)
+            together = np.vstack([left[0], rows]), np.vstack([left[1], wanted])
+            blocked_information.absorb(triangle, sums, order, *together)
+            system, right = system + rows.T @ rows, right + rows.T @ wanted
+        else:
+            told = factor, heard, cross, own, ridge, memory, product
+            information.exchange(triangle, sums, 8, order, len(kept), origins, *told)
+        assert not np.tril(triangle, -1).any()
+        assert not triangle[:, order:].any()
+        assert not sums[order:].any()
+        triangle = triangle[:order, :order]
+        assert np.allclose(triangle.T @ triangle, system, rtol=1e-10, atol=1e-10)
+        assert np.allclose(triangle.T @ sums[:order], right, rtol=1e-10, atol=1e-10)
 
 
 def test_a_coupling_alone_moves_f_as_a_gradient_step_does():

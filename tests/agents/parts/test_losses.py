@@ -128,6 +128,18 @@ def test_squared_hinges_have_a_curvature_within_the_margin_only() -> None:
     np.testing.assert_allclose(two.values(pair, targets), 2.0 * SquaredHinge().values(predictions, targets))
 
 
+def test_squared_hinges_offer_the_points_that_the_hinge_loss_moves() -> None:
+    generator = np.random.default_rng(4)
+    targets = generator.integers(4, size=(200, 1)).astype(np.float64)
+    predictions = 2.0 * generator.normal(size=(200, 4))
+    moved = MulticlassHinge().derivatives(predictions, targets).any(axis=1)
+    np.testing.assert_array_equal(MulticlassSquaredHinge().offers(predictions, targets), moved)
+    assert 50 < moved.sum() < 190
+    one, binary = predictions[:, :1], targets % 2
+    pair = MulticlassSquaredHinge().offers(np.hstack([-one, one]), binary)
+    np.testing.assert_array_equal(SquaredHinge().offers(one, binary), pair)
+
+
 def test_multiclass_hinge_ties_go_to_the_lowest_wrong_class() -> None:
     predictions = np.zeros((3, 3))
     targets = np.array([[0.0], [1.0], [2.0]])
