@@ -324,7 +324,9 @@ def test_regions_show_nodes_from_the_best_to_the_worst() -> None:
 
 def test_runs_that_differ_in_their_seed_are_one_curve(tmp_path: Path, figures: list[Figure]) -> None:
     results = [believable({"name": "consensus", "penalty": c}, seed=k) for c in (0.01, 0.1) for k in (0, 1, 2)]
-    assert pictures(plots.draw_many(results, tmp_path)) == {f"{column}.png" for column in cells.COLUMNS if column != "violation"} | {
+    assert pictures(plots.draw_many(results, tmp_path)) == {
+        f"{column}.png" for column in cells.COLUMNS if column != "violation"
+    } | {
         "final.png",
         "differences.png",
     }

@@ -16,10 +16,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 
 import kernelswarm
 from kernelswarm.simulations.command import progress
+from kernelswarm.simulations.reproductions import polk_multidist, report
 from kernelswarm.simulations.reproductions.catalogue import catalogue, find
 from kernelswarm.simulations.reproductions.contract import Finding
 from kernelswarm.simulations.reproductions.networks import methods, problems
@@ -178,21 +180,31 @@ def test_what_uses_data_says_which(name: str) -> None:
 
 
 SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
-    "rivals": [(methods, "EVALUATIONS", 4), (methods, "GRAPH", {"name": "ring", "nodes": 6})],
+    "polk-multidist": [(polk_multidist, "TEST", 500), (polk_multidist, "PENALTIES", (1.0, 10.0))],
+    "rivals": [(methods, "EVALUATIONS", 4), (methods, "GRAPH", {"name": "ring", "nodes": 4})],
     "survey-consensus": [(consensus, "GRAPHS", ("ring", "erdos_renyi"))],
     "survey-proximity": [(proximity, "GRAPHS", ("grid", "complete"))],
-    "weather": [(problems, "EVALUATE_EVERY", 100)],
+    "weather": [
+        (problems, "EVALUATE_EVERY", 100),
+        (problems, "GRAPHS", {name: {**table, "nodes": 4} for name, table in problems.GRAPHS.items()}),
+    ],
 }
-"""Those that take long are run on fewer or smaller graphs, and evaluated less often."""
+"""Those that take long are run on fewer or smaller graphs, with fewer settings, and evaluated less often."""
 
 
 @pytest.fixture(scope="module")
 def quickly(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Finding]:
-    """Run a reproduction quickly, once for all tests."""
+    """Run a reproduction quickly, once for all tests, and lay its figures out without writing their pixels."""
+
+    def laid_out(figure: Figure, path: Path) -> Path:
+        if path.suffix == ".png":  # and not once more as PDF
+            figure.draw_without_rendering()
+        return path
 
     @cache
     def run(name: str) -> Finding:
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(report, "save", laid_out)
             for module, constant, value in SMALLER.get(name, []):
                 patch.setattr(module, constant, value)
             return kernelswarm.reproduce(name, out=tmp_path_factory.mktemp("reproductions") / name, quick=True)
