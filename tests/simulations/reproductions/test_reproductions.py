@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +22,8 @@ from rich.console import Console
 
 import kernelswarm
 from kernelswarm.simulations.command import progress
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.reproductions import polk_multidist, report
 from kernelswarm.simulations.reproductions.catalogue import catalogue, find
 from kernelswarm.simulations.reproductions.contract import Finding
@@ -28,6 +31,7 @@ from kernelswarm.simulations.reproductions.networks import methods, problems
 from kernelswarm.simulations.reproductions.report import QUICK
 from kernelswarm.simulations.reproductions.surveys import consensus, networks, proximity
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
+from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers import small_reproduction
 from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import Command, commands
@@ -179,17 +183,23 @@ def test_what_uses_data_says_which(name: str) -> None:
     assert ("request.data" in inspect.getsource(module)) == hasattr(module, "DATA")
 
 
+def briefly(experiment: Experiment) -> Result:
+    """Simulate fewer rounds than a reproduction asks for, also where it is to be quick."""
+    return simulate(replace(experiment, rounds=100))
+
+
 SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
     "polk-multidist": [(polk_multidist, "TEST", 500), (polk_multidist, "PENALTIES", (1.0, 10.0))],
     "rivals": [(methods, "EVALUATIONS", 4), (methods, "GRAPH", {"name": "ring", "nodes": 4})],
-    "survey-consensus": [(consensus, "GRAPHS", ("ring", "erdos_renyi"))],
-    "survey-proximity": [(proximity, "GRAPHS", ("grid", "complete"))],
+    "survey-consensus": [(consensus, "GRAPHS", ("ring", "erdos_renyi")), (networks, "simulate", briefly)],
+    "survey-proximity": [(proximity, "GRAPHS", ("grid", "complete")), (networks, "simulate", briefly)],
     "weather": [
-        (problems, "EVALUATE_EVERY", 100),
+        (problems, "simulate", briefly),
+        (problems, "EVALUATE_EVERY", 50),
         (problems, "GRAPHS", {name: {**table, "nodes": 4} for name, table in problems.GRAPHS.items()}),
     ],
 }
-"""Those that take long are run on fewer or smaller graphs, with fewer settings, and evaluated less often."""
+"""Those that take long are run on fewer or smaller graphs, for fewer rounds, and evaluated less often."""
 
 
 @pytest.fixture(scope="module")
