@@ -167,6 +167,21 @@ def sketched(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     return drawn
 
 
+@pytest.fixture
+def blank(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The titles of the figures that are drawn while the test runs; their files are written, as pages left blank."""
+    titles: list[str] = []
+    save = sheet.save
+
+    def emptied(figure: Figure, path: Path) -> Path:
+        titles.append(figure.get_suptitle())
+        figure.clear()
+        return save(figure, path)
+
+    monkeypatch.setattr(sheet, "save", emptied)
+    return titles
+
+
 @pytest.fixture(scope="session")
 def ray_session() -> Iterator[None]:
     """One local Ray for all tests that need actors, never an existing cluster; no semaphore is to outlive it."""

@@ -85,13 +85,6 @@ def kernelswarm(*words: str | Path, folder: Path, variables: Mapping[str, str] |
 NICE = "the actors of this cluster run at niceness 15"
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Raylets]:
-    """Two Ray nodes; the last test that takes them removes one."""
-    with raylets(2, 15) as found:
-        yield found
-
-
 @contextmanager
 def running(cluster: Raylets, folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """Write the experiment, and run it on a cluster of two Ray nodes; on leaving, it has ended."""
@@ -111,46 +104,35 @@ def seen(folder: Path) -> list[tuple[str, str]]:
     return [tuple(json.loads(path.read_text())) for path in folder.glob("seen_*")]
 
 
-def test_a_cluster_has_the_serial_backends_bits_and_uses_all_its_nodes(
-    cluster: Raylets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_cluster_uses_all_its_nodes_does_without_one_that_fails_and_has_the_serial_backends_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)  # and put back afterwards: the experiment's own modules are found there
-    with running(cluster, tmp_path) as run:
-        _, errors = run.communicate(timeout=200)
-    assert run.returncode == 0, errors
-    waiting = ("kernelswarm: compiling", "kernelswarm: starting", "kernelswarm: round ")  # where that takes long
-    said = [line for line in errors.splitlines() if not line.startswith(waiting)]
-    assert NICE in errors and len(said) == 1  # which is all that is said
-    made = seen(tmp_path)
-    assert len(made) == 4
-    assert sorted(Counter(machine for machine, _ in made).values()) == [2, 2]
-    assert {Path(file).parts[-3:] for _, file in made} == {(PARCEL, OWN, "own_of_cluster.py")}
-    result = read_run(tmp_path / "out")
-    assert result.summary["backend"]["processes"] == 2
-    assert result.summary["digest"] == simulate(Experiment.from_file(tmp_path / "x.toml")).summary["digest"]
-
-
-def test_a_machine_that_fails_is_done_without(
-    cluster: Raylets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    rounds = ["rounds=1500", "evaluate_every=500", "checkpoint_every=50"]
+    rounds = ["rounds=500", "evaluate_every=250", "checkpoint_every=50"]  # a second of them is left
     words = [word for change in rounds for word in ("--set", change)]
-    with running(cluster, tmp_path, *words) as run:
+    with raylets(2, 15) as cluster, running(cluster, tmp_path, *words) as run:
         deadline = time.monotonic() + 200.0
-        while not any(round_of(path) >= 100 for path in paths(tmp_path / "out" / "checkpoints")):
+        while not any(round_of(path) >= 50 for path in paths(tmp_path / "out" / "checkpoints")):
             assert run.poll() is None and time.monotonic() < deadline, run.communicate()[1]
             time.sleep(0.02)
-        before = {machine for machine, _ in seen(tmp_path)}
+        before = seen(tmp_path)
         cluster.remove(1)
         _, errors = run.communicate(timeout=200)
     assert run.returncode == 0, errors
-    assert "replaced, and going on from round " in errors
-    assert errors.count(NICE) == 1
+    assert len(before) == 4
+    assert sorted(Counter(machine for machine, _ in before).values()) == [2, 2]
+    after = seen(tmp_path)
+    assert len(after) > 4
+    assert {Path(file).parts[-3:] for _, file in after} == {(PARCEL, OWN, "own_of_cluster.py")}
+    waiting = ("kernelswarm: compiling", "kernelswarm: starting", "kernelswarm: round ")  # where that takes long
+    said = [line for line in errors.splitlines() if not line.startswith(waiting)]
     summary = read_run(tmp_path / "out").summary
     assert summary["recoveries"] >= 1
+    assert sum("replaced, and going on from round " in line for line in said) == summary["recoveries"]
+    assert sum(NICE in line for line in said) == 1
+    assert len(said) == 1 + summary["recoveries"]  # which is all that is said
+    assert summary["backend"]["processes"] == 2
     assert summary["digest"] == simulate(Experiment.from_file(tmp_path / "x.toml", rounds)).summary["digest"]
-    assert len(before) == 2
 
 
 # Encrypted, and with a token

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.simulations.backends import semaphores
+from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.semaphores import Notes
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers import interrupts
 
@@ -84,26 +86,34 @@ def made_by_store_of(driver: subprocess.Popen[str]) -> int:
     return int(driver.stdout.readline())
 
 
+@pytest.mark.usefixtures("kept_ray")
 def test_a_driver_that_ends_leaves_none_and_removes_those_of_one_that_was_killed(
     start: Callable[[int], subprocess.Popen[str]], folder: Path
 ) -> None:
-    killed, other = start(10**9), start(10**9)
-    store, alive = made_by_store_of(killed), made_by_store_of(other)
+    from ray._private import worker
+
+    killed = start(10**9)
+    store = made_by_store_of(killed)
     killed.kill()
     killed.wait(60)
     wait_for_the_end_of(store)
     assert semaphores.made_by([store])
-    before = semaphores.made_by([alive])
-    following = start(400)
-    own = made_by_store_of(following)
-    assert semaphores.made_by([own])  # there is something to remove
-    following.wait(120)
-    assert not semaphores.made_by([own])
-    assert not semaphores.made_by([store])
-    assert before and semaphores.made_by([alive]) == before  # of one that lives
-    other.send_signal(signal.SIGINT)
-    other.wait(60)
-    assert not semaphores.made_by([alive])
+    # This process is a driver that lives, with a graph and a note.
+    assert worker._global_node is not None
+    alive = worker._global_node.all_processes["raylet"][0].process.pid
+    notes = Notes(folder)
+    notes.note([alive])
+    with Ray().start(open_network(Experiment.from_dict(EXPERIMENT)).plans, lambda *word: None):
+        before = semaphores.made_by([alive])
+        following = start(400)
+        own = made_by_store_of(following)
+        assert semaphores.made_by([own])  # there is something to remove
+        following.wait(120)
+        assert not semaphores.made_by([own])
+        assert not semaphores.made_by([store])
+        assert before and semaphores.made_by([alive]) == before
+    assert len(list(folder.glob("*"))) == 1
+    notes.forget()
     assert not list(folder.glob("*"))
 
 

@@ -81,6 +81,7 @@ def test_a_run_needs_a_folder_with_a_name(place: str, call: Command) -> None:
     assert "is no name for a folder" in paragraph(call("run", "small.toml", "--out", place))
 
 
+@pytest.mark.usefixtures("blank")
 def test_figures_may_go_to_the_current_folder(call: Command) -> None:
     assert call("run", "small.toml", "--out", "here", "--no-figures").code == 0
     assert call("plot", "here", "--out", ".").code == 0

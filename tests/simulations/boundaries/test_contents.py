@@ -24,12 +24,11 @@ from kernelswarm.simulations.ground.toml_tables import parse
 from kernelswarm.simulations.machine.archives import read_arrays
 from kernelswarm.simulations.observing.verdict import Baseline, failure
 from kernelswarm.simulations.records import checkpoint
-from kernelswarm.simulations.records.checkpoints import newest
+from kernelswarm.simulations.records.checkpoints import Checkpoints, newest
 from kernelswarm.simulations.records.model_loading import load
 from kernelswarm.simulations.records.run_folder import FILES, read
 from kernelswarm.simulations.running.run import run
 from kernelswarm.simulations.running.simulation import simulate
-from tests.helpers import interrupts
 from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import SMALL, Answer, Command, commands
 from tests.helpers.damage import packed
@@ -300,47 +299,67 @@ def test_a_sealed_checkpoint_is_one(call: Command) -> None:
     assert newest(Path("here")).round == 4
 
 
-STOPPED = """\
+KILLED = """\
 import os, signal
 from kernelswarm.simulations.records.checkpoints import Checkpoints
 from kernelswarm.simulations.command.cli import main
 begin = Checkpoints.begin
 def begun(*arguments):
     measured = begin(*arguments)
-    os.kill(os.getpid(), signal.{name})
+    os.kill(os.getpid(), signal.SIGKILL)
     return measured
 Checkpoints.begin = begun
-main(["run", "small.toml", "--out", "here", "--no-figures", "--set", "checkpoint_every={every}"])
+main(["run", "small.toml", "--out", "here", "--no-figures", "--set", "checkpoint_every=2"])
 """
 
 
-def stopped(name: str, every: int) -> subprocess.CompletedProcess[str]:
-    """Run in a process that gets a signal when its run folder has just been made."""
-    code = STOPPED.format(name=name, every=every)
-    return subprocess.run(
-        [sys.executable, "-c", code], text=True, capture_output=True, preexec_fn=interrupts.listen, timeout=300
-    )
+@pytest.fixture
+def stopped(call: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[[signal.Signals, int], Answer]:
+    """Run until the run folder has just been made, and get a signal then."""
+
+    def run_until(number: signal.Signals, every: int) -> Answer:
+        begin = Checkpoints.begin
+
+        def begun(*arguments: Any) -> Any:
+            measured = begin(*arguments)
+            signal.raise_signal(number)
+            return measured
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Checkpoints, "begin", begun)
+            every_few = f"checkpoint_every={every}"
+            return call("run", "small.toml", "--out", "here", "--no-figures", "--set", every_few)
+
+    return run_until
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 1), ("SIGINT", 130)])
-def test_a_signal_before_the_first_checkpoint_waits_for_it(name: str, code: int, call: Command) -> None:
-    ended = stopped(name, 2)
-    assert ended.returncode == code, ended.stderr
-    assert "after round 0 of 4; kernelswarm resume here goes on from round 0" in ended.stderr
+STOPS = pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 1), (signal.SIGINT, 130)])
+
+
+@STOPS
+def test_a_signal_before_the_first_checkpoint_waits_for_it(
+    number: signal.Signals, code: int, stopped: Callable[[signal.Signals, int], Answer], call: Command
+) -> None:
+    ended = stopped(number, 2)
+    assert ended.code == code, ended.err
+    assert "after round 0 of 4; kernelswarm resume here goes on from round 0" in ended.err
     assert call("resume", "here", "--no-figures").code == 0
     assert read("here").summary["digest"] == simulate(Experiment.from_file("small.toml")).summary["digest"]
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 1), ("SIGINT", 130)])
-def test_a_signal_without_checkpoints_says_what_is_left(name: str, code: int, call: Command) -> None:
-    ended = stopped(name, 0)
-    assert ended.returncode == code, ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert "kernelswarm run here/config.toml begins it anew" in ended.stderr
+@STOPS
+def test_a_signal_without_checkpoints_says_what_is_left(
+    number: signal.Signals, code: int, stopped: Callable[[signal.Signals, int], Answer]
+) -> None:
+    ended = stopped(number, 0)
+    assert ended.code == code, ended.err
+    assert "Traceback" not in ended.err
+    assert "kernelswarm run here/config.toml begins it anew" in ended.err
 
 
 def test_a_run_killed_before_its_first_checkpoint_is_begun_again_in_its_folder(call: Command) -> None:
-    assert stopped("SIGKILL", 2).returncode == -signal.SIGKILL
+    killed = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, timeout=300)
+    assert killed.returncode == -signal.SIGKILL
     assert not checkpoint.paths(Path("here/checkpoints"))
     assert "seed is 3 and was 0 when the run began" in paragraph(call("resume", "here", "--set", "seed=3"))
     assert call("resume", "here", "--no-figures").code == 0

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
+from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -45,19 +47,53 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
     return {kind.name: kind for kind in kinds(tmp_path_factory.mktemp("fuzz"))}
 
 
+def one_by_one(kind: Kind, cases: list[Any]) -> str:
+    """Try all cases in this process, each in a folder of its own."""
+    for place, case in enumerate(cases):
+        folder = Path(str(place)).absolute()
+        folder.mkdir()
+        with chdir(folder):
+            kind.attempt(case)
+    return f"{len(cases)} cases"
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", NAMES)
 def test_damaged_input_ends_in_words(name: str, prepared: dict[str, Kind]) -> None:
     kind = prepared[name]
+    cases: list[Any] = []
+    many = settings(max_examples=30 if name in MANY else 15, suppress_health_check=list(HealthCheck), database=None)
 
-    @settings(max_examples=30 if name in MANY else 15, suppress_health_check=list(HealthCheck), database=None)
+    @many
+    @given(st.data())
+    def drawn(data: st.DataObject) -> None:
+        cases.append(data.draw(kind.cases))
+
+    @many
     @given(st.data())
     def holds(data: st.DataObject) -> None:
         case = data.draw(kind.cases)
         found = outcome(lambda: kind.attempt(case))
         assert found.sound, found.words
 
-    holds()
+    drawn()
+    assert len(cases) >= many.max_examples // 2
+    together = outcome(lambda: one_by_one(kind, cases))  # a child for each takes as long as what it does
+    if not together.sound:
+        holds()  # names the smallest one
+    assert together == (True, f"{len(cases)} cases")
+
+
+def test_an_unsound_case_among_sound_ones_is_noticed_and_named() -> None:
+    def attempt(case: int) -> str:
+        Path("here").mkdir()  # fails where another case has been
+        assert case < 700, f"too large: {case}"
+        return "done"
+
+    kind = Kind("numbers", st.integers(0, 1000), attempt)
+    test_damaged_input_ends_in_words("small numbers", {"small numbers": kind._replace(cases=st.integers(0, 600))})
+    with pytest.raises(AssertionError, match="too large: 700"):
+        test_damaged_input_ends_in_words("numbers", {"numbers": kind})
 
 
 def test_every_kind_is_tried(prepared: dict[str, Kind]) -> None:

@@ -106,6 +106,7 @@ def test_a_run_folder_is_not_gone_on_with_or_drawn_with_its_own_code(call: Comma
     assert not Path("imported").exists()
 
 
+@pytest.mark.usefixtures("sketched")
 def test_what_the_library_brings_runs_in_safe_mode(call: Command) -> None:
     assert call("run", "small.toml", "--safe", "--out", "here", "--no-figures").code == 0
     assert call("check", "small.toml", "--safe").code == 0

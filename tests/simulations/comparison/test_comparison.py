@@ -242,6 +242,7 @@ def test_risk_change_is_paired_by_seed_and_circumstances(monkeypatch: pytest.Mon
     assert found.rows()[0].mean["risk_change"] == pytest.approx(5.0)
 
 
+@pytest.mark.usefixtures("sketched")
 def test_a_network_given_as_a_graph_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Experiment] = []
 
@@ -308,6 +309,7 @@ def test_results_are_gathered_by_what_they_have_in_common() -> None:
     assert [(run.cell, run.seed) for run in found.runs] == [(0, 0), (0, 2), (1, 0), (1, 2)]
 
 
+@pytest.mark.usefixtures("blank")
 def test_processes_give_the_same_as_one_and_everything_is_written(tmp_path: Path) -> None:
     vary = {"protocol.name": ["isolated", "consensus"]}
     alone = compare(experiment(), vary, seeds=1, jobs=1)
@@ -330,6 +332,7 @@ def test_processes_give_the_same_as_one_and_everything_is_written(tmp_path: Path
         assert [line["folder"] for line in csv.DictReader(file)] == ["runs/isolated/seed_3", "runs/consensus/seed_3"]
 
 
+@pytest.mark.usefixtures("sketched")
 def test_the_written_experiment_repeats_the_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "simulate", invented)
     vary = {"protocol": [{"name": "consensus", "penalty": 0.1}, {"name": "centralized"}]}

@@ -28,6 +28,7 @@ from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers import interrupts
 from tests.helpers.checkout import ROOT
 from tests.helpers.small_comparisons import PROTOCOLS, TABLE, counts, experiment, figures, killed
+from tests.helpers.unhurried import PAUSE
 
 
 @pytest.fixture(autouse=True)
@@ -168,19 +169,20 @@ def test_a_comparison_on_data_in_memory_is_read_and_gone_on_with_from_its_folder
     assert [run.digest for run in longer.runs] == [run.digest for run in whole.runs]
 
 
-LONG = {"rounds": 40_000, "evaluate_every": 20_000, "checkpoint_every": 500}
+LONG = {"rounds": 60, "evaluate_every": 30, "checkpoint_every": 2}
+UNHURRIED = {"name": "tests.helpers.unhurried:Unhurried", "penalty": 0.05}
 
 
 @pytest.fixture(scope="module")
 def undisturbed() -> list[Any]:
-    return figures(compare(experiment(**LONG), {}, 4, jobs=1))
+    return figures(compare(experiment(**LONG, protocol=UNHURRIED), {}, 4, jobs=1))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_processes_that_were_stopped_leave_what_they_did(
     tmp_path: Path, number: signal.Signals, undisturbed: list[Any]
 ) -> None:
-    tried = experiment(**LONG)
+    tried = experiment(**LONG, protocol=UNHURRIED)
     file, out = tmp_path / "experiment.toml", tmp_path / "out"
     file.write_text(tomli_w.dumps(tried.to_dict()))
     words = ["compare", str(file), "--seeds", "4", "--jobs", "2", "--out", str(out)]
@@ -192,7 +194,7 @@ def test_processes_that_were_stopped_leave_what_they_did(
         text=True,
         start_new_session=True,
         preexec_fn=interrupts.listen,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), PAUSE: "0.005"},  # of five nodes: a run takes a second and a half
     )
 
     def some() -> bool:

@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from scipy import stats
 
-from kernelswarm.simulations.figures import cells, pairs, plots
+from kernelswarm.simulations.figures import cells, pairs, plots, run_figures
 from kernelswarm.simulations.figures.sheet import STYLES, Drawing
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.records.outcome import RANKED, gather
@@ -47,11 +47,17 @@ def noisy(protocol: str, seeds: int) -> list[Result]:
     return found
 
 
-@pytest.mark.parametrize("style", ["screen", "paper"])
+@pytest.fixture(scope="module")
+def of_a_paper(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The figures of a run for a paper, as PDF and SVG; tests of what is on the screen draw them as PNG."""
+    return plots.draw(sending(parts=SINE), tmp_path_factory.mktemp("paper"), "pdf,svg", "paper")
+
+
 def test_figures_are_the_same_bytes_in_every_format(
-    style: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    of_a_paper: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = plots.draw(sending(parts=SINE), tmp_path / "a", "png,pdf,svg", style)
+    every = {"format": "png,pdf,svg", "columns": "risk,error", "against": "bytes"}
+    first = [*of_a_paper, *plots.draw(sending(), tmp_path / "a", **every)]
 
     class Later(datetime.datetime):
         @classmethod
@@ -59,29 +65,30 @@ def test_figures_are_the_same_bytes_in_every_format(
             return datetime.datetime(2031, 5, 6, tzinfo=tz)
 
     monkeypatch.setattr(datetime, "datetime", Later)
-    second = plots.draw(sending(parts=SINE), tmp_path / "b", ["png", "pdf", "svg"], style)
+    second = plots.draw(sending(parts=SINE), tmp_path / "b", ["pdf", "svg"], "paper")
+    second += plots.draw(sending(), tmp_path / "c", **every)
     names = [path.name for path in first]
-    assert {"risk.png", "risk.pdf", "risk.svg", "functions.pdf", "error-bytes.svg"} <= set(names)
+    assert {"risk.pdf", "risk.svg", "functions.pdf", "error-bytes.svg"} <= set(names)
+    assert {f"risk-error-bytes.{ending}" for ending in ("png", "pdf", "svg")} <= set(names)
     assert names == [path.name for path in second]
-    assert sorted(first) == sorted((tmp_path / "a").iterdir())
+    assert sorted(of_a_paper) == sorted(of_a_paper[0].parent.iterdir())
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes(), one.name
 
 
-def test_letters_stay_letters(tmp_path: Path) -> None:
-    drawn = plots.draw(sending(parts=SINE), tmp_path, "pdf,svg", "paper")
-    for path in drawn:
+def test_letters_stay_letters(of_a_paper: list[Path]) -> None:
+    for path in of_a_paper:
         content = path.read_bytes()
         if path.suffix == ".pdf":
             assert b"/Type3" not in content and b"/FontFile2" in content, path.name
             assert b"Date" not in content
         if path.suffix == ".svg":
             assert b"<text" in content and b"dc:date" not in content
-    assert b"samples a node" in (tmp_path / "risk.svg").read_bytes()
+    assert b"samples a node" in (of_a_paper[0].parent / "risk.svg").read_bytes()
 
 
 @pytest.mark.parametrize("style", PAPERS)
-def test_figures_of_papers_are_as_wide_as_their_columns(style: str, tmp_path: Path, figures: list[Figure]) -> None:
+def test_figures_of_papers_are_as_wide_as_their_columns(style: str, tmp_path: Path, blank: list[str]) -> None:
     runs = [sending(name, seed=seed) for name in ("isolated", "proximity") for seed in (0, 1, 2)]
     drawn = plots.draw(runs[-1], tmp_path / "run", "pdf", style) + plots.draw_many(
         runs, tmp_path / "many", "pdf", style
@@ -92,15 +99,19 @@ def test_figures_of_papers_are_as_wide_as_their_columns(style: str, tmp_path: Pa
             (box,) = re.findall(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+) ?\]", path.read_bytes())
             assert float(box[0]) == pytest.approx(points, abs=0.1), path.name
             assert float(box[1]) <= 9.5 * 72
-    assert len(figures) > 10
-    assert all(not figure.get_suptitle() for figure in figures)
+    assert len(blank) > 10
+    assert not any(blank)
 
 
 @pytest.mark.parametrize("style", PAPERS)
-def test_print_is_large_enough_and_covers_nothing(style: str, tmp_path: Path, laid_out: list[Figure]) -> None:
+def test_print_is_large_enough_and_covers_nothing(
+    style: str, tmp_path: Path, laid_out: list[Figure], monkeypatch: pytest.MonkeyPatch
+) -> None:
     plots.draw(sending("proximity"), tmp_path, "pdf", style)
-    plots.draw(sending(parts=FIELD, nodes=14), tmp_path, "pdf", style)
     plots.draw_many(noisy("isolated", 3) + noisy("consensus", 3), tmp_path, "pdf", style)
+    monkeypatch.setattr(run_figures, "courses", lambda sheet, result: None)  # of which it has no others
+    plots.draw(sending(parts=FIELD, nodes=14), tmp_path, "pdf", style)
+    assert len(laid_out) > 15
     for figure in laid_out:
         panels = [ax.get_window_extent() for ax in figure.axes]
         legends = [legend.get_window_extent() for legend in figure.legends]
@@ -113,6 +124,7 @@ def test_print_is_large_enough_and_covers_nothing(style: str, tmp_path: Path, la
         assert min([*sizes, *(text.get_fontsize() for text in texts)]) >= 7.0
 
 
+@pytest.mark.usefixtures("sketched")
 def test_captions_say_what_titles_would(tmp_path: Path) -> None:
     result = failed(sending(), 3)
     drawn = plots.draw(result, tmp_path, "png", "paper")
@@ -187,7 +199,7 @@ def test_what_is_not_known_is_refused(words: dict[str, Any], said: str, tmp_path
     assert Drawing.asked(("png", "svg", "png")).formats == ("png", "svg")
 
 
-def test_differences_are_those_of_the_paired_test(tmp_path: Path, figures: list[Figure]) -> None:
+def test_differences_are_those_of_the_paired_test(tmp_path: Path, sketched: list[Figure]) -> None:
     runs = [*noisy("isolated", 5), *noisy("consensus", 5), *noisy("proximity", 4)]
     comparison = gather(runs)
     found = pairs.to_references(comparison)
@@ -202,10 +214,10 @@ def test_differences_are_those_of_the_paired_test(tmp_path: Path, figures: list[
         assert (one.mean - one.margin, one.mean + one.margin) == (pytest.approx(low), pytest.approx(high))
         # Three pairs are tested: Holm's correction takes the smallest p-value thrice.
         assert not one.supported or test.pvalue < 0.05
-    assert "differences.png" in pictures(plots.draw_comparison(comparison, tmp_path))
+    assert "differences.png" in {path.name for path in plots.draw_comparison(comparison, tmp_path)}
     supported = {one.cell: one.supported for one in found["global_error"]}
     assert any(supported.values())  # without noise every seed agrees
-    drawn = [line for line in figures[-1].axes[-1].lines if line.get_marker() in "o^"]
+    drawn = [line for line in sketched[-1].axes[-1].lines if line.get_marker() in "o^"]
     faces = [to_hex(line.get_markerfacecolor()) != to_hex("white") for line in drawn]
     assert faces == list(supported.values())
 

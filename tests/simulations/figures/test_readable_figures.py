@@ -30,7 +30,7 @@ def failed(result: Result, rows: int, growing: bool = False) -> Result:
     return replace(result, network=columns, summary=summary, models={})
 
 
-def test_runs_with_little_in_common_stay_readable(tmp_path: Path, figures: list[Figure]) -> None:
+def test_runs_with_little_in_common_stay_readable(tmp_path: Path, laid_out: list[Figure]) -> None:
     results = []
     for place, name in enumerate(["isolated", "consensus", "proximity", "isolated", "consensus", "proximity"]):
         kernel = {"name": "gaussian", "bandwidth": 0.1 + place / 7}
@@ -41,11 +41,11 @@ def test_runs_with_little_in_common_stay_readable(tmp_path: Path, figures: list[
             "step_size": 0.1 + place / 77,
         }
         results.append(believable(name, {**SINE, "learner": learner}, evaluate_every=25 + place))
-    pictures(plots.draw_many(results, tmp_path))
+    plots.draw_many(results, tmp_path)
     (panel,) = cells.panels(gather(results), "risk")  # not a panel for each of them
     assert len(panel.curves) == 6
-    for figure in figures:
-        figure.draw_without_rendering()
+    assert laid_out
+    for figure in laid_out:
         panels = [ax.get_window_extent() for ax in figure.axes]
         assert min(box.width for box in panels) > 150  # pixels: names leave room for what they name
         assert min(box.height for box in panels) > 150

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -175,6 +176,17 @@ def kill_after(evaluations: int, *changes: str) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Kill a run with checkpoints once for all tests, which copy its folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        place = tmp_path_factory.mktemp("killed")
+        patch.chdir(place)
+        Path("small.toml").write_text(SMALL)
+        return place / kill_after(100, "--set", "checkpoint_every=50")
+
+
+@pytest.mark.usefixtures("sketched")
 def test_a_killed_run_can_be_read_drawn_and_opened_elsewhere(call: Command) -> None:
     folder = kill_after(100)
     with pytest.raises(InputError, match=r"it lacks nodes.parquet, .*measured until then"):
@@ -194,8 +206,9 @@ def test_a_killed_run_can_be_read_drawn_and_opened_elsewhere(call: Command) -> N
     assert len(pyarrow.ipc.open_stream(folder / "measured" / "network.arrows").read_all()) == done
 
 
-def test_a_killed_run_that_is_resumed_ends_as_the_whole_one(call: Command) -> None:
-    folder = kill_after(100, "--set", "checkpoint_every=50")
+@pytest.mark.usefixtures("call")
+def test_a_killed_run_that_is_resumed_ends_as_the_whole_one(saved: Path) -> None:
+    folder = shutil.copytree(saved, Path("killed"))
     done = int(read(folder, partial=True).final["round"] or 0) + 60
     result = resume(folder, [f"rounds={done}"]).result
     assert not (folder / "measured").exists()
@@ -207,17 +220,18 @@ def test_a_killed_run_that_is_resumed_ends_as_the_whole_one(call: Command) -> No
 
 
 def test_checkpoints_do_not_grow_with_the_evaluations(call: Command) -> None:
-    changes = ["checkpoint_every=400", "evaluate_every=1", "learner.budget={epsilon=10.0}"]
+    changes = ["checkpoint_every=100", "evaluate_every=1", "learner.budget={epsilon=10.0}"]
     sizes = {}
-    for rounds in (400, 2000):
+    for rounds in (100, 500):
         experiment = Experiment.from_file("small.toml", [*changes, f"rounds={rounds}"])
         folder = run(experiment, f"run of {rounds}").folder
         sizes[rounds] = (folder / "checkpoints" / f"round_{rounds:08d}.npz").stat().st_size
-    assert sizes[2000] < 1.2 * sizes[400]
+    assert sizes[500] < 1.2 * sizes[100]
 
 
-def test_a_run_whose_measurements_are_lost_is_not_resumed(call: Command) -> None:
-    folder = kill_after(100, "--set", "checkpoint_every=50")
+@pytest.mark.usefixtures("call")
+def test_a_run_whose_measurements_are_lost_is_not_resumed(saved: Path) -> None:
+    folder = shutil.copytree(saved, Path("killed"))
     for name in measurements.TABLES:
         stream(folder, name).unlink()
     wanted = r"killed/measured lacks (\d+) of the \1 evaluations before round \d+: kernelswarm run .* starts it anew"

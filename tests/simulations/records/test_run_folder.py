@@ -223,6 +223,7 @@ def test_place_is_checked_before_the_run(tmp_path: Path) -> None:
         check_place(tmp_path / "file" / "run")
 
 
+@pytest.mark.usefixtures("blank")
 @pytest.mark.parametrize(("umask", "folders", "files"), [(0o077, 0o700, 0o600), (0o027, 0o750, 0o640)])
 def test_modes_are_those_that_the_umask_gives(tmp_path: Path, umask: int, folders: int, files: int) -> None:
     table = {**tomllib.loads(SMALL), "checkpoint_every": 2}

@@ -294,6 +294,7 @@ def test_the_curves_of_a_comparison_are_means_over_seeds(compared: Comparison) -
     assert [line["label"] for line in panels["bytes_sent"]] == ["consensus"]  # nothing is sent in isolation
 
 
+@pytest.mark.usefixtures("sketched")
 def test_runs_that_have_not_ended_are_said_to_have_failed(tmp_path: Path) -> None:
     place = tmp_path / "all"
     compare(experiment(), PROTOCOLS, 2, jobs=1, out=place)

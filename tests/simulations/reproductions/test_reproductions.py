@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -16,16 +17,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 
 import kernelswarm
 from kernelswarm.simulations.command import progress
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.records.result import Result
+from kernelswarm.simulations.reproductions import polk_multidist, report
 from kernelswarm.simulations.reproductions.catalogue import catalogue, find
 from kernelswarm.simulations.reproductions.contract import Finding
 from kernelswarm.simulations.reproductions.networks import methods, problems
 from kernelswarm.simulations.reproductions.report import QUICK
 from kernelswarm.simulations.reproductions.surveys import consensus, networks, proximity
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
+from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers import small_reproduction
 from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import Command, commands
@@ -177,22 +183,38 @@ def test_what_uses_data_says_which(name: str) -> None:
     assert ("request.data" in inspect.getsource(module)) == hasattr(module, "DATA")
 
 
+def briefly(experiment: Experiment) -> Result:
+    """Simulate fewer rounds than a reproduction asks for, also where it is to be quick."""
+    return simulate(replace(experiment, rounds=100))
+
+
 SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
-    "rivals": [(methods, "EVALUATIONS", 4), (methods, "GRAPH", {"name": "ring", "nodes": 6})],
-    "survey-consensus": [(consensus, "GRAPHS", ("ring", "erdos_renyi"))],
-    "survey-proximity": [(proximity, "GRAPHS", ("grid", "complete"))],
-    "weather": [(problems, "EVALUATE_EVERY", 100)],
+    "polk-multidist": [(polk_multidist, "TEST", 500), (polk_multidist, "PENALTIES", (1.0, 10.0))],
+    "rivals": [(methods, "EVALUATIONS", 4), (methods, "GRAPH", {"name": "ring", "nodes": 4})],
+    "survey-consensus": [(consensus, "GRAPHS", ("ring", "erdos_renyi")), (networks, "simulate", briefly)],
+    "survey-proximity": [(proximity, "GRAPHS", ("grid", "complete")), (networks, "simulate", briefly)],
+    "weather": [
+        (problems, "simulate", briefly),
+        (problems, "EVALUATE_EVERY", 50),
+        (problems, "GRAPHS", {name: {**table, "nodes": 4} for name, table in problems.GRAPHS.items()}),
+    ],
 }
-"""Those that take long are run on fewer or smaller graphs, and evaluated less often."""
+"""Those that take long are run on fewer or smaller graphs, for fewer rounds, and evaluated less often."""
 
 
 @pytest.fixture(scope="module")
 def quickly(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Finding]:
-    """Run a reproduction quickly, once for all tests."""
+    """Run a reproduction quickly, once for all tests, and lay its figures out without writing their pixels."""
+
+    def laid_out(figure: Figure, path: Path) -> Path:
+        if path.suffix == ".png":  # and not once more as PDF
+            figure.draw_without_rendering()
+        return path
 
     @cache
     def run(name: str) -> Finding:
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(report, "save", laid_out)
             for module, constant, value in SMALLER.get(name, []):
                 patch.setattr(module, constant, value)
             return kernelswarm.reproduce(name, out=tmp_path_factory.mktemp("reproductions") / name, quick=True)

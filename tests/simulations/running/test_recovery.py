@@ -192,7 +192,7 @@ DRIVER = """
     from tests.simulations.running.test_recovery import described
 
     simulate(
-        described(Ray(), rounds=10**7, checkpoint_every=0),
+        described(Ray(nodes_per_actor=2), rounds=10**7, checkpoint_every=0),
         lambda progress: print(progress.phase, flush=True) if progress.phase == "running" else None,
     )
     """
@@ -225,7 +225,7 @@ def test_a_driver_that_is_killed_leaves_no_actor_behind() -> None:
         spare = [pid for pid in started if b"default_worker" in command(pid) and not named(pid).startswith("ray::")]
         agents = [pid for pid, name in started.items() if name.startswith(("ray::Dashboard", "ray::Runtime"))]
         watch = Watch([pid for pid in started if pid not in agents + spare])
-        assert sum(name.startswith("ray::_Actor") for name in started.values()) == 4
+        assert sum(name.startswith("ray::_Actor") for name in started.values()) == 2
     finally:
         driver.kill()
         driver.wait()

@@ -82,15 +82,20 @@ def described(folder: Path, case: str, **keys: Any) -> Experiment:
     return Experiment.from_dict(tables, folder)
 
 
-def killed(experiment: Experiment, folder: Path, round: int) -> Path:
-    """Run until a round is done."""
+def until(round: int) -> Callable[[Progress], None]:
+    """Watch a run, and stop it when a round is done."""
 
     def observe(progress: Progress) -> None:
         if progress.done >= round:
             raise Killed
 
+    return observe
+
+
+def killed(experiment: Experiment, folder: Path, round: int) -> Path:
+    """Run until a round is done."""
     with pytest.raises(Killed):
-        run(experiment, folder, observe)
+        run(experiment, folder, until(round))
     return folder
 
 
@@ -132,10 +137,12 @@ def test_checkpoints_change_nothing(case: str, tmp_path: Path, undisturbed: Call
 def test_interrupted_run_ends_as_the_whole_one(case: str, tmp_path: Path, undisturbed: Callable[..., Result]) -> None:
     experiment = described(tmp_path, case)
     whole = undisturbed(case)
-    rounds = np.random.default_rng(list(CASES).index(case)).integers(1, whole.summary["rounds"], 2)
-    for round in (int(round) for round in rounds):
-        folder = killed(experiment, tmp_path / f"killed after {round}", round)
-        assert_equal(resume(folder).result, whole)
+    generator = np.random.default_rng(list(CASES).index(case))
+    first, second = np.sort(generator.choice(np.arange(1, whole.summary["rounds"]), 2, replace=False)).tolist()
+    folder = killed(experiment, tmp_path / "run", first)
+    with pytest.raises(Killed):
+        resume(folder, observe=until(second))
+    assert_equal(resume(folder).result, whole)
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -145,17 +152,9 @@ def test_resumed_in_other_blocks(case: str, compiled: bool, tmp_path: Path, undi
     whole = undisturbed(case)
     folder = killed(experiment, tmp_path / "run", 23)
     halves = f'backend={{name="tests.helpers.halves:Halves",size=2,compiled={str(compiled).lower()}}}'
-    killed_again = tmp_path / "again"
-    shutil.copytree(folder, killed_again)
-    assert_equal(resume(folder, [halves]).result, whole)
-
-    def observe(progress: Progress) -> None:
-        if progress.done >= 37:
-            raise Killed
-
     with pytest.raises(Killed):
-        resume(killed_again, [halves], observe)
-    assert_equal(resume(killed_again, ["backend=serial"]).result, whole)  # out of blocks that had drawn ahead
+        resume(folder, [halves], until(37))
+    assert_equal(resume(folder, ["backend=serial"]).result, whole)  # out of blocks that had drawn ahead
 
 
 @pytest.mark.usefixtures("kept_ray")
@@ -176,13 +175,11 @@ def test_resumed_on_ray_and_back(tmp_path: Path) -> None:
     assert_equal(resume(tmp_path / "copy", ["backend=serial"]).result, whole)
 
 
-@pytest.mark.parametrize("rounds", [40, 43])
 @EVERY_CASE
-def test_more_rounds_end_as_the_longer_run(
-    case: str, rounds: int, tmp_path: Path, undisturbed: Callable[..., Result]
-) -> None:
+def test_more_rounds_end_as_the_longer_run(case: str, tmp_path: Path, undisturbed: Callable[..., Result]) -> None:
     longer = undisturbed(case, 67)
-    short = run(described(tmp_path, case, rounds=rounds), tmp_path / "run")
+    short = run(described(tmp_path, case, rounds=40), tmp_path / "run")
+    resume(short.folder, ["rounds=43"])  # the last checkpoint was at the end, and the next one is not
     extended = resume(short.folder, ["rounds=67"])
     assert_equal(extended.result, longer)
     assert_equal(read(short.folder), longer)
@@ -210,13 +207,8 @@ def test_seconds_and_the_beginning_are_of_the_whole_run(tmp_path: Path) -> None:
 
 def test_a_run_interrupted_while_it_is_extended_goes_on_to_the_new_end(tmp_path: Path) -> None:
     first = run(described(tmp_path, "consensus", rounds=20), tmp_path / "run")
-
-    def observe(progress: Progress) -> None:
-        if progress.done >= 44:
-            raise Killed
-
     with pytest.raises(Killed):
-        resume(first.folder, ["rounds=67"], observe)
+        resume(first.folder, ["rounds=67"], until(44))
     assert_equal(resume(first.folder).result, simulate(described(tmp_path, "consensus", rounds=67)))
 
 

@@ -13,7 +13,7 @@ from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.suggestion import suggest as module
 from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, run, run_all
 from kernelswarm.simulations.suggestion.ranges import ranges
-from kernelswarm.simulations.suggestion.suggest import ALIKE, suggest
+from kernelswarm.simulations.suggestion.suggest import ALIKE, Suggestion, suggest
 
 TABLE: dict[str, Any] = {
     "rounds": 24,
@@ -43,8 +43,13 @@ def test_keys_that_the_file_gives_as_numbers_are_kept_unless_all_are_asked_for()
     assert "learner.step_size.initial" in keys({**OPEN, "learner": given}, everything=True)
 
 
-def test_a_suggestion_is_the_same_every_time() -> None:
-    found = suggest(OPEN, jobs=1)
+@pytest.fixture(scope="module")
+def suggested() -> Suggestion:
+    return suggest(OPEN, jobs=1)
+
+
+def test_a_suggestion_is_the_same_every_time(suggested: Suggestion) -> None:
+    found = suggested
     assert suggest(OPEN, jobs=1) == found
     assert {trial.rounds for trial in found.trials} == {3, 8, 24}
     assert found.trials[-1].rounds == 3
@@ -70,9 +75,8 @@ def test_the_choice_is_no_worse_than_the_experiment_on_what_was_set_aside(pooled
     assert found.chosen.values["learner.kernel.bandwidth"] < 1.0
 
 
-def test_the_pilots_figures_are_those_of_a_run_on_what_was_set_aside() -> None:
-    found = suggest(OPEN, jobs=1)
-    trial = next(trial for trial in found.trials if trial.values and trial.rounds == 24)
+def test_the_pilots_figures_are_those_of_a_run_on_what_was_set_aside(suggested: Suggestion) -> None:
+    trial = next(trial for trial in suggested.trials if trial.values and trial.rounds == 24)
     experiment = Experiment.from_dict(OPEN).with_changes(dict(trial.values))
     assert run(Pilot(experiment, 3, 24, 24)) == trial.figures
     elsewhere = replace(experiment, seed=1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.reproductions.contract import Request
-from kernelswarm.simulations.reproductions.networks import rivals
+from kernelswarm.simulations.reproductions.networks import methods, rivals
 from kernelswarm.simulations.reproductions.networks.methods import METHODS, STREAMS, Course, run
 from kernelswarm.simulations.reproductions.networks.rivals import Tuned, ranked
 
@@ -17,7 +17,9 @@ def tuned(errors: list[float], sent: float) -> Tuned:
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-def test_every_method_learns_with_every_setting_that_is_tried(method):
+def test_every_method_learns_with_every_setting_that_is_tried(method, monkeypatch):
+    monkeypatch.setattr(methods, "GRAPH", {"name": "ring", "nodes": 6})
+    monkeypatch.setattr(methods, "EVALUATIONS", 2)
     stream = "one target"
     assert method.suits(stream)
     settings = [method.settings[0], method.settings[-1]]

@@ -1,0 +1,26 @@
+"""A protocol that takes its time without taking the cores: what is to be stopped in its midst waits for that."""
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.consensus import Consensus
+
+Array = npt.NDArray[np.float64]
+
+PAUSE = "UNHURRIED_PAUSE"
+"""The environment variable that holds the seconds for which a node sleeps in every round; none where it is not set."""
+
+
+@dataclass(frozen=True)
+class Unhurried(Consensus):
+    """Consensus that sleeps."""
+
+    def advance(self, links: Any, gaps: Array, excess: Array | None, eta: float, round: int) -> Any:
+        """Sleep, and go on."""
+        time.sleep(float(os.environ.get(PAUSE, "0")))
+        return super().advance(links, gaps, excess, eta, round)
