@@ -21,7 +21,7 @@ from tests.helpers.naive import destructive_komp
 
 LOSSES = [Squared(), Absolute(), Huber(0.5), Logistic(), Hinge(), MulticlassLogistic(), MulticlassHinge()]
 KERNELS = [Gaussian(0.4), Gaussian(0.8), Laplacian(0.7), Matern(0.8, 1.5), Matern(0.8, 2.5)]
-STREAMS = 16
+STREAMS = 40
 """Streams for each loss."""
 
 SAMPLES = 25
