@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import blocked_removal, komp
 from kernelswarm.agents.arithmetic.blocked_removal import FINISHED, Candidates
+from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.protocols.compiling import jitted
 
@@ -58,7 +59,7 @@ def project(
     if beyond.any() or np.einsum("ij,ij->j", rows[:, order:], rows[:, order:]).max(initial=0.0) > fence:
         # Elements in the span of the others leave between two insertions: that is done one point at a time.
         return komp.project(
-            points, weights, factor, precision, order, new_points, new_weights, cross, gram, shrink, epsilon, limit
+            points, weights, factor, precision, order, new_points, new_weights, cross, gram, shrink, epsilon, limit, 0
         )
     arriving = new_points[entering[accepted]]
     changes = 0
@@ -70,7 +71,9 @@ def project(
         order = left
         if finished:
             row, norms, nothing = np.empty(order), np.empty(order), np.empty(0)
-            left, squared = komp.drop_dependent(row, norms, points, weights, factor, precision, order, limit, nothing)
+            left, squared = komp.drop_dependent(
+                row, norms, points, weights, factor, precision, order, limit, nothing, 0
+            )
             return left, math.sqrt(spent + squared), changes + order - left
         # What is left of the batch are old elements from here on.
         values, rows, arriving = np.ascontiguousarray(weights[:order].T), np.empty((0, order)), np.empty((0, 0))
@@ -147,7 +150,7 @@ def _append(
                 share[place] = entry / lower[k, place]
                 schur -= share[place] * share[place]
         line = rows[entered]
-        line[:order] = projections[i]
+        copy_vector(projections[i], line)
         line[order:] = 0.0
         for place in range(entered):
             entry = share[place]
@@ -167,7 +170,8 @@ def _append(
         for k in range(order + entered):
             line[k] /= -share[entered]
         line[order + entered] = 1.0 / share[entered]
-        values[:, order + entered] = new_weights[i]
+        for c in range(values.shape[0]):
+            values[c, order + entered] = new_weights[i, c]
         entered += 1
     return accepted, spent
 

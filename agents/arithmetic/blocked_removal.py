@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.protocols.compiling import inlined, jitted
 
 Array = npt.NDArray[np.float64]
@@ -115,7 +116,7 @@ def remove_while_known(
             above = 0  # rows that stay as they are
             while owners[above] != j:
                 above += 1
-            carried[:] = rows[above]
+            copy_vector(rows[above], carried)
             first = above + 1
         else:
             if slots[j] < 0:
@@ -305,9 +306,9 @@ def settle(
     for place in range(kept.shape[0]):
         k = kept[place]
         if k >= order:
-            points[place] = entering[k - order]
+            copy_vector(entering[k - order], points[place])
         elif place < k:
-            points[place] = points[k]
+            copy_vector(points[k], points[place])
         for c in range(values.shape[0]):
             weights[place, c] = values[c, k]
     precision[staying : kept.shape[0]] = 0.0

@@ -283,7 +283,7 @@ def drop_dependent(
     order: int,
     limit: float,
     origin: Array,  # something for each element that moves with it, or nothing
-    fixed: int = 0,
+    fixed: int,  # a default would have numba compile it once more
 ) -> tuple[int, float]:
     """Remove elements whose entry of diag(inv K) is beyond ``limit``, the cheapest first; the first ``fixed`` stay.
 

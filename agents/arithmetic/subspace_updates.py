@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.copying import copy_matrix, copy_vector
 from kernelswarm.agents.arithmetic.lanes import dot
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -52,7 +52,7 @@ class Update(NamedTuple):
 
 
 @jitted
-def coordinates(rows: Array, factor: Array, count: int, found: Array) -> None:
+def coordinates(rows: Array, factor: ReadOnly, count: int, found: Array) -> None:
     """Fill the inner products ``b = A' k`` of points with the basis, (n, r), from the first ``count`` entries of their
     kernel rows (n, m) and rows of A (m, r)."""
     even, size = len(rows) - len(rows) % 2, factor.shape[1]
@@ -118,7 +118,7 @@ def transposed_product(left: Array, right: Array, count: int) -> Array:
 
 
 @inlined
-def mix(products: Array, mixing: Array) -> Array:
+def mix(products: Array, mixing: ReadOnly) -> Array:
     """Compute the features ``z = G' b`` of points, (n, w), from the inner products b with the basis, (n, r)."""
     features = np.empty((products.shape[0], mixing.shape[1]))
     coordinates(products, mixing, len(mixing), features)
@@ -258,9 +258,9 @@ def discard(basis: Basis, order: int, j: int, follow: bool) -> None:
             for c in range(factor.shape[1]):
                 image[i, c] -= gram[i, j] * factor[j, c]
     for i in range(j, last):
-        points[i] = points[i + 1]
-        factor[i] = factor[i + 1]
-        image[i] = image[i + 1]
+        copy_vector(points[i + 1], points[i])
+        copy_vector(factor[i + 1], factor[i])
+        copy_vector(image[i + 1], image[i])
         recency[i] = recency[i + 1]
     # Row by row by way of a copy: the compiler takes vector registers only where what is read is not what is written.
     moving = np.empty(last)
@@ -296,7 +296,7 @@ def carried(weights: Array, before: Squares, cross: Array, squares: Squares, fol
         regular = square.copy()
         for c in range(len(regular)):
             regular[c, c] += RIDGE
-        new[:] = right
+        copy_matrix(right, new)
         solve(root(regular), new)
     moved = _quadratic(before.inner, old) - 2.0 * _sum_of_products(new, right) + _quadratic(square, new)
     return new, math.sqrt(max(moved, 0.0))
@@ -387,7 +387,7 @@ def advance(
         discard(basis, order, j, parametric)
         order -= 1
         for i in range(j, order):
-            before[i] = before[i + 1]
+            copy_vector(before[i + 1], before[i])
     if filling or not parametric:
         coordinates(gram[:order], factor, order, image)
     prepare(basis, order, update.regularization, squares)

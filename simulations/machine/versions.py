@@ -1,22 +1,20 @@
 """The versions of what feeds a model."""
 
+import functools
 import importlib.metadata
 import platform
-from functools import cache
+
+LIBRARIES = ("kernelswarm", "numpy", "scipy", "numba", "networkx", "ray")
 
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries whose arithmetic feeds a model."""
-    return dict(_found())
+    return {"python": platform.python_version()} | {library: _version(library) for library in LIBRARIES}
 
 
-@cache
-def _found() -> dict[str, str]:
-    # Each takes a millisecond to look up, and every checkpoint asks. What is loaded stays, whatever is installed later.
-    found = {"python": platform.python_version()}
-    for library in ("kernelswarm", "numpy", "scipy", "numba", "networkx", "ray"):
-        try:
-            found[library] = importlib.metadata.version(library)
-        except importlib.metadata.PackageNotFoundError:
-            found[library] = "not installed"
-    return found
+@functools.cache  # reading what is installed takes longer than a small run
+def _version(library: str) -> str:
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"

@@ -37,7 +37,7 @@ def check_learner(learner: Learner, stream: object = "sine_regression") -> None:
     taken goes on with the same bits, a function rebuilt from its saved arrays has the same values, and neither changes
     when the learner goes on. Steps take fewer samples than ``batch_size``, neighbours' too, and neighbours' alone. On a
     small network whose nodes are coupled the same is learned, to the bit, agent by agent, compiled, in blocks, and gone
-    on with.
+    on with. Words become the same numbers each time.
 
     Parameters
     ----------

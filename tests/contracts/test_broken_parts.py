@@ -404,6 +404,13 @@ def test_what_is_broken_is_named(kind: str, part: Any, sentence: str) -> None:
     assert str(refused.value).startswith(f"{part!r} breaks its contract: ")
 
 
+def test_words_that_become_other_numbers_each_time_are_named() -> None:
+    fickle = broken(Auto, fitted=lambda self, sample: Constant(0.1 + next(CALLS) / 1e9))()
+    learner = Polk(kernel=Gaussian(0.4), step_size=fickle, batch_size=2, budget=Epsilon(0.01))
+    with pytest.raises(AssertionError, match="the same data give the same numbers in place of words"):
+        testing.check_learner(learner)
+
+
 @pytest.mark.parametrize(
     ("check", "part", "message"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import networkx as nx
@@ -42,8 +43,10 @@ def experiment(name: str, protocol: object, stream: object = "sine_regression", 
     return Experiment.from_dict({**tables, "rounds": 150, "evaluate_every": 75, **keys})
 
 
-def zero_risk(description: Experiment) -> float:
-    """The mean risk of the function 0."""
+@functools.cache
+def zero_risk(name: str) -> float:
+    """The mean risk of the function 0 where a learner learns the usual stream, whatever the protocol."""
+    description = experiment(name, "isolated")
     network = open_network(description)
     loss = description.learner.loss
     held_out = [source.held_out(0) for source in network.source.nodes]
@@ -57,7 +60,7 @@ def test_every_learner_learns_under_every_protocol(name: str, protocol: dict[str
     strength = {"penalty": 0.5} if protocol["name"] == "consensus" else {"dual_max": 0.3}
     description = experiment(name, {**protocol, **strength})
     result = simulate(description)
-    assert result.final["risk"] < (0.95 if name == "linear" else 0.6) * zero_risk(description)
+    assert result.final["risk"] < (0.95 if name == "linear" else 0.6) * zero_risk(name)
     assert np.isfinite(result.final["rkhs_distance"])
     assert 0.0 < result.final["disagreement"] < 1.0
 
@@ -81,15 +84,16 @@ def test_blocks_do_not_change_a_bit(name: str, form: str) -> None:
     description = experiment(name, {"name": "consensus", "form": form, "step": "implicit"}, "gaussian_mixture")
     description = description.with_changes({"learner.loss": "multiclass_logistic"})
     found = []
-    for cut in ([[0, 1, 2, 3]], [[0], [1], [2], [3]], [[0, 3], [1, 2]]):
+    # Each learner, and each form, meets both ways to cut.
+    cuts = [[[0], [1], [2], [3]], [[0, 3], [1, 2]]]
+    for cut in ([[0, 1, 2, 3]], cuts[(list(SIZES).index(name) + (form == "symmetric")) % 2]):
         plans = open_network(description).plans
         engine = SerialEngine([[plans[k] for k in block] for block in cut])
         engine.run(25)
         found.append(engine.functions())
     for node, (arrays, _) in found[0].items():
         for key, array in arrays.items():
-            for other in found[1:]:
-                np.testing.assert_array_equal(other[node].arrays[key], array)
+            np.testing.assert_array_equal(found[1][node].arrays[key], array)
 
 
 @pytest.mark.usefixtures("kept_ray")
@@ -134,6 +138,8 @@ def test_a_run_is_read_back_with_the_same_predictions(name: str, task: str, tmp_
         {"name": "consensus", "step": "implicit"},
         "sine_regression" if regression else {"name": "gaussian_mixture", "classes": 3},
         learner={"loss": "squared" if regression else "multiclass_logistic"},
+        rounds=40,  # enough for points that have gone, and shares that differ
+        evaluate_every=20,
     )
     network = open_network(description)
     engine = SerialEngine([network.plans])
@@ -184,7 +190,7 @@ def test_nodes_may_have_different_learners() -> None:
     own = [{"nodes": [0], "learner": {"name": "linear"}}, {"nodes": [7], "learner": {"name": "nystroem"}}]
     description = experiment("polk", {"name": "consensus", "form": "symmetric", "step": "implicit"}, node=own)
     result = simulate(description)
-    assert result.final["risk"] < 0.7 * zero_risk(description)
+    assert result.final["risk"] < 0.7 * zero_risk("polk")
     assert result.summary["final"]["rkhs_distance"] is None  # functions of two spaces
     assert {key for key in result.models if key.endswith("_0")} == {"weights_0", "intercept_0"}
 

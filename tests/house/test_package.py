@@ -64,6 +64,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--quiet",
         "--no-index",
         "--no-deps",
+        "--no-compile",  # five hundred modules, of which a few are imported
         wheel,
         cwd=folder,
     )

@@ -32,9 +32,10 @@ PROTOCOLS = ["isolated", {"name": "consensus", "penalty": 1e6}, "proximity"]
 def test_bare_names_end_sanely(stream: object, learner: dict[str, object], tmp_path: Path) -> None:
     families = {type(specimen.make(tmp_path)): specimen for specimen in SPECIMENS["topology"]}
     turn = FITTING.index((stream, learner))
-    for specimen in list(families.values())[turn % 2 :: 2]:  # each with many others, not all with all
+    # Each with many others, not all with all; on every family, and every stream, each of the protocols.
+    for place, specimen in enumerate(list(families.values())[turn % 3 :: 3], turn):
         risks = []
-        for protocol in PROTOCOLS:
+        for protocol in (PROTOCOLS[0], PROTOCOLS[1 + place % 2]):
             described = Experiment.from_dict(
                 {
                     "rounds": 40,
@@ -51,4 +52,4 @@ def test_bare_names_end_sanely(stream: object, learner: dict[str, object], tmp_p
             assert found["final"]["model_order"] > 0
             risks.append(found["final"]["risk"])
         # a node among others errs no more than twice as much as one alone, on any of them
-        assert max(risks[1:]) < 2.0 * risks[0] + 0.5, (specimen.label, risks)
+        assert risks[1] < 2.0 * risks[0] + 0.5, (specimen.label, protocol, risks)

@@ -35,7 +35,8 @@ def agents_of(graph, distance, penalty, batch, outputs):
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize("distance", NAMES)
 def test_no_penalty_moves_a_network_away_from_agreement(distance, name, batch, outputs):
-    for penalty in (1e7, 1e9, 1e10, 1e15):
+    # Each graph and distance meets every penalty, with half of the batch sizes and outputs.
+    for penalty in (1e7, 1e9, 1e10, 1e15)[(batch > 1) ^ (outputs > 1) :: 2]:
         agents = agents_of(GRAPHS[name], distance, penalty, batch, outputs)
         generator = np.random.default_rng(2)
         before = drawn(agents, generator)

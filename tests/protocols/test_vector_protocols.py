@@ -192,9 +192,9 @@ def test_dkla_comes_to_ridge_regression_on_all_samples(tmp_path):
     x, node = generator.uniform(size=(60, 1)), np.repeat(NODES, 10)
     y = np.sin(6.0 * x[:, 0]) + 0.1 * generator.normal(size=60)
     np.savez(tmp_path / "data.npz", x=x, y=y, node=node, x_test=x[:6], y_test=y[:6])
-    stream = {"name": "file", "path": str(tmp_path / "data.npz"), "epochs": 800, "standardize": False}
+    stream = {"name": "file", "path": str(tmp_path / "data.npz"), "epochs": 400, "standardize": False}
     learner = {"regularization": 0.05}
-    tried = described({"name": "dkla", "penalty": 0.05}, rounds=4000, stream=stream, learner=learner)
+    tried = described({"name": "dkla", "penalty": 0.05}, rounds=2000, stream=stream, learner=learner)
     found = learned(tried)
     plans = open_network(tried).plans
     z = plans[0].learner.init(1, 1).function.features(x)

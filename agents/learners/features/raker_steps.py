@@ -22,7 +22,7 @@ from kernelswarm.agents.arithmetic.signatures import (
 from kernelswarm.agents.arithmetic.tables import cube, line, read_only, table
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledLinear, descend, features_at
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import Compiled, Integers, address
 from kernelswarm.protocols.states.hedge import log_weights, shares_of
 
@@ -80,8 +80,8 @@ def learn(
     theirs: Array,  # (E, n, C) and at each member
     lost: Array,  # (E, n)
     part: float,
-    rates: Array,  # (N,)
-    stiffness: Array,  # (N,)
+    rates: ReadOnly,  # (N,)
+    stiffness: ReadOnly,  # (N,)
     implicit: bool,
     shrink: float,
     forgetting: float,
@@ -123,7 +123,7 @@ def mix(coefficients: Array, members: Array, shares: Array) -> None:
 
 
 @jitted
-def gram_of(rows: Array, shares: Array, width: int, gram: Array) -> None:
+def gram_of(rows: ReadOnly, shares: Array, width: int, gram: Array) -> None:
     """Fill ``gram`` (n, n) with ``sum_e q_e z_e(x) . z_e(y)`` from the rows (n, E L or more), L being the width."""
     size, columns = rows.shape
     for i in range(size):
