@@ -89,83 +89,106 @@ def _triangle(gram: Array, known: Array, lower: Array) -> None:
             lower[x, y] = entry / lower[y, y] if y < x else math.sqrt(max(entry, SPAN_THRESHOLD * gram[x, x]))
 
 
-def take_out(root: Array, moments: Array, places: Indices, total: int) -> tuple[Array, Array]:
-    """Leave only the points at ``places`` (M,) of ``total``, as :func:`information.keep` does but for one thing.
+def absorb(root: Array, moments: Array, order: int, rows: Array, aims: Array, places: Indices | None = None) -> None:
+    """Rotate rows (n, M) with their right-hand sides (n, C) into the triangle; both are used up.
 
-    Rows and columns of those that stay are a triangle as they are. What is left in the rows of those that go, (r, M),
-    with their right-hand sides (r, C), is returned, and is to be rotated in as samples are.
+    Parameters
+    ----------
+    root, moments : Array
+        R and Q.
+    order : int
+        M.
+    rows, aims : Array
+        What is rotated in.
+    places : Indices, optional
+        Where the points are in R, (M,), where it has others too: these are taken out, as :func:`information.keep` does,
+        by the same reflections.
     """
-    going = np.setdiff1d(np.arange(total), places)
-    rows, aims = root[np.ix_(going, places)], moments[going]
-    _close_up(root, moments, places, total)
-    return rows, aims
-
-
-@jitted
-def _close_up(root: Array, moments: Array, places: Indices, total: int) -> None:
-    """Move the rows and columns at ``places`` to the front; nothing stays behind them."""
-    order, first = len(places), 0
-    while first < order and places[first] == first:
-        first += 1
-    for i in range(order):
-        source, target = root[places[i]], root[i]
-        for k in range(max(first, i), order):
-            target[k] = source[places[k]]
-        for k in range(order, total):
-            target[k] = 0.0
-        for k in range(first, i):
-            target[k] = 0.0
-        for c in range(moments.shape[1]):
-            moments[i, c] = moments[places[i], c]
-    for i in range(order, total):
-        for k in range(total):
-            root[i, k] = 0.0
-        for c in range(moments.shape[1]):
-            moments[i, c] = 0.0
-
-
-def absorb(root: Array, moments: Array, order: int, rows: Array, aims: Array) -> None:
-    """Rotate rows (n, M) with their right-hand sides (n, C) into the triangle; both are used up."""
+    depths = np.zeros(order, dtype=np.intp)
+    if places is not None:
+        depths = places - np.arange(order)
+        _close_up(root, places, int(np.argmax(depths > 0)) if depths.any() else order)
     for start in range(0, order, PANEL):
         end = min(start + PANEL, order)
-        block, vectors = root[start:end, start:end].copy(), rows[:, start:end].copy()
+        depth = int(depths[end - 1])
+        if not depth and not len(rows):
+            continue
+        bottom = end + depth
+        block, vectors = root[start:bottom, start:end].copy(), rows[:, start:end].copy()
         reflector = np.zeros((end - start, end - start))
-        _reduce(block, vectors, reflector, np.empty(end - start))
-        root[start:end, start:end] = block
-        for above, below in ((root[start:end, end:order], rows[:, end:order]), (moments[start:end], aims)):
-            change = reflector.T @ (above + vectors.T @ below)
-            above -= change
+        _reduce(block, depths[start:end], vectors, reflector, np.empty(end - start))
+        root[start:bottom, start:end] = np.triu(block)
+        unit = np.tril(block, -1) + np.eye(*block.shape)
+        for above, below in ((root[start:bottom, end:order], rows[:, end:order]), (moments[start:bottom], aims)):
+            if not depth:
+                change = reflector.T @ (above + vectors.T @ below)
+                above -= change
+            else:
+                change = reflector.T @ (unit.T @ above + vectors.T @ below)
+                above -= unit @ change
             below -= vectors @ change
+    if places is not None:
+        left = int(places[-1]) + 1
+        root[order:left, :order] = 0.0
+        moments[order:left] = 0.0
 
 
 @jitted
-def _reduce(block: Array, vectors: Array, reflector: Array, product: Array) -> None:
-    """Reduce ``vectors`` (n, k) below the triangle ``block`` (k, k); fill in T of the reflections ``I - Y T' Y'``.
+def _close_up(root: Array, places: Indices, first: int) -> None:
+    """Move the columns of R at ``places`` to the left, from the one at ``first`` on; no other is left."""
+    order, total = len(places), places[-1] + 1
+    for i in range(total):
+        line_of = root[i]
+        while first < order and places[first] < i:  # zero in both places
+            first += 1
+        for place in range(first, order):
+            line_of[place] = line_of[places[place]]
+        for place in range(order, len(root)):
+            line_of[place] = 0.0
 
-    Y is the identity over what takes the place of ``vectors`` (compact WY form, Schreiber and Van Loan, 1989).
+
+@jitted
+def _reduce(block: Array, depths: Indices, vectors: Array, reflector: Array, product: Array) -> None:
+    """Reduce ``vectors`` (n, k), and what reaches below the diagonal of ``block``; fill in T of ``I - Y T' Y'``.
+
+    Y is the unit lower triangle that the block then has, ``depths[i]`` rows deep in column i, over what takes the place
+    of ``vectors`` (compact WY form, Schreiber and Van Loan, 1989).
     """
     size, count = vectors.shape
     for i in range(count):
+        bottom = i + 1 + depths[i]
         sigma = 0.0
+        for n in range(i + 1, bottom):
+            sigma += block[n, i] * block[n, i]
         for n in range(size):
             sigma += vectors[n, i] * vectors[n, i]
-        if sigma == 0.0:
-            continue
         alpha = block[i, i]
+        if sigma == 0.0 and alpha >= 0.0:
+            continue
         beta = math.sqrt(alpha * alpha + sigma)
-        head = -sigma / (alpha + beta)
+        head = -sigma / (alpha + beta) if alpha > 0.0 else alpha - beta
         scale = 2.0 * head * head / (head * head + sigma)
         block[i, i] = beta
+        for n in range(i + 1, bottom):
+            block[n, i] /= head
         for n in range(size):
             vectors[n, i] /= head
         for k in range(count):
-            product[k] = block[i, k] if k > i else 0.0
+            product[k] = block[i, k] if k != i else 0.0
+        for n in range(i + 1, bottom):
+            share, row = block[n, i], block[n]
+            for k in range(count):
+                product[k] += share * row[k]
         for n in range(size):
             share, row = vectors[n, i], vectors[n]
             for k in range(count):
                 product[k] += share * row[k]
         for k in range(i + 1, count):
             block[i, k] -= scale * product[k]
+        for n in range(i + 1, bottom):
+            share, row = scale * block[n, i], block[n]
+            for k in range(i + 1, count):
+                row[k] -= share * product[k]
         for n in range(size):
             share, row = scale * vectors[n, i], vectors[n]
             for k in range(i + 1, count):

@@ -240,26 +240,26 @@ class Newton(CertainDescent, DescentInSpace):
             self.limit,
         )
         function.order = order
-        rows, wanted, product = np.empty((0, before)), np.empty((0, function.outputs)), np.empty(capacity)
+        places, product = None, np.empty(capacity)
         if changes:
             kept = moves.count_kept(origins, before, order)
             leaving = self._leaving(function, origins, before, kept)
             if kept == before:
                 blocked_information.append(root, moments, kept, order, factor, ridge)
             else:
-                places, total = origins[:order, 0].astype(np.intp), before + order - kept
+                places = origins[:order, 0].astype(np.intp)
                 if kept < order:
                     places = blocked_information.inherit(
                         root, moments, before, places, factor, leaving, at.rows, gram, ridge
                     )
-                rows, wanted = blocked_information.take_out(root, moments, places, total)
             points = np.require(at.points, requirements=["C", "W"])
             moves.follow(origins, before, order, function.points_buffer, points)
         fresh = np.concatenate([at.rows, gram], axis=1)[:, origins[:order, 0].astype(np.intp)]
         lost = 1.0 - self.forgetting**count
-        if len(rows) and (lost or unit is not None):  # a triangle is wanted before samples come
-            blocked_information.absorb(root, moments, order, rows, wanted)
-            rows, wanted = rows[:0], wanted[:0]
+        if places is not None and (lost or unit is not None):  # a triangle is wanted before samples come
+            nothing = np.empty((0, order)), np.empty((0, function.outputs))
+            blocked_information.absorb(root, moments, order, *nothing, places)
+            places = None
         if unit:
             information.pull(root, moments, order, fresh.T @ pulls, unit)
         elif unit is not None:
@@ -268,10 +268,7 @@ class Newton(CertainDescent, DescentInSpace):
         if lost:
             information.forget(root, moments, order, 1.0 - lost)
         scale = np.sqrt(bends)[:, np.newaxis]
-        own = fresh[:count] * scale, aims * scale
-        if len(rows):
-            own = np.concatenate([rows, own[0]]), np.concatenate([wanted, own[1]])
-        blocked_information.absorb(root, moments, order, *own)
+        blocked_information.absorb(root, moments, order, fresh[:count] * scale, aims * scale, places)
         if lost:
             room = np.empty(moves.RENEWED * (capacity + function.outputs))
             state.cursor = moves.renew(root, moments, order, factor, ridge, lost, state.cursor, room, product)

@@ -173,8 +173,8 @@ def test_rows_are_rotated_in_and_columns_out_as_the_normal_equations_say(size):
                 information.absorb(root, moments, order, part, wanted, product)
         kept = np.array([0.0, 1, 2, 5, 6, 9, *range(12, 30), 32])
         if blocked:
-            left = blocked_information.take_out(root, moments, kept.astype(np.intp), order)
-            blocked_information.absorb(root, moments, len(kept), *left)
+            nothing = np.empty((0, len(kept))), np.empty((0, outputs))
+            blocked_information.absorb(root, moments, len(kept), *nothing, kept.astype(np.intp))
         else:
             information.keep(root, moments, order, kept, len(kept), product)
         chosen = rows[:, kept.astype(int)]
@@ -219,9 +219,7 @@ def test_points_that_come_inherit_what_is_known_of_those_that_go(gone, coming):
         if blocked:  # with samples in the same reflections
             places = origins.astype(np.intp)
             places = blocked_information.inherit(triangle, sums, 8, places, factor, heard, cross, own, ridge)
-            left = blocked_information.take_out(triangle, sums, places, 8 + coming)
-            together = np.vstack([left[0], rows]), np.vstack([left[1], wanted])
-            blocked_information.absorb(triangle, sums, order, *together)
+            blocked_information.absorb(triangle, sums, order, rows.copy(), wanted.copy(), places)
             system, right = system + rows.T @ rows, right + rows.T @ wanted
         else:
             told = factor, heard, cross, own, ridge, memory, product
