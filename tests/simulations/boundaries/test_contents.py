@@ -325,10 +325,15 @@ def stopped(call: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[[signal.
             signal.raise_signal(number)
             return measured
 
-        with monkeypatch.context() as patch:
-            patch.setattr(Checkpoints, "begin", begun)
-            every_few = f"checkpoint_every={every}"
-            return call("run", "small.toml", "--out", "here", "--no-figures", "--set", every_few)
+        before = signal.getsignal(number)  # of a Ray that was started in this process, where one was
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr(Checkpoints, "begin", begun)
+                every_few = f"checkpoint_every={every}"
+                return call("run", "small.toml", "--out", "here", "--no-figures", "--set", every_few)
+        finally:
+            signal.signal(number, before)
 
     return run_until
 
