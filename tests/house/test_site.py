@@ -22,7 +22,7 @@ import kernelswarm
 from tests.helpers.checkout import ROOT
 
 DOCS = ROOT / "docs"
-PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("decisions/*.md")])
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("decisions/*.md"), *DOCS.glob("reproductions/*.md")])
 MADE = ("gallery/index", "stories/index", "parts/index")
 """Pages that the build writes."""
 
