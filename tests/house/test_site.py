@@ -12,6 +12,7 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,6 +45,14 @@ def test_every_page_stands_once_in_the_order() -> None:
     named = Counter(name for page in PAGES for name in contents(page))
     there = {str(page.relative_to(DOCS).with_suffix("")) for page in PAGES} - {"index"}
     assert named == Counter({*there, *MADE})
+
+
+def test_headings_leave_out_no_level() -> None:
+    """Sphinx refuses a page that does."""
+    for page in PAGES:
+        prose = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+        levels = [0, *(len(marks) for marks in re.findall(r"^(#+) ", prose, re.MULTILINE))]
+        assert all(after <= before + 1 for before, after in pairwise(levels)), page
 
 
 def test_the_configuration_loads_and_names_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
