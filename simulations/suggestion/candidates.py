@@ -85,3 +85,19 @@ def further(ranges: Sequence[Range], before: Mapping[str, Any], after: Mapping[s
         if old is not None and new is not None and old != new:
             found[entry.key] = entry.value(2.0 * new - old)
     return found
+
+
+def onward(ranges: Sequence[Range], before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what goes on from a candidate in one key each: a step in the direction in which that key has moved.
+
+    Examples
+    --------
+    >>> onward([Range("a", 0.01, 10.0), Range("b", 1.0, 9.0)], {"a": 1.0, "b": 3.0}, {"a": 3.2, "b": 3.0})
+    [{'a': 10.0, 'b': 3.0}]
+    """
+    found = []
+    for entry in ranges:
+        old, new = entry.share(before), entry.share(after)
+        if old is not None and new is not None and old != new:
+            found.append({**after, entry.key: entry.value(new + math.copysign(STEP, new - old))})
+    return found

@@ -14,10 +14,11 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.running.network import Network, open_network
-from kernelswarm.simulations.suggestion.candidates import candidates, combined, further, neighbors
+from kernelswarm.simulations.suggestion.candidates import candidates
 from kernelswarm.simulations.suggestion.halving import halve
 from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, failed, run_all
 from kernelswarm.simulations.suggestion.ranges import Range, ranges
+from kernelswarm.simulations.suggestion.refining import ALIKE, refine
 from kernelswarm.simulations.suggestion.set_aside import FOLDS, refuse_too_few
 
 WORK = 3e7
@@ -26,12 +27,6 @@ that the choice is the same on every machine."""
 
 SHORTEST = 16
 """Rounds of the longest pilot, at least, where the experiment has as many."""
-
-ALIKE = 0.01
-"""A risk within this share of the least counts as the least, and the smaller model is taken."""
-
-MOVES = 3
-"""Steps, at most, in the direction in which the best candidate's neighbours are better."""
 
 WORTH_PROCESSES = 5.0
 """Seconds of pilots from which on other processes are started for them; the figures are the same either way."""
@@ -139,7 +134,7 @@ def suggest(
             "of gamma): --all tries those too that it gives"
         )
     search = _Search(table, folder, network, candidates(found), pooled, rounds, jobs or cores(), watch)
-    finals = _refined(halve(len(search.values), search.longest, search.scores), found, search)
+    finals = refine(halve(len(search.values), search.longest, search.scores), found, search)
     trials, chosen = search.trials, _chosen(finals, search)
     if math.isinf(search.score(chosen)):
         raise SimulationError(f"every pilot failed, the experiment as it is with: {trials[0].figures.failure}")
@@ -152,26 +147,6 @@ def suggest(
         pooled,
         search.node_rounds,
     )
-
-
-def _refined(finals: dict[int, float], found: Sequence[Range], search: _Search) -> dict[int, float]:
-    """Try the neighbours of the best candidate for the full length, then all that helps, as long as it does."""
-    best = min(finals, key=lambda place: finals[place])
-    if math.isinf(finals[best]):
-        return finals
-    values = search.values[best]
-    places = search.add(neighbors(found, values))
-    scores = search.scores(places, search.longest)
-    together = combined(values, finals[best], [search.values[place] for place in places], scores)
-    finals = finals | dict(zip(places, scores, strict=True))
-    before, score = values, finals[best]
-    for _ in range(MOVES):
-        last = search.add([together])
-        finals |= dict(zip(last, search.scores(last, search.longest), strict=True))
-        if not last or finals[last[0]] >= score:
-            break
-        before, together, score = together, further(found, before, together), finals[last[0]]
-    return finals
 
 
 class _Search:

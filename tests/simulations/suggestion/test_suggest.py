@@ -13,7 +13,8 @@ from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.suggestion import suggest as module
 from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, run, run_all
 from kernelswarm.simulations.suggestion.ranges import ranges
-from kernelswarm.simulations.suggestion.suggest import ALIKE, Suggestion, suggest
+from kernelswarm.simulations.suggestion.refining import ALIKE
+from kernelswarm.simulations.suggestion.suggest import Suggestion, suggest
 
 TABLE: dict[str, Any] = {
     "rounds": 24,
