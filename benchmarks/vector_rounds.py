@@ -1,20 +1,27 @@
 """Node-rounds a second of protocols that send vectors: a ring of 20 nodes, 100 random features, one sample a round.
 
-Compiled rounds beside those of single nodes, and beside one-sided explicit consensus with the same features. All turns
-alternate in one process, in processor time.
+Compiled rounds beside those of single nodes, and beside one-sided explicit consensus with the same features; then the
+same in the weather of `benchmarks/weather.py`, beside ideal links. All turns alternate in one process, in processor
+time.
 
-    python benchmarks/vector_rounds.py
+    python benchmarks/vector_rounds.py [--weather]
 """
 
+import argparse
+import os
 import statistics
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from threadpoolctl import threadpool_limits
+from weather import WEATHERS
 
 from kernelswarm import Experiment
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
 
+IDEAL: dict[str, Any] = {}
 NODES, TURNS = 20, 5
 ROUNDS, ALONE = 3000, 200
 LEARNERS: dict[str, dict[str, object]] = {
@@ -32,8 +39,10 @@ PROTOCOLS: list[dict[str, object]] = [
 ]
 
 
-def block(learner: dict[str, object], protocol: dict[str, object], compiled: bool) -> Block:
-    described = {"topology": {"name": "ring", "nodes": NODES}, "stream": "sine_regression"}
+def block(
+    learner: dict[str, object], protocol: dict[str, object], compiled: bool, weather: Mapping[str, Any] = IDEAL
+) -> Block:
+    described = {"topology": {"name": "ring", "nodes": NODES}, "stream": "sine_regression", **weather}
     network = open_network(Experiment.from_dict({**described, "learner": learner, "protocol": protocol}))
     made = Block(network.plans, compiled)
     made.run(100)
@@ -46,19 +55,49 @@ def rate(made: Block, rounds: int) -> float:
     return NODES * rounds / (time.process_time() - begun)
 
 
-def main() -> None:
+def ideal() -> None:
+    """Print the table on ideal links."""
     print("| learner | protocol | compiled, node-rounds/s | node by node | ratio | of consensus |")
     print("|---|---|---:|---:|---:|---:|")
+    for called, learner in LEARNERS.items():
+        beside = block(learner, BESIDE, True)
+        for protocol in PROTOCOLS:
+            together, alone = block(learner, protocol, True), block(learner, protocol, False)
+            turns = [(rate(together, ROUNDS), rate(alone, ALONE), rate(beside, ROUNDS)) for _ in range(TURNS)]
+            fast, slow = (statistics.median(turn[k] for turn in turns) for k in range(2))
+            ratio, part = (statistics.median(turn[0] / turn[k] for turn in turns) for k in (1, 2))
+            words = ", ".join(str(value) for value in protocol.values())
+            print(f"| {called} | {words} | {fast:,.0f} | {slow:,.0f} | {ratio:.0f}x | {part:.0%} |", flush=True)
+
+
+def weathered() -> None:
+    """Print the table of rounds in the weather."""
+    print("| protocol | weather | compiled, node-rounds/s | node by node | ratio | times plain |")
+    print("|---|---|---:|---:|---:|---:|")
+    learner = next(iter(LEARNERS.values()))
+    for protocol in ({"name": "diffusion"}, {"name": "gradient_tracking"}, {"name": "odkla"}):
+        plain = block(learner, protocol, True)
+        for called, weather in WEATHERS.items():
+            together, alone = block(learner, protocol, True, weather), block(learner, protocol, False, weather)
+            turns = [(rate(together, ROUNDS), rate(alone, ALONE), rate(plain, ROUNDS)) for _ in range(TURNS)]
+            fast, slow = (statistics.median(turn[k] for turn in turns) for k in range(2))
+            ratio = statistics.median(turn[0] / turn[1] for turn in turns)
+            times = statistics.median(turn[2] / turn[0] for turn in turns)
+            row = f"| {protocol['name']} | {called} | {fast:,.0f} | {slow:,.0f} | {ratio:.0f}x | {times:.2f} |"
+            print(row, flush=True)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--weather", action="store_true", help="the second table alone")
+    alone = parser.parse_args().weather
+    print(f"load before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     with threadpool_limits(1):
-        for called, learner in LEARNERS.items():
-            beside = block(learner, BESIDE, True)
-            for protocol in PROTOCOLS:
-                together, alone = block(learner, protocol, True), block(learner, protocol, False)
-                turns = [(rate(together, ROUNDS), rate(alone, ALONE), rate(beside, ROUNDS)) for _ in range(TURNS)]
-                fast, slow = (statistics.median(turn[k] for turn in turns) for k in range(2))
-                ratio, part = (statistics.median(turn[0] / turn[k] for turn in turns) for k in (1, 2))
-                words = ", ".join(str(value) for value in protocol.values())
-                print(f"| {called} | {words} | {fast:,.0f} | {slow:,.0f} | {ratio:.0f}x | {part:.0%} |", flush=True)
+        if not alone:
+            ideal()
+        weathered()
+    print(f"load after: {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

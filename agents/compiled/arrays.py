@@ -128,7 +128,7 @@ def joined(rows: Sequence[Any], kind: Any) -> Any:
     return matrix
 
 
-def links_of(agents: Sequence[Agent], places: Mapping[int, int], form: CompiledRule | None) -> Links:
+def links_of(agents: Sequence[Node], places: Mapping[int, int], form: CompiledRule | None) -> Links:
     """Return the edges, with what the agents know of them; nodes of other blocks have places after the agents'."""
     start = np.cumsum([0] + [len(agent.neighbors) for agent in agents])
     other: list[int] = []

@@ -60,3 +60,11 @@ def sizes_ahead(agents: Sequence[Node], forms: Sequence[CompiledLearner], steppe
     for row, own in zip(sizes, each, strict=True):
         row[:, : own.shape[1]] = own
     return sizes
+
+
+def put_back(agent: Node, points: Array, targets: Array) -> None:
+    """Have samples that were drawn too early, (n, p) and (n, q), come first from a node's source."""
+    while isinstance(agent.source, Ahead) and not len(agent.source.left[0]):
+        agent.source = agent.source.source
+    if len(points):
+        agent.source = Ahead(points, targets, agent.source)

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.agents.compiled.rounds import Coupling, Links
+from kernelswarm.agents.compiled.rounds import Links
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Terms
 from kernelswarm.agents.node.heard import ANSWERS, DELIVERED, LOST_ON_THE_WAY, OWN, POINTS, SILENT, TOO_LATE
 from kernelswarm.agents.node.node import PRIMING
@@ -19,7 +19,7 @@ Booleans = npt.NDArray[np.bool_]
 
 @jitted
 def hear(
-    links: Links, air: Air, counts: Counts, coupling: Coupling, terms: Terms, awake: Booleans, place: int, now: int
+    links: Links, air: Air, counts: Counts, symmetric: bool, terms: Terms, awake: Booleans, place: int, now: int
 ) -> None:
     """Let the messages of the round before set out, disturbed as the links do, and those that are due arrive."""
     sent, traffic, slots = now - 1, counts.traffic, air.points.shape[0]
@@ -34,16 +34,16 @@ def hear(
             first, second = terms.node_keys[j, 0], terms.node_keys[j, 1]
             points, own = air.points[slot, j], air.own[slot, j]
             distort(points, bound_on_points, noise_on_points, quantile, bits, first, second, sent, POINTS)
-            if coupling.symmetric:
+            if symmetric:
                 distort(own, bound_on_values, noise_on_values, quantile, bits, first, second, sent, OWN)
                 coarsen(air.own_loads[slot, j], bits)
         for e in range(air.due.shape[1]):
             first, second = terms.edge_keys[e, 0], terms.edge_keys[e, 1]
             said = air.answers[slot, e]
             distort(said, bound_on_values, noise_on_values, quantile, bits, first, second, sent, ANSWERS)
-            if coupling.symmetric:
+            if symmetric:
                 coarsen(air.answer_loads[slot, e], bits)
-    if coupling.symmetric:
+    if symmetric:
         for j in range(air.points.shape[1]):
             if air.previous[slot, j] != SILENT:
                 copy_matrix(air.latest[j], air.before[slot, j])
@@ -54,7 +54,7 @@ def hear(
             continue
         previous = air.previous[slot, links.other[e]]
         # Own values at points that the edge has not carried would be about nothing known: it carries them now.
-        apart = coupling.symmetric and previous >= 0 and air.last[e] != previous
+        apart = symmetric and previous >= 0 and air.last[e] != previous
         air.carried[slot, e] = previous if apart else sent
         air.last[e] = sent
         fate = air.fates[slot, e]

@@ -24,11 +24,10 @@ from kernelswarm.agents.compiled.arrays import (
     states_of,
     sums_of,
 )
-from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, sizes_ahead
+from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, put_back, sizes_ahead
 from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED, live
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
-from kernelswarm.agents.node.ahead import Ahead
 from kernelswarm.agents.node.node import DIVERGED, Node, Outgoing
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.contract import Exchange
@@ -231,8 +230,7 @@ class Population:
         """Hand everything back to the agents; returns what they sent last, by label."""
         self.settle()
         for agent, (points, targets) in zip(self.agents, self.hand_out(), strict=True):
-            if len(points):
-                agent.source = Ahead(points, targets, agent.source)
+            put_back(agent, points, targets)
         return {agent.node: agent.outgoing() for agent in self.agents}
 
     def hand_out(self) -> list[tuple[Array, Array]]:

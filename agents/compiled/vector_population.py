@@ -6,13 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.signatures import CompiledFeatureLearner
-from kernelswarm.agents.compiled.arrays import kinds_of, learner_forms, states_of
-from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, sizes_ahead
+from kernelswarm.agents.compiled.arrays import kinds_of, learner_forms, links_of, states_of
+from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, put_back, sizes_ahead
 from kernelswarm.agents.compiled.population import Flight, outside_of
-from kernelswarm.agents.compiled.rounds import DONE, Links
-from kernelswarm.agents.compiled.vector_rounds import Phases, Samples, Vectors, VectorSums, live_by_vectors
+from kernelswarm.agents.compiled.rounds import DONE
+from kernelswarm.agents.compiled.vector_rounds import Phases, Samples, Vectors, VectorSums, Work, live_by_vectors
 from kernelswarm.agents.learners.contract import Evaluated, Learner
-from kernelswarm.agents.node.ahead import Ahead
 from kernelswarm.agents.node.node import DIVERGED, Outgoing
 from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
@@ -76,7 +75,7 @@ class VectorPopulation:
         first = agents[0]
         size = first.learner.batch_size
         rule: CompiledStateRule = handed_over(first.rule, "protocol")
-        self.links = _links(agents, places)
+        self.links = links_of(agents, places, None)
         self._forms = learner_forms([agent.learner for agent in agents])
         self._kinds = kinds_of(agents, self._forms)
         vectors = [packed(agent.links) for agent in agents]
@@ -104,6 +103,7 @@ class VectorPopulation:
             np.stack([np.stack([targets, following[1]]) for _, targets, following in held]),
             np.zeros((len(agents), 1, 1)),
         )
+        self._work = self._workspace()
         self._at = 0  # of the samples that are learned from next
         self._settled = 0  # rounds since the nodes were brought up to date
         self.restart_sums()
@@ -137,6 +137,7 @@ class VectorPopulation:
                 self._sums,
                 self._phases,
                 self._samples,
+                self._work,
                 self._at,
                 count,
                 DIVERGED,
@@ -152,18 +153,21 @@ class VectorPopulation:
     def settle(self) -> None:
         """Bring the nodes up to date."""
         rounds, self._settled = self._settled, 0
-        size = self._samples.points.shape[2]
-        for i, (agent, form) in enumerate(zip(self.agents, self._forms, strict=True)):
-            form.settle(agent.state, self._states.counts[i], rounds)
-            agent.links = unpacked(agent.links, self._vectors.known[i])
-            agent.round += rounds
-            agent.samples += rounds * size
-            agent.largest_target = float(self._sums.largest_target[i])
-            tally = agent.tally
-            tally.rounds += rounds
-            tally.samples += rounds * size
-            tally.loss = float(self._sums.loss[i])
-            tally.scalars_sent += rounds * self._width * len(agent.neighbors)
+        for i, agent in enumerate(self.agents):
+            self._settle(i, rounds)
+            agent.tally.scalars_sent += rounds * self._width * len(agent.neighbors)
+
+    def _settle(self, i: int, rounds: int) -> None:
+        """Bring a node up to date that has lived through so many rounds since it was."""
+        agent, samples = self.agents[i], rounds * self._samples.points.shape[2]
+        self._forms[i].settle(agent.state, self._states.counts[i], rounds)
+        agent.links = unpacked(agent.links, self._vectors.known[i])
+        agent.round += rounds
+        agent.samples += samples
+        agent.largest_target = float(self._sums.largest_target[i])
+        agent.tally.rounds += rounds
+        agent.tally.samples += samples
+        agent.tally.loss = float(self._sums.loss[i])
 
     def restart_sums(self) -> None:
         """Begin new sums after a report."""
@@ -176,22 +180,24 @@ class VectorPopulation:
         """Hand everything back to the nodes; returns what they sent last, by label."""
         self.settle()
         for agent, (points, targets) in zip(self.agents, self.hand_out(), strict=True):
-            if len(points):
-                agent.source = Ahead(points, targets, agent.source)
+            put_back(agent, points, targets)
         return {agent.node: agent.outgoing() for agent in self.agents}
 
     def hand_out(self) -> list[tuple[Array, Array]]:
         """Give the nodes, which are settled, what they learn from next; returns what was drawn ahead for each."""
-        at, (points, targets, _) = self._at, self._samples
-        for i, agent in enumerate(self.agents):
-            agent.evaluate(points[i, at].copy(), ())
-            agent.targets = targets[i, at].copy()
-            agent.following = points[i, at + 1].copy(), targets[i, at + 1].copy()
-        width, columns = points.shape[3], targets.shape[3]
-        return [
-            (x[at + 2 :].reshape(-1, width), y[at + 2 :].reshape(-1, columns))
-            for x, y in zip(points, targets, strict=True)
-        ]
+        left: list[tuple[Array, Array]] = []
+        for i, (agent, at) in enumerate(zip(self.agents, self._reached(), strict=True)):
+            points, targets = self._samples.points[i], self._samples.targets[i]
+            agent.evaluate(points[at].copy(), ())
+            agent.targets = targets[at].copy()
+            agent.following = points[at + 1].copy(), targets[at + 1].copy()
+            width, columns = points.shape[2], targets.shape[2]
+            left.append((points[at + 2 :].reshape(-1, width), targets[at + 2 :].reshape(-1, columns)))
+        return left
+
+    def _reached(self) -> list[int]:
+        """Return which of its samples each node learns from next."""
+        return [self._at] * len(self.agents)
 
     def _draw(self, rounds: int) -> bool:
         """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
@@ -206,20 +212,27 @@ class VectorPopulation:
             np.concatenate([targets[:, now], np.stack([y for _, y in drawn])], axis=1),
             sizes_ahead(self.agents, self._forms, self._settled, len(drawn[0][0]) + 1),
         )
+        self._work = self._workspace()
         self._at = 0
         return True
 
-
-def _links(agents: Sequence[VectorNode], places: Mapping[int, int]) -> Links:
-    """Return the edges, which have no state of their own."""
-    nothing = np.zeros(0)
-    return Links(
-        start=np.cumsum([0] + [len(agent.neighbors) for agent in agents]),
-        other=np.array([places[other] for agent in agents for other in agent.neighbors], dtype=np.int64),
-        reverse=np.zeros(0, dtype=np.int64),
-        state=nothing,
-        sent=nothing,
-    )
+    def _workspace(self) -> Work:
+        """Return what rounds on the present samples work with."""
+        size, outputs = self._vectors.values.shape[1:]
+        widest = max(len(agent.neighbors) for agent in self.agents)
+        return Work(
+            rows=np.zeros((size, self._vectors.rows.shape[1])),
+            values=np.zeros((size, outputs)),
+            gradient=np.zeros((size, outputs)),
+            rates=np.zeros(size),
+            stiffness=np.zeros(size),
+            losses=np.zeros(size),
+            moved=np.zeros(self._states.storage.shape[1]),
+            sizes=np.zeros(self._samples.step_sizes.shape[2]),
+            heard=np.zeros(widest * self._width),
+            counts=np.ones(widest),
+            nothing=np.zeros((0, self._width)),
+        )
 
 
 def _phases(rule: CompiledStateRule, sent: int, implicit: bool) -> Phases:

@@ -18,7 +18,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     loss_values_at,
     step_at,
 )
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.tables import borrowed, line, table
 from kernelswarm.agents.compiled.rounds import (
     DONE,
     EVALUATE,
@@ -55,7 +55,7 @@ class Vectors(NamedTuple):
     """What nodes know, what they have sent, and what they compute with."""
 
     known: Array  # (V, most) as the protocol lays it out: the weights (L, C) first
-    said: Array  # (V + outside, n)
+    said: Array  # (V + outside, n) what their neighbours know of them
     rows: Array  # (V b, R) of the points that the nodes learn from next
     values: Array  # (V, b, C) there
     scratch: Array  # what the steps work with
@@ -77,13 +77,19 @@ class Samples(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a step works with."""
+    """What a node's round works with."""
 
     rows: Array  # (b, R)
     values: Array  # (b, C)
     gradient: Array  # (b, C)
     rates: Array  # (b,)
     stiffness: Array  # (b,)
+    losses: Array  # (b,)
+    moved: Array  # (L C,) weights on their way
+    sizes: Array  # (k,) of the step
+    heard: Array  # (deg n,) of the most neighbours that a node has
+    counts: Array  # (deg,) how much each of them counts
+    nothing: Array  # (0, n)
 
 
 @jitted
@@ -96,161 +102,162 @@ def live_by_vectors(
     sums: VectorSums,
     phases: Phases,
     samples: Samples,
+    work: Work,
     first: int,  # among these rounds
     count: int,
     diverged: float,
 ) -> tuple[int, int, int]:
     """Live through ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
-    # Each taken out of its tuple once: that counts references.
-    storage, all_counts = states.storage, states.counts
-    known, said, all_rows, all_values = vectors.known, vectors.said, vectors.rows, vectors.values
-    points, targets, step_sizes = samples.points, samples.targets, samples.step_sizes
-    kind_of, functions_of, rule, rule_numbers = kinds.of, kinds.functions, phases.functions, phases.numbers
-    tools_of, numbers_of, number_counts = kinds.tools, kinds.numbers, kinds.number_counts
-    loss_numbers_of, loss_number_counts = kinds.loss_numbers, kinds.loss_number_counts
-    nodes, length, integers, width = len(kind_of), storage.shape[1], all_counts.shape[1], said.shape[1]
-    rounds, size, inputs, outputs = points.shape[1], points.shape[2], points.shape[3], all_values.shape[2]
-    columns, wide, most, tool_count = all_rows.shape[1], targets.shape[3], known.shape[1], tools_of.shape[1]
-    widest = 0
-    for i in range(nodes):
-        widest = max(widest, start[i + 1] - start[i])
-    all_heard, counted, nothing = np.empty(widest * width), np.ones(widest), np.zeros((0, width))
-    moved, losses, sizes = np.empty(length), np.empty(size), np.empty(step_sizes.shape[2])
-    work = Work(
-        np.empty((size, columns)), np.empty((size, outputs)), np.empty((size, outputs)), np.empty(size), np.empty(size)
-    )
+    # Counting the references to so many arrays, node by node, takes as long as the step.
+    states, kinds, vectors, sums = borrowed(states), borrowed(kinds), borrowed(vectors), borrowed(sums)
+    phases, samples, work = borrowed(phases), borrowed(samples), borrowed(work)
+    said, width = vectors.said, vectors.said.shape[1]
     for t in range(first, first + count):
-        for i in range(nodes):
-            kind, degree = kind_of[i], start[i + 1] - start[i]
-            tools = line(tools_of, kind * tool_count, tool_count)
-            numbers = line(numbers_of, kind * numbers_of.shape[1], number_counts[kind])
-            loss_numbers = line(loss_numbers_of, kind * loss_numbers_of.shape[1], loss_number_counts[kind])
-            own = table(all_values, i * size * outputs, size, outputs)
-            wanted = table(targets, (i * rounds + t) * size * wide, size, wide)
-            # The checks of Node.admit, in its order.
-            largest = sums.largest_target[i]
-            for k in range(size):
-                for c in range(wide):
-                    largest = max(largest, abs(wanted[k, c]))
-            sums.largest_target[i] = largest
-            for k in range(size):
-                for c in range(outputs):
-                    if not abs(own[k, c]) <= diverged * (1.0 + largest):
-                        return LARGE_VALUES, t - first, i
-            loss_values_at(functions_of[kind, LOSS_VALUES])(loss_numbers, own, wanted, losses)
-            sums.loss[i] += total(losses)
+        for i in range(len(kinds.of)):
+            degree = start[i + 1] - start[i]
             for e in range(degree):
                 j = other[start[i] + e]
                 for k in range(width):
-                    all_heard[e * width + k] = said[j, k]
-            heard, counts = table(all_heard, 0, degree, width), line(counted, 0, degree)
-            for n in range(len(sizes)):
-                sizes[n] = step_sizes[i, t, n]
-            state = line(known, i * most, most)
-            if rule[HEAR_START] != NONE:
-                phase_at(rule[HEAR_START])(rule_numbers, state, heard, counts, sizes[0], moved)
-                descend(
-                    line(functions_of, kind * functions_of.shape[1], functions_of.shape[1]),
-                    tools,
-                    numbers,
-                    loss_numbers,
-                    line(all_counts, i * integers, integers),
-                    vectors.scratch,
-                    table(points, (i * rounds + t) * size * inputs, size, inputs),
-                    table(all_rows, i * size * columns, size, columns),
-                    wanted,
-                    sizes,
-                    kinds.curvature[kind],
-                    phases.implicit,
-                    moved,
-                    work,
-                )
-            phase_at(rule[HEAR_FINISH])(rule_numbers, state, heard, counts, sizes[0], moved)
-            for k in range(length):
-                storage[i, k] = state[k]
-        for i in range(nodes):
-            kind = kind_of[i]
-            tools = line(tools_of, kind * tool_count, tool_count)
-            numbers = line(numbers_of, kind * numbers_of.shape[1], number_counts[kind])
-            loss_numbers = line(loss_numbers_of, kind * loss_numbers_of.shape[1], loss_number_counts[kind])
-            node_counts, state = line(all_counts, i * integers, integers), line(known, i * most, most)
-            fresh = table(points, (i * rounds + t + 1) * size * inputs, size, inputs)
-            rows = table(all_rows, i * size * columns, size, columns)
-            own = table(all_values, i * size * outputs, size, outputs)
-            evaluate_at(functions_of[kind, EVALUATE])(
-                tools, numbers, line(storage, i * length, length), node_counts, fresh, rows, own
-            )
-            if rule[ADAPT_FINISH] != NONE:
-                for n in range(len(sizes)):
-                    sizes[n] = step_sizes[i, t + 1, n]
-                if rule[ADAPT_START] != NONE:
-                    phase_at(rule[ADAPT_START])(rule_numbers, state, nothing, counted[:0], sizes[0], moved)
-                    descend(
-                        line(functions_of, kind * functions_of.shape[1], functions_of.shape[1]),
-                        tools,
-                        numbers,
-                        loss_numbers,
-                        node_counts,
-                        vectors.scratch,
-                        fresh,
-                        rows,
-                        table(targets, (i * rounds + t + 1) * size * wide, size, wide),
-                        sizes,
-                        kinds.curvature[kind],
-                        phases.implicit,
-                        moved,
-                        work,
-                    )
-                phase_at(rule[ADAPT_FINISH])(rule_numbers, state, nothing, counted[:0], sizes[0], moved)
+                    work.heard[e * width + k] = said[j, k]
+            if not end_round(i, t, degree, states, kinds, vectors, sums, phases, samples, work, diverged):
+                return LARGE_VALUES, t - first, i
+        for i in range(len(kinds.of)):
+            begin_round(i, t + 1, states, kinds, vectors, phases, samples, work)
             for k in range(width):
-                said[i, k] = state[phases.sent + k]
+                said[i, k] = vectors.known[i, phases.sent + k]
     return DONE, count, 0
 
 
 @absorbed
-def descend(
-    functions: Integers,
-    tools: Integers,
-    numbers: Array,
-    loss_numbers: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    targets: Array,
-    sizes: Array,
-    curvature: float,
-    implicit: bool,
-    weights: Array,  # (L C,), changed
+def end_round(
+    i: int,
+    t: int,  # of its samples
+    degree: int,
+    states: States,
+    kinds: Kinds,
+    vectors: Vectors,
+    sums: VectorSums,
+    phases: Phases,
+    samples: Samples,
+    work: Work,
+    diverged: float,
+) -> bool:
+    """Have node i learn from what it has heard, the first of what is there to work with; False where it diverges."""
+    storage, known, targets, rule = states.storage, vectors.known, samples.targets, phases.functions
+    rounds, size, wide = targets.shape[1], targets.shape[2], targets.shape[3]
+    length, width, outputs = storage.shape[1], vectors.said.shape[1], vectors.values.shape[2]
+    kind, sizes = kinds.of[i], work.sizes
+    own = table(vectors.values, i * size * outputs, size, outputs)
+    wanted = table(targets, (i * rounds + t) * size * wide, size, wide)
+    # The checks of Node.admit, in its order.
+    largest = sums.largest_target[i]
+    for k in range(size):
+        for c in range(wide):
+            largest = max(largest, abs(wanted[k, c]))
+    sums.largest_target[i] = largest
+    for k in range(size):
+        for c in range(outputs):
+            if not abs(own[k, c]) <= diverged * (1.0 + largest):
+                return False
+    loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
+    loss_values_at(kinds.functions[kind, LOSS_VALUES])(loss_numbers, own, wanted, work.losses)
+    sums.loss[i] += total(work.losses)
+    for n in range(len(sizes)):
+        sizes[n] = samples.step_sizes[i, t, n]
+    state, said = line(known, i * known.shape[1], known.shape[1]), line(vectors.said, i * width, width)
+    heard, counts = table(work.heard, 0, degree, width), line(work.counts, 0, degree)
+    if rule[HEAR_START] != NONE:
+        phase_at(rule[HEAR_START])(phases.numbers, state, said, heard, counts, sizes[0], work.moved)
+        descend(i, t, states, kinds, vectors, phases, samples, work)
+    phase_at(rule[HEAR_FINISH])(phases.numbers, state, said, heard, counts, sizes[0], work.moved)
+    for k in range(length):
+        storage[i, k] = state[k]
+    return True
+
+
+@absorbed
+def begin_round(
+    i: int,
+    t: int,  # of its samples
+    states: States,
+    kinds: Kinds,
+    vectors: Vectors,
+    phases: Phases,
+    samples: Samples,
     work: Work,
 ) -> None:
-    """Take the learner's step from these weights."""
+    """Have node i see its next samples, before it speaks."""
+    storage, known, points, rule = states.storage, vectors.known, samples.points, phases.functions
+    rounds, size, inputs = points.shape[1], points.shape[2], points.shape[3]
+    columns, outputs, kind, sizes = vectors.rows.shape[1], vectors.values.shape[2], kinds.of[i], work.sizes
+    evaluate_at(kinds.functions[kind, EVALUATE])(
+        line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1]),
+        line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
+        line(storage, i * storage.shape[1], storage.shape[1]),
+        line(states.counts, i * states.counts.shape[1], states.counts.shape[1]),
+        table(points, (i * rounds + t) * size * inputs, size, inputs),
+        table(vectors.rows, i * size * columns, size, columns),
+        table(vectors.values, i * size * outputs, size, outputs),
+    )
+    if rule[ADAPT_FINISH] == NONE:
+        return
+    for n in range(len(sizes)):
+        sizes[n] = samples.step_sizes[i, t, n]
+    state, none = line(known, i * known.shape[1], known.shape[1]), line(work.counts, 0, 0)
+    if rule[ADAPT_START] != NONE:
+        phase_at(rule[ADAPT_START])(phases.numbers, state, none, work.nothing, none, sizes[0], work.moved)
+        descend(i, t, states, kinds, vectors, phases, samples, work)
+    phase_at(rule[ADAPT_FINISH])(phases.numbers, state, none, work.nothing, none, sizes[0], work.moved)
+
+
+@absorbed
+def descend(
+    i: int,
+    t: int,  # of its samples
+    states: States,
+    kinds: Kinds,
+    vectors: Vectors,
+    phases: Phases,
+    samples: Samples,
+    work: Work,
+) -> None:
+    """Take node i's learner's step from the weights that are moved."""
     values, gradient, rates, stiffness = work.values, work.gradient, work.rates, work.stiffness
-    size, outputs = values.shape
+    weights, sizes, columns = work.moved, work.sizes, vectors.rows.shape[1]
+    rounds, size, inputs = samples.points.shape[1], samples.points.shape[2], samples.points.shape[3]
+    wide, outputs, kind = samples.targets.shape[3], values.shape[1], kinds.of[i]
     features = len(weights) // outputs
+    functions = line(kinds.functions, kind * kinds.functions.shape[1], kinds.functions.shape[1])
+    tools = line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1])
+    numbers = line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind])
+    counts = line(states.counts, i * states.counts.shape[1], states.counts.shape[1])
+    points = table(samples.points, (i * rounds + t) * size * inputs, size, inputs)
+    targets = table(samples.targets, (i * rounds + t) * size * wide, size, wide)
+    rows = table(vectors.rows, i * size * columns, size, columns)
     komp.combine(rows, table(weights, 0, features, outputs), features, values)
     if functions[GRADIENT] == NONE:
+        loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
         loss_derivatives_at(functions[LOSS_DERIVATIVES])(loss_numbers, values, targets, gradient)
     else:
         gradient_at(functions[GRADIENT])(
-            tools, numbers, weights, counts, scratch, points, rows, values, targets, sizes, gradient
+            tools, numbers, weights, counts, vectors.scratch, points, rows, values, targets, sizes, gradient
         )
     for k in range(size):
         rates[k] = sizes[0] / size
-        stiffness[k] = curvature
+        stiffness[k] = kinds.curvature[kind]
     copy_matrix(rows, work.rows)
     step_at(functions[STEP])(
         tools,
         numbers,
         weights,
         counts,
-        scratch,
+        vectors.scratch,
         points,
         work.rows,
         gradient,
         rates,
         stiffness,
-        implicit,
+        phases.implicit,
         sizes,
         values,
         targets,

@@ -1,6 +1,7 @@
-"""What is on its way between agents in arrays, what has arrived, and what they keep.
+"""What is on its way between nodes in arrays, what has arrived, and what they keep.
 
-Messages lie in slots by the round in which they were sent: those of round r in slot ``r % S``.
+:class:`Terms`, :class:`Air` and :class:`Counts` are the same whatever nodes send: a vector is the one point of a
+message without values. Messages lie in slots by the round in which they were sent: those of round r in slot ``r % S``.
 """
 
 from typing import NamedTuple
@@ -89,6 +90,17 @@ class Kept(NamedTuple):
     said: Booleans  # (E,) whether anything was ever answered
     said_points: Array  # (E, b, p)
     said_values: Array  # (E, b, C)
+
+
+class Told(NamedTuple):
+    """What nodes that send vectors keep of what they have heard and said."""
+
+    sent_at: Integers  # (V,) the rounds in which their present vectors were ready to be sent
+    begun: Integers  # (V,) the round in which they began anew last, or ABSENT
+    quiet: Booleans  # (V,) whether they had nothing new to say then
+    used: Integers  # (E,) the rounds of the last vectors heard
+    asks: Booleans  # (E,) whether the node asks the neighbour
+    asked: Booleans  # (E,) whether the neighbour asks the node
 
 
 class Counts(NamedTuple):

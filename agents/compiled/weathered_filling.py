@@ -1,24 +1,54 @@
-"""The arrays of agents on links that are not ideal, filled from the agents."""
+"""The arrays of nodes on links that are not ideal, filled from the nodes, and the messages in them handed back."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.rounds import Coupling, Links, first_row
+from kernelswarm.agents.compiled.rounds import Links, first_row
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Kept, Terms
-from kernelswarm.agents.node.heard import SILENT
+from kernelswarm.agents.node.heard import SILENT, Packet, coarse
 from kernelswarm.agents.node.node import Outgoing
 from kernelswarm.agents.node.weathered import WeatheredAgent
+from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.first_class import address
+from kernelswarm.protocols.links.distortion import EXACT
+from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.noises import QUANTILE
-from kernelswarm.protocols.weather.weather import NODE, keys_of
+from kernelswarm.protocols.weather.weather import NODE, Weather, keys_of
 
 Array = npt.NDArray[np.float64]
 
+Weathered = WeatheredAgent | WeatheredVectorNode
+"""A node on links that are not ideal."""
 
-def terms_of(agents: Sequence[WeatheredAgent], links: Links, labels: Sequence[int]) -> Terms:
+
+class Letter(NamedTuple):
+    """What a message holds.
+
+    Attributes
+    ----------
+    size, width, outputs : int
+        b points of p numbers with values of C; a vector is one point without values.
+    symmetric : bool
+        Whether the sender's own values are in it.
+    limited : bool
+        Whether values come with loads.
+    sends_duals : bool
+        Whether the dual variable of the edge is in it.
+    """
+
+    size: int
+    width: int
+    outputs: int
+    symmetric: bool = False
+    limited: bool = False
+    sends_duals: bool = False
+
+
+def terms_of(agents: Sequence[Weathered], links: Links, labels: Sequence[int]) -> Terms:
     """Return what the links do, in numbers; ``labels`` are those of all places."""
     conditions, inbox = agents[0].conditions, agents[0].inbox
     table, key = conditions.links, conditions.key
@@ -46,25 +76,35 @@ def terms_of(agents: Sequence[WeatheredAgent], links: Links, labels: Sequence[in
     )
 
 
+def weather_of(agents: Sequence[Weathered], links: Links, labels: Sequence[int]) -> Weather:
+    """Return the weather of the nodes and of the edges on which they hear; ``labels`` are those of all places."""
+    senders = np.array([labels[j] for j in links.other], dtype=np.int64)
+    hearers = np.repeat([agent.node for agent in agents], np.diff(links.start))
+    lengths = [agent.inbox.facts.distances for agent in agents]
+    distances = None if any(entry is None for entry in lengths) else np.concatenate([np.zeros(0), *lengths])
+    attributes = tuple(entry for agent in agents for entry in agent.inbox.facts.attributes)
+    facts = EdgeFacts(senders, np.asarray(hearers, dtype=np.int64), distances, attributes)
+    return Weather(agents[0].conditions, np.array(labels[: len(agents)], dtype=np.int64), facts)
+
+
 def air_of(
-    agents: Sequence[WeatheredAgent],
+    agents: Sequence[Weathered],
     links: Links,
     places: Mapping[int, int],
-    coupling: Coupling,
+    letter: Letter,
     messages: Mapping[int, Outgoing],
 ) -> Air:
     """Put what is on its way, and what has arrived, in slots."""
-    first = agents[0]
-    size, now = first.learner.batch_size, first.now
+    first, now = agents[0], agents[0].now
     slots, nodes, edges, sent = first.inbox.reach + 1, len(places), len(links.other), len(links.sent)
-    width, outputs = first.state.function.inputs, first.outputs
+    size, width, outputs = letter.size, letter.width, letter.outputs
     air = Air(
         points=np.zeros((slots, nodes, size, width)),
         own=np.zeros((slots, nodes, size, outputs)),
         own_loads=np.zeros((slots, nodes, size)),
         previous=np.full((slots, nodes), SILENT),
-        before=np.zeros((slots, nodes if coupling.symmetric else 0, size, width)),
-        latest=np.zeros((nodes if coupling.symmetric else 0, size, width)),
+        before=np.zeros((slots, nodes if letter.symmetric else 0, size, width)),
+        latest=np.zeros((nodes if letter.symmetric else 0, size, width)),
         carried=np.full((slots, edges), ABSENT),
         last=np.full(edges, ABSENT),
         answers=np.zeros((slots, sent, size, outputs)),
@@ -102,7 +142,7 @@ def air_of(
                 air.duals[then, links.reverse[e]] = packet.dual
                 _put(packet.own, air.own[then, links.other[e]], air.own_loads[then, links.other[e]])
                 _put(packet.answer, air.answers[then, e], air.answer_loads[then, e])
-            if agent.rule.sends_duals and coupling.duals >= 0:
+            if letter.sends_duals:
                 own = messages[agent.node].duals
                 assert own is not None
                 air.duals[slot, e] = own[d]
@@ -186,7 +226,7 @@ def keep_evaluated(agent: WeatheredAgent, i: int, begin: int, kept: Kept) -> Non
             kept.heard_loads[e] = agent.loads[size * (1 + d) : size * (2 + d)]
 
 
-def counts_of(agents: Sequence[WeatheredAgent], links: Links) -> Counts:
+def counts_of(agents: Sequence[Weathered], links: Links) -> Counts:
     """Begin counting where the agents are."""
     edges = len(links.other)
     traffic = np.zeros((edges, 4), dtype=np.int64)
@@ -213,3 +253,37 @@ def _put(message: Array | None, values: Array, loads: Array) -> None:
         values[:] = message[:, :outputs]
         if message.shape[1] > outputs:
             loads[:] = message[:, outputs]
+
+
+def packets_of(air: Air, links: Links, e: int, letter: Letter, now: int, reach: int, bits: int) -> dict[int, Packet]:
+    """Return the messages of an edge that a node keeps before round ``now``, by the rounds in which they were sent."""
+    slots, sender = len(air.points), int(links.other[e])
+    found: dict[int, Packet] = {}
+    for at in range(max(0, now - 1 - reach), now - 1):
+        slot = at % slots
+        if air.due[slot, e] == ABSENT:
+            continue
+        own = answer = None
+        previous, answered = int(air.previous[slot, sender]), int(air.answered[slot, e])
+        if letter.symmetric and previous >= 0:
+            own = _joined(air.own[slot, sender], air.own_loads[slot, sender], letter.limited)
+        if answered >= 0:
+            answer = _joined(air.answers[slot, e], air.answer_loads[slot, e], letter.limited)
+        dual = float(air.duals[slot, links.reverse[e]]) if letter.sends_duals else 0.0
+        if bits != EXACT:
+            dual = float(coarse(np.array([dual]))[0])
+        carried = int(air.carried[slot, e])
+        points = sealed((air.before if carried == previous else air.points)[slot, sender])
+        found[at] = Packet(int(air.due[slot, e]), carried, previous, answered, points, own, answer, dual)
+    return found
+
+
+def _joined(values: Array, loads: Array, limited: bool) -> Array:
+    return sealed(np.column_stack([values, loads]) if limited else values)
+
+
+def sealed(array: Array) -> Array:
+    """Copy an array for good."""
+    copy = np.array(array, order="C")
+    copy.flags.writeable = False
+    return copy

@@ -14,20 +14,25 @@ from kernelswarm.agents.compiled.arrays import (
     rule_form,
     sums_of,
 )
-from kernelswarm.agents.compiled.drawing import AHEAD, LONGEST
+from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, put_back, sizes_ahead
 from kernelswarm.agents.compiled.population import Flight, Population, outside_of, widened
 from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, RETURNED, Workspace
-from kernelswarm.agents.compiled.weathered_filling import air_of, counts_of, keep_evaluated, kept_of, terms_of
+from kernelswarm.agents.compiled.weathered_filling import (
+    Letter,
+    air_of,
+    counts_of,
+    keep_evaluated,
+    kept_of,
+    packets_of,
+    sealed,
+    terms_of,
+    weather_of,
+)
 from kernelswarm.agents.compiled.weathered_rounds import live_in_weather
-from kernelswarm.agents.node.ahead import Ahead
-from kernelswarm.agents.node.heard import Packet, coarse
 from kernelswarm.agents.node.node import DIVERGED, PRIMING, Outgoing
 from kernelswarm.agents.node.pairs import Said
 from kernelswarm.agents.node.weathered import WeatheredAgent
-from kernelswarm.protocols.links.distortion import EXACT
-from kernelswarm.protocols.links.facts import EdgeFacts
-from kernelswarm.protocols.weather.weather import Weather
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -87,14 +92,16 @@ class WeatheredPopulation(Population):
         self._sums = sums_of(agents, len(self.links.other))
         self._stepped = 0
         self._terms = terms_of(agents, self.links, labels)
-        senders = np.array([labels[j] for j in self.links.other], dtype=np.int64)
-        hearers = np.repeat([agent.node for agent in agents], np.diff(self.links.start))
-        lengths = [agent.inbox.facts.distances for agent in agents]
-        distances = None if any(entry is None for entry in lengths) else np.concatenate([np.zeros(0), *lengths])
-        attributes = tuple(entry for agent in agents for entry in agent.inbox.facts.attributes)
-        facts = EdgeFacts(senders, np.asarray(hearers, dtype=np.int64), distances, attributes)
-        self._weather = Weather(first.conditions, np.array(labels[: len(agents)], dtype=np.int64), facts)
-        self._air = air_of(agents, self.links, self.places, self._coupling, messages)
+        self._weather = weather_of(agents, self.links, labels)
+        self._letter = Letter(
+            size,
+            first.state.function.inputs,
+            first.outputs,
+            self.symmetric,
+            self.symmetric and self._coupling.implicit,
+            self.sends_duals and self._coupling.duals >= 0,
+        )
+        self._air = air_of(agents, self.links, self.places, self._letter, messages)
         self._kept = kept_of(agents, self.links, self._columns())
         self._counts = counts_of(agents, self.links)
         width, columns = self._kept.points.shape[3], self._kept.targets.shape[3]
@@ -219,7 +226,8 @@ class WeatheredPopulation(Population):
             agent.said = [
                 Said(kept.said_points[e].copy(), kept.said_values[e].copy()) if kept.said[e] else None for e in edges
             ]
-            agent.inbox.packets = [self._packets(e, agent.inbox.reach) for e in edges]
+            reach, bits = agent.inbox.reach, self._terms.bits
+            agent.inbox.packets = [packets_of(self._air, links, e, self._letter, self._now, reach, bits) for e in edges]
             agent.inbox.last = self._air.last[edges.start : edges.stop].copy()
             if self.symmetric:
                 agent.inbox.latest = [sealed(self._air.latest[links.other[e]]) for e in edges]
@@ -273,39 +281,18 @@ class WeatheredPopulation(Population):
     def _draw(self, rounds: int) -> bool:
         """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
         self._settle_states()
-        nodes, size = len(self.agents), self._size
         points, targets = self._ahead
         width, columns = points.shape[3], targets.shape[3]
-        ahead = min(rounds if not self._outside else LONGEST, LONGEST, AHEAD // (nodes * size * (width + columns)) + 1)
-        drawn: list[tuple[Array, Array]] = []
-        for i, agent in enumerate(self.agents):
-            left = points[i, int(self._counts.cursor[i]) :].reshape(-1, width)
-            if len(left):
-                agent.source = Ahead(left, targets[i, int(self._counts.cursor[i]) :].reshape(-1, columns), agent.source)
-            drawn.append(agent.source.draw(ahead * size))
-            while isinstance(agent.source, Ahead) and not len(agent.source.left[0]):
-                agent.source = agent.source.source
-        whole_batches = min(len(x) // size for x, _ in drawn)
-        for agent, (x, y) in zip(self.agents, drawn, strict=True):
-            if len(x) > whole_batches * size:
-                agent.source = Ahead(x[whole_batches * size :], y[whole_batches * size :], agent.source)
-        self._ahead = (
-            np.stack([x[: whole_batches * size].reshape(-1, size, width) for x, _ in drawn]),
-            np.stack([y[: whole_batches * size].reshape(-1, size, columns) for _, y in drawn]),
-        )
+        for agent, x, y, cursor in zip(self.agents, points, targets, self._counts.cursor.tolist(), strict=True):
+            put_back(agent, x[cursor:].reshape(-1, width), y[cursor:].reshape(-1, columns))
+        drawn = draw_ahead(self.agents, LONGEST if self._outside else rounds, width + columns)
+        self._ahead = points[:, :0], targets[:, :0]
+        if drawn:
+            self._ahead = np.stack([x for x, _ in drawn]), np.stack([y for _, y in drawn])
         self._counts.cursor[:] = 0
-        known: dict[tuple[int, int], Array] = {}
-        each: list[Array] = []
-        for agent, form in zip(self.agents, self._forms, strict=True):
-            steps = form.steps(agent.state)
-            if (id(form), steps) not in known:
-                known[id(form), steps] = form.step_sizes(steps, whole_batches + 1)
-            each.append(known[id(form), steps])
-        self._step_sizes = np.zeros((nodes, whole_batches + 1, max(sizes.shape[1] for sizes in each)))
-        for own, sizes in zip(self._step_sizes, each, strict=True):
-            own[:, : sizes.shape[1]] = sizes
+        self._step_sizes = sizes_ahead(self.agents, self._forms, 0, self._ahead[0].shape[1] + 1)
         self._work = self._work._replace(sizes=np.zeros(self._step_sizes.shape[2]))
-        return whole_batches > 0
+        return bool(drawn)
 
     def _widen(self) -> None:
         self._kept = self._kept._replace(rows=widened(self._kept.rows, self._columns()))
@@ -352,38 +339,3 @@ class WeatheredPopulation(Population):
                 form.attend(agent.state)
                 known = form.counts(agent.state, capacities[i], self._taken[i])
                 counts[i, : len(known)] = known
-
-    def _packets(self, e: int, reach: int) -> dict[int, Packet]:
-        """Return the messages of an edge that agents would keep."""
-        air, links = self._air, self.links
-        slots, sender = len(air.points), int(links.other[e])
-        found: dict[int, Packet] = {}
-        for at in range(max(0, self._now - 1 - reach), self._now - 1):
-            slot = at % slots
-            if air.due[slot, e] == ABSENT:
-                continue
-            own = answer = None
-            previous, answered = int(air.previous[slot, sender]), int(air.answered[slot, e])
-            if self.symmetric and previous >= 0:
-                own = self._joined(air.own[slot, sender], air.own_loads[slot, sender])
-            if answered >= 0:
-                answer = self._joined(air.answers[slot, e], air.answer_loads[slot, e])
-            dual = float(air.duals[slot, links.reverse[e]]) if self.sends_duals else 0.0
-            if self._terms.bits != EXACT:
-                dual = float(coarse(np.array([dual]))[0])
-            carried = int(air.carried[slot, e])
-            points = sealed((air.before if carried == previous else air.points)[slot, sender])
-            found[at] = Packet(int(air.due[slot, e]), carried, previous, answered, points, own, answer, dual)
-        return found
-
-    def _joined(self, values: Array, loads: Array) -> Array:
-        if not (self.symmetric and self._coupling.implicit):
-            return sealed(values)
-        return sealed(np.column_stack([values, loads]))
-
-
-def sealed(array: Array) -> Array:
-    """Copy an array for good."""
-    copy = np.array(array, order="C")
-    copy.flags.writeable = False
-    return copy

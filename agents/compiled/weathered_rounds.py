@@ -67,7 +67,7 @@ def live_in_weather(
                     return PAUSED, now - first, 0, 0.0
                 if counts.cursor[i] == ahead_points.shape[1]:
                     return PAUSED, now - first, 0, 0.0
-        hear(links, air, counts, coupling, terms, awake, place, now)
+        hear(links, air, counts, coupling.symmetric, terms, awake, place, now)
         for i in range(nodes):
             if awake[i, place]:
                 reason, curvature = learn(

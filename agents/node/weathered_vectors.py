@@ -1,5 +1,6 @@
 """A node that exchanges vectors on links, and by a clock, that are not ideal."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.links.links import bytes_of
+from kernelswarm.protocols.states.mixing import squares
 from kernelswarm.protocols.weather.weather import Conditions
 
 Array = npt.NDArray[np.float64]
@@ -36,6 +38,7 @@ class WeatheredVectorNode(VectorNode):
     def __init__(self, neighborhood: Neighborhood, *parts: Any, conditions: Conditions) -> None:
         super().__init__(neighborhood, *parts)
         degree = len(self.neighbors)
+        self.conditions = conditions
         self.inbox = Inbox(conditions, neighborhood, self.neighbors, self.outputs)
         self._neighborhood, self._forgets = neighborhood, forgets(conditions.clock)
         self.now = 0
@@ -49,8 +52,8 @@ class WeatheredVectorNode(VectorNode):
         self.quiet = False
         self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
         self._links_between, self._trigger = conditions.links, conditions.links.trigger
-        self._asks = np.array(neighborhood.asks[:degree] or (True,) * degree, dtype=np.bool_)
-        self._asked = np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
+        self.asks = np.array(neighborhood.asks[:degree] or (True,) * degree, dtype=np.bool_)
+        self.asked = np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
         """Live through one round with what the neighbours sent, and return what this node sends."""
@@ -60,7 +63,7 @@ class WeatheredVectorNode(VectorNode):
         assert traffic is not None
         awake = self.inbox.awake(now - PRIMING)
         if awake and self._forgets and self.sent_at != now - 1:
-            self._forget(now)
+            self.begin_anew(now)
         for e, (message, slot) in enumerate(zip(incoming, self.slots, strict=bool(incoming))):
             self.inbox.take(e, message, slot, now, traffic[e])
         self.inbox.deliver(now, awake, traffic)
@@ -80,11 +83,28 @@ class WeatheredVectorNode(VectorNode):
         sent = super().outgoing()
         stamps = np.full(1 + len(self.neighbors), float(SILENT))
         if self.sent_at == self.now - 1 and not self.quiet:
-            there = self.inbox.there(self.sent_at - PRIMING) & self._asked
+            there = self.inbox.there(self.sent_at - PRIMING) & self.asked
             stamps[0] = NO_ANSWER
             stamps[1:][there] = NO_ANSWER
         sent.stamps = stamps
         return sent
+
+    @property
+    def message_bytes(self) -> float:
+        """The bytes of a message."""
+        return bytes_of(self.width, 0, 0, 1, self.conditions.links.bits)
+
+    def begin_anew(self, now: int) -> None:
+        """Begin as before the first round: on the samples drawn and not learned from, with no vector from before."""
+        self.state = self.learner.init(self._inputs, self.outputs)
+        self.links = self.rule.begin(self._neighborhood, self._linear.coefficients(self.state).copy())
+        self.begun = self.round
+        self.inbox.forget(now)
+        assert self.own is not None
+        self.evaluate(self.own.points, ())
+        self.links = self.rule.adapt(self.links, self._samples())
+        self._settle()
+        self.said, self.quiet = self._said()[0], False
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return what the node has heard and said."""
@@ -108,22 +128,10 @@ class WeatheredVectorNode(VectorNode):
         self.tally.traffic = arrays["weather.traffic"].copy()
         self.inbox.take_over(arrays)
 
-    def _forget(self, now: int) -> None:
-        """Begin anew, on the samples that were drawn and not learned from, and with no vector from before."""
-        self.state = self.learner.init(self._inputs, self.outputs)
-        self.links = self.rule.begin(self._neighborhood, self._linear.coefficients(self.state).copy())
-        self.begun = self.round
-        self.inbox.forget(now)
-        assert self.own is not None
-        self.evaluate(self.own.points, ())
-        self.links = self.rule.adapt(self.links, self._samples())
-        self._settle()
-        self.said, self.quiet = self._said()[0], False
-
     def _heard(self, now: int) -> tuple[list[Array], Array]:
         """Return the newest vector of each neighbour, and how much it counts."""
         vectors, counts = [self.said] * len(self.neighbors), np.zeros(len(self.neighbors))
-        for e in np.flatnonzero(self._asks).tolist():
+        for e in np.flatnonzero(self.asks).tolist():
             sent, packet = next(self.inbox.usable(e, now), (NO_ANSWER, None))
             if packet is None or (sent == self.used[e] and self._links_between.silence == "skip"):
                 continue
@@ -135,7 +143,8 @@ class WeatheredVectorNode(VectorNode):
         """Find whether there is anything new to say, and what neighbours will know then."""
         vector = self._said()
         threshold = self._trigger.at(max(0, now - PRIMING))
-        self.quiet = threshold > 0.0 and now >= PRIMING and float(np.linalg.norm(vector[0] - self.said)) <= threshold
+        watched = threshold > 0.0 and now >= PRIMING
+        self.quiet = watched and math.sqrt(squares(vector, self.said)[0]) <= threshold
         if not self.quiet:
             self.inbox.distort_own(vector, now)
             self.said = vector[0]
@@ -153,4 +162,4 @@ class WeatheredVectorNode(VectorNode):
         told = sent.stamps[1:] != SILENT
         tally.traffic[told, SENT] += 1
         tally.scalars_sent += self.width * int(told.sum())
-        tally.bytes_sent += bytes_of(self.width, 0, 0, 1, self._links_between.bits) * int(told.sum())
+        tally.bytes_sent += self.message_bytes * int(told.sum())

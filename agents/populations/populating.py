@@ -6,12 +6,14 @@ from kernelswarm.agents.compiled import population, vector_population
 from kernelswarm.agents.compiled.population import Population, outside_of
 from kernelswarm.agents.compiled.vector_population import VectorPopulation
 from kernelswarm.agents.compiled.weathered_population import WeatheredPopulation, whole
+from kernelswarm.agents.compiled.weathered_vector_population import WeatheredVectorPopulation
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import Node, Outgoing
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.node.weathered import WeatheredAgent
+from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
 from kernelswarm.agents.populations import stacked_population
 from kernelswarm.agents.populations.stacked_population import StackedPopulation, copies_of, copies_sent
 from kernelswarm.protocols.contract import StackedRule
@@ -34,8 +36,6 @@ def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, who
         return stacked_population.obstacle(learners, rule)
     if not isinstance(rule, StateRule):
         return population.obstacle(learners, rule)
-    if not ideal:
-        return "vectors over links and clocks that are not ideal"
     return vector_population.obstacle(learners, rule)
 
 
@@ -43,7 +43,8 @@ def populated(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> AnyPop
     """Move nodes into arrays, with what they and the nodes that they hear sent last."""
     vectors = [node for node in nodes if isinstance(node, VectorNode)]
     if vectors:
-        return VectorPopulation(vectors, messages)
+        in_weather = [node for node in vectors if isinstance(node, WeatheredVectorNode)]
+        return WeatheredVectorPopulation(in_weather, messages) if in_weather else VectorPopulation(vectors, messages)
     stacked = [node for node in nodes if isinstance(node, StackedAgent)]
     if stacked:
         return StackedPopulation(stacked, messages)

@@ -7,11 +7,10 @@ import numpy.typing as npt
 
 from kernelswarm.agents.compiled import population
 from kernelswarm.agents.compiled.arrays import joined, kinds_of, learner_forms
-from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead
+from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, put_back
 from kernelswarm.agents.compiled.population import Population, outside_of
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
-from kernelswarm.agents.node.ahead import Ahead
 from kernelswarm.agents.node.node import DIVERGED, DivergenceError, Outgoing
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.populations.weighing import Copies, weigh
@@ -147,8 +146,7 @@ class StackedPopulation:
         """Hand everything back to the agents; returns what they sent last, by label."""
         self.settle()
         for agent, (points, targets) in zip(self.agents, self.hand_out(), strict=True):
-            if len(points):
-                agent.source = Ahead(points, targets, agent.source)
+            put_back(agent, points, targets)
         return {agent.node: agent.outgoing() for agent in self.agents}
 
     def hand_out(self) -> list[tuple[Array, Array]]:

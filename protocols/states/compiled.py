@@ -15,10 +15,12 @@ from kernelswarm.protocols.first_class import MATRIX, NUMBERS, VECTOR_OUT, Compi
 
 Array = npt.NDArray[np.float64]
 
-PHASE = types.void(NUMBERS, VECTOR_OUT, MATRIX, NUMBERS, types.float64, VECTOR_OUT)
-"""``phase(numbers, state, vectors (deg, n), counts (deg,), eta, weights (L C,))`` changes the state or the weights.
+PHASE = types.void(NUMBERS, VECTOR_OUT, NUMBERS, MATRIX, NUMBERS, types.float64, VECTOR_OUT)
+"""``phase(numbers, state, said (n,), vectors (deg, n), counts (deg,), eta, weights (L C,))`` changes the state or the
+weights.
 
-``counts`` says how much each vector counts; before a node speaks there are no vectors."""
+``said``, ``vectors`` and ``counts`` are those of :class:`~kernelswarm.protocols.states.contract.Heard`; before a node
+speaks they have no rows."""
 
 phase_at = at(PHASE)
 
@@ -88,14 +90,18 @@ def place_of(state: Any, name: str) -> slice:
 
 
 @jitted
-def from_weights(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+def from_weights(
+    numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
     """Step from the node's own weights."""
     for k in range(len(weights)):
         weights[k] = state[k]
 
 
 @jitted
-def to_second(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+def to_second(
+    numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
     """Keep where the step led as the state's second field, of the size of the weights."""
     for k in range(len(weights)):
         state[len(weights) + k] = weights[k]

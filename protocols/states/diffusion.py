@@ -142,14 +142,18 @@ def _reweigh(
 
 
 @jitted
-def _combine(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+def _combine(
+    numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
     """Average what was sent."""
     size = len(weights)
     average_in(state[size : 2 * size], vectors, state[2 * size : 2 * size + len(vectors)], counts, weights)
 
 
 @jitted
-def _arrive(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+def _arrive(
+    numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
     """Keep the weights, as what is sent too."""
     size = len(weights)
     for k in range(size):
@@ -157,7 +161,7 @@ def _arrive(numbers: Array, state: Array, vectors: Array, counts: Array, eta: fl
 
 
 @jitted
-def _stay(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+def _stay(numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
     """Send the weights."""
     size = len(weights)
     for k in range(size):
@@ -165,17 +169,19 @@ def _stay(numbers: Array, state: Array, vectors: Array, counts: Array, eta: floa
 
 
 @jitted
-def _mix(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+def _mix(numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
     """Average, and keep that."""
-    _combine(numbers, state, vectors, counts, eta, weights)
-    _arrive(numbers, state, vectors, counts, eta, weights)
+    _combine(numbers, state, said, vectors, counts, eta, weights)
+    _arrive(numbers, state, said, vectors, counts, eta, weights)
 
 
 @jitted
-def _combine_anew(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+def _combine_anew(
+    numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
     """Find the weights of the average first."""
     size, degree = len(weights), len(vectors)
     own, combined = state[size : 2 * size].reshape(1, size), state[2 * size : 2 * size + degree]
     variances = state[2 * size + degree : 2 * size + 2 * degree + 1]
     _reweigh(numbers[0], own, state[:size], vectors, counts, variances, combined)
-    _mix(numbers, state, vectors, counts, eta, weights)
+    _mix(numbers, state, said, vectors, counts, eta, weights)

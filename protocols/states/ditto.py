@@ -81,21 +81,25 @@ class Ditto(PenalizedStepping):
 
 
 @jitted
-def _from_shared(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+def _from_shared(
+    numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
     """Step from the common weights."""
     for k in range(len(weights)):
         weights[k] = state[len(weights) + k]
 
 
 @jitted
-def _to_third(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+def _to_third(
+    numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
     """Keep what is sent."""
     for k in range(len(weights)):
         state[2 * len(weights) + k] = weights[k]
 
 
 @jitted
-def _pull(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+def _pull(numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
     """Average the common weights, and pull the node's own, which have stepped, to them."""
     size, degree = len(weights), len(vectors)
     pull = eta * state[3 * size + degree]

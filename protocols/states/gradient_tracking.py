@@ -79,7 +79,9 @@ class GradientTracking(Stepping):
 
 
 @jitted
-def _track(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+def _track(
+    numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
     """Take the gradient into the tracker, and step along it."""
     size = len(weights)
     for k in range(size):
@@ -91,7 +93,7 @@ def _track(numbers: Array, state: Array, vectors: Array, counts: Array, eta: flo
 
 
 @jitted
-def _mix(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+def _mix(numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
     """Average both."""
     size = len(weights)
     own, combined = state[3 * size : 5 * size], state[5 * size : 5 * size + len(vectors)]

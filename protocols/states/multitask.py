@@ -80,7 +80,7 @@ class Multitask(PenalizedStepping):
 
 
 @jitted
-def _hold(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+def _hold(numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
     """Move towards the neighbours; the state is the weights, what is sent (L C,), and strengths and degrees (deg,)."""
     size, degree = len(weights), len(vectors)
     part = np.empty(degree)

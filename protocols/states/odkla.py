@@ -75,11 +75,13 @@ class Odkla(PenalizedStepping):
 
 
 @jitted
-def _multiply(numbers: Array, state: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+def _multiply(
+    numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
     """Take both steps; the state is the weights (L C,), the dual (L C,) and rho."""
     size = len(weights)
     rho = state[2 * size]
-    apart = differences(state[:size], vectors, counts)
+    apart = differences(said, vectors, counts)
     curvature = 2.0 * rho * total(counts) + 1.0 / eta
     for k in range(size):
         apart[k] *= rho

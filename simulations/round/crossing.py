@@ -68,7 +68,7 @@ class Crossing:
         self._places: _Places | None = None
         flight, links = population.flight(), population.links
         self._nodes = np.array([place for place, _ in boundary], dtype=np.int64)
-        edges = [int(links.start[place]) + slot for place, slots in boundary for slot in slots if population.answers]
+        edges = [int(links.start[place]) + slot for place, slots in boundary for slot in slots]
         self._edges = np.array(edges, dtype=np.int64)
         self._reverse = links.reverse[self._edges]
         # A specimen whose numbers say what they stand for shows where each kind goes; the order within is that of
@@ -178,14 +178,15 @@ class Crossing:
                     found["own"] += moved(layout.own[0])
                 if layout.stamps is not None:
                     found["previous"].append(begin + layout.stamps[0].start)
-                for slot, where in given.items():
+                for slot, edge in wanted.items():
                     if layout.stamps is not None:
                         found["answered"].append(begin + layout.stamps[0].start + layout.stamps[1].index(1 + slot))
-                    found["answers"] += moved(where)
-                    found["edges"].append(wanted[slot])
+                    if population.answers:
+                        found["answers"] += moved(given[slot])
+                    found["edges"].append(edge)
                     if layout.duals is not None:
                         found["duals"].append(begin + layout.duals[0].start + layout.duals[1].index(slot))
-                        found["reverse"].append(int(population.links.reverse[wanted[slot]]))
+                        found["reverse"].append(int(population.links.reverse[edge]))
             begin += len(numbers)
         numbered = {name: np.array(places, dtype=np.int64) for name, places in found.items()}
         return _Places(np.array(heads, dtype=np.int64), np.array(expected, dtype=np.float64), **numbered)
@@ -227,7 +228,7 @@ def _gather(
                     packed[own_at[(i * size + k) * columns + c]] = values[nodes[i], k, c]
                 if columns > outputs:
                     packed[own_at[(i * size + k) * columns + outputs]] = loads[nodes[i], k]
-    for e in range(len(reverse)):
+    for e in range(len(reverse) if len(answers_at) else 0):
         for k in range(size):
             for c in range(outputs):
                 packed[answers_at[(e * size + k) * columns + c]] = answers[reverse[e], k, c]
@@ -282,7 +283,7 @@ def _scatter(
                     values[nodes[i], k, c] = numbers[own_at[(i * size + k) * columns + c]]
                 if columns > outputs:
                     loads[nodes[i], k] = numbers[own_at[(i * size + k) * columns + outputs]]
-    for e in range(len(edges)):
+    for e in range(len(edges) if len(answers_at) else 0):
         for k in range(size):
             for c in range(outputs):
                 answers[edges[e], k, c] = numbers[answers_at[(e * size + k) * columns + c]]

@@ -1,0 +1,185 @@
+"""Nodes that send vectors on links and by clocks that are not ideal, held in arrays."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, put_back, sizes_ahead
+from kernelswarm.agents.compiled.population import Flight
+from kernelswarm.agents.compiled.rounds import DONE, PAUSED
+from kernelswarm.agents.compiled.vector_population import NO_DUALS, VectorPopulation
+from kernelswarm.agents.compiled.vector_rounds import Samples
+from kernelswarm.agents.compiled.weathered_arrays import ABSENT, RETURNED, Told
+from kernelswarm.agents.compiled.weathered_filling import (
+    Letter,
+    air_of,
+    counts_of,
+    packets_of,
+    sealed,
+    terms_of,
+    weather_of,
+)
+from kernelswarm.agents.compiled.weathered_vector_rounds import live_by_vectors_in_weather
+from kernelswarm.agents.node.heard import SILENT
+from kernelswarm.agents.node.node import DIVERGED, PRIMING, Outgoing
+from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
+from kernelswarm.protocols.states.compiled import packed
+
+Array = npt.NDArray[np.float64]
+
+
+class WeatheredVectorPopulation(VectorPopulation):
+    """Nodes in arrays that hear vectors late, in part, or not at all, and that may sleep.
+
+    Parameters
+    ----------
+    agents : sequence of WeatheredVectorNode
+        In sorted order of their labels, past the rounds that prime the network, with whole batches in flight.
+    messages : mapping of int to Outgoing
+        What these nodes and the outside ones that they hear from sent last, by label.
+    """
+
+    def __init__(self, agents: Sequence[WeatheredVectorNode], messages: Mapping[int, Outgoing]) -> None:
+        super().__init__(agents, messages)
+        self.agents: Sequence[WeatheredVectorNode] = agents
+        first, labels = agents[0], [agent.node for agent in agents] + self._outside
+        self._now = first.now
+        self._terms = terms_of(agents, self.links, labels)
+        self._weather = weather_of(agents, self.links, labels)
+        self._letter = Letter(1, self._width, 0)
+        self._air = air_of(agents, self.links, self.places, self._letter, messages)
+        self._counts = counts_of(agents, self.links)
+        self._vectors.said[: len(agents)] = [agent.said for agent in agents]
+        self._told = Told(
+            sent_at=np.array([agent.sent_at for agent in agents], dtype=np.int64),
+            begun=np.full(len(agents), ABSENT),
+            quiet=np.array([agent.quiet for agent in agents], dtype=np.bool_),
+            used=np.concatenate([agent.used for agent in agents]),
+            asks=np.concatenate([agent.asks for agent in agents]),
+            asked=np.concatenate([agent.asked for agent in agents]),
+        )
+
+    def flight(self) -> Flight:
+        """Return what was sent last, with room for what is heard next."""
+        air, slot = self._air, (self._now - 1) % len(self._air.points)
+        none = np.zeros((0, 1, self.agents[0].outputs))
+        loads = none[:, :, 0]
+        return Flight(
+            air.points[slot], none, none, loads, loads, NO_DUALS, NO_DUALS, air.previous[slot], air.answered[slot]
+        )
+
+    def run(self, rounds: int) -> int:
+        """Live through ``rounds`` rounds; returns how many could be lived; raises as VectorPopulation."""
+        left = rounds
+        while left:
+            place = self._weather.look(self._now - PRIMING)
+            count = min(left, self._weather.awake.shape[1] - place)
+            reason, lived, node = live_by_vectors_in_weather(
+                self._states,
+                self._kinds,
+                self.links,
+                self._air,
+                self._told,
+                self._vectors,
+                self._sums,
+                self._counts,
+                self._phases,
+                self._terms,
+                self._samples,
+                self._work,
+                self.agents[0].message_bytes,
+                self._weather.awake,
+                self._weather.fates,
+                self._weather.there,
+                self._weather.first,
+                self._now,
+                count,
+                DIVERGED,
+            )
+            self._now += lived
+            left -= lived
+            if reason == PAUSED:
+                if not self._draw(left):
+                    break
+            elif reason == RETURNED:
+                self._begin_anew()
+            elif reason != DONE:
+                self.settle()
+                self.agents[node].check_values(self._vectors.values[node])
+        return rounds - left
+
+    def settle(self) -> None:
+        """Bring the nodes up to date."""
+        counts = self._counts
+        for i, agent in enumerate(self.agents):
+            self._settle(i, int(counts.learned[i]))
+            agent.now = self._now
+            agent.tally.scalars_sent, agent.tally.bytes_sent = int(counts.scalars[i]), float(counts.bytes[i])
+            agent.tally.traffic = counts.traffic[self.links.start[i] : self.links.start[i + 1]].copy()
+        counts.learned[:] = 0
+
+    def hand_out(self) -> list[tuple[Array, Array]]:
+        """Give the nodes, which are settled, all that is kept of them; returns what was drawn ahead for each."""
+        left, air, told, links = super().hand_out(), self._air, self._told, self.links
+        slot = (self._now - 1) % len(air.points)
+        for i, agent in enumerate(self.agents):
+            edges = range(int(links.start[i]), int(links.start[i + 1]))
+            agent.sent_at, agent.quiet = int(told.sent_at[i]), bool(told.quiet[i])
+            agent.used = told.used[edges.start : edges.stop].copy()
+            agent.said = self._vectors.said[i].copy()
+            if air.previous[slot, i] != SILENT:  # it has just been sent
+                said = air.points[slot, i].copy()
+                agent.inbox.distort_own(said, self._now - 1)
+                agent.said = said[0]
+            reach, bits = agent.inbox.reach, self._terms.bits
+            agent.inbox.packets = [packets_of(air, links, e, self._letter, self._now, reach, bits) for e in edges]
+            agent.inbox.last = air.last[edges.start : edges.stop].copy()
+        return left
+
+    def _reached(self) -> list[int]:
+        """Return which of its samples each node learns from next."""
+        reached: list[int] = self._counts.cursor.tolist()
+        return reached
+
+    def _begin_anew(self) -> None:
+        """Let the nodes begin anew that come back in the round to come, as single nodes do."""
+        told, now, samples, vectors = self._told, self._now, self._samples, self._vectors
+        awake = self._weather.awake[:, self._weather.look(now - PRIMING)]
+        for i in np.flatnonzero(awake & (told.sent_at != now - 1) & (told.begun != now)).tolist():
+            agent, form, at = self.agents[i], self._forms[i], int(self._counts.cursor[i])
+            self._settle(i, int(self._counts.learned[i]))
+            self._counts.learned[i] = 0
+            agent.evaluate(sealed(samples.points[i, at]), ())
+            agent.targets = sealed(samples.targets[i, at])
+            agent.begin_anew(now)
+            form.move(agent.state, self._states.storage[i], 0)
+            vector = packed(agent.links)
+            vectors.known[i, : len(vector)], vectors.said[i] = vector, agent.said
+            assert agent.own is not None
+            size = len(agent.own.values)
+            vectors.values[i], vectors.rows[size * i : size * (i + 1)] = agent.own.values, agent.own.rows
+            sizes = form.step_sizes(0, samples.step_sizes.shape[1] - at)
+            samples.step_sizes[i, at:, : sizes.shape[1]] = sizes
+            due = self._air.due[:, self.links.start[i] : self.links.start[i + 1]]
+            due[due < now] = ABSENT
+            told.quiet[i], told.begun[i] = False, now
+
+    def _draw(self, rounds: int) -> bool:
+        """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
+        self.settle()
+        points, targets, _ = self._samples
+        width, columns, cursor = points.shape[3], targets.shape[3], self._reached()
+        for agent, x, y, at in zip(self.agents, points, targets, cursor, strict=True):
+            put_back(agent, x[at + 2 :].reshape(-1, width), y[at + 2 :].reshape(-1, columns))
+        drawn = draw_ahead(self.agents, LONGEST if self._outside else rounds, width + columns)
+        now = np.array(cursor)[:, np.newaxis] + np.arange(2)
+        nodes = np.arange(len(now))[:, np.newaxis]
+        points, targets = points[nodes, now], targets[nodes, now]
+        if drawn:
+            points = np.concatenate([points, np.stack([x for x, _ in drawn])], axis=1)
+            targets = np.concatenate([targets, np.stack([y for _, y in drawn])], axis=1)
+        self._samples = Samples(points, targets, sizes_ahead(self.agents, self._forms, 0, points.shape[1] - 1))
+        self._work = self._workspace()
+        self._counts.cursor[:] = 0
+        return bool(drawn)

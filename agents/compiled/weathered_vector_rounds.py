@@ -1,0 +1,165 @@
+"""The round of :class:`~kernelswarm.agents.node.weathered_vectors.WeatheredVectorNode`, for all nodes of a block.
+
+Messages travel as those of points and values do (:mod:`~kernelswarm.agents.compiled.hearing`), and nodes learn as on
+ideal links (:mod:`~kernelswarm.agents.compiled.vector_rounds`): here is what lies between.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.tables import borrowed, line, table
+from kernelswarm.agents.compiled.hearing import has_arrived, hear
+from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED, Kinds, Links, States
+from kernelswarm.agents.compiled.vector_rounds import (
+    Phases,
+    Samples,
+    Vectors,
+    VectorSums,
+    Work,
+    begin_round,
+    end_round,
+)
+from kernelswarm.agents.compiled.weathered_arrays import RETURNED, Air, Counts, Terms, Told
+from kernelswarm.agents.node.heard import NO_ANSWER, SENT, SILENT
+from kernelswarm.agents.node.node import PRIMING
+from kernelswarm.protocols.compiling import absorbed, jitted
+from kernelswarm.protocols.states.mixing import squares
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
+
+@jitted
+def live_by_vectors_in_weather(
+    states: States,
+    kinds: Kinds,
+    links: Links,
+    air: Air,
+    told: Told,
+    vectors: Vectors,
+    sums: VectorSums,
+    counts: Counts,
+    phases: Phases,
+    terms: Terms,
+    samples: Samples,
+    work: Work,
+    message: float,  # bytes
+    awake: Booleans,  # (V, rounds of the weather)
+    fates: Integers,  # (E, rounds of the weather)
+    there: Booleans,  # (E, rounds of the weather)
+    weather: int,  # the first of these rounds
+    first: int,  # round of the network
+    count: int,
+    diverged: float,
+) -> tuple[int, int, int]:
+    """Live through ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
+    # Counting the references to so many arrays, node by node, takes as long as the step.
+    states, kinds, links, air, told = borrowed(states), borrowed(kinds), borrowed(links), borrowed(air), borrowed(told)
+    vectors, sums, counts, phases = borrowed(vectors), borrowed(sums), borrowed(counts), borrowed(phases)
+    terms, samples, work = borrowed(terms), borrowed(samples), borrowed(work)
+    awake, fates, there = borrowed(awake), borrowed(fates), borrowed(there)
+    nodes, slots, width = len(kinds.of), air.points.shape[0], vectors.said.shape[1]
+    for now in range(first, first + count):
+        place = now - PRIMING - weather
+        for i in range(nodes):
+            if awake[i, place]:
+                if terms.forgets and told.sent_at[i] != now - 1 and told.begun[i] != now:
+                    return RETURNED, now - first, i
+                if counts.cursor[i] == samples.points.shape[1] - 2:
+                    return PAUSED, now - first, 0
+        hear(links, air, counts, False, terms, awake, place, now)
+        for i in range(nodes):
+            if air.previous[(now - 1) % slots, i] != SILENT:  # what the links have made of it is known to all
+                for k in range(width):
+                    vectors.said[i, k] = air.points[(now - 1) % slots, i, 0, k]
+        for i in range(nodes):
+            if not awake[i, place]:
+                fall_silent(i, links, air, now)
+                continue
+            gather(i, links, air, told, vectors, terms, work, now)
+            degree = links.start[i + 1] - links.start[i]
+            at = counts.cursor[i]
+            if not end_round(i, at, degree, states, kinds, vectors, sums, phases, samples, work, diverged):
+                return LARGE_VALUES, now - first, i
+            begin_round(i, at + 1, states, kinds, vectors, phases, samples, work)
+            counts.cursor[i] += 1
+            counts.learned[i] += 1
+            speak(i, links, air, told, vectors, counts, phases, terms, message, there, place, now)
+        for e in range(fates.shape[0]):
+            air.fates[now % slots, e] = fates[e, place]
+    return DONE, count, 0
+
+
+@absorbed
+def gather(i: int, links: Links, air: Air, told: Told, vectors: Vectors, terms: Terms, work: Work, now: int) -> None:
+    """Find the newest vector of each of node i's neighbours that has arrived, and how much it counts."""
+    slots, places, width = air.points.shape[0], air.points.shape[1], vectors.said.shape[1]
+    begin = links.start[i]
+    for d in range(links.start[i + 1] - begin):
+        e, newest = begin + d, NO_ANSWER
+        if told.asks[e]:
+            for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
+                if has_arrived(air, e, sent, now, terms.reach):
+                    newest = sent
+                    break
+        heard = line(work.heard, d * width, width)
+        if newest == NO_ANSWER or (newest == told.used[e] and not terms.repeats):
+            work.counts[d] = 0.0
+            for k in range(width):
+                heard[k] = vectors.said[i, k]
+            continue
+        told.used[e] = newest
+        work.counts[d] = 1.0 / (1.0 + terms.damping * (now - 1 - newest))
+        vector = line(air.points, ((newest % slots) * places + links.other[e]) * width, width)
+        for k in range(width):
+            heard[k] = vector[k]
+
+
+@absorbed
+def speak(
+    i: int,
+    links: Links,
+    air: Air,
+    told: Told,
+    vectors: Vectors,
+    counts: Counts,
+    phases: Phases,
+    terms: Terms,
+    message: float,
+    there: Booleans,
+    place: int,
+    now: int,
+) -> None:
+    """Have node i send its vector, where that has moved far enough, and count it."""
+    slot, width, most = now % air.points.shape[0], vectors.said.shape[1], vectors.known.shape[1]
+    threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING)) if terms.threshold > 0.0 else 0.0
+    told.quiet[i] = False
+    if threshold > 0.0:
+        vector = table(vectors.known, i * most + phases.sent, 1, width)
+        told.quiet[i] = math.sqrt(squares(vector, line(vectors.said, i * width, width))[0]) <= threshold
+    told.sent_at[i] = now
+    if told.quiet[i]:
+        fall_silent(i, links, air, now)
+        return
+    air.previous[slot, i] = NO_ANSWER
+    for k in range(width):
+        air.points[slot, i, 0, k] = vectors.known[i, phases.sent + k]
+    for e in range(links.start[i], links.start[i + 1]):
+        sends = there[e, place] and told.asked[e]
+        air.answered[slot, links.reverse[e]] = NO_ANSWER if sends else SILENT
+        if sends:
+            counts.traffic[e, SENT] += 1
+            counts.scalars[i] += width
+            counts.bytes[i] += message
+
+
+@absorbed
+def fall_silent(i: int, links: Links, air: Air, now: int) -> None:
+    """Have node i say nothing."""
+    slot = now % air.points.shape[0]
+    air.previous[slot, i] = SILENT
+    for e in range(links.start[i], links.start[i + 1]):
+        air.answered[slot, links.reverse[e]] = SILENT

@@ -1,0 +1,34 @@
+"""Protocols of vectors that run compiled, and what nodes are, to be compared number by number."""
+
+from __future__ import annotations
+
+import numpy as np
+
+PROTOCOLS = [
+    {"name": "diffusion"},
+    {"name": "diffusion", "as_published": True},
+    {"name": "diffusion", "order": "combine_then_adapt"},
+    {"name": "diffusion", "combination": "adaptive", "rate": 0.3},
+    {"name": "gradient_tracking"},
+    {"name": "odkla"},
+    {"name": "odkla", "as_published": True},
+    {"name": "multitask", "penalty": 2.0},
+    {"name": "multitask", "penalty": 0.2, "as_published": True},
+    {"name": "ditto"},
+    {"name": "ditto", "as_published": True},
+]
+
+
+def left(*blocks):
+    """Everything that blocks leave behind, but for how far ahead their samples are drawn."""
+    found = {}
+    for one in blocks:
+        for node, snapshot in one.snapshot().items():
+            found |= {(node, key): array for key, array in snapshot.arrays.items() if not key.startswith("ahead")}
+    return found
+
+
+def assert_equal(found, wanted):
+    assert found.keys() == wanted.keys()
+    for key, array in wanted.items():
+        np.testing.assert_array_equal(found[key], array, str(key))
