@@ -111,6 +111,7 @@ PARTS: dict[str, dict[str, str]] = {
         "domkl": "kernelswarm.protocols.states.domkl:Domkl",
         "odkla": "kernelswarm.protocols.states.odkla:Odkla",
         "multitask": "kernelswarm.protocols.states.multitask:Multitask",
+        "mocha": "kernelswarm.protocols.states.mocha:Mocha",
         "ditto": "kernelswarm.protocols.states.ditto:Ditto",
     },
     "distance": {
