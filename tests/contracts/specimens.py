@@ -98,6 +98,7 @@ SIZES: dict[str, dict[str, object]] = {
     "colk": {"kernel": KERNEL, "dispersion": "variance"},
     "policy_evaluation": {"kernel": KERNEL, "batch_size": 4, "discount": 0.5},
     "nystroem": {"kernel": KERNEL, "landmarks": 25},
+    "shared_nystroem": {"kernel": KERNEL, "landmarks": 25},
     "random_features": {"kernel": KERNEL, "features": 60},
     "linear": {},
     "okfe": {"kernel": KERNEL, "rank": 8},

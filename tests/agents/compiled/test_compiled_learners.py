@@ -48,6 +48,7 @@ LEARNERS = {
     },
     "nystroem": {"name": "nystroem", "kernel": KERNEL, "landmarks": 17},
     "nystroem, rank": {"name": "nystroem", "kernel": KERNEL, "landmarks": 9, "rank": 4},
+    "shared_nystroem": {"name": "shared_nystroem", "kernel": KERNEL, "landmarks": 9},
     "ogd": {"name": "ogd", "kernel": KERNEL},
     "norma": {"name": "norma", "kernel": KERNEL, "regularization": 0.01, "budget_size": 20},
     "bsgd": {"name": "bsgd", "kernel": KERNEL, "budget_size": 15},
