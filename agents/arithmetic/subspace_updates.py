@@ -235,14 +235,18 @@ def update_parametric(basis: Basis, order: int, projection: Array, step: float, 
 
 
 @inlined
-def least(factor: Array, recency: Array, order: int) -> int:
-    """Return the row with the least ``recency[i] ||a_i||``, the oldest of equals (OKFEB eq. 25 and 26)."""
+def least(factor: Array, gram: Array, recency: Array, order: int) -> int:
+    """Return the row with the least ``recency[i] ||a_i|| sqrt(kappa(x_i, x_i))``, the oldest of equals.
+
+    Without the row Phi A loses ``phi(x_i) a_i'``, so that this is the exact rule, OKFEB eq. 24 with the recency of eq.
+    26; the paper evaluates it in O(B^3), and takes eq. 25 in its place, the same where kappa(x, x) = 1.
+    """
     chosen, smallest = 0, np.inf
     for i in range(order):
         size = 0.0
         for c in range(factor.shape[1]):
             size += factor[i, c] * factor[i, c]
-        size = recency[i] * math.sqrt(size)
+        size = recency[i] * math.sqrt(size * gram[i, i])
         if size < smallest:
             chosen, smallest = i, size
     return chosen
@@ -383,7 +387,7 @@ def advance(
     if order > update.most:
         for i in range(order):
             recency[i] *= update.recency
-        j = least(factor, recency, order)
+        j = least(factor, gram, recency, order)
         discard(basis, order, j, parametric)
         order -= 1
         for i in range(j, order):

@@ -17,6 +17,8 @@ from kernelswarm.protocols.states.penalties import Stepping
 
 Array = npt.NDArray[np.float64]
 
+Weights = Literal[Combination, "heard", "adaptive"]
+
 Order = Literal["adapt_then_combine", "combine_then_adapt"]
 
 TINY = 1e-300
@@ -27,7 +29,7 @@ class Diffused(NamedTuple):
     """What a node of a diffusion knows."""
 
     weights: Array  # (L, C) of its function
-    adapted: Array  # (L, C) what it sends
+    other: Array  # (L, C) psi_i where steps come first; where averages do, that from which its last step began
     combination: Array  # (deg,) a_ij
     variances: Array  # (1 + deg,) adaptive combination only: how far its own and its neighbours' steps lead, squared
 
@@ -37,14 +39,17 @@ class Diffusion(Stepping):
     """Every node steps on its own samples and averages with its neighbours (Bouboulis et al., IEEE TSP 2018).
 
     Adapt then combine: ``psi_i = theta_i - eta grad_i(theta_i)``, then ``theta_i = sum_j a_ij psi_j``, where a_ij and
-    the node's own a_ii add up to one; combine then adapt takes the two the other way round.
+    the node's own a_ii add up to one. Combine then adapt: ``psi_i = sum_j a_ij theta_j``, then ``theta_i = psi_i - eta
+    grad_i(psi_i)``.
 
     Parameters
     ----------
-    combination : {"metropolis", "uniform", "relative_degree", "adaptive"}
-        a_ij from the degrees, or, ``adaptive``, from how far each neighbour's weights are from the node's: as ``1 /
-        gamma_ij^2`` with ``gamma_ij^2 <- (1 - nu) gamma_ij^2 + nu ||psi_j - theta_i||^2`` (Zhao and Sayed, 2012), which
-        leaves out those that learn something else.
+    combination : {"metropolis", "uniform", "relative_degree", "heard", "adaptive"}
+        a_ij from the degrees; ``heard``, ``1 / (1 + h_i)`` with the h_i neighbours that are heard in the round: where
+        the topology's ``schedule`` is ``gossip``, pairs meet in the middle (Boyd, Ghosh, Prabhakar and Shah, 2006); or,
+        ``adaptive``, from how far each neighbour's step led from where the node's began: as
+        ``1 / gamma_ij^2`` with ``gamma_ij^2 <- (1 - nu) gamma_ij^2 + nu ||psi_j - theta_i||^2`` (Zhao and Sayed, 2012),
+        where averages come first ``||theta_j - psi_i||^2``. It leaves out those that learn something else.
     order : {"adapt_then_combine", "combine_then_adapt"}
         Which of both comes first.
     rate : float
@@ -55,7 +60,7 @@ class Diffusion(Stepping):
         The paper's explicit step and Metropolis weights in one key.
     """
 
-    combination: Literal[Combination, "adaptive"] = field(default="metropolis", metadata={"as_published": "metropolis"})
+    combination: Weights = field(default="metropolis", metadata={"as_published": "metropolis"})
     order: Order = "adapt_then_combine"
     rate: float = 0.1
 
@@ -63,47 +68,46 @@ class Diffusion(Stepping):
         super().__post_init__()
         if not 0.0 < self.rate <= 1.0:
             raise ValueError(f"rate = {self.rate!r} must be above 0 and at most 1: 0.1 is usual")
-        if self.combination == "adaptive" and self.order == "combine_then_adapt":
-            raise ValueError(
-                'order = "combine_then_adapt" has nothing to tell neighbours apart by, and combination = "adaptive" '
-                'compares what their last steps led to: leave order = "adapt_then_combine"'
-            )
         if self.as_published:
             object.__setattr__(self, "combination", "metropolis")
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Diffused:
         """Return the weights, and how much each neighbour counts."""
-        name = "metropolis" if self.combination == "adaptive" else self.combination
+        name = self.combination
+        if name == "heard":  # as long as all are
+            name = "uniform"
+        elif name == "adaptive":
+            name = "metropolis"
         degree = len(neighborhood.neighbors)
         return Diffused(weights, weights, combination(name, neighborhood), np.full(1 + degree, np.nan))
 
     def adapt(self, state: Diffused, samples: Samples) -> Diffused:
         """Step on the samples, if that comes first."""
         if self.order == "combine_then_adapt":
-            return state._replace(adapted=state.weights)
-        return state._replace(adapted=samples.descend(state.weights))
+            return state
+        return state._replace(other=samples.descend(state.weights))
 
     def say(self, state: Diffused) -> Array:
-        """Return psi_i, or theta_i where the combination comes first."""
-        return state.adapted.reshape(-1)
+        """Return psi_i, or theta_i where the combination comes first: where the last step led."""
+        return self._stepped(state)[0].reshape(-1)
 
     def hear(self, state: Diffused, heard: Heard, samples: Samples) -> Diffused:
         """Average, and step if that comes last."""
         weights, variances = state.combination, state.variances
+        stepped, before = (each.reshape(-1) for each in self._stepped(state))
         if self.combination == "adaptive":
-            weights, variances = self._reweighted(state, heard)
-        own = state.adapted.reshape(-1)
-        mean = average(own, heard.vectors, weights, heard.counts).reshape(state.weights.shape)
-        if self.order == "combine_then_adapt":
-            mean = samples.descend(mean)
-        return Diffused(mean, mean, weights, variances)
+            weights, variances = weights.copy(), variances.copy()
+            vectors, counts = heard.vectors, heard.counts
+            _reweigh(self.rate, stepped.reshape(1, -1), before, vectors, counts, variances, weights)
+        elif self.combination == "heard":
+            weights = np.full(len(weights), 1.0 / (1.0 + total(heard.counts)))
+        mean = average(stepped, heard.vectors, weights, heard.counts).reshape(state.weights.shape)
+        after = samples.descend(mean) if self.order == "combine_then_adapt" else mean
+        return Diffused(after, mean, weights, variances)
 
-    def _reweighted(self, state: Diffused, heard: Heard) -> tuple[Array, Array]:
-        """Return a_ij from the running means of squared distances, and these; an edge not heard keeps its own."""
-        weights, variances = state.combination.copy(), state.variances.copy()
-        own, before = state.adapted.reshape(1, -1), state.weights.reshape(-1)
-        _reweigh(self.rate, own, before, heard.vectors, heard.counts, variances, weights)
-        return weights, variances
+    def _stepped(self, state: Diffused) -> tuple[Array, Array]:
+        """Return where the node's last step led, and where it began."""
+        return state[:2] if self.order == "combine_then_adapt" else state[1::-1]
 
     def weights(self, state: Diffused) -> Array:
         """Return theta_i."""
@@ -112,24 +116,27 @@ class Diffusion(Stepping):
     @property
     def compiled(self) -> CompiledStateRule:
         """What the protocol hands over to compiled rounds."""
+        adaptive = self.combination == "adaptive"
+        rate = np.array([self.rate])
         if self.order == "combine_then_adapt":
-            return CompiledStateRule(CompiledPhase(_arrive, _combine), "adapted", np.zeros(0), CompiledPhase(_stay))
+            return CompiledStateRule(CompiledPhase(_arrive, _begin_anew if adaptive else _begin), "weights", rate)
         adapt = CompiledPhase(to_second, from_weights)
-        if self.combination == "adaptive":
-            return CompiledStateRule(CompiledPhase(_combine_anew), "adapted", np.array([self.rate]), adapt)
-        return CompiledStateRule(CompiledPhase(_mix), "adapted", np.zeros(0), adapt)
+        return CompiledStateRule(CompiledPhase(_mix_anew if adaptive else _mix), "other", rate, adapt)
 
 
 @jitted
 def _reweigh(
     rate: float, own: Array, before: ReadOnly, vectors: ReadOnly, counts: ReadOnly, variances: Array, weights: Array
 ) -> None:
-    """Change the running means of squared distances (1 + deg,), the node's own (1, n) first, and a_ij (deg,)."""
+    """Change the running means of squared distances (1 + deg,), the node's own (1, n) first, and a_ij (deg,).
+
+    An edge that is not heard keeps its own; a mean begins with the first distance above 0.
+    """
     found = np.concatenate((squares(own, before), squares(vectors, before)))
     inverse = np.zeros(len(variances))
     for j in range(len(variances)):
         if j == 0 or counts[j - 1] != 0.0:
-            known = not math.isnan(variances[j])
+            known = variances[j] > 0.0
             variances[j] = (1.0 - rate) * variances[j] + rate * found[j] if known else found[j]
         if not math.isnan(variances[j]):
             inverse[j] = 1.0 / max(variances[j], TINY)
@@ -138,50 +145,66 @@ def _reweigh(
         weights[j] = inverse[1 + j] / whole
 
 
-# The vector of a node's state: its weights (L C,), what it sends (L C,), a_ij (deg,) and its variances (1 + deg,).
+# The vector of a node's state: its weights (L C,), the other ones (L C,), a_ij (deg,) and its variances (1 + deg,).
 
 
 @jitted
-def _combine(
+def _combine(adaptive: bool, sent: int, rate: float, state: Array, vectors: Array, counts: Array, mean: Array) -> None:
+    """Average what was sent, which begins at a place in the state, by weights that are found first or stay."""
+    size, degree = len(mean), len(vectors)
+    own, combined = state[sent : sent + size], state[2 * size : 2 * size + degree]
+    if adaptive:
+        before, variances = state[size - sent : 2 * size - sent], state[2 * size + degree : 2 * size + 2 * degree + 1]
+        _reweigh(rate, own.reshape(1, size), before, vectors, counts, variances, combined)
+    average_in(own, vectors, combined, counts, mean)
+
+
+@jitted
+def _keep(place: int, state: Array, weights: Array) -> None:
+    """Copy weights into the state."""
+    for k in range(len(weights)):
+        state[place + k] = weights[k]
+
+
+@jitted
+def _mix(numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+    """Average where steps led, and keep that."""
+    _combine(False, len(weights), numbers[0], state, vectors, counts, weights)
+    _keep(0, state, weights)
+    _keep(len(weights), state, weights)
+
+
+@jitted
+def _mix_anew(
     numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array
 ) -> None:
-    """Average what was sent."""
-    size = len(weights)
-    average_in(state[size : 2 * size], vectors, state[2 * size : 2 * size + len(vectors)], counts, weights)
+    """Find the weights of the average first."""
+    _combine(True, len(weights), numbers[0], state, vectors, counts, weights)
+    _keep(0, state, weights)
+    _keep(len(weights), state, weights)
+
+
+@jitted
+def _begin(
+    numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
+    """Average, and keep from where the step begins."""
+    _combine(False, 0, numbers[0], state, vectors, counts, weights)
+    _keep(len(weights), state, weights)
+
+
+@jitted
+def _begin_anew(
+    numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
+    """Find the weights of the average first."""
+    _combine(True, 0, numbers[0], state, vectors, counts, weights)
+    _keep(len(weights), state, weights)
 
 
 @jitted
 def _arrive(
     numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array
 ) -> None:
-    """Keep the weights, as what is sent too."""
-    size = len(weights)
-    for k in range(size):
-        state[k] = state[size + k] = weights[k]
-
-
-@jitted
-def _stay(numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
-    """Send the weights."""
-    size = len(weights)
-    for k in range(size):
-        state[size + k] = state[k]
-
-
-@jitted
-def _mix(numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
-    """Average, and keep that."""
-    _combine(numbers, state, said, vectors, counts, eta, weights)
-    _arrive(numbers, state, said, vectors, counts, eta, weights)
-
-
-@jitted
-def _combine_anew(
-    numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
-    """Find the weights of the average first."""
-    size, degree = len(weights), len(vectors)
-    own, combined = state[size : 2 * size].reshape(1, size), state[2 * size : 2 * size + degree]
-    variances = state[2 * size + degree : 2 * size + 2 * degree + 1]
-    _reweigh(numbers[0], own, state[:size], vectors, counts, variances, combined)
-    _mix(numbers, state, said, vectors, counts, eta, weights)
+    """Keep where the step led."""
+    _keep(0, state, weights)

@@ -30,6 +30,7 @@ PARTS: dict[str, dict[str, str]] = {
         "colk": "kernelswarm.agents.learners.risk.colk:Colk",
         "policy_evaluation": "kernelswarm.agents.learners.risk.policy_evaluation:PolicyEvaluation",
         "nystroem": "kernelswarm.agents.learners.features.nystroem:Nystroem",
+        "shared_nystroem": "kernelswarm.agents.learners.features.shared_nystroem:SharedNystroem",
         "random_features": "kernelswarm.agents.learners.features.random_features:RandomFeatures",
         "linear": "kernelswarm.agents.learners.features.linear:Linear",
         "okfe": "kernelswarm.agents.learners.subspaces.okfe:Okfe",
@@ -111,6 +112,7 @@ PARTS: dict[str, dict[str, str]] = {
         "domkl": "kernelswarm.protocols.states.domkl:Domkl",
         "odkla": "kernelswarm.protocols.states.odkla:Odkla",
         "multitask": "kernelswarm.protocols.states.multitask:Multitask",
+        "mocha": "kernelswarm.protocols.states.mocha:Mocha",
         "ditto": "kernelswarm.protocols.states.ditto:Ditto",
     },
     "distance": {

@@ -339,8 +339,8 @@ def _refuse_other_learners(plans: Sequence[AgentPlan]) -> None:
             mixing = ', the protocol domkl with learner.name = "raker"' if mixture else ""
             raise InputError(
                 f'learner.name = "{part_name(learner)}" of node {node}: the protocol {name} sends the weights of '
-                f'features that all nodes share: take learner.name = "random_features" or "linear"{mixing}, or the '
-                "protocol consensus, which sends values"
+                'features that all nodes share: take learner.name = "random_features", "shared_nystroem" or "linear"'
+                f"{mixing}, or the protocol consensus, which sends values"
             )
         if rule.quadratic and not learner.loss.quadratic:
             raise InputError(
@@ -351,7 +351,8 @@ def _refuse_other_learners(plans: Sequence[AgentPlan]) -> None:
         if math.isnan(mine.distance(theirs)):
             raise InputError(
                 f"learner: nodes {first.neighborhood.node} and {node} have other features, and the protocol {name} "
-                "averages their weights: give all nodes the same kernel, number of features and learner.seed"
+                "averages their weights: give all nodes the same kernel, number of features and learner.seed, or "
+                "the same landmarks"
             )
 
 

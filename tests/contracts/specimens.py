@@ -48,6 +48,7 @@ from kernelswarm.protocols.states.dkla import Dkla
 from kernelswarm.protocols.states.domkl import Domkl
 from kernelswarm.protocols.states.drfgp import Drfgp
 from kernelswarm.protocols.states.gradient_tracking import GradientTracking
+from kernelswarm.protocols.states.mocha import Mocha
 from kernelswarm.protocols.states.multitask import Multitask
 from kernelswarm.protocols.states.odkla import Odkla
 from kernelswarm.simulations.backends.ray_backend import Ray
@@ -97,6 +98,7 @@ SIZES: dict[str, dict[str, object]] = {
     "colk": {"kernel": KERNEL, "dispersion": "variance"},
     "policy_evaluation": {"kernel": KERNEL, "batch_size": 4, "discount": 0.5},
     "nystroem": {"kernel": KERNEL, "landmarks": 25},
+    "shared_nystroem": {"kernel": KERNEL, "landmarks": 25},
     "random_features": {"kernel": KERNEL, "features": 60},
     "linear": {},
     "okfe": {"kernel": KERNEL, "rank": 8},
@@ -215,8 +217,8 @@ RULES = [
     Stacking(penalty=0.5, dual_step=2.0),
 ]
 VECTOR_RULES = [
-    *(Diffusion(combination=name) for name in ("metropolis", "uniform", "relative_degree", "adaptive")),
-    Diffusion(order="combine_then_adapt"),
+    *(Diffusion(combination=name) for name in ("metropolis", "uniform", "relative_degree", "heard", "adaptive")),
+    *(Diffusion(combination=name, order="combine_then_adapt") for name in ("metropolis", "adaptive")),
     Diffusion(as_published=True),
     GradientTracking(),
     GradientTracking(as_published=True),
@@ -232,6 +234,7 @@ VECTOR_RULES = [
     Drfgp(exchanges=3, forgetting=0.9),
     Multitask(),
     Multitask(penalty=0.5, as_published=True),
+    Mocha(),
     Ditto(),
     Ditto(penalty=0.5, as_published=True),
 ]

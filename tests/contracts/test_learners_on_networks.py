@@ -171,6 +171,7 @@ def test_the_saved_arrays_are_those_the_page_lists(name: str) -> None:
         "colk": {"points", "weights"},
         "policy_evaluation": {"points", "weights"},
         "nystroem": {"points", "weights"},
+        "shared_nystroem": {"points", "basis", "mixing", "coefficients"},
         "random_features": {"frequencies", "phases", "weights"},
         "rls": {"frequencies", "phases", "weights"},
         "raker": {"frequencies", "phases", "weights"},

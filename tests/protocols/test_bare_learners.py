@@ -22,8 +22,8 @@ STREAMS: list[tuple[dict[str, Any], str]] = [
 ]
 EVENTS = ({"name": "gaussian_density"}, {"name": "poisson_process", "cells": [40]})
 TRANSITIONS = {"name": "markov_reward"}
-FEWER = {"multi_kernel": 4, "adaraker": 3}
-"""Nodes of the learners whose steps are not compiled."""
+FEWER = {"multi_kernel": 4}
+"""Nodes of the learner whose steps are not compiled."""
 
 
 def ran(learner: dict[str, Any], stream: dict[str, Any], protocol: str, rounds: int = 240) -> dict[str, float]:

@@ -1,49 +1,72 @@
 """Random features of several kernels, by instances whose intervals begin anew: for targets that change."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.features import combine
-from kernelswarm.agents.learners.contract import Evaluated, Info
-from kernelswarm.agents.learners.descent import Descent, share
-from kernelswarm.agents.learners.features import raker_steps
-from kernelswarm.agents.learners.features.raker import Raker, RakerState
+from kernelswarm.agents.learners.contract import Evaluated, Info, together
+from kernelswarm.agents.learners.descent import Descent, joined, share
+from kernelswarm.agents.learners.features import adaraker_steps, raker_steps
+from kernelswarm.agents.learners.features.raker import Raker
 from kernelswarm.agents.learners.features.random_features import CosineFunction
 from kernelswarm.agents.learners.mixtures import Rate
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
-from kernelswarm.protocols.compiled import NotCompiledError
-from kernelswarm.protocols.states.hedge import LIKELIHOOD, shares_of
+from kernelswarm.protocols.states.hedge import shares_of
 
 Array = npt.NDArray[np.float64]
 
 
 class AdaRakerState:
-    """Everything that changes: the instances, how much each counts, and the mixture of them.
+    """Everything the learner changes, in one vector: the function's weights, and those of all instances' members.
 
     Parameters
     ----------
-    instances : list of RakerState
-        One for each length of intervals, the shortest first.
+    function : CosineFunction
+        The function f = 0 in the features of all members.
+    numbers : Array
+        The learner's, as :mod:`~kernelswarm.agents.learners.features.adaraker_steps` reads them.
     """
 
-    __slots__ = ("count", "function", "instances", "log_weights", "lost", "seen", "steps")
+    __slots__ = ("function", "numbers", "parts", "steps", "storage")
 
-    def __init__(self, instances: list[RakerState]) -> None:
-        first = instances[0].function
-        self.instances = instances
-        self.function = CosineFunction(first.frequencies, first.phases, np.zeros_like(first.coefficients))
-        self.log_weights = np.zeros(len(instances))
-        self.lost = self.count = 0.0  # by the mixture, and over how many samples
-        self.seen = 0  # steps with samples of the node's own
+    def __init__(self, function: CosineFunction, numbers: Array) -> None:
+        self.function = function
+        self.numbers = numbers
         self.steps = 0
+        self.parts: adaraker_steps.Parts
+        self.storage: Array
+        self.live_in(np.zeros(adaraker_steps.length(*self.sizes, function.coefficients.shape[1])))
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """E, L and J."""
+        members, width, instances = (
+            int(self.numbers[place])
+            for place in (adaraker_steps.MEMBERS, adaraker_steps.WIDTH, adaraker_steps.INSTANCES)
+        )
+        return members, width, instances
+
+    def __getstate__(self) -> tuple[CosineFunction, Array, Array, int]:
+        """Return what a copy is made of: its parts must lie in its own vector."""
+        return self.function, self.numbers, self.storage, self.steps
+
+    def __setstate__(self, state: tuple[CosineFunction, Array, Array, int]) -> None:
+        """Become the copy."""
+        self.function, self.numbers, storage, self.steps = state
+        self.live_in(storage)
+
+    def live_in(self, storage: Array) -> None:
+        """Lie in a vector."""
+        self.storage = storage
+        self.parts = adaraker_steps.split(storage, *self.sizes, self.function.coefficients.shape[1])
+        self.function.coefficients = self.parts.weights
 
 
 @dataclass(frozen=True)
@@ -113,24 +136,26 @@ class AdaRaker(Descent):
         return False
 
     @property
-    def compiled(self) -> Any:
-        """Raise NotCompiledError: the instances step one after the other."""
-        raise NotCompiledError("the learner adaraker")
-
-    @property
     def rates(self) -> Array:
         """The rho_j, (J,)."""
-        return np.array([self.ratio ** (-0.5 * place) for place in range(self.intervals)])
+        return np.array([adaraker_steps.shrinking(float(self.ratio), place) for place in range(self.intervals)])
+
+    @cached_property
+    def _numbers(self) -> Array:
+        own = [self.regularization, self.batch_size, self._raker.hedge_rate, self.forgetting, len(self.factors)]
+        intervals = [self.features, self.intervals, self.shortest, self.ratio, self.restart]
+        return np.array([*own, *intervals], dtype=np.float64)
 
     def init(self, inputs: int, outputs: int) -> AdaRakerState:
         """Return the state of instances that are all 0, each at the beginning of an interval."""
-        state = AdaRakerState([self._raker.init(inputs, outputs) for _ in range(self.intervals)])
-        state.log_weights[:] = np.log(self.rates)
+        state = AdaRakerState(self._raker.init(inputs, outputs).function, self._numbers)
+        state.parts.shares[:] = 1.0 / len(self.factors)
+        state.parts.log_weights[:] = np.log(self.rates)
         return state
 
     def shares(self, state: AdaRakerState) -> Array:
         """Return how much each instance counts, h_j over their sum, (J,)."""
-        found: Array = shares_of(state.log_weights)
+        found: Array = shares_of(state.parts.log_weights)
         return found
 
     def evaluate(self, state: AdaRakerState, points: Array) -> Evaluated:
@@ -142,8 +167,8 @@ class AdaRaker(Descent):
 
     def inner(self, state: AdaRakerState, at: Evaluated) -> Array:
         """Return the mean of the instances' inner products, by their shares, (n, n)."""
-        kernels: Array = self.shares(state) @ np.stack([each.shares for each in state.instances])
-        gram = np.empty((len(at.rows), len(at.rows)))
+        kernels, gram = np.empty(len(self.factors)), np.empty((len(at.rows), len(at.rows)))
+        adaraker_steps.kernel_shares(state.parts.log_weights, state.parts.shares, kernels)
         raker_steps.gram_of(np.require(at.rows, requirements=["C", "W"]), kernels, self.features, gram)
         return gram
 
@@ -158,50 +183,46 @@ class AdaRaker(Descent):
     ) -> Info:
         """Take a step with every instance: its own loss's derivatives and the coupling's; then weigh them anew."""
         eta = self.eta(state) if eta is None else eta
-        own, seen, part = evaluations[0], len(targets), share(len(targets), self.batch_size)
-        coupling, rate, lost = list(gradients), 0.0, 0.0
+        rows = np.require(together(evaluations).rows, requirements=["C", "W"])
+        weights, rates, stiffness = joined(eta, gradients, curvatures)
+        (count, width, instances), outputs = state.sizes, weights.shape[1]
+        size, seen, parts = len(rows), len(targets), state.parts
+        features, found = np.empty((size, width)), np.empty((count, seen, outputs))
+        own, mixed, whole = np.empty((seen, outputs)), np.empty(seen), np.empty((seen, outputs))
+        theirs, lost = np.empty((instances * count, seen, outputs)), np.empty((instances * count, seen))
+        instance_losses = np.empty((instances, seen))
         if seen:
-            coupling[0] = gradients[0] - part * self.gradient(state, own, targets)
-            lost = float(np.sum(self.loss.values(own.values, targets)))
-            left = self.forgetting**seen
-            state.lost, state.count = left * state.lost + lost, left * state.count + seen
-            rate = self._rate(state)
-        for place, (instance, shorter) in enumerate(zip(state.instances, self.rates.tolist(), strict=True)):
-            sets, pulled = list(evaluations), list(coupling)
-            if seen:
-                values = combine(own.rows, instance.function.coefficients) / math.sqrt(len(self.factors))
-                sets[0] = own._replace(values=values)
-                pulled[0] = coupling[0] + part * self.loss.derivatives(values, targets)
-                state.log_weights[place] += rate * (lost - float(np.sum(self.loss.values(values, targets))))
-            self._raker.step(instance, sets, pulled, curvatures, targets, shorter * eta)
-        if seen:
-            state.seen += 1
-            self._begin(state)
-        self._mix(state)
+            own = np.ascontiguousarray(self.loss.derivatives(evaluations[0].values, targets))
+            mixed[:] = self.loss.values(evaluations[0].values, targets)
+            for place in range(instances):
+                members = slice(place * count, (place + 1) * count)
+                raker_steps.values_of(rows, parts.members[members], features, found)
+                adaraker_steps.instance_values(found, parts.shares[place], whole)
+                instance_losses[place] = self.loss.values(whole, targets)
+                lost[members] = [self.loss.values(values, targets) for values in found]
+                theirs[members] = [self.loss.derivatives(values, targets) for values in found]
+        adaraker_steps.learn(
+            state.numbers,
+            parts,
+            features,
+            np.empty((size, size)),
+            np.empty((size, outputs)),
+            rows,
+            weights,
+            own,
+            theirs,
+            lost,
+            mixed,
+            instance_losses,
+            share(seen, self.batch_size),
+            rates,
+            np.empty(size),
+            stiffness,
+            curvatures is not None,
+            eta,
+        )
         state.steps += 1
         return Info(0.0, eta)
-
-    def _rate(self, state: AdaRakerState) -> float:
-        rate = self._raker.hedge_rate
-        if rate != LIKELIHOOD:
-            return rate
-        return 0.5 * state.count / state.lost if state.lost > 0.0 else 0.0
-
-    def _begin(self, state: AdaRakerState) -> None:
-        """Begin the intervals of the step to come."""
-        for place, shorter in enumerate(self.rates.tolist()):
-            if state.seen % (self.shortest * self.ratio**place) == 0:
-                state.log_weights[place] = math.log(shorter)
-                if self.restart:
-                    instance = state.instances[place]
-                    instance.storage[:] = 0.0
-                    instance.shares[:] = 1.0 / instance.count
-
-    def _mix(self, state: AdaRakerState) -> None:
-        """Bring the weights of the mixture up to date."""
-        state.function.coefficients[:] = 0.0
-        for part, instance in zip(self.shares(state).tolist(), state.instances, strict=True):
-            state.function.coefficients += part * instance.function.coefficients
 
     def function(self, state: AdaRakerState) -> CosineFunction:
         """Return the current function, in the features that those of `raker` have."""
@@ -212,19 +233,15 @@ class AdaRaker(Descent):
         return self._raker.function_from(arrays)
 
     def snapshot(self, state: AdaRakerState) -> dict[str, Array]:
-        """Return the ``instances``' vectors (J, n), their ``log_weights`` (J,), and what is counted."""
-        return {
-            "instances": np.stack([each.storage for each in state.instances]),
-            "log_weights": state.log_weights.copy(),
-            "progress": np.array([state.lost, state.count, float(state.seen), float(state.steps)]),
-        }
+        """Return ``state``, the vector of the state, and the number of ``steps``."""
+        return {"state": state.storage.copy(), "steps": np.array(float(state.steps))}
 
     def restore(self, state: AdaRakerState, arrays: Mapping[str, Array]) -> None:
         """Put the state where :meth:`snapshot` was taken."""
-        state.lost, state.count, seen, steps = arrays["progress"].tolist()
-        state.seen, state.steps = int(seen), int(steps)
-        state.log_weights[:] = arrays["log_weights"]
-        for instance, storage in zip(state.instances, arrays["instances"], strict=True):
-            instance.storage[:] = storage
-            instance.steps = state.steps
-        self._mix(state)
+        state.storage[:] = arrays["state"]
+        state.steps = int(arrays["steps"])
+
+    @property
+    def compiled(self) -> adaraker_steps.CompiledAdaRaker:
+        """What the learner hands over to compiled rounds; raises NotCompiledError where its loss does not."""
+        return adaraker_steps.CompiledAdaRaker(self, self._raker.compiled)

@@ -87,6 +87,54 @@ def learn(
     forgetting: float,
     rate: float,
 ) -> float:
+    """Step with every member, weigh them anew, and mix the function; returns the samples."""
+    samples = learn_members(
+        members,
+        losses,
+        shares,
+        samples,
+        features,
+        gram,
+        pulled,
+        rows,
+        gradients,
+        own,
+        theirs,
+        lost,
+        part,
+        rates,
+        stiffness,
+        implicit,
+        shrink,
+        forgetting,
+        rate,
+    )
+    mix(coefficients, members, shares)
+    return samples
+
+
+@jitted
+def learn_members(
+    members: Array,  # (E, L, C)
+    losses: Array,  # (E,)
+    shares: Array,  # (E,)
+    samples: float,
+    features: Array,  # (N, L), to work with
+    gram: Array,  # (N, N), to work with
+    pulled: Array,  # (N, C), to work with
+    rows: Array,  # (N, E L)
+    gradients: Array,  # (N, C)
+    own: Array,  # (n, C) the loss's derivatives at the function that the gradients are of
+    theirs: Array,  # (E, n, C) and at each member
+    lost: Array,  # (E, n)
+    part: float,
+    rates: ReadOnly,  # (N,)
+    stiffness: ReadOnly,  # (N,)
+    implicit: bool,
+    shrink: float,
+    forgetting: float,
+    rate: float,
+) -> float:
     """Step with every member along its own loss and the coupling, then weigh them anew; returns the samples."""
     count, width, outputs = members.shape
     size, seen = len(gradients), len(own)
@@ -107,7 +155,6 @@ def learn(
     found = shares_of(log_weights(losses, samples, rate))
     for e in range(count):
         shares[e] = found[e]
-    mix(coefficients, members, shares)
     return samples
 
 
@@ -261,7 +308,7 @@ class CompiledRaker(CompiledLinear):
             address(loss.values, LOSS_VALUES),
             address(loss.derivatives, LOSS_DERIVATIVES),
         )
-        self._features = numbers
+        self.features_of = numbers
 
     def numbers(self, state: Any) -> Array:
         """Return the numbers of the learner, the loss and the features."""
@@ -269,7 +316,7 @@ class CompiledRaker(CompiledLinear):
         members, features, _ = state.members.shape
         own = [learner.regularization, learner.batch_size, learner.hedge_rate, learner.forgetting, members, features]
         head = np.array([*own, len(loss.numbers)], dtype=np.float64)
-        return np.concatenate([head, loss.numbers, self._features(state)])
+        return np.concatenate([head, loss.numbers, self.features_of(state)])
 
     def length(self, state: Any, capacity: int) -> int:
         """Return the numbers of a state."""

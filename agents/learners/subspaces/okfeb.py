@@ -14,7 +14,8 @@ class Okfeb(SubspaceDescent):
     """A linear model on features that follow the samples, on a budget (OKFEB algorithms 4 and 5).
 
     As `okfe`, with at most ``budget_size`` points: a sample whose fit is below the threshold makes no update, and where
-    there is a point too many the one with the least ``beta^age ||a_i||`` goes, a_i its row of A.
+    there is a point too many the one with the least ``beta^age ||phi(x_i) a_i'||`` goes, a_i its row of A: what Phi A
+    loses with it, ``||a_i|| sqrt(kappa(x_i, x_i))``.
 
     Parameters
     ----------

@@ -210,7 +210,8 @@ class Subspace:
         The first r distinct points are the first basis, A = I. The published start is one point and one row of A; as q
         and all updates lie in the span of A's rows, only rounding errors, which grow, then lead to a rank above 1.
 
-        Where a point is dropped, it is the one with the least ``eta_i ||a_i||``, the oldest of equals.
+        Where a point is dropped, it is the one with the least ``eta_i ||a_i|| sqrt(kappa(x_i, x_i))``, the oldest of
+        equals.
         """
         tracking, order = self.tracking, self.order
         self.samples += 1

@@ -109,16 +109,27 @@ def test_what_is_carried_along_is_what_it_stands_for(update, recency):
 
 
 @UPDATES
-@pytest.mark.parametrize("recency", [1.0, 0.8, 1e-12])
-def test_the_point_that_goes_is_the_one_with_the_least_aged_row(update, recency):
+@pytest.mark.parametrize(
+    ("recency", "kernel"),
+    [(1.0, Gaussian(0.7)), (1.0, Polynomial(2, 0.5, 0.2)), (0.8, Polynomial(2, 0.5, 0.2)), (1e-12, Gaussian(0.7))],
+    ids=repr,
+)
+def test_the_point_that_goes_distorts_the_subspace_least_by_its_age(update, recency, kernel):
     ages, budget_size = [0] * 6, 6
     points = plane(60)
     for n in range(budget_size, len(points)):
-        short, _ = followed(points[:n], update=update, budget_size=budget_size, recency=recency)
+        short, _ = followed(points[:n], kernel, update=update, budget_size=budget_size, recency=recency)
         kept = [tuple(point) for point in short.points]
         rows = naive_update(short, points[n], update)
         ages = [age + 1 for age in [*ages, 0]]  # OKFEB algorithm 5: all of them, the new one too
-        chosen = int(np.argmin(recency ** np.array(ages, dtype=float) * np.linalg.norm(rows, axis=1)))
+        everything = np.concatenate([short.points, points[n : n + 1]])
+        gram, distortions = kernel.cross(everything, everything), []
+        for i in range(len(rows)):  # eq. 24
+            left = np.delete(np.arange(len(rows)), i)
+            both = np.sum(rows[left] * (gram[left] @ rows))
+            alone = np.sum(rows[left] * (gram[np.ix_(left, left)] @ rows[left]))
+            distortions.append(np.sum(rows * (gram @ rows)) - 2.0 * both + alone)
+        chosen = int(np.argmin(recency ** np.array(ages, dtype=float) * np.sqrt(np.maximum(distortions, 0.0))))
         short.visit(points[n : n + 1])
         kept.append(tuple(points[n]))
         del kept[chosen], ages[chosen]

@@ -1,0 +1,380 @@
+"""The step of several mixtures of kernels' random features, one for each step size, in compiled code.
+
+A state is one vector: the weights (E L, C) of the function, those of all members (J, E, L, C), their losses (J, E) and
+shares (J, E), the samples (J,) that these losses are of, log h_j (J,), and what the mixture has lost, over how many
+samples, in how many steps.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.arithmetic.signatures import loss_derivatives_at, loss_values_at
+from kernelswarm.agents.arithmetic.tables import cube, line, read_only, table
+from kernelswarm.agents.learners.features import raker_steps
+from kernelswarm.agents.learners.features.feature_steps import CompiledLinear, features_at
+from kernelswarm.agents.learners.features.raker_steps import DERIVATIVES, EVALUATES, VALUES
+from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.coupling import total
+from kernelswarm.protocols.first_class import Integers
+from kernelswarm.protocols.states.hedge import LIKELIHOOD, shares_of
+
+Array = npt.NDArray[np.float64]
+
+REGULARIZATION, BATCH_SIZE, RATE, FORGETTING, MEMBERS, WIDTH, INSTANCES, SHORTEST, RATIO, RESTART = range(10)
+"""The learner's numbers: E is `MEMBERS`, L `WIDTH`, J `INSTANCES`."""
+
+LOSS_NUMBERS, FIRST = 10, 11
+"""How many numbers the loss has; from the second on these, and then those of the features."""
+
+LOST, COUNT, SEEN = range(3)
+"""What the mixture has lost, over how many samples, and the steps with samples."""
+
+
+class Parts(NamedTuple):
+    """The parts of a state's vector."""
+
+    weights: Array  # (E L, C)
+    members: Array  # (J E, L, C)
+    losses: Array  # (J, E)
+    shares: Array  # (J, E)
+    samples: Array  # (J,)
+    log_weights: Array  # (J,)
+    progress: Array  # (3,)
+
+
+def length(members: int, width: int, instances: int, outputs: int) -> int:
+    """Return the numbers of a state."""
+    return members * width * outputs * (1 + instances) + 2 * instances * (members + 1) + 3
+
+
+def split(storage: Array, members: int, width: int, instances: int, outputs: int) -> Parts:
+    """Return the parts of a state's vector, for use outside compiled code."""
+    weights, members_of_all = members * width * outputs, instances * members
+    sizes = [weights, instances * weights, members_of_all, members_of_all, instances, instances]
+    function, weights_of_all, losses, shares, samples, log_weights, progress = np.split(storage, np.cumsum(sizes))
+    return Parts(
+        function.reshape(members * width, outputs),
+        weights_of_all.reshape(members_of_all, width, outputs),
+        losses.reshape(instances, members),
+        shares.reshape(instances, members),
+        samples,
+        log_weights,
+        progress,
+    )
+
+
+@inlined
+def parted(storage: Array, members: int, width: int, instances: int, outputs: int) -> Parts:
+    """Return the same in compiled code."""
+    weights = members * width * outputs
+    losses = weights * (1 + instances)
+    shares = losses + instances * members
+    samples = shares + instances * members
+    return Parts(
+        table(storage, 0, members * width, outputs),
+        cube(storage, weights, instances * members, width, outputs),
+        table(storage, losses, instances, members),
+        table(storage, shares, instances, members),
+        line(storage, samples, instances),
+        line(storage, samples + instances, instances),
+        line(storage, samples + 2 * instances, 3),
+    )
+
+
+@jitted
+def shrinking(ratio: float, place: int) -> float:
+    """Compute rho_j, the step of instance j over that of the first."""
+    return float(ratio ** (-0.5 * place))
+
+
+@jitted
+def instance_values(found: Array, shares: Array, values: Array) -> None:
+    """Fill ``values`` (n, C) with an instance's, from those of its members (E, n, C) and their shares (E,)."""
+    count, size, outputs = found.shape
+    for n in range(size):
+        for c in range(outputs):
+            whole = 0.0
+            for e in range(count):
+                whole += shares[e] * found[e, n, c]
+            values[n, c] = whole
+
+
+@jitted
+def kernel_shares(log_weights: Array, shares: Array, mixed: Array) -> None:
+    """Fill ``mixed`` (E,) with how much each kernel counts in the function, ``sum_j h_j q_je``."""
+    instances, count = shares.shape
+    whole = shares_of(log_weights)
+    for e in range(count):
+        mixed[e] = 0.0
+        for j in range(instances):
+            mixed[e] += whole[j] * shares[j, e]
+
+
+@jitted
+def mix(parts: Parts) -> None:
+    """Bring the weights of ``sum_j h_j sum_e q_je f_je`` up to date, in the features of the mean of all kernels."""
+    instances, count = parts.shares.shape
+    width, outputs = parts.members.shape[1], parts.members.shape[2]
+    whole, scale = shares_of(parts.log_weights), math.sqrt(count)
+    for e in range(count):
+        for k in range(width):
+            for c in range(outputs):
+                parts.weights[e * width + k, c] = 0.0
+        for j in range(instances):
+            part = scale * whole[j] * parts.shares[j, e]
+            for k in range(width):
+                for c in range(outputs):
+                    parts.weights[e * width + k, c] += part * parts.members[j * count + e, k, c]
+
+
+@jitted
+def learn(
+    numbers: Array,
+    parts: Parts,
+    features: Array,  # (N, L), to work with
+    gram: Array,  # (N, N), to work with
+    pulled: Array,  # (N, C), to work with
+    rows: Array,  # (N, E L)
+    gradients: Array,  # (N, C)
+    own: Array,  # (n, C) the loss's derivatives at the mixture
+    theirs: Array,  # (J E, n, C) and at each member
+    lost: Array,  # (J E, n)
+    mixed: Array,  # (n,) what the mixture loses
+    instances: Array,  # (J, n) and each instance
+    part: float,
+    rates: ReadOnly,  # (N,)
+    shortened: Array,  # (N,), to work with
+    stiffness: ReadOnly,  # (N,)
+    implicit: bool,
+    eta: float,
+) -> None:
+    """Step with every instance, weigh all anew, and begin the intervals of the step to come."""
+    count, width, size = int(numbers[MEMBERS]), parts.members.shape[1], len(gradients)
+    seen, outputs = own.shape
+    _weigh(numbers, parts, mixed, instances)
+    for j in range(len(parts.samples)):
+        shorter = shrinking(numbers[RATIO], j)
+        for n in range(size):
+            shortened[n] = shorter * rates[n]
+        parts.samples[j] = raker_steps.learn_members(
+            cube(parts.members, j * count * width * outputs, count, width, outputs),
+            line(parts.losses, j * count, count),
+            line(parts.shares, j * count, count),
+            parts.samples[j],
+            features,
+            gram,
+            pulled,
+            rows,
+            gradients,
+            own,
+            cube(theirs, j * count * seen * outputs, count, seen, outputs),
+            table(lost, j * count * seen, count, seen),
+            part,
+            shortened,
+            stiffness,
+            implicit,
+            1.0 - shorter * eta * numbers[REGULARIZATION],
+            numbers[FORGETTING],
+            numbers[RATE],
+        )
+    if seen:
+        parts.progress[SEEN] += 1.0
+        _begin(numbers, parts)
+    mix(parts)
+
+
+@inlined
+def _weigh(numbers: Array, parts: Parts, mixed: Array, instances: Array) -> None:
+    """Change log h_j by what the mixture and the instances lose."""
+    seen = len(mixed)
+    if not seen:
+        return
+    progress, left, lost = parts.progress, numbers[FORGETTING] ** seen, total(mixed)
+    progress[LOST] = left * progress[LOST] + lost
+    progress[COUNT] = left * progress[COUNT] + seen
+    rate = numbers[RATE]
+    if rate == LIKELIHOOD:
+        rate = 0.5 * progress[COUNT] / progress[LOST] if progress[LOST] > 0.0 else 0.0
+    for j in range(len(instances)):
+        parts.log_weights[j] += rate * (lost - total(line(instances, j * seen, seen)))
+
+
+@inlined
+def _begin(numbers: Array, parts: Parts) -> None:
+    """Begin the intervals of the step to come."""
+    count, (_, width, outputs) = int(numbers[MEMBERS]), parts.members.shape
+    interval = int(numbers[SHORTEST])
+    for j in range(len(parts.samples)):
+        if int(parts.progress[SEEN]) % interval == 0:
+            parts.log_weights[j] = math.log(shrinking(numbers[RATIO], j))
+            if numbers[RESTART] != 0.0:
+                parts.samples[j] = 0.0
+                for e in range(count):
+                    parts.losses[j, e], parts.shares[j, e] = 0.0, 1.0 / count
+                    for k in range(width):
+                        for c in range(outputs):
+                            parts.members[j * count + e, k, c] = 0.0
+        interval *= int(numbers[RATIO])
+
+
+@jitted
+def evaluate(
+    tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
+) -> None:
+    """Compute the features of points, and from them the values of the mixture."""
+    first = FIRST + int(numbers[LOSS_NUMBERS])
+    count = int(numbers[MEMBERS]) * int(numbers[WIDTH])
+    features_at(tools[EVALUATES])(line(numbers, first, len(numbers) - first), points, rows)
+    komp.combine(rows, table(storage, 0, count, values.shape[1]), count, values)
+    raker_steps.in_their_unit(rows, int(numbers[MEMBERS]))
+
+
+@jitted
+def step(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    gradients: Array,
+    rates: Array,
+    stiffness: Array,
+    implicit: bool,
+    sizes: Array,
+    values: Array,
+    targets: Array,
+) -> float:
+    """Take a step, as :meth:`~kernelswarm.agents.learners.features.adaraker.AdaRaker.step` does."""
+    size, outputs = gradients.shape
+    seen, count, width, instances = len(values), int(numbers[MEMBERS]), int(numbers[WIDTH]), int(numbers[INSTANCES])
+    parts = parted(storage, count, width, instances, outputs)
+    loss_numbers = line(numbers, FIRST, int(numbers[LOSS_NUMBERS]))
+    place = 0
+    features = table(scratch, place, size, width)
+    place += size * width
+    gram = table(scratch, place, size, size)
+    place += size * size
+    pulled = table(scratch, place, size, outputs)
+    place += size * outputs
+    shortened = line(scratch, place, size)
+    place += size
+    own = table(scratch, place, seen, outputs)
+    place += seen * outputs
+    whole = table(scratch, place, seen, outputs)
+    place += seen * outputs
+    mixed = line(scratch, place, seen)
+    place += seen
+    instance_losses = table(scratch, place, instances, seen)
+    place += instances * seen
+    found = cube(scratch, place, count, seen, outputs)
+    place += count * seen * outputs
+    theirs = cube(scratch, place, instances * count, seen, outputs)
+    place += instances * count * seen * outputs
+    lost = table(scratch, place, instances * count, seen)
+    loss_derivatives_at(tools[DERIVATIVES])(loss_numbers, values, targets, own)
+    loss_values_at(tools[VALUES])(loss_numbers, values, targets, mixed)
+    for j in range(instances):
+        members = cube(parts.members, j * count * width * outputs, count, width, outputs)
+        raker_steps.values_of(rows, members, features, found)
+        instance_values(found, line(parts.shares, j * count, count), whole)
+        loss_values_at(tools[VALUES])(loss_numbers, read_only(whole), targets, line(instance_losses, j * seen, seen))
+        for e in range(count):
+            there = read_only(table(found, e * seen * outputs, seen, outputs))
+            slopes = table(theirs, (j * count + e) * seen * outputs, seen, outputs)
+            loss_values_at(tools[VALUES])(loss_numbers, there, targets, line(lost, (j * count + e) * seen, seen))
+            loss_derivatives_at(tools[DERIVATIVES])(loss_numbers, there, targets, slopes)
+    learn(
+        numbers,
+        parts,
+        features,
+        gram,
+        pulled,
+        rows,
+        gradients,
+        own,
+        theirs,
+        lost,
+        mixed,
+        instance_losses,
+        1.0 if seen >= numbers[BATCH_SIZE] else seen / numbers[BATCH_SIZE],  # as descent.share
+        rates,
+        shortened,
+        stiffness,
+        implicit,
+        sizes[0],
+    )
+    return 0.0
+
+
+@jitted
+def inner(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    points: Array,
+    rows: Array,
+    values: Array,
+    gram: Array,
+) -> None:
+    """Fill ``gram`` (N, N) with how far a weight at each point moves the mixture at each other."""
+    count, width = int(numbers[MEMBERS]), int(numbers[WIDTH])
+    parts = parted(storage, count, width, int(numbers[INSTANCES]), values.shape[1])
+    mixed = np.empty(count)
+    kernel_shares(parts.log_weights, parts.shares, mixed)
+    raker_steps.gram_of(rows, mixed, width, gram)
+
+
+class CompiledAdaRaker(CompiledLinear):
+    """What the learner hands over to compiled rounds.
+
+    Parameters
+    ----------
+    learner : AdaRaker
+        The learner.
+    raker : CompiledRaker
+        What the learner of one instance hands over: the features of all members are the same.
+    """
+
+    evaluate = staticmethod(evaluate)
+    gradient = None
+    inner = staticmethod(inner)
+    step = staticmethod(step)
+
+    def __init__(self, learner: Any, raker: raker_steps.CompiledRaker) -> None:
+        super().__init__(learner)
+        self.tools = raker.tools
+        self._features = raker.features_of
+
+    def numbers(self, state: Any) -> Array:
+        """Return the numbers of the learner, the loss and the features."""
+        loss = handed_over(self._learner.loss, "loss")
+        return np.concatenate([state.numbers, [len(loss.numbers)], loss.numbers, self._features(state)])
+
+    def length(self, state: Any, capacity: int) -> int:
+        """Return the numbers of a state."""
+        return len(state.storage)
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers of a step's features and Gram matrix, and of what all members predict and lose."""
+        count, width, instances = state.sizes
+        outputs = state.parts.members.shape[2]
+        members = count * instances
+        return points * int(width + points + outputs * (3 + count + members) + 2 + instances + members)
+
+    def storage(self, state: Any) -> Array:
+        """Return the vector of the state."""
+        vector: Array = state.storage
+        return vector
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        """Have the state live in another vector."""
+        storage[:] = state.storage
+        state.live_in(storage)
