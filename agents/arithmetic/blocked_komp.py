@@ -45,15 +45,17 @@ def project(
     shrink: float,
     epsilon: float,
     limit: float,
+    known: tuple[Array, Array] | None = None,
 ) -> tuple[int, float, int]:
     """Take one functional step and compress it; all as in :func:`kernelswarm.agents.arithmetic.komp.project`.
 
-    Points that go straight out again do not count as changes of the factor.
+    Points that go straight out again do not count as changes of the factor. ``known`` is what :func:`split` says of
+    the points whose weights are not 0, where it has been asked.
     """
-    entering = np.flatnonzero((new_weights != 0.0).any(axis=1))
-    values, rows, accepted, spent = _enter(
-        weights[:order], factor, new_weights[entering], cross[entering], gram[np.ix_(entering, entering)], shrink
-    )
+    entering = np.flatnonzero(new_weights.any(axis=1))
+    diagonal = gram.diagonal()[entering]
+    projections, rest = known or split(factor, cross[entering], gram[np.ix_(entering, entering)])
+    values, rows, accepted, spent = _enter(weights[:order], new_weights[entering], projections, rest, diagonal, shrink)
     fence = komp.TRANSIENT * limit
     beyond = precision[:order] + np.einsum("ij,ij->j", rows[:, :order], rows[:, :order]) > fence
     if beyond.any() or np.einsum("ij,ij->j", rows[:, order:], rows[:, order:]).max(initial=0.0) > fence:
@@ -80,9 +82,9 @@ def project(
 
 
 def _enter(
-    weights: Array, factor: Array, new_weights: Array, cross: Array, gram: Array, shrink: float
+    weights: Array, new_weights: Array, projections: Array, rest: Array, diagonal: Array, shrink: float
 ) -> tuple[Array, Array, Flags, float]:
-    """Project the batch: what enters beside the old elements, and what lies in the span of these and its predecessors.
+    """Tell what of the batch enters beside the old elements, and what lies in the span of these and its predecessors.
 
     Returns
     -------
@@ -95,30 +97,46 @@ def _enter(
     spent : float
         The squared error that the points in the span cost.
     """
-    order = len(weights)
-    images, projections = _split(factor, order, cross)
-    values = np.empty((weights.shape[1], order + len(cross)))
+    size, order = projections.shape
+    values = np.empty((weights.shape[1], order + size))
     np.multiply(weights.T, shrink, out=values[:, :order])
-    rows = np.zeros((len(cross), order + len(cross)))
-    accepted, spent = _append(values, rows, new_weights, projections, gram - images @ images.T, gram.diagonal().copy())
+    rows = np.zeros((size, order + size))
+    accepted, spent = _append(values, rows, new_weights, projections, rest, diagonal)
     entered = int(np.count_nonzero(accepted))
-    if entered < len(cross):
+    if entered < size:
         values = np.ascontiguousarray(values[:, : order + entered])
         rows = np.ascontiguousarray(rows[:entered, : order + entered])
     return values, rows, accepted, spent
 
 
-def _split(factor: Array, order: int, cross: Array) -> tuple[Array, Array]:
-    """Compute the images ``V' = B'U'`` and the projections ``A' = V'U``, (n, M) each, in one pass over the factor."""
-    images = np.empty(cross.shape)
-    projections = np.zeros(cross.shape)
-    for start in range(0, order, PANEL):
+def split(factor: Array, cross: Array, gram: Array) -> tuple[Array, Array]:
+    """Project points on the span of a dictionary of M.
+
+    Parameters
+    ----------
+    factor : Array
+        The storage of the factor U.
+    cross : Array
+        B', the kernel between the points and the dictionary, (n, M).
+    gram : Array
+        G, that between the points, (n, n).
+
+    Returns
+    -------
+    projections : Array
+        ``A' = B'U'U``, (n, M).
+    rest : Array
+        The Schur complement ``G - B'U'UB``, (n, n).
+    """
+    order = cross.shape[1]
+    images, projections = np.empty(cross.shape), np.zeros(cross.shape)
+    for start in range(0, order, PANEL):  # in one pass over the factor
         end = min(start + PANEL, order)
         panel = factor[start:end, :end]
         image = cross[:, :end] @ panel.T
         images[:, start:end] = image
         projections[:, :end] += image @ panel
-    return images, projections
+    return projections, gram - images @ images.T
 
 
 @jitted

@@ -186,8 +186,13 @@ def project_in(
     epsilon: float,
     limit: float,
     fixed: int = 0,
+    known: bool = False,
 ) -> tuple[int, float, int]:
-    """Do the same as :func:`project` in memory that the caller keeps; ``new_weights`` are written to."""
+    """Do the same as :func:`project` in memory that the caller keeps; ``new_weights`` are written to.
+
+    ``known`` says that image and projection of the first point are in the scratch's second and third row already, as
+    :func:`~kernelswarm.agents.arithmetic.inverse_factor.split` fills them in; it must be the only point.
+    """
     row, image, projection, norms, origin = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     outputs = weights.shape[1]
     flat = weights.reshape(-1)
@@ -222,14 +227,13 @@ def project_in(
             magnitude += new_weights[n, c] * new_weights[n, c]
         if magnitude == 0.0:
             continue  # it would be the first to go, at no cost
-        if n == 0:
-            for j in range(before):
-                row[j] = cross[0, j]
+        if known:
+            schur = gram[n, n] - dot(image, 0, image, order)
         else:
             for j in range(order):
-                place = int(origin[j])
+                place = int(origin[j]) if n > 0 else j
                 row[j] = cross[n, place] if place < before else gram[n, place - before]
-        schur = split(factor, order, row, gram[n, n], image, projection)
+            schur = split(factor, order, row, gram[n, n], image, projection)
         added = magnitude * max(schur, 0.0)
         leaves = schur <= SPAN_THRESHOLD * gram[n, n]
         if not leaves and n == size - 1 and spent + added <= budget:

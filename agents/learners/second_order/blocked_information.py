@@ -7,9 +7,10 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import lapack
+from scipy.linalg import blas
 
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
+from kernelswarm.agents.arithmetic.lanes import add_scaled, dot, whole
 from kernelswarm.agents.learners.second_order import information
 from kernelswarm.protocols.compiling import jitted
 
@@ -19,78 +20,17 @@ Indices = npt.NDArray[np.intp]
 PANEL = 32
 """Columns that are reduced one after the other, before the others follow in one product."""
 
+STRIP = 128
+"""Rows of the triangle that are multiplied together."""
+
 ROWS = 64
 """Weights that are solved for one after the other."""
 
 
-def append(root: Array, moments: Array, kept: int, order: int, factor: Array, ridge: float) -> None:
-    """Put the points from ``kept`` on behind the others, as :func:`information.append` does one by one.
-
-    With the last rows ``[G, T]`` of the factor their features are ``-inv(T) G`` times those of the others, and
-    ``inv(T)`` times directions of which only the ridge is known.
-    """
-    if kept == order:
-        return  # LAPACK prints that it has nothing to invert
-    inverse = lapack.dtrtri(factor[kept:order, kept:order], lower=1)[0]
-    root[kept:order, :kept] = 0.0
-    root[:kept, kept:order] = root[:kept, :kept] @ (inverse @ factor[kept:order, :kept]).T
-    root[:kept, kept:order] *= -1.0
-    root[kept:order, kept:order] = math.sqrt(ridge) * np.tril(inverse).T
-    moments[kept:order] = 0.0
-
-
-def inherit(
-    root: Array,
-    moments: Array,
-    before: int,
-    origins: Indices,
-    factor: Array,
-    leaving: Array,
-    cross: Array,
-    gram: Array,
-    ridge: float,
-) -> Indices:
-    """Put the points that come behind all before, as :func:`information.exchange` begins.
-
-    ``origins`` (M,) are the places before of those that stay, then ``before`` plus the places among new points; the
-    other arguments are those of `exchange`. Returns the places of all that stay or come: the others are to be taken
-    out.
-    """
-    stays, new = origins[origins < before], origins[origins >= before] - before
-    kept, gone = len(stays), before - len(stays)
-    goes = np.setdiff1d(np.arange(before), stays)
-    both = np.vstack([leaving, cross[new, :before]])
-    images = both[:, stays] @ factor[:kept, :kept].T
-    beyond = np.zeros((len(both), len(both)))  # above the diagonal it is not looked at
-    beyond[:, :gone] = both[:, goes]
-    beyond[gone:, gone:] = gram[np.ix_(new, new)]
-    lower = np.zeros(beyond.shape)
-    _triangle(beyond, images @ images.T, lower)
-    weights = np.linalg.solve(lower[:gone, :gone].T, lower[gone:, :gone].T).T
-    projections = np.empty((len(new), before))
-    projections[:, goes] = weights
-    projections[:, stays] = (images[gone:] - weights @ images[:gone]) @ factor[:kept, :kept]
-    total = before + len(new)
-    root[:before, before:total] = root[:before, :before] @ projections.T
-    root[before:total, :before] = 0.0
-    root[before:total, before:total] = math.sqrt(ridge) * lower[gone:, gone:].T
-    moments[before:total] = 0.0
-    return np.concatenate([stays, np.arange(before, total)])
-
-
-@jitted
-def _triangle(gram: Array, known: Array, lower: Array) -> None:
-    """Fill in the Cholesky factor of ``gram - known``, of points that may lie in the span of others, to rounding."""
-    for x in range(len(gram)):
-        for y in range(x + 1):
-            entry = gram[x, y] - known[x, y]
-            for q in range(y):
-                entry -= lower[x, q] * lower[y, q]
-            lower[x, y] = entry / lower[y, y] if y < x else math.sqrt(max(entry, SPAN_THRESHOLD * gram[x, x]))
-
-
-def absorb(root: Array, moments: Array, order: int, rows: Array, aims: Array, places: Indices | None = None) -> None:
-    """Rotate rows (n, M) with their right-hand sides (n, C) into the triangle; both are used up.
+def append(
+    root: Array, moments: Array, order: int, projections: Array, rest: Array, diagonal: Array, ridge: float
+) -> None:
+    """Put points behind ``order`` others, of which the samples so far tell what their projections on these tell.
 
     Parameters
     ----------
@@ -98,106 +38,142 @@ def absorb(root: Array, moments: Array, order: int, rows: Array, aims: Array, pl
         R and Q.
     order : int
         M.
-    rows, aims : Array
-        What is rotated in.
-    places : Indices, optional
-        Where the points are in R, (M,), where it has others too: these are taken out, as :func:`information.keep` does,
-        by the same reflections.
+    projections : Array
+        The points' projections on the others, (n, M): their features are as much of the others'.
+    rest : Array
+        What these leave of the points' Gram matrix, (n, n). Of its directions only the ridge is known.
+    diagonal : Array
+        kappa(x, x) at the points, (n,).
+    ridge : float
+        lambda.
     """
-    depths = np.zeros(order, dtype=np.intp)
-    if places is not None:
-        depths = places - np.arange(order)
-        _close_up(root, places, int(np.argmax(depths > 0)) if depths.any() else order)
+    total = order + len(projections)
+    for start in range(0, order, STRIP):
+        end = min(start + STRIP, order)
+        root[start:end, order:total] = root[start:end, start:order] @ projections[:, start:].T
+    root[order:total, :order] = 0.0
+    root[order:total, order:total] = math.sqrt(ridge) * _triangle(rest, diagonal).T
+    moments[order:total] = 0.0
+
+
+@jitted
+def _triangle(gram: Array, diagonal: Array) -> Array:
+    """Return the Cholesky factor of what is left of a Gram matrix of points in the span of others, to rounding."""
+    lower = np.zeros(gram.shape)
+    for x in range(len(gram)):
+        for y in range(x + 1):
+            entry = gram[x, y]
+            for q in range(y):
+                entry -= lower[x, q] * lower[y, q]
+            lower[x, y] = entry / lower[y, y] if y < x else math.sqrt(max(entry, SPAN_THRESHOLD * diagonal[x]))
+    return lower
+
+
+def take_out(root: Array, moments: Array, places: Indices, total: int) -> tuple[Array, Array]:
+    """Leave only the points at ``places`` (M,) of ``total``.
+
+    The rows and columns of those that stay are a triangle as they are. What is left in the rows of the others, (r, M),
+    with their right-hand sides (r, C), is returned: rotated in as samples are, it makes R what
+    :func:`information.keep` does.
+    """
+    going = np.setdiff1d(np.arange(total), places)
+    rows, aims = root[np.ix_(going, places)], moments[going]
+    _close_up(root, moments, going, total)
+    return rows, aims
+
+
+@jitted
+def _close_up(root: Array, moments: Array, going: Indices, total: int) -> None:
+    """Take the rows and columns at the places ``going`` out; nothing stays behind the others."""
+    passed = 0
+    for i in range(total):
+        if passed < len(going) and going[passed] == i:
+            passed += 1
+            continue
+        source, target = root[i], root[i - passed]
+        if passed > 0:
+            for k in range(going[0], i - passed):
+                target[k] = 0.0
+            for c in range(moments.shape[1]):
+                moments[i - passed, c] = moments[i, c]
+        for shift in range(passed, len(going) + 1):
+            first = i if shift == passed else going[shift - 1] + 1
+            last = going[shift] if shift < len(going) else total
+            for k in range(first, last):
+                target[k - shift] = source[k]
+        for k in range(total - len(going), total):
+            target[k] = 0.0
+    for i in range(total - len(going), total):
+        for k in range(total):
+            root[i, k] = 0.0
+        for c in range(moments.shape[1]):
+            moments[i, c] = 0.0
+
+
+def absorb(root: Array, moments: Array, rows: Array, aims: Array) -> None:
+    """Rotate rows (n, M) with their right-hand sides (n, C) into the triangle.
+
+    Panels of columns are reduced one after the other, and the reflections ``I - Y T' Y'`` of each applied to all that
+    lies to the right in two products (compact WY form, Schreiber and Van Loan, 1989).
+    """
+    (size, order), outputs = rows.shape, aims.shape[1]
+    if size == 0:
+        return
+    total = order + outputs
+    below = np.zeros((total, whole(size)))  # transposed, so that what lies to the right is one piece
+    below[:order, :size] = rows.T
+    below[order:, :size] = aims.T
+    memory = np.empty(PANEL * total)
     for start in range(0, order, PANEL):
         end = min(start + PANEL, order)
-        depth = int(depths[end - 1])
-        if not depth and not len(rows):
-            continue
-        bottom = end + depth
-        block, vectors = root[start:bottom, start:end].copy(), rows[:, start:end].copy()
-        reflector = np.zeros((end - start, end - start))
-        _reduce(block, depths[start:end], vectors, reflector, np.empty(end - start))
-        root[start:bottom, start:end] = np.triu(block)
-        unit = np.tril(block, -1) + np.eye(*block.shape)
-        for above, below in ((root[start:bottom, end:order], rows[:, end:order]), (moments[start:bottom], aims)):
-            if not depth:
-                change = reflector.T @ (above + vectors.T @ below)
-                above -= change
-            else:
-                change = reflector.T @ (unit.T @ above + vectors.T @ below)
-                above -= unit @ change
-            below -= vectors @ change
-    if places is not None:
-        left = int(places[-1]) + 1
-        root[order:left, :order] = 0.0
-        moments[order:left] = 0.0
+        count, left = end - start, total - end
+        vectors, reflector = below[start:end], np.zeros((count, count))
+        block = root[start:end, start:end].copy()
+        _reduce(block, vectors, reflector)
+        root[start:end, start:end] = block
+        rest, change = below[end:], memory[: count * left].reshape(count, left)
+        upper, sums = root[start:end, end:order], moments[start:end]
+        change[:, : order - end] = upper
+        change[:, order - end :] = sums
+        # By columns, as BLAS has them: change += vectors rest', change = T' change, rest -= change' vectors.
+        blas.dgemm(1.0, rest.T, vectors.T, 1.0, change.T, trans_a=1, overwrite_c=1)
+        blas.dtrmm(1.0, reflector.T, change.T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        upper -= change[:, : order - end]
+        sums -= change[:, order - end :]
+        blas.dgemm(-1.0, vectors.T, change.T, 1.0, rest.T, trans_b=1, overwrite_c=1)
 
 
 @jitted
-def _close_up(root: Array, places: Indices, first: int) -> None:
-    """Move the columns of R at ``places`` to the left, from the one at ``first`` on; no other is left."""
-    order, total = len(places), places[-1] + 1
-    for i in range(total):
-        line_of = root[i]
-        while first < order and places[first] < i:  # zero in both places
-            first += 1
-        for place in range(first, order):
-            line_of[place] = line_of[places[place]]
-        for place in range(order, len(root)):
-            line_of[place] = 0.0
+def _reduce(block: Array, vectors: Array, reflector: Array) -> None:
+    """Reduce ``vectors`` (k, n), a sample to a column, below the triangle ``block`` (k, k), and fill in T.
 
-
-@jitted
-def _reduce(block: Array, depths: Indices, vectors: Array, reflector: Array, product: Array) -> None:
-    """Reduce ``vectors`` (n, k), and what reaches below the diagonal of ``block``; fill in T of ``I - Y T' Y'``.
-
-    Y is the unit lower triangle that the block then has, ``depths[i]`` rows deep in column i, over what takes the place
-    of ``vectors`` (compact WY form, Schreiber and Van Loan, 1989).
+    What takes the place of the vectors is Y, below the identity.
     """
-    size, count = vectors.shape
+    count, size = vectors.shape
+    product = np.empty(count)
     for i in range(count):
-        bottom = i + 1 + depths[i]
-        sigma = 0.0
-        for n in range(i + 1, bottom):
-            sigma += block[n, i] * block[n, i]
-        for n in range(size):
-            sigma += vectors[n, i] * vectors[n, i]
-        alpha = block[i, i]
-        if sigma == 0.0 and alpha >= 0.0:
+        vector = vectors[i]
+        sigma = dot(vectors, i * size, vector, size)
+        if sigma == 0.0:
             continue
+        alpha = block[i, i]
         beta = math.sqrt(alpha * alpha + sigma)
-        head = -sigma / (alpha + beta) if alpha > 0.0 else alpha - beta
+        head = -sigma / (alpha + beta)
         scale = 2.0 * head * head / (head * head + sigma)
         block[i, i] = beta
-        for n in range(i + 1, bottom):
-            block[n, i] /= head
         for n in range(size):
-            vectors[n, i] /= head
-        for k in range(count):
-            product[k] = block[i, k] if k != i else 0.0
-        for n in range(i + 1, bottom):
-            share, row = block[n, i], block[n]
-            for k in range(count):
-                product[k] += share * row[k]
-        for n in range(size):
-            share, row = vectors[n, i], vectors[n]
-            for k in range(count):
-                product[k] += share * row[k]
+            vector[n] /= head
+        for k in range(i):
+            product[k] = dot(vectors, k * size, vector, size)
         for k in range(i + 1, count):
-            block[i, k] -= scale * product[k]
-        for n in range(i + 1, bottom):
-            share, row = scale * block[n, i], block[n]
-            for k in range(i + 1, count):
-                row[k] -= share * product[k]
-        for n in range(size):
-            share, row = scale * vectors[n, i], vectors[n]
-            for k in range(i + 1, count):
-                row[k] -= share * product[k]
+            change = scale * (block[i, k] + dot(vectors, k * size, vector, size))
+            block[i, k] -= change
+            add_scaled(vectors, k * size, vectors, i * size, -change, size)
         for q in range(i):
-            total = 0.0
+            entry = 0.0
             for k in range(q, i):
-                total += reflector[q, k] * product[k]
-            reflector[q, i] = -scale * total
+                entry += reflector[q, k] * product[k]
+            reflector[q, i] = -scale * entry
         reflector[i, i] = scale
 
 

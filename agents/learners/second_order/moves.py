@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.copying import copy_vector
+from kernelswarm.agents.arithmetic.inverse_factor import split
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.learners.second_order import information
 from kernelswarm.protocols.compiling import ReadOnly, jitted
@@ -82,13 +83,20 @@ def choose(
     for n in range(size):
         arrivals[n, 0] = before + n
     outputs = new_weights.shape[1]
-    first = 2 * capacity + size * (1 + capacity)
-    sums, moved = table(work, first, capacity, outputs), table(work, first + capacity * outputs, capacity, outputs)
-    weigh_sums(cross, new_weights, before, sums)
-    information.project(factor, before, sums, moved)
-    for j in range(before):
-        for c in range(outputs):
-            weights[j, c] -= moved[j, c]
+    if size == 1:
+        # KOMP wants the point's projection too.
+        split(factor, before, line(cross, 0, before), gram[0, 0], komp_work[1], komp_work[2])
+        for j in range(before):
+            for c in range(outputs):
+                weights[j, c] -= komp_work[2, j] * new_weights[0, c]
+    else:
+        first = 2 * capacity + size * (1 + capacity)
+        sums, moved = table(work, first, capacity, outputs), table(work, first + capacity * outputs, capacity, outputs)
+        weigh_sums(cross, new_weights, before, sums)
+        information.project(factor, before, sums, moved)
+        for j in range(before):
+            for c in range(outputs):
+                weights[j, c] -= moved[j, c]
     # KOMP moves points and never looks at them: given their places, it tells where each of those that stay was.
     order, error, changes = komp.project_in(
         komp_work,
@@ -105,6 +113,7 @@ def choose(
         epsilon,
         limit,
         0,
+        size == 1,
     )
     return order, error, changes, count_kept(origins, before, order)
 

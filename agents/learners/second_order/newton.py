@@ -223,8 +223,9 @@ class Newton(CertainDescent, DescentInSpace):
         origins = np.empty((capacity, 1))
         origins[: before + size, 0] = np.arange(before + size)
         gram = self.kernel.cross(at.points, at.points)
-        kernel_root = function.factor
-        function.weights[:] -= kernel_root.T @ (kernel_root @ (at.rows.T @ deciding))
+        entering = np.flatnonzero(deciding.any(axis=1))
+        projections, rest = blocked_komp.split(factor, at.rows[entering], gram[np.ix_(entering, entering)])
+        function.weights[:] -= projections.T @ deciding[entering]
         order, error, changes = blocked_komp.project(
             origins,
             function.weights_buffer,
@@ -238,28 +239,27 @@ class Newton(CertainDescent, DescentInSpace):
             1.0,
             epsilon,
             self.limit,
+            (projections, rest),
         )
         function.order = order
-        places, product = None, np.empty(capacity)
+        rows, wanted = np.empty((0, order)), np.empty((0, function.outputs))
+        fresh = at.rows
         if changes:
-            kept = moves.count_kept(origins, before, order)
-            leaving = self._leaving(function, origins, before, kept)
-            if kept == before:
-                blocked_information.append(root, moments, kept, order, factor, ridge)
-            else:
-                places = origins[:order, 0].astype(np.intp)
-                if kept < order:
-                    places = blocked_information.inherit(
-                        root, moments, before, places, factor, leaving, at.rows, gram, ridge
-                    )
-            points = np.require(at.points, requirements=["C", "W"])
-            moves.follow(origins, before, order, function.points_buffer, points)
-        fresh = np.concatenate([at.rows, gram], axis=1)[:, origins[:order, 0].astype(np.intp)]
+            places = origins[:order, 0].astype(np.intp)
+            new = places[places >= before] - before
+            chosen, total = np.searchsorted(entering, new), before + len(new)
+            if len(new):
+                seen = projections[chosen], rest[np.ix_(chosen, chosen)], gram.diagonal()[new]
+                blocked_information.append(root, moments, before, *seen, ridge)
+            places[order - len(new) :] = np.arange(before, total)
+            if order < total:
+                rows, wanted = blocked_information.take_out(root, moments, places, total)
+            fresh = np.concatenate([at.rows, gram[:, new]], axis=1)[:, places]
+            moves.follow(origins, before, order, function.points_buffer, np.require(at.points, requirements=["C", "W"]))
         lost = 1.0 - self.forgetting**count
-        if places is not None and (lost or unit is not None):  # a triangle is wanted before samples come
-            nothing = np.empty((0, order)), np.empty((0, function.outputs))
-            blocked_information.absorb(root, moments, order, *nothing, places)
-            places = None
+        if len(rows) and (lost or unit is not None):  # a triangle is wanted before samples come
+            blocked_information.absorb(root, moments, rows, wanted)
+            rows, wanted = rows[:0], wanted[:0]
         if unit:
             information.pull(root, moments, order, fresh.T @ pulls, unit)
         elif unit is not None:
@@ -268,9 +268,14 @@ class Newton(CertainDescent, DescentInSpace):
         if lost:
             information.forget(root, moments, order, 1.0 - lost)
         scale = np.sqrt(bends)[:, np.newaxis]
-        blocked_information.absorb(root, moments, order, fresh[:count] * scale, aims * scale, places)
+        blocked_information.absorb(
+            root,
+            moments,
+            np.concatenate([rows, fresh[:count] * scale]),
+            np.concatenate([wanted, aims * scale]),
+        )
         if lost:
-            room = np.empty(moves.RENEWED * (capacity + function.outputs))
+            room, product = np.empty(moves.RENEWED * (capacity + function.outputs)), np.empty(capacity)
             state.cursor = moves.renew(root, moments, order, factor, ridge, lost, state.cursor, room, product)
         blocked_information.solve(root, moments, order, function.weights_buffer)
         return error, changes

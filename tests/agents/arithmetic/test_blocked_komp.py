@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from kernelswarm.agents.arithmetic.blocked_komp import FETCHED, PANEL
+from kernelswarm.agents.arithmetic.blocked_komp import FETCHED, PANEL, split
 from kernelswarm.agents.arithmetic.blocked_removal import STRIP, SWEEP
 from kernelswarm.agents.functions import expansion
 from kernelswarm.agents.functions.expansion import Expansion
@@ -271,3 +271,14 @@ def test_the_same_bits_twice(step, wide_function):
     np.testing.assert_array_equal(wide_function.weights, again.weights)
     np.testing.assert_array_equal(wide_function.factor_buffer, again.factor_buffer)
     np.testing.assert_array_equal(wide_function.precision_buffer, again.precision_buffer)
+
+
+def test_points_are_split_into_what_lies_in_the_span_and_the_rest():
+    random = np.random.default_rng(0)
+    old, new = random.normal(size=(PANEL + 20, 6)), random.normal(size=(9, 6))
+    function = Expansion.from_arrays(Gaussian(1.0), old, np.zeros((len(old), 1)))
+    cross, gram = function.kernel.cross(new, old), function.kernel.cross(new, new)
+    projections, rest = split(function.factor_buffer, cross, gram)
+    expected = np.linalg.solve(function.kernel.cross(old, old), cross.T).T
+    np.testing.assert_allclose(projections, expected, atol=1e-9)
+    np.testing.assert_allclose(rest, gram - expected @ cross.T, atol=1e-9)
