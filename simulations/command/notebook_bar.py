@@ -74,7 +74,7 @@ def of_comparison() -> Iterator[Callable[[ComparisonProgress], None]]:
 def of_suggestion() -> Iterator[Callable[[int, int, float], None]]:
     """Show a bar for the pilots of a suggestion; yields its observer."""
     with _shown() as bar:
-        yield lambda rounds, count, share: bar.show(share, f"{count} candidates for {rounds:,} rounds")
+        yield lambda rounds, count, share: bar.show(share, told.pilots(rounds, count))
 
 
 @contextmanager

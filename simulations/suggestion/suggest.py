@@ -13,6 +13,7 @@ from kernelswarm.simulations.experiment.changes import changed
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.ground.notebook import watched
+from kernelswarm.simulations.ground.wording import toml
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.running.network import Network, open_network
 from kernelswarm.simulations.suggestion.candidates import candidates, combined, further, neighbors
@@ -60,7 +61,7 @@ class Trial:
     figures: Figures
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Suggestion:
     """What was tried, and what is taken.
 
@@ -86,6 +87,12 @@ class Suggestion:
     reason: str
     pooled: bool
     node_rounds: int
+
+    def __repr__(self) -> str:
+        """Say what is taken and why, in a few lines; all trials would fill pages."""
+        name = f"Suggestion({len(self.trials)} candidates, {self.node_rounds:,} node-rounds)"
+        values = [f"{key} = {toml(value)}" for key, value in self.chosen.values.items()]
+        return "\n  ".join([name, self.reason, *values])
 
 
 def suggest(
