@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result
     from kernelswarm.simulations.records.run_folder import read as read_run
     from kernelswarm.simulations.records.run_folder import write as write_run
+    from kernelswarm.simulations.report.page import write as write_report
     from kernelswarm.simulations.reproductions.running import reproduce
     from kernelswarm.simulations.running.run import resume, run
     from kernelswarm.simulations.running.simulation import Simulation, simulate
@@ -95,6 +96,7 @@ _PLACES = {
     "save_model": "models.model_files:save",
     "simulate": "running.simulation:simulate",
     "suggest": "suggestion.suggest:suggest",
+    "write_report": "report.page:write",
     "write_run": "records.run_folder:write",
 }
 
@@ -136,6 +138,7 @@ __all__ = [
     "save_model",
     "simulate",
     "suggest",
+    "write_report",
     "write_run",
 ]
 

@@ -203,27 +203,31 @@ def compare(
     from kernelswarm.simulations.command import progress
     from kernelswarm.simulations.comparison.compare import compare as run_all
     from kernelswarm.simulations.comparison.tables import as_text
+    from kernelswarm.simulations.report import page
 
     drawing = reading.drawing(format, style)
     described = reading.read(experiment, changes, backend, address)
     plan = reading.plan(experiment, vary, seeds)
     place = Path("runs") / f"{experiment.stem}-compare" if out is None else out
-    with in_words(), progress.watch_comparison(quiet) as observe, warnings_in_one_line():
-        comparison = run_all(
-            described,
-            plan.vary,
-            plan.seeds,
-            jobs,
-            place,
-            observe,
-            afresh=afresh,
-            numbered=out is None,
-            drawing=drawing,
-        )
-    folder, runs = comparison.folder or place, comparison.origins.items()
+    with in_words(), warnings_in_one_line():
+        with progress.watch_comparison(quiet) as observe:
+            comparison = run_all(
+                described,
+                plan.vary,
+                plan.seeds,
+                jobs,
+                place,
+                observe,
+                afresh=afresh,
+                numbered=out is None,
+                drawing=drawing,
+            )
+        folder, runs = comparison.folder or place, comparison.origins.items()
+        written = page.write_comparison(comparison, folder)
     print(as_text(comparison, get_terminal_size((100, 24)).columns))
     print(f"tables   {folder}: comparison.txt, .csv, .md, .tex, pairs.csv and runs.csv")
     print(f"figures  {folder / 'figures'}")
+    print(f"report   {written}")
     print(f"runs     {folder / 'runs'}: {', '.join(f'{count} {kind}' for kind, count in runs)}")
     if failed := len(comparison.failed):
         raise SimulationError(f"{failed} of {len(comparison.runs)} runs failed; the table gives their reasons")
@@ -281,9 +285,12 @@ def _show(finished: Finished, drawing: Drawing | None) -> None:
     if drawing is not None:
         with warnings_in_one_line():
             from kernelswarm.simulations.figures.plots import draw
+            from kernelswarm.simulations.report import page
 
             drawn = draw(result, folder / "figures", drawing.formats, drawing.style)
+            written = page.write_run(result, folder)
         print(f"figures     {folder / 'figures'}: {', '.join(path.name for path in drawn)}")
+        print(f"report      {written}")
 
 
 app.command(epilog=epilog("plot"))(showing.plot)

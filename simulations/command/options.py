@@ -58,7 +58,7 @@ Backend = Annotated[
 ]
 Address = Annotated[str | None, typer.Option(help='Ray cluster: "auto" or a head address.')]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-Figures = Annotated[bool, typer.Option(help="Draw figures.")]
+Figures = Annotated[bool, typer.Option(help="Draw figures and write the report, a page to look through.")]
 Safe = Annotated[
     bool,
     typer.Option("--safe", callback=_refuse_modules, help='Refuse parts named as "module:Class": run no such code.'),

@@ -161,7 +161,7 @@ def watch_suggestion(quiet: bool, console: Console | None = None) -> Iterator[Ca
             yield None
             return
         tell = observe
-        yield lambda rounds, count, share: tell(f"{count} candidates for {rounds:,} rounds", share)
+        yield lambda rounds, count, share: tell(told.pilots(rounds, count), share)
 
 
 @contextmanager

@@ -124,6 +124,17 @@ class Lines:
             self._console.print(f"kernelswarm: {line()}", highlight=False, soft_wrap=True, markup=False)
 
 
+def pilots(rounds: int, candidates: int) -> str:
+    """Return which pilots of a suggestion run.
+
+    Examples
+    --------
+    >>> pilots(1200, 1), pilots(30, 8)
+    ('1 candidate for 1,200 rounds', '8 candidates for 30 rounds')
+    """
+    return f"{candidates} candidate{'s' if candidates != 1 else ''} for {rounds:,} rounds"
+
+
 def duration(seconds: float) -> str:
     """Return a time span in words.
 

@@ -26,6 +26,7 @@ from kernelswarm.simulations.experiment.naming import may_import
 from kernelswarm.simulations.experiment.variation import Cell, cells, read_compare
 from kernelswarm.simulations.figures.sheet import Drawing
 from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
+from kernelswarm.simulations.ground.notebook import watched
 from kernelswarm.simulations.ground.wording import plain
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.versions import versions
@@ -74,7 +75,7 @@ def compare(
     out : Path, optional
         Folder for run folders (``runs/<cell>/seed_<seed>``), tables and figures. Without it nothing is written.
     observe : callable, optional
-        Hears of the progress, about twice a second.
+        Hears of the progress, about twice a second. Where it is left out a notebook shows a bar.
     afresh : bool
         Whether all runs begin again, in a folder ``out-2``, ``out-3``, ... where ``out`` exists.
     numbered : bool
@@ -122,7 +123,8 @@ def compare(
                     made_by.append(before.result.summary.get("versions") or {})
             _compare_versions(made_by)
             _prepare(experiment, vary, seeds, folder, index)
-        _run(tasks, runs, jobs, observe, folder)
+        with watched(observe, "comparison_bar") as hearing:
+            _run(tasks, runs, jobs, hearing, folder)
         if all(run.refused for run in runs.values()):
             if folder is not None and made:
                 shutil.rmtree(folder)

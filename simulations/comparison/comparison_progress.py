@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kernelswarm.simulations.records.outcome import Run
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class Watcher:
         risk = run.final.get("risk", math.nan)
         done = f"risk {risk:.4g}" if math.isfinite(risk) else "done"
         self._latest = f"{self._names[place]}: {'failed' if run.failure else done}"
+        LOG.info("%d of %d runs: %s", self.done, len(self._names), self._latest)
         self.speak()
 
     def speak(self) -> None:

@@ -75,11 +75,19 @@ def delivered_shares(result: Result) -> dict[Edge, float]:
     rows = last_rows(result.edges)
     if "delivered" not in rows:
         return {}
-    known = rows["delivered"] + rows["lost"] + rows["late"]
-    pairs = zip(
-        rows["source"].tolist(), rows["target"].tolist(), rows["delivered"].tolist(), known.tolist(), strict=True
-    )
-    return {(source, target): arrived / count for source, target, arrived, count in pairs if count}
+    pairs = zip(rows["source"].tolist(), rows["target"].tolist(), share_delivered(rows).tolist(), strict=True)
+    return {(source, target): share for source, target, share in pairs if np.isfinite(share)}
+
+
+def share_delivered(edges: Table) -> Array:
+    """Return delivered / (delivered + lost + late) for each row of the edges' table; NaN where no message's fate is
+    known.
+    """
+    arrived = np.asarray(edges["delivered"], dtype=np.float64)
+    known = arrived + np.asarray(edges["lost"]) + np.asarray(edges["late"])
+    shares = np.full(len(known), np.nan)
+    np.divide(arrived, known, out=shares, where=known > 0)
+    return shares
 
 
 def model_differences(learned: Learned) -> dict[Edge, float]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kernelswarm.graphs.layout import positions
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.figures.network import drawn_edges
+from kernelswarm.simulations.figures.network import drawn_edges, share_delivered
 from kernelswarm.simulations.report.courses import over_nodes
 from kernelswarm.simulations.report.digits import COLOR, MANY, finite, numbers, some
 
@@ -24,6 +24,7 @@ NODE_COLUMNS = ("risk", "error", "model_order", "global_risk", "global_error")
 EDGE_COLUMNS = {
     "constraint": "mean square difference",
     "dual": "dual",
+    "share_delivered": "share of messages delivered",
     "violation": "violation (sum of h - gamma)",
     "tolerance": "tolerance",
 }
@@ -55,7 +56,10 @@ def of_run(result: Result) -> tuple[dict[str, Any], list[str]]:
     places, at = positions(result.graph), {node: place for place, node in enumerate(nodes)}
     edges = [(i, j) for i, j in drawn_edges(result) if i != j]
     of_nodes = [name for name in NODE_COLUMNS if name in result.nodes and finite(result.nodes[name])]
-    of_edges = [name for name in result.edges if name not in KEYS and finite(result.edges[name])]
+    of_links: Table = result.edges
+    if "delivered" in of_links:
+        of_links = {**of_links, "share_delivered": share_delivered(of_links)}
+    of_edges = [name for name in of_links if name not in KEYS and finite(of_links[name])]
     of_edges.sort(key=lambda name: [*EDGE_COLUMNS, name].index(name))
     every = np.unique(result.nodes["round"]) if "round" in result.nodes else np.empty(0, dtype=np.int64)
     left = []
@@ -84,7 +88,7 @@ def of_run(result: Result) -> tuple[dict[str, Any], list[str]]:
             {
                 "name": name,
                 "label": EDGE_COLUMNS.get(name, name.replace("_", " ")),
-                "values": numbers(over_edges(result.edges, name, rounds, edges), COLOR),
+                "values": numbers(over_edges(of_links, name, rounds, edges), COLOR),
             }
             for name in of_edges
         ],

@@ -7,12 +7,16 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelswarm.simulations.comparison import compare, comparison_folder
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.records import measurements, run_folder
 from kernelswarm.simulations.report import data
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.records.outcome import Comparison
+    from kernelswarm.simulations.records.result import Result
 
 NAME = "report.html"
 """What the page is called, in the folder that it is about."""
@@ -38,16 +42,27 @@ def write(folder: Path | str) -> Path:
     folder = Path(folder)
     run_folder.require_folder(folder)
     if (folder / comparison_folder.RUNS / comparison_folder.INDEX).is_file():
-        comparison = compare.read(folder)
-        settings = (folder / compare.EXPERIMENT).read_text(encoding="utf-8")
-        content = data.of_comparison(comparison, settings)
-    else:
-        parts = (*run_folder.FILES, measurements.FOLDER)
-        if not any((folder / name).exists() for name in parts):
-            raise InputError(
-                f"{folder} holds neither a run nor a comparison: name a folder that kernelswarm run or compare wrote"
-            )
-        content = data.of_run(run_folder.read(folder, partial=True))
+        return write_comparison(compare.read(folder), folder)
+    parts = (*run_folder.FILES, measurements.FOLDER)
+    if not any((folder / name).exists() for name in parts):
+        raise InputError(
+            f"{folder} holds neither a run nor a comparison: name a folder that kernelswarm run or compare wrote"
+        )
+    return write_run(run_folder.read(folder, partial=True), folder)
+
+
+def write_run(result: Result, folder: Path) -> Path:
+    """Write the page of a run that has been read, as :func:`write` does."""
+    return _written(data.of_run(result), folder)
+
+
+def write_comparison(comparison: Comparison, folder: Path) -> Path:
+    """Write the page of a comparison that has been read, as :func:`write` does."""
+    settings = (folder / compare.EXPERIMENT).read_text(encoding="utf-8")
+    return _written(data.of_comparison(comparison, settings), folder)
+
+
+def _written(content: Mapping[str, Any], folder: Path) -> Path:
     path = folder / NAME
     comparison_folder.write_text(path, as_html(content))
     return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 import warnings
@@ -37,6 +38,8 @@ from kernelswarm.simulations.running.regret import Regret
 from kernelswarm.simulations.streams.pooled import pooled_samples
 
 Array = npt.NDArray[np.float64]
+
+LOG = logging.getLogger(__name__)
 
 SHOW_EVERY = 0.5
 """Seconds of rounds between two words to the observer."""
@@ -134,6 +137,8 @@ class Driver:
         if self._offline:
             backend = BatchBackend(self.network.source, self._experiment.seed)
         since = self._since
+        graph, names = self.network.graph, [type(part).__name__ for part in (self._experiment.protocol, backend)]
+        LOG.info("%d nodes, %d edges, %d rounds: %s, %s", len(graph), graph.size(), self.network.rounds, *names)
         with backend.kept():
             while True:
                 try:
@@ -251,6 +256,7 @@ class Driver:
                 snapshots=engine.snapshot(),
             )
         )
+        LOG.info("checkpoint of round %d", self.done)
 
     def _interrupt(self, asked: Asked) -> None:
         assert self._checkpoints is not None and asked.by is not None
@@ -279,6 +285,8 @@ class Driver:
             rows = self._extended(rows)
         recorder.keep(rows)
         self._timing.evaluated(self._now() - clock)
+        said = (rows["network"][name].item() for name in ("risk", "error", "model_order", "disagreement"))
+        LOG.info("round %d: risk %.4g, error %.4g, model order %.4g, disagreement %.4g", self.done, *said)
         self._tell("evaluating", engine)
         return self._state(rows)
 
@@ -331,6 +339,7 @@ class Driver:
             self._backend,
             self._recoveries,
         )
+        LOG.info("%s after round %d%s", status, self.done, f": {reason}" if reason else "")
         with self.at_work():
             return result_of(self.network, self.recorder, functions, ending)
 

@@ -67,7 +67,7 @@ def run(
     folder : str or Path
         The run folder; a taken name gets a number. Data in memory are written into it.
     observe : callable, optional
-        Hears of the progress, about twice a second.
+        Hears of the progress, about twice a second. Where it is left out a notebook shows a bar.
     callbacks : sequence of callables
         Called after each evaluation, as :func:`~kernelswarm.simulations.running.simulation.simulate` says; their
         columns are in the folder's tables.
@@ -108,7 +108,7 @@ def resume(
         Such as "rounds=1000" or "backend.name=ray": the number of rounds, the backend, and how often is measured and
         saved may change.
     observe : callable, optional
-        Hears of the progress, about twice a second.
+        Hears of the progress, about twice a second. Where it is left out a notebook shows a bar.
     safe : bool
         Whether parts that the run folder names as "package.module:Class" are refused, so that none of its choice of
         code is run.

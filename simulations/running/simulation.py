@@ -15,6 +15,7 @@ from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.keywords import described
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.ground.notebook import watched
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.observing.own_columns import Callback, CallbackError, OwnColumns
 from kernelswarm.simulations.observing.progress import Progress as Progress
@@ -42,7 +43,7 @@ def simulate(
     experiment : Experiment, optional
         What to run; without it, ``tables`` say it.
     observe : callable, optional
-        Hears of the progress, about twice a second.
+        Hears of the progress, about twice a second. Where it is left out a notebook shows a bar.
     checkpoints : Checkpoints, optional
         The run folder that measurements go to as they come, and checkpoints, every ``checkpoint_every`` rounds and when
         SIGINT or SIGTERM comes, and the checkpoint to go on from; without it nothing is written and the result is in
@@ -71,7 +72,10 @@ def simulate(
     Interrupted
         When a signal came and a checkpoint is written; without checkpoints, signals do what they always do.
     """
-    with Simulation(experiment, observe, checkpoints, callbacks=callbacks, **tables) as simulation:
+    with (
+        watched(observe, "run_bar") as hearing,
+        Simulation(experiment, hearing, checkpoints, callbacks=callbacks, **tables) as simulation,
+    ):
         return simulation.run()
 
 

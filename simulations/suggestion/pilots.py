@@ -88,7 +88,7 @@ def run(pilot: Pilot, tell: Callable[[float], None] = lambda share: None) -> Fig
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what a pilot warns, the run that follows warns again
         try:
-            final = simulate(pilot.prepared()).final
+            final = simulate(pilot.prepared(), lambda progress: None).final
         except Interrupted:
             raise
         except (InputError, SimulationError) as error:

@@ -12,6 +12,8 @@ from typing import Any
 from kernelswarm.simulations.experiment.changes import changed
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.ground.notebook import watched
+from kernelswarm.simulations.ground.wording import toml
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.running.network import Network, open_network
 from kernelswarm.simulations.suggestion.candidates import candidates
@@ -54,7 +56,7 @@ class Trial:
     figures: Figures
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Suggestion:
     """What was tried, and what is taken.
 
@@ -80,6 +82,12 @@ class Suggestion:
     reason: str
     pooled: bool
     node_rounds: int
+
+    def __repr__(self) -> str:
+        """Say what is taken and why, in a few lines; all trials would fill pages."""
+        name = f"Suggestion({len(self.trials)} candidates, {self.node_rounds:,} node-rounds)"
+        values = [f"{key} = {toml(value)}" for key, value in self.chosen.values.items()]
+        return "\n  ".join([name, self.reason, *values])
 
 
 def suggest(
@@ -115,7 +123,8 @@ def suggest(
     jobs : int, optional
         Processes at a time; the number of cores when left out.
     watch : callable, optional
-        Hears how many rounds the pilots of now have, how many candidates, and which share is done.
+        Hears how many rounds the pilots of now have, how many candidates, and which share is done. Where it is left out
+        a notebook shows a bar.
 
     Raises
     ------
@@ -133,8 +142,9 @@ def suggest(
             "the experiment leaves no number open that suggest could try (bandwidth, step_size, budget, penalty, scale "
             "of gamma): --all tries those too that it gives"
         )
-    search = _Search(table, folder, network, candidates(found), pooled, rounds, jobs or cores(), watch)
-    finals = refine(halve(len(search.values), search.longest, search.scores), found, search)
+    with watched(watch, "suggestion_bar") as hearing:
+        search = _Search(table, folder, network, candidates(found), pooled, rounds, jobs or cores(), hearing)
+        finals = refine(halve(len(search.values), search.longest, search.scores), found, search)
     trials, chosen = search.trials, _chosen(finals, search)
     if math.isinf(search.score(chosen)):
         raise SimulationError(f"every pilot failed, the experiment as it is with: {trials[0].figures.failure}")

@@ -68,6 +68,10 @@ def test_run_draws_figures(call: Command) -> None:
     drawn = [path.name for path in Path("here/figures").iterdir()]
     assert "risk.png" in drawn and "network.png" in drawn
     assert all(name in answer.out for name in drawn)
+    page = Path("here/report.html").read_bytes()
+    assert f"report      {Path('here/report.html')}\n" in answer.out
+    assert call("report", "here").code == 0
+    assert Path("here/report.html").read_bytes() == page
 
 
 def test_run_never_overwrites(call: Command) -> None:
@@ -148,6 +152,10 @@ def test_compare_prints_its_table_and_writes_all(call: Command) -> None:
     assert "isolated" in table and "consensus" in table
     assert len(list(folder.glob("runs/*/*/summary.json"))) == 4
     assert str(folder / "figures") in answer.out and list((folder / "figures").glob("*.png"))
+    page = (folder / "report.html").read_bytes()
+    assert f"report   {folder / 'report.html'}\n" in answer.out
+    assert call("report", folder).code == 0
+    assert (folder / "report.html").read_bytes() == page
     again = call("compare", "small.toml", *words, "--out", "runs/small-compare")
     assert again.code == 0 and again.out.endswith("runs/small-compare/runs: 4 reused\n")
     assert (folder / "comparison.txt").read_text() == table

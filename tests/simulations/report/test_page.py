@@ -167,6 +167,23 @@ def test_the_network_of_a_run_has_every_node_and_edge_at_every_round(folder: Pat
             assert dual == (short(float(of.mean()), 3) if len(of) else None)
 
 
+def test_edges_show_the_share_of_messages_that_was_delivered(result: Result) -> None:
+    experiment_ = experiment(protocol={"name": "proximity"}, links={"loss": 0.4})
+    weather = simulate(experiment_)
+    shown, _ = network.of_run(weather)
+    columns = {column["name"]: column["values"] for column in shown["edge_columns"]}
+    assert list(columns)[:3] == ["constraint", "dual", "share_delivered"]
+    rows = weather.edges
+    last = rows["round"] == shown["rounds"][-1]
+    for (i, j), share in zip(shown["edges"], columns["share_delivered"][-1], strict=True):
+        both = last & (rows["source"] + rows["target"] == i + j) & (np.abs(rows["source"] - rows["target"]) == j - i)
+        arrived, gone = rows["delivered"][both], rows["lost"][both] + rows["late"][both]
+        assert share == short(float(np.mean(arrived / (arrived + gone))), 3)
+        assert 0.2 < share < 1.0
+    ideal, _ = network.of_run(result)
+    assert "share_delivered" not in {column["name"] for column in ideal["edge_columns"]}
+
+
 def test_functions_are_those_of_the_models(folder: Path, result: Result) -> None:
     functions = page_of(folder).data["functions"]
     ((low, high),) = functions["bounds"]

@@ -50,6 +50,17 @@ def test_rows_come_every_so_many_rounds_and_after_the_last():
     assert len(result.edges["round"]) == 3 * 2 * GRAPH.number_of_edges()
 
 
+def test_a_run_is_logged_by_its_begin_its_evaluations_and_its_end(caplog):
+    with caplog.at_level("INFO", "kernelswarm"):
+        result = simulate(experiment(Consensus(0.2)))
+    assert [record.name for record in caplog.records] == [driver.__name__] * 5
+    begin, *evaluations, end = caplog.messages
+    assert begin == "4 nodes, 4 edges, 50 rounds: Consensus, Serial"
+    for said, number, risk in zip(evaluations, result.network["round"], result.network["risk"], strict=True):
+        assert said.startswith(f"round {number}: risk {risk:.4g}, error ")
+    assert end == "done after round 50"
+
+
 def test_risk_and_error_are_those_of_the_saved_models():
     description = experiment(Consensus(0.2))
     result = simulate(description)

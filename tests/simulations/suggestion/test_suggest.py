@@ -56,6 +56,12 @@ def test_a_suggestion_is_the_same_every_time(suggested: Suggestion) -> None:
     assert found.trials[-1].rounds == 3
 
 
+def test_a_suggestion_shows_what_is_taken_in_a_few_lines(suggested: Suggestion) -> None:
+    first, reason, *values = repr(suggested).splitlines()
+    assert first.startswith(f"Suggestion({len(suggested.trials)} candidates, ") and reason.strip() == suggested.reason
+    assert [line.split(" = ")[0].strip() for line in values] == list(suggested.chosen.values)
+
+
 def test_pilots_come_to_the_same_in_other_processes() -> None:
     pilots = [Pilot(Experiment.from_dict({**OPEN, "seed": seed}), 3, 8, 24, seed) for seed in range(3)]
     heard: list[float] = []
