@@ -14,6 +14,7 @@ from kernelswarm.simulations.figures.learned import Learned
 from kernelswarm.simulations.records.series import last_rows
 
 if TYPE_CHECKING:
+    import networkx as nx
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Colormap, Normalize
@@ -135,9 +136,8 @@ def draw(
     from matplotlib.colors import Normalize
 
     crowded = len(result.graph) > CROWD
-    area = 320.0 if len(result.graph) <= 30 else max(5000.0, min(30.0 * len(result.graph), 12000.0)) / len(result.graph)
-    places = _apart(positions(result.graph), area)  # of a square of SIDE
-    area *= size**2
+    places, diameter = arranged(result.graph)
+    area = (diameter * SIDE * size) ** 2
     edges = drawn_edges(result)
     thin = min(1.0, (THREADS / max(len(edges), 1)) ** 0.5) * min(1.0, size + 0.2)
     strongest = max(duals.values(), default=0.0)
@@ -237,12 +237,20 @@ def _colors(
     return found
 
 
-def _apart(places: dict[int, tuple[float, float]], size: float) -> dict[int, Array]:
-    """Push nodes that would cover one another apart, by no more than it takes; ``size`` is their area in points^2."""
+def arranged(graph: nx.Graph[int]) -> tuple[dict[int, Array], float]:
+    """Return where nodes are drawn, none over another, and their diameter as a share of the drawing's extent."""
+    count = len(graph)
+    area = 320.0 if count <= 30 else max(5000.0, min(30.0 * count, 12000.0)) / count  # points^2, of a square of SIDE
+    diameter = area**0.5 / SIDE
+    return _apart(positions(graph), diameter), diameter
+
+
+def _apart(places: dict[int, tuple[float, float]], diameter: float) -> dict[int, Array]:
+    """Push nodes that would cover one another apart, by no more than it takes."""
     nodes = sorted(places)
     spots = np.array([places[node] for node in nodes], dtype=np.float64)
     extent = float(np.ptp(spots, axis=0).max()) or 1.0
-    needed = 1.05 * np.sqrt(size) / SIDE * extent
+    needed = 1.05 * diameter * extent
     for _ in range(100 if len(nodes) <= 400 else 0):
         gaps = spots[:, None] - spots
         distances = np.linalg.norm(gaps, axis=2)

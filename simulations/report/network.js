@@ -3,6 +3,7 @@
 
 const VIRIDIS = ["#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725"];
 const SHADES = 24;
+const LARGEST = 15; // pixels, the radius of a node
 const CROWD = 400; // nodes; more are smaller and have no rims
 
 function mixed(stops, share) {
@@ -56,9 +57,9 @@ function network(data, functions) {
 
   function arrange(width, height) {
     const [x, y] = [extent(data.x), extent(data.y)];
-    radius = Math.max(2.5, Math.min(15, (names.length > CROWD ? 0.2 : 0.3) * Math.sqrt((width * height) / Math.max(names.length, 1))));
-    const margin = radius + 8;
+    const margin = LARGEST + 8;
     const size = Math.min((width - 2 * margin) / (x[1] - x[0] || 1e-9), (height - 2 * margin) / (y[1] - y[0] || 1e-9));
+    radius = Math.min(Math.max((data.diameter / 2) * size * Math.max(x[1] - x[0], y[1] - y[0]), 2.5), LARGEST);
     const middle = (range) => (range[0] + range[1]) / 2;
     places = names.map((_, k) => [width / 2 + (data.x[k] - middle(x)) * size, height / 2 - (data.y[k] - middle(y)) * size]);
   }

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.graphs.layout import positions
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.figures.network import drawn_edges, share_delivered
+from kernelswarm.simulations.figures.network import arranged, drawn_edges, share_delivered
 from kernelswarm.simulations.report.courses import over_nodes
-from kernelswarm.simulations.report.digits import COLOR, MANY, finite, numbers, some
+from kernelswarm.simulations.report.digits import COLOR, MANY, finite, number, numbers, some
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result, Table
@@ -47,13 +46,14 @@ def of_run(result: Result) -> tuple[dict[str, Any], list[str]]:
     Returns
     -------
     dict
-        ``names`` and places ``x``, ``y`` of the nodes in the order of their labels; ``edges`` as pairs of places in
+        ``names`` and places ``x``, ``y`` of the nodes in the order of their labels, their ``diameter`` as a share of
+        the drawing's extent; ``edges`` as pairs of places in
         that order; ``rounds``; and for each of ``node_columns`` and ``edge_columns`` the values, a list for each round.
     list of str
         What is not in it.
     """
     nodes = sorted(result.graph.nodes)
-    places, at = positions(result.graph), {node: place for place, node in enumerate(nodes)}
+    (places, diameter), at = arranged(result.graph), {node: place for place, node in enumerate(nodes)}
     edges = [(i, j) for i, j in drawn_edges(result) if i != j]
     of_nodes = [name for name in NODE_COLUMNS if name in result.nodes and finite(result.nodes[name])]
     of_links: Table = result.edges
@@ -75,6 +75,7 @@ def of_run(result: Result) -> tuple[dict[str, Any], list[str]]:
         "names": [str(result.node_names[node]) for node in nodes],
         "x": numbers([places[node][0] for node in nodes], MANY),
         "y": numbers([places[node][1] for node in nodes], MANY),
+        "diameter": number(diameter, MANY),
         "edges": [[at[i], at[j]] for i, j in edges],
         "node_columns": [
             {

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -182,6 +183,15 @@ def test_edges_show_the_share_of_messages_that_was_delivered(result: Result) -> 
         assert 0.2 < share < 1.0
     ideal, _ = network.of_run(result)
     assert "share_delivered" not in {column["name"] for column in ideal["edge_columns"]}
+
+
+def test_no_node_of_the_network_covers_another() -> None:
+    graph = nx.path_graph(8)
+    nx.set_node_attributes(graph, {node: (0.3 + 1e-3 * (node % 4), float(node // 4)) for node in graph}, "pos")
+    shown, _ = network.of_run(simulate(experiment(topology=graph, protocol="isolated", rounds=10)))
+    places = np.column_stack([shown["x"], shown["y"]])
+    gaps = np.linalg.norm(places[:, None] - places, axis=2) + np.eye(8)
+    assert gaps.min() >= shown["diameter"] * np.ptp(places, axis=0).max()
 
 
 def test_functions_are_those_of_the_models(folder: Path, result: Result) -> None:
