@@ -236,11 +236,8 @@ def update_parametric(basis: Basis, order: int, projection: Array, step: float, 
 
 @inlined
 def least(factor: Array, gram: Array, recency: Array, order: int) -> int:
-    """Return the row with the least ``recency[i] ||a_i|| sqrt(kappa(x_i, x_i))``, the oldest of equals.
-
-    Without the row Phi A loses ``phi(x_i) a_i'``, so that this is the exact rule, OKFEB eq. 24 with the recency of eq.
-    26; the paper evaluates it in O(B^3), and takes eq. 25 in its place, the same where kappa(x, x) = 1.
-    """
+    """Return the row with the least ``recency[i] ||a_i|| sqrt(kappa(x_i, x_i))``, what Phi A loses with it, the oldest
+    of equals: OKFEB eq. 24 and 26, and where kappa(x, x) = 1 its eq. 25."""
     chosen, smallest = 0, np.inf
     for i in range(order):
         size = 0.0

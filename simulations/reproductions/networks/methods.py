@@ -159,9 +159,11 @@ METHODS: dict[str, Method] = {
         Method("consensus, Raker", "raker", _over({"name": "consensus"}, "penalty", (0.1, 1.0, 10.0), learner=EACH)),
         Method("diffusion", "random_features", _over({"name": "diffusion"})),
         Method("diffusion, adaptive", "random_features", _over({"name": "diffusion", "combination": "adaptive"})),
+        Method("diffusion, Nystroem", "shared_nystroem", _over({"name": "diffusion"}, learner={"landmarks": 100})),
         Method("gradient tracking", "random_features", _over({"name": "gradient_tracking"})),
         Method("ODKLA", "random_features", _over({"name": "odkla"}, "penalty", (0.01, 0.1, 1.0))),
         Method("multitask", "random_features", _over({"name": "multitask"}, "penalty", (0.1, 1.0, 10.0))),
+        Method("MOCHA", "random_features", _over({"name": "mocha"}, "penalty", (0.1, 1.0, 10.0))),
         Method("Ditto", "random_features", _over({"name": "ditto"}, "penalty", (0.1, 1.0, 10.0))),
         Method(
             "DKLA",

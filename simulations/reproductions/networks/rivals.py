@@ -164,8 +164,9 @@ def _notes(seeds: int, rounds: int) -> list[str]:
         "differ from node to node; of classes, the share that is wrong.",
         "One rule for all: each method tries the values in METHODS of the one or two keys that matter most to it, in "
         f"one run with a seed {TUNED_WITH} beyond the first, and takes those with the least error. The kernel and, of "
-        "methods with random features, their number (100, shared by all nodes) are given; Raker and DOMKL have 20 of "
-        "each of five kernels, whose bandwidths are a quarter to four times that.",
+        "methods with random features, their number (100, shared by all nodes) are given; Nystroem has 100 landmarks "
+        "at most, those that others span left out, Raker and DOMKL have 20 features of each of five kernels, whose "
+        "bandwidths are a quarter to four times that.",
         "Bytes are those of all messages in the whole run, 8 for each number. Centralized counts every sample once.",
     ]
 
