@@ -1,7 +1,7 @@
 """What noisy links give away of one sample, and what they do not cover."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, runtime_checkable
 
 from kernelswarm.protocols.links.accounting import Spent
@@ -31,19 +31,22 @@ class Privacy:
         Why nothing bounds the first; empty where something does.
     parts : str
         What of the sample is sent.
+    rest : str
+        What else there is to know.
     """
 
     sample: Spent | None
     answer: Spent | None
     exposed: str = ""
     parts: str = "point"
+    rest: str = "what later values show of a sample has no bound"
 
     def words(self, delta: float) -> str:
         """Say it in a sentence."""
         found = self.exposed or f"a sample's own {self.parts}: {_at(self.sample, delta)}"
         if self.answer is not None:
             found += f"; each answer: {_at(self.answer, delta)}"
-        return f"{found}; what later values show of a sample has no bound"
+        return f"{found}; {self.rest}"
 
 
 def privacy(
@@ -81,6 +84,30 @@ def privacy(
         cure = 'protocol.form = "one_sided" sends none'
         return Privacy(None, answer, f"a sample is exposed: {carries} depend on it and have no noise; {cure}")
     return Privacy(total, answer, parts="point and value" if symmetric else "point")
+
+
+def privacy_of_samples(links: Links, inputs: int, targets: int, classes: bool, repeats: int) -> Privacy:
+    """Account for the messages with one sample where nodes send their samples to one learner, and nothing else.
+
+    Its point and its target are in one message each time it is drawn. All that is learned follows from these messages,
+    so that the guarantee, local again, is one about the learned function too.
+
+    Parameters
+    ----------
+    links : Links
+        Clipping and noise; that on values is that on targets.
+    inputs, targets : int
+        p and q.
+    classes : bool
+        Whether targets are classes, which are sent as they are.
+    repeats : int
+        How often a sample is drawn.
+    """
+    rest = "nothing else is sent of it"
+    if classes:
+        return Privacy(None, None, "a sample is exposed: its class is sent as it is", rest=rest)
+    found = privacy(links, True, False, False, inputs, targets, repeats)
+    return replace(found, answer=None, parts="point and target", rest=rest)
 
 
 def _release(links: Links, what: Literal["points", "values"] | str, numbers: int) -> Spent | None:

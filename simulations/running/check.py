@@ -229,9 +229,9 @@ def _weather(experiment: Experiment, network: Network) -> Section:
         if busy > 1:
             said.append(f"one in {busy:,} rounds on each edge")
         section.lines.append(("links", ", ".join(said)))
-        found_privacy = privacy_of(links, network.plans, network.source.epochs)
-        if found_privacy is not None:
-            section.lines.append(("privacy", found_privacy.words(links.delta)))
+    found_privacy = privacy_of(links, network.plans, network.source)
+    if found_privacy is not None:
+        section.lines.append(("privacy", found_privacy.words(links.delta)))
     timetable = None if network.plans[0].conditions is None else network.plans[0].conditions.timetable
     if timetable is not None and rule.communicates:
         labels = sorted(network.graph.nodes)

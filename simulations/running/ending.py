@@ -135,7 +135,7 @@ def _used_up(network: Network, rounds: int) -> dict[str, int] | None:
 def _privacy(network: Network) -> dict[str, Any] | None:
     """Return what the messages give away of a sample, and in words what that covers; None where they have no noise."""
     links = network.experiment.links
-    found = None if network.plans[0].rule.pooled else privacy_of(links, network.plans, network.source.epochs)
+    found = privacy_of(links, network.plans, network.source)
     if found is None:
         return None
     each = {"sample": found.sample, "answer": found.answer}

@@ -13,11 +13,13 @@ from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links, bytes_of
-from kernelswarm.protocols.links.privacy import Privacy, privacy
+from kernelswarm.protocols.links.privacy import Privacy, privacy, privacy_of_samples
 from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.round.measure import BYTES
+from kernelswarm.simulations.streams.contract import Source
+from kernelswarm.simulations.streams.travelling import TravellingSamples
 
 Array = npt.NDArray[np.float64]
 
@@ -78,10 +80,12 @@ def transit(links: Links, plans: Sequence[AgentPlan]) -> int:
         return links.transit(max(_messages(plans, links.bits), default=0.0))
 
 
-def privacy_of(links: Links, plans: Sequence[AgentPlan], epochs: int) -> Privacy | None:
+def privacy_of(links: Links, plans: Sequence[AgentPlan], source: Source) -> Privacy | None:
     """Account for what messages give away of a sample; None where nothing is noisy or sent."""
     plan = plans[0]
     rule = plan.rule
+    if links.noise.scale and isinstance(plan.source, TravellingSamples):
+        return privacy_of_samples(links, source.inputs, source.targets, source.classes is not None, source.epochs)
     if not links.noise.scale or not rule.communicates:
         return None
     if isinstance(rule, StateRule):
@@ -90,7 +94,7 @@ def privacy_of(links: Links, plans: Sequence[AgentPlan], epochs: int) -> Privacy
         )
     symmetric = rule.form == "symmetric"
     loads = symmetric and rule.step == "implicit"
-    return privacy(links, symmetric, loads, rule.sends_duals, plan.inputs, plan.outputs, epochs)
+    return privacy(links, symmetric, loads, rule.sends_duals, plan.inputs, plan.outputs, source.epochs)
 
 
 def edges_of(plans: Sequence[AgentPlan]) -> EdgeFacts:

@@ -15,7 +15,7 @@ from kernelswarm.protocols.links.accounting import Spent, gaussian, laplace
 from kernelswarm.protocols.links.distortion import EXACT, distort
 from kernelswarm.protocols.links.links import Clip, Links
 from kernelswarm.protocols.links.noises import QUANTILE, Gaussian, Laplace
-from kernelswarm.protocols.links.privacy import privacy
+from kernelswarm.protocols.links.privacy import privacy, privacy_of_samples
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import examine
@@ -105,6 +105,15 @@ def test_what_nothing_bounds_is_said(links: Links, changes: dict[str, Any], said
     assert found.sample is None and said in found.words(1e-5)
 
 
+def test_of_a_sample_for_the_one_learner_point_and_target_are_known_and_no_more() -> None:
+    links = Links(noise=Gaussian(3.0, "both"), clip=Clip(points=1.0, values=2.0))
+    found = privacy_of_samples(links, inputs=2, targets=1, classes=False, repeats=3)
+    assert found.sample == gaussian(2 * math.sqrt(2), 3.0).times(3) + gaussian(4.0, 3.0).times(3)
+    assert found.answer is None and found.words(1e-5).endswith("; nothing else is sent of it")
+    assert "its class is sent as it is" in privacy_of_samples(links, 2, 1, classes=True, repeats=1).words(1e-5)
+    assert privacy_of_samples(Links(noise=Gaussian(1.0), clip=Clip(1.0, 1.0)), 2, 1, False, 1).sample is None
+
+
 def described(**tables: Any) -> Experiment:
     return Experiment.from_dict(
         {
@@ -133,6 +142,26 @@ def test_neighbours_hear_the_same_noise_in_one_message_for_each_sample() -> None
             assert sent == 0 or not np.array_equal(heard[0][sent].answer, heard[1][sent].answer)
         points = np.concatenate([packet.points for packet in heard[0].values()])
         assert len(np.unique(points)) == points.size
+
+
+def test_what_the_one_learner_knows_of_a_sample_is_as_private_as_it_says() -> None:
+    """Two samples clipped to opposite corners: no event of the message tells them apart by more than is said."""
+    experiment = described(protocol="centralized", rounds=4, evaluate_every=4)
+    said = simulate(experiment).summary["privacy"]
+    assert (said["sample"], said["answer"]) == (1.0 + 1.5, None)
+    words = dict(next(one for one in examine(experiment) if one.title == "weather").lines)["privacy"]
+    assert words == said["words"] == "a sample's own point and target: epsilon 2.5; nothing else is sent of it"
+    plans = open_network(experiment).plans
+    samples = plans[0].source
+    left, right = (
+        np.concatenate([np.hstack(samples._distorted(0, *[np.full((500, 1), far)] * 2, now)) for now in range(100)])
+        for far in (-40.0, 40.0)
+    )
+    bins = [np.array([-np.inf, -1.5, 0.0, 1.5, np.inf])] * 2
+    first, second = (np.histogramdd(one, bins)[0] for one in (left, right))
+    ratios, slack = np.log(first / second), 5.0 * np.sqrt(1.0 / first + 1.0 / second)
+    assert (np.abs(ratios) <= 2.5 + slack).all() and np.abs(ratios).max() > 0.9 * 2.5
+    assert simulate(described(protocol="centralized", links={"loss": 0.1})).summary["privacy"] is None
 
 
 def test_check_and_the_run_say_what_is_private() -> None:
