@@ -117,11 +117,11 @@ class Diffusion(Stepping):
     def compiled(self) -> CompiledStateRule:
         """What the protocol hands over to compiled rounds."""
         adaptive = self.combination == "adaptive"
-        rate = np.array([self.rate])
+        numbers = np.array([self.rate, float(self.combination == "heard")])
         if self.order == "combine_then_adapt":
-            return CompiledStateRule(CompiledPhase(_arrive, _begin_anew if adaptive else _begin), "weights", rate)
+            return CompiledStateRule(CompiledPhase(_arrive, _begin_anew if adaptive else _begin), "weights", numbers)
         adapt = CompiledPhase(to_second, from_weights)
-        return CompiledStateRule(CompiledPhase(_mix_anew if adaptive else _mix), "other", rate, adapt)
+        return CompiledStateRule(CompiledPhase(_mix_anew if adaptive else _mix), "other", numbers, adapt)
 
 
 @jitted
@@ -149,13 +149,19 @@ def _reweigh(
 
 
 @jitted
-def _combine(adaptive: bool, sent: int, rate: float, state: Array, vectors: Array, counts: Array, mean: Array) -> None:
+def _combine(
+    adaptive: bool, sent: int, numbers: Array, state: Array, vectors: Array, counts: Array, mean: Array
+) -> None:
     """Average what was sent, which begins at a place in the state, by weights that are found first or stay."""
     size, degree = len(mean), len(vectors)
     own, combined = state[sent : sent + size], state[2 * size : 2 * size + degree]
     if adaptive:
         before, variances = state[size - sent : 2 * size - sent], state[2 * size + degree : 2 * size + 2 * degree + 1]
-        _reweigh(rate, own.reshape(1, size), before, vectors, counts, variances, combined)
+        _reweigh(numbers[0], own.reshape(1, size), before, vectors, counts, variances, combined)
+    elif numbers[1] == 1.0:
+        share = 1.0 / (1.0 + total(counts))
+        for j in range(degree):
+            combined[j] = share
     average_in(own, vectors, combined, counts, mean)
 
 
@@ -169,7 +175,7 @@ def _keep(place: int, state: Array, weights: Array) -> None:
 @jitted
 def _mix(numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
     """Average where steps led, and keep that."""
-    _combine(False, len(weights), numbers[0], state, vectors, counts, weights)
+    _combine(False, len(weights), numbers, state, vectors, counts, weights)
     _keep(0, state, weights)
     _keep(len(weights), state, weights)
 
@@ -179,7 +185,7 @@ def _mix_anew(
     numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array
 ) -> None:
     """Find the weights of the average first."""
-    _combine(True, len(weights), numbers[0], state, vectors, counts, weights)
+    _combine(True, len(weights), numbers, state, vectors, counts, weights)
     _keep(0, state, weights)
     _keep(len(weights), state, weights)
 
@@ -189,7 +195,7 @@ def _begin(
     numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array
 ) -> None:
     """Average, and keep from where the step begins."""
-    _combine(False, 0, numbers[0], state, vectors, counts, weights)
+    _combine(False, 0, numbers, state, vectors, counts, weights)
     _keep(len(weights), state, weights)
 
 
@@ -198,7 +204,7 @@ def _begin_anew(
     numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array
 ) -> None:
     """Find the weights of the average first."""
-    _combine(True, 0, numbers[0], state, vectors, counts, weights)
+    _combine(True, 0, numbers, state, vectors, counts, weights)
     _keep(len(weights), state, weights)
 
 
