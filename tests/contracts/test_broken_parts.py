@@ -96,7 +96,7 @@ def sigmoid(self: Any, points: Any, centers: Any) -> Any:
 
 
 def heard_in_place(self: Diffusion, state: Any, heard: Any, samples: Any) -> Any:
-    state.adapted[0] += 1.0
+    state.other[0] += 1.0
     return state
 
 
@@ -352,7 +352,7 @@ BROKEN = {
             "weights change when the neighbours have been heard",
         ),
         (
-            broken(Diffusion, say=lambda self, state: np.append(state.adapted, np.zeros(int(np.any(state.weights)))))(),
+            broken(Diffusion, say=lambda self, state: np.append(state.other, np.zeros(int(np.any(state.weights)))))(),
             "what is said in every round",
         ),
         (broken(Diffusion, hear=heard_in_place)(), "hear.* leaves the state that it is given as it is"),
