@@ -26,7 +26,7 @@ class ComparisonProgress:
     latest : str
         The run that ended last, and how; empty before.
     remaining : float or None
-        Seconds to go at the pace so far; None before there is a pace.
+        Seconds to go at the pace so far; None before there is a pace, and where only what follows the rounds is left.
     """
 
     done: int
@@ -60,7 +60,7 @@ class Watcher:
         self._failed = sum(bool(run.failure) for run in before.values())
         self._latest = ""
         self._clock: float | None = None  # of the first rounds: the start of the processes says nothing about the pace
-        self._at = 0.0  # the share that was done then
+        self._at = len(before) / len(names)  # the share that was done then
 
     def hear(self, place: int, share: float) -> None:
         """Hear how much of a run is done."""
@@ -82,10 +82,16 @@ class Watcher:
         if self._observe is None:
             return
         share = sum(self._shares) / len(self._shares)
-        if self._clock is None:
-            self._at = sum(share for share in self._shares if share == 1.0) / len(self._shares)
-            if share > self._at:
-                self._clock = time.perf_counter()
-        spent = 0.0 if self._clock is None else time.perf_counter() - self._clock
-        remaining = spent * (1 - share) / (share - self._at) if spent > 0 else None
+        remaining = self._remaining(share)
         self._observe(ComparisonProgress(self.done, len(self._names), self._failed, share, self._latest, remaining))
+
+    def _remaining(self, share: float) -> float | None:
+        if self.done == len(self._names):
+            return 0.0
+        if self._clock is None:
+            if share > self._at:
+                self._clock, self._at = time.perf_counter(), share
+            return None
+        if share == self._at or share == 1.0:  # no pace yet; or all rounds are done, and what follows has none
+            return None
+        return (time.perf_counter() - self._clock) * (1.0 - share) / (share - self._at)

@@ -201,6 +201,10 @@ class Experiment:
         >>> experiment.learner.kernel
         Gaussian(bandwidth='median')
         """
+        if not isinstance(mapping, Mapping):
+            raise InputError(
+                f"an experiment is made of a table of its keys, not of {type(mapping).__name__}: give a dict"
+            )
         table = {key: value for key, value in mapping.items() if key != "compare"}  # what a comparison varies
         try:
             check_depth(table)

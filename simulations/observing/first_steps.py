@@ -1,11 +1,12 @@
 """Whether compression undoes every step from f = 0, as the first samples tell before a run."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernelswarm.agents.learners.contract import CompressingLearner
+from kernelswarm.simulations.experiment.parts import describe
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.round.block import AgentPlan
 
@@ -64,11 +65,19 @@ def warning(plans: Sequence[AgentPlan]) -> str:
     where = "" if len(found) == len(plans) else f" at {len(found):,} of {len(plans):,} nodes that were looked at"
     return (
         f"nothing will be learned{where}: of the first steps of node {plan.neighborhood.node} the largest moves the "
-        f"function by {steps.largest:.3g}, and compression undoes what is within eps = {steps.budget:.3g}: lower "
-        f"learner.budget or raise learner.step_size{_now(plan)}"
+        f"function by {steps.largest:.3g}, and compression undoes what is within eps = {steps.budget:.3g}: "
+        f"{remedy(describe(plan.learner))}"
     )
 
 
-def _now(plan: AgentPlan) -> str:
-    assert isinstance(plan.learner, CompressingLearner)
-    return f" = {shown(plan.learner.eta(plan.learner.init(plan.inputs, plan.outputs)))}"
+def remedy(learner: Mapping[str, Any]) -> str:
+    """Say which keys let a learner learn whose steps are all undone, from its table of keys.
+
+    A larger step helps only where eps is a number: all other budgets grow with the step, most as fast as it.
+    """
+    budget, said = learner.get("budget"), "lower learner.budget"
+    if budget is not None:
+        said += f" = {shown(budget)}"
+    if isinstance(budget, Mapping) and "epsilon" in budget:
+        said += f" or raise learner.step_size = {shown(learner['step_size'])}"
+    return said

@@ -9,6 +9,7 @@ from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.protocols.states.contract import AnyRule
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.observing.constant import constant_risk, zero_risk
+from kernelswarm.simulations.observing.first_steps import remedy
 from kernelswarm.simulations.round.measure import Report
 from kernelswarm.simulations.streams.contract import NodeSource
 
@@ -176,8 +177,7 @@ def _nothing_learned(reports: Sequence[Report], learner: Mapping[str, Any], forg
         return f"{text}: raise learner.step_size" if "step_size" in learner else text
     return (
         f"{text}, since all steps are below eps: a step moves it by {sum(steps) / len(steps):.3g} on average, and "
-        f"compression may undo what is within eps = {sum(budgets) / len(budgets):.3g}: lower learner.budget"
-        f"{_value(learner, 'budget')} or raise learner.step_size{_value(learner, 'step_size')}"
+        f"compression may undo what is within eps = {sum(budgets) / len(budgets):.3g}: {remedy(learner)}"
     )
 
 

@@ -133,6 +133,11 @@ def suggest(
     SimulationError
         Every pilot failed.
     """
+    if isinstance(table, Experiment):
+        raise InputError(
+            "suggest takes the table that an experiment file holds, not an Experiment, which has a value for every "
+            "key and no longer tells which were left open: give the dict that it was made of, or tomllib.load(file)"
+        )
     experiment = Experiment.from_dict(table, folder)
     network = open_network(experiment)
     _refuse(experiment, network)

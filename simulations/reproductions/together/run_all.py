@@ -134,7 +134,7 @@ def _run(
         done = len(found)
         failed = sum(outcome.state == "failed" for outcome in found.values())
         if observe is not None:
-            remaining = spent * (1.0 - share) / share if share > 0.0 else None
+            remaining = spent * (1.0 - share) / share if 0.0 < share < 1.0 else None
             whole = (before + share * len(waiting)) / total
             observe(ComparisonProgress(done, total, failed, whole, latest, remaining))
 

@@ -116,8 +116,9 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
         raise ValueError(f"{name}: the column name {shown(twice[0])} occurs more than once: rename one of the columns")
     counted = columns.task != "events" or bool(columns.target)
     if counted and not columns.target and "y" not in known:
+        others = [column for column in known if column != columns.node]
         raise ValueError(
-            f'target = "" means the column "y", which {name} does not have: set target to one or more of ' + some(known)
+            f'target = "" means the column "y", which {name} does not have: set target to one or more of {some(others)}'
         )
     target = columns.target or (("y",) if counted else ())
     check_names(name, "target", target, known)

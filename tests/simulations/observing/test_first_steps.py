@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -49,11 +51,21 @@ def test_steps_that_are_undone_are_those_that_leave_the_function_at_zero(name, b
         assert found is None or found.undone != moved
 
 
+def test_a_larger_step_is_advised_only_where_eps_does_not_grow_with_it():
+    for budget in ({"per_sample": 3.0}, {"proportional": 30.0}, {"parsimony": 200.0}):
+        for step in (0.1, 0.3):
+            told = says(described({"name": "polk", "budget": budget, "step_size": step}))
+            assert "nothing will be learned" in told and "lower learner.budget" in told
+            assert "step_size" not in told
+    assert "nothing will be learned" in says(described({"name": "polk", "budget": {"epsilon": 0.3}, "step_size": 0.01}))
+    assert not says(described({"name": "polk", "budget": {"epsilon": 0.3}, "step_size": 0.3}))
+
+
 def test_what_is_warned_of_comes_true_and_nothing_else_is_warned_of():
     stalled, fine = described({"name": "polk", "budget": {"epsilon": 3.0}}), described({"name": "polk"})
     said = says(stalled)
     assert said.startswith("nothing will be learned: of the first steps of node 0 the largest moves the function by ")
-    assert "eps = 3: lower learner.budget or raise learner.step_size = 0.1" in said
+    assert re.search(r"eps = 3: lower learner\.budget = .*3.* or raise learner\.step_size = .*0\.1", said)
     assert simulate(stalled).summary["final"]["model_order"] == 0
     assert says(fine) == "" and simulate(fine).summary["final"]["model_order"] > 0
     assert says(described({"name": "ogd"})) == ""  # removes nothing

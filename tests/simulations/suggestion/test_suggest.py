@@ -153,6 +153,13 @@ def test_what_cannot_be_tried_is_refused(change: dict[str, Any], refusal: str) -
         suggest({**OPEN, **change})
 
 
+def test_what_is_no_table_is_refused() -> None:
+    with pytest.raises(InputError, match="not an Experiment, which has a value for every key"):
+        suggest(Experiment.from_dict(OPEN))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="a table of its keys, not of str: give a dict"):
+        suggest("mine.toml")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("loss", ["squared", "absolute"])
 def test_penalties_are_tried_in_the_unit_of_the_loss(loss: str) -> None:
     # Where a loss grows linearly with the unit of its targets, the same coupling needs a penalty as much smaller.

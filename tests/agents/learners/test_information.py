@@ -1,0 +1,98 @@
+"""What is known of the samples, as a triangle: rows come in, points come and go, as the normal equations say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernelswarm.agents.learners.second_order import blocked_information, information
+from kernelswarm.agents.parts.kernels import Gaussian
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_rows_are_rotated_in_and_columns_out_as_the_normal_equations_say(size):
+    random = np.random.default_rng(size)
+    order, outputs, capacity = 33, 3, 40
+    rows, aims = random.normal(size=(90, order)), random.normal(size=(90, outputs))
+    for blocked in (False, True):
+        root, moments, product = np.zeros((capacity, capacity)), np.zeros((capacity, outputs)), np.empty(capacity)
+        root[:order, :order] = 0.1 * np.eye(order)
+        for start in range(0, 90, size):
+            part, wanted = rows[start : start + size].copy(), aims[start : start + size].copy()
+            if blocked:
+                blocked_information.absorb(root, moments, part, wanted)
+            else:
+                information.absorb(root, moments, order, part, wanted, product)
+        kept = np.array([0.0, 1, 2, 5, 6, 9, *range(12, 30), 32])
+        if blocked:
+            left = blocked_information.take_out(root, moments, kept.astype(np.intp), order)
+            blocked_information.absorb(root, moments, *left)
+        else:
+            information.keep(root, moments, order, kept, len(kept), product)
+        chosen = rows[:, kept.astype(int)]
+        system = chosen.T @ chosen + 0.01 * np.eye(len(kept))
+        triangle = root[: len(kept), : len(kept)]
+        assert np.allclose(triangle.T @ triangle, system, rtol=1e-12, atol=1e-12)
+        assert np.array_equal(triangle, np.triu(triangle))
+        assert (np.diag(triangle) > 0.0).all()
+        assert not root[len(kept) :].any()
+        assert not root[:, len(kept) :].any()
+        found = np.empty((capacity, outputs))
+        (blocked_information if blocked else information).solve(root, moments, len(kept), found)
+        assert np.allclose(found[: len(kept)], np.linalg.solve(system, chosen.T @ aims), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("gone", [1, 2, 4])
+@pytest.mark.parametrize("coming", [1, 3])
+def test_points_that_come_inherit_what_is_known_of_those_that_go(gone, coming):
+    random = np.random.default_rng(10 * gone + coming)
+    kernel, capacity, ridge = Gaussian(0.7), 16, 0.3
+    old, new = random.uniform(-1.0, 1.0, size=(8, 2)), random.uniform(-1.0, 1.0, size=(coming, 2))
+    # Functions in the span of the old points, as sections of samples: their values at points are features.
+    sections, aims = random.normal(size=(20, 8)), random.normal(size=(20, 2))
+    features = sections @ kernel.cross(old, old)
+    root, moments = np.zeros((capacity, capacity)), np.zeros((capacity, 2))
+    root[:8, :8] = np.linalg.cholesky(features.T @ features + ridge * kernel.cross(old, old)).T
+    moments[:8] = np.linalg.solve(root[:8, :8].T, features.T @ aims)
+    leaving = np.sort(random.permutation(8)[:gone])
+    kept = np.setdiff1d(np.arange(8), leaving)
+    points = np.vstack([old[kept], new])
+    order, gram = len(points), kernel.cross(points, points)
+    factor = np.zeros((capacity, capacity))
+    factor[:order, :order] = np.linalg.inv(np.linalg.cholesky(gram))
+    memory, product = np.empty((gone + coming) * (capacity + gone + coming + 1)), np.empty(capacity)
+    origins = np.array([*kept, *range(8, 8 + coming)], dtype=float)
+    heard, cross, own = kernel.cross(old[leaving], old), kernel.cross(new, old), kernel.cross(new, new)
+    features = sections @ kernel.cross(old, points)
+    rows, wanted = random.normal(size=(5, order)), random.normal(size=(5, 2))
+    for blocked in (True, False):
+        triangle, sums = root.copy(), moments.copy()
+        system, right = features.T @ features + ridge * gram, features.T @ aims
+        if blocked:  # with samples in the same reflections
+            projections = np.linalg.solve(kernel.cross(old, old), cross.T).T
+            rest = own - projections @ cross.T
+            blocked_information.append(triangle, sums, 8, projections, rest, own.diagonal(), ridge)
+            places = np.array([*kept, *range(8, 8 + coming)])
+            left = blocked_information.take_out(triangle, sums, places, 8 + coming)
+            blocked_information.absorb(triangle, sums, np.vstack([left[0], rows]), np.vstack([left[1], wanted]))
+            system, right = system + rows.T @ rows, right + rows.T @ wanted
+        else:
+            told = factor, heard, cross, own, ridge, memory, product
+            information.exchange(triangle, sums, 8, order, len(kept), origins, *told)
+        assert not np.tril(triangle, -1).any()
+        assert not triangle[:, order:].any()
+        assert not sums[order:].any()
+        triangle = triangle[:order, :order]
+        assert np.allclose(triangle.T @ triangle, system, rtol=1e-10, atol=1e-10)
+        assert np.allclose(triangle.T @ sums[:order], right, rtol=1e-10, atol=1e-10)
+
+
+def test_a_point_that_lies_in_the_span_of_the_others_to_rounding_leaves_the_triangle_regular():
+    random = np.random.default_rng(0)
+    root, moments = np.zeros((9, 9)), np.zeros((9, 1))
+    root[:7, :7] = np.triu(random.uniform(1.0, 2.0, size=(7, 7)))
+    projections = np.eye(7)[[3]]
+    blocked_information.append(root, moments, 7, projections, np.array([[-1e-15]]), np.array([4.0]), 0.5)
+    features = root[:8, :8].T @ root[:8, :8]
+    assert np.allclose(features[:7, 7], features[:7, 3], rtol=1e-12)
+    assert root[7, 7] > 0.0
