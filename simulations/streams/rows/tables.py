@@ -64,8 +64,12 @@ def read_csv(key: str, path: Path, delimiter: str, decimal: str, columns: Column
         column_types=dict.fromkeys(columns.texts, pyarrow.string()),
     )
     try:
+        # Arrow reads in threads of its own: with a Python file in their hands a process may abort when it ends.
         with binary(name, path) as file:
-            table = csv.read_csv(file, parse_options=csv.ParseOptions(delimiter=delimiter), convert_options=convert)
+            content = pyarrow.BufferReader(file.read())
+        parse = csv.ParseOptions(delimiter=delimiter)
+        table = csv.read_csv(content, parse_options=parse, convert_options=convert)
+        del content
         table = table.rename_columns([column.strip() for column in table.column_names])
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise ValueError(
