@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,12 +65,13 @@ def read_csv(key: str, path: Path, delimiter: str, decimal: str, columns: Column
         column_types=dict.fromkeys(columns.texts, pyarrow.string()),
     )
     try:
-        # Arrow reads in threads of its own: with a Python file in their hands a process may abort when it ends.
+        # Arrow's threads get memory of Arrow's own: one that still holds an object of Python when the process ends
+        # aborts it.
+        content = pyarrow.BufferOutputStream()
         with binary(name, path) as file:
-            content = pyarrow.BufferReader(file.read())
+            shutil.copyfileobj(file, content)
         parse = csv.ParseOptions(delimiter=delimiter)
-        table = csv.read_csv(content, parse_options=parse, convert_options=convert)
-        del content
+        table = csv.read_csv(pyarrow.BufferReader(content.getvalue()), parse_options=parse, convert_options=convert)
         table = table.rename_columns([column.strip() for column in table.column_names])
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise ValueError(
