@@ -100,6 +100,8 @@ def explicit_or_implicit(
 
 def check_step(step_size: Schedule, regularization: float, batch_size: int) -> None:
     """Refuse values out of range with a ValueError that starts with the key."""
+    if not hasattr(step_size, "largest"):
+        raise ValueError(f"step_size = {step_size!r} must be a schedule, such as Constant(0.1) or Auto()")
     if not regularization >= 0.0:
         raise ValueError(f"regularization = {regularization!r} must not be negative")
     if batch_size < 1:

@@ -60,6 +60,7 @@ def build(kind: str, value: Any, path: str = "", folder: Path | None = None, def
     path = path or kind
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         refuse_other_kind(kind, value, path)
+        _refuse_words(value, path)
         return value
     table = {"name": value} if isinstance(value, str) else value
     if not isinstance(table, Mapping):
@@ -227,6 +228,17 @@ def described(value: Any, field: dataclasses.Field[Any]) -> Any:
         return plain(getattr(value, dataclasses.fields(value)[0].name))
     table = describe(value)
     return name if table == {"name": name} else table
+
+
+def _refuse_words(part: Any, path: str) -> None:
+    """Refuse a finished part that holds the name of another part, or a number or a table, in its place."""
+    for field in dataclasses.fields(part):
+        value, kind = getattr(part, field.name), field.metadata.get("part")
+        if kind is not None and isinstance(value, str | int | float | Mapping):
+            raise InputError(
+                f"{join(path, field.name)} = {shown(value)} of a finished {type(part).__name__} must be a {kind}, as "
+                f'build_part("{kind}", ...) makes one: names, numbers and tables in its place belong in a table'
+            )
 
 
 def kind_of(cls: type[Any], key: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.populations.populating import obstacle
 from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, vector_cost
@@ -81,7 +82,8 @@ def examine(experiment: Experiment) -> list[Section]:
         sections[3].lines.append(("nodes of their own", f"{own}, by {tables} [[node]]"))
     sections[3].lines.append(("outputs", f"{network.outputs}"))
     few = network.plans[:: -(-len(network.plans) // LOOKED_AT)]
-    stalls = "" if experiment.protocol.offline is not None else warning(few)
+    with threadpool_limits(limits=1):  # as in a run
+        stalls = "" if experiment.protocol.offline is not None else warning(few)
     if stalls:
         sections[3].lines.append(("warning", stalls))
     weather = _weather(experiment, network)

@@ -8,6 +8,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner, MixtureLearner, ScheduledLearner, ValueLearner
 from kernelswarm.graphs.directed import asks, is_directed
@@ -92,7 +93,9 @@ def open_network(experiment: Experiment, most: int | None = None) -> Network:
     InputError
         When the parts do not fit one another, or into the memory; the message starts with the key at fault.
     """
-    with uncollected():
+    # With one thread, what words become has the same bits on every machine; and on a busy one, threads that wait for
+    # one another have taken eighty times as long.
+    with uncollected(), threadpool_limits(limits=1):
         return _opened(experiment, most)
 
 

@@ -15,6 +15,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
 from kernelswarm.agents.parts.losses import Huber
 from kernelswarm.agents.parts.schedules import Constant, Diminishing
@@ -100,6 +101,21 @@ def test_name_alone_gives_the_defaults() -> None:
 def test_finished_part_is_returned_as_it_is() -> None:
     kernel = Laplacian(0.3)
     assert build("kernel", kernel) is kernel
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "kind"),
+    [
+        ("kernel", "gaussian", "kernel"),
+        ("loss", {"name": "huber"}, "loss"),
+        ("budget", 0.1, "budget"),
+        ("step_size", 0.2, "schedule"),
+        ("step_size", "auto", "schedule"),
+    ],
+)
+def test_words_in_a_finished_part_are_refused(key: str, value: Any, kind: str) -> None:
+    with pytest.raises(ValueError, match=rf"{key} = .* must be a {kind}"):
+        build("learner", Polk(**{key: value}), "learner")
 
 
 def test_number_stands_for_the_scalar_part() -> None:

@@ -1,0 +1,42 @@
+"""Whoever opens an experiment or checks it does so with one thread of linear algebra, as a run does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.check import examine
+from kernelswarm.simulations.running.network import open_network
+
+
+@dataclass(frozen=True)
+class Watching(Gaussian):
+    """A kernel that notes how many threads linear algebra may use while the step size is found."""
+
+    seen: ClassVar[set[int]] = set()
+
+    def cross(self, points, centers):
+        self.seen.update(allowed())
+        return super().cross(points, centers)
+
+
+def allowed() -> set[int]:
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_words_become_numbers_in_one_thread():
+    with threadpool_limits(limits=2, user_api="blas"):
+        before = allowed()
+        parts = {"stream": "sine_regression", "learner": Polk(kernel=Watching("median")), "protocol": "isolated"}
+        experiment = Experiment.from_dict({"topology": {"name": "ring", "nodes": 3}, "rounds": 5, **parts})
+        for opened in (open_network, examine):
+            Watching.seen.clear()
+            opened(experiment)
+            assert Watching.seen == {1}
+            assert allowed() == before
+    assert before == {2}
