@@ -38,6 +38,8 @@ class Progress:
 class Timing:
     """What rounds and evaluations have taken, each for itself: after few rounds, evaluations may be most of the time.
 
+    The first rounds do not count: loading what is compiled has made one of them last as long as a thousand others.
+
     Attributes
     ----------
     rounds, evaluations : int
@@ -49,11 +51,14 @@ class Timing:
     def __init__(self) -> None:
         self.rounds = self.evaluations = 0
         self.running = self.evaluating = 0.0
+        self._begun = False
 
     def ran(self, rounds: int, seconds: float) -> None:
         """Hear how long some rounds took, checkpoints included."""
-        self.rounds += rounds
-        self.running += seconds
+        if self._begun:
+            self.rounds += rounds
+            self.running += seconds
+        self._begun = True
 
     def evaluated(self, seconds: float) -> None:
         """Hear how long an evaluation took."""
@@ -66,6 +71,7 @@ class Timing:
         Examples
         --------
         >>> timing = Timing()
+        >>> timing.ran(1, 20.0)
         >>> timing.ran(10, 5.0)
         >>> timing.remaining(20, 2)
         10.0
