@@ -219,6 +219,8 @@ def with_bars(
         shown = f"mean square difference {where}"
         if delivered:
             shown = "share of messages delivered (the half at a node: of those to it)"
+        elif any(edge not in differences for edge in drawn_edges(result)):
+            shown += "; grey: nothing was exchanged in the last rounds"
         label = f"edge: {shown}" + (",\nwider where the dual is larger" if any(duals.values()) else "")
         label = label if letters is None else style.wrapped(label, letters)
         style.ticks(axes.figure.colorbar(edges, ax=axes, location="bottom", shrink=0.85, aspect=35, label=label))
