@@ -330,7 +330,8 @@ def _table(cls: type[Any], value: Any, path: str, folder: Path | None) -> Any:
     if isinstance(value, cls):
         return value
     if not isinstance(value, Mapping):
-        raise InputError(f"{path} = {shown(value)} must be a table")
+        keys = [written(entry) for entry in dataclasses.fields(cls) if entry.init and written(entry)]
+        raise InputError(f"{path} = {shown(value)} must be a table; its keys: {', '.join(keys)}")
     return fill(cls, value, path, folder)
 
 

@@ -92,6 +92,7 @@ CHANGES = [
     ("protocol={name='proximity',gamma={name='edges',values={a=1}}}", "protocol.gamma.values has the edge 'a'", ""),
     ("stream={name='file',path=3}", "stream.path = 3 must be the path of a file", ""),
     ("evaluation=3", "evaluation = 3 must be a table", ""),
+    ("links.quantization=8", "links.quantization = 8 must be a table; its keys: bits", ""),
     ("evaluation.rkhs_distance=1", "evaluation.rkhs_distance = 1 must be true or false", ""),
     ("node=3", "node = 3 must be tables [[node]]", ""),
     ("node=[3]", "node[0] = 3 must be a table", ""),
