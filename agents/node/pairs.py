@@ -40,6 +40,12 @@ class Pairs(NamedTuple):
     age: int
 
 
+def heard_pairs(evaluation: Evaluated, sent: Array, age: int, outputs: int) -> Pairs:
+    """Return the pairs of what a neighbour sent, (n, C) or with a column of loads behind the values (n, C + 1)."""
+    loads = np.ascontiguousarray(sent[:, -1]) if sent.shape[1] > outputs else np.zeros(len(sent))
+    return Pairs(evaluation, np.ascontiguousarray(sent[:, :outputs]), loads, age)
+
+
 def remembered(
     drawn: Mapping[int, tuple[Array, Array]], predicted: Mapping[int, Array], said: Sequence[Said | None]
 ) -> dict[str, npt.NDArray[Any]]:

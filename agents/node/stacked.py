@@ -88,7 +88,7 @@ class StackedAgent(Node):
         sent = self.sent()
         self._advance_copies(incoming)
         if before is not None:
-            self.add_up(1, sent, before.points.size)
+            self.add_up(1, self.sent() - sent + self.besides(1, before.points.size))
         self.gather()
         return self.outgoing()
 
@@ -146,23 +146,24 @@ class StackedAgent(Node):
         """Return how many numbers the copies have sent, each the points anew."""
         return sum(copy.tally.scalars_sent for copy in self.copies)
 
-    def add_up(self, rounds: int, sent: int, points: int) -> None:
-        """Take over the copies' sums after some rounds.
+    def besides(self, rounds: int, points: int) -> int:
+        """Return how many more numbers the node has sent than its copies: the shares, and points once.
 
         Parameters
         ----------
         rounds : int
-            How many.
-        sent : int
-            What :meth:`sent` returned before them.
+            In how many rounds.
         points : int
             The numbers of the points that one copy has sent to each neighbour in them.
         """
-        tally, degree, last = self.tally, len(self.neighbors), self.copies[-1].tally
         talking = sum(bool(copy.neighbors) for copy in self.copies)
+        return len(self.neighbors) * (rounds * len(self.copies) - max(0, talking - 1) * points)
+
+    def add_up(self, rounds: int, scalars: int) -> None:
+        """Take over the copies' sums after some rounds, in which the node has sent so many numbers."""
+        tally, last = self.tally, self.copies[-1].tally
         tally.rounds += rounds
-        tally.scalars_sent += self.sent() - sent - degree * max(0, talking - 1) * points
-        tally.scalars_sent += rounds * degree * len(self.copies)
+        tally.scalars_sent += scalars
         errors = np.array([copy.tally.compression_error for copy in self.copies])
         tally.compression_error = float(self.rule.shares(self.links) @ errors)
         tally.gaps, tally.gap_rounds, tally.violation = last.gaps.copy(), last.gap_rounds.copy(), last.violation.copy()

@@ -11,7 +11,7 @@ from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.heard import NO_ANSWER, SENT, SILENT, Inbox
 from kernelswarm.agents.node.node import PRIMING, Outgoing
-from kernelswarm.agents.node.pairs import Pairs, Said, recalled, remembered
+from kernelswarm.agents.node.pairs import Pairs, Said, heard_pairs, recalled, remembered
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.coupling import constraint_values, total
@@ -60,6 +60,8 @@ class WeatheredAgent(Agent):
         self.quiet = np.zeros(degree, dtype=np.bool_)
         self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
         self._links, self._trigger = conditions.links, conditions.links.trigger
+        self.bare = False
+        """Whether its points travel in the message of another copy of the learner."""
         self.asks = neighborhood.asks[:degree] or (True,) * degree
         self.asked = neighborhood.asked[:degree] or (True,) * degree
 
@@ -68,8 +70,7 @@ class WeatheredAgent(Agent):
         now = self.now
         self.now += 1
         awake = self.inbox.awake(now - PRIMING)
-        if awake and self._forgets and self.sent_at[1] != now - 1:
-            self._forget(now)
+        self.come_back(now, awake)
         traffic = self.tally.traffic
         assert traffic is not None
         for e, (message, slot) in enumerate(zip(incoming, self.slots, strict=bool(incoming))):
@@ -109,6 +110,18 @@ class WeatheredAgent(Agent):
         sent.stamps = stamps
         return sent
 
+    def come_back(self, now: int, awake: bool) -> None:
+        """Begin anew where the node wakes up without memory, with the samples not learned from; as good as twice."""
+        if not (awake and self._forgets) or self.sent_at[1] == now - 1:
+            return
+        assert self.own is not None
+        self.begin_anew()
+        self.inbox.forget(now)
+        self.drawn = {at: entry for at, entry in self.drawn.items() if at in self.sent_at}
+        self.said, self.quiet[:] = [None] * len(self.neighbors), False
+        self.evaluate(self.own.points, [evaluation.points for evaluation in self.theirs])
+        self.predicted = {at: self.own.values for at in self.drawn if at == self.sent_at[0]}
+
     def begin_anew(self) -> None:
         """Put the learner and the links where they were before the first round."""
         self.state, self.links = self.learner.init(self.width, self.outputs), self.rule.init(self._neighborhood)
@@ -135,16 +148,6 @@ class WeatheredAgent(Agent):
         self.tally.traffic = arrays["weather.traffic"].copy()
         self.drawn, self.predicted, self.said = recalled(arrays, len(self.neighbors))
         self.inbox.take_over(arrays)
-
-    def _forget(self, now: int) -> None:
-        """Begin anew, with the samples that were drawn and not learned from, and with no message from before."""
-        assert self.own is not None
-        self.begin_anew()
-        self.inbox.forget(now)
-        self.drawn = {at: entry for at, entry in self.drawn.items() if at in self.sent_at}
-        self.said, self.quiet[:] = [None] * len(self.neighbors), False
-        self.evaluate(self.own.points, [evaluation.points for evaluation in self.theirs])
-        self.predicted = {at: self.own.values for at in self.drawn if at == self.sent_at[0]}
 
     def _points_heard(self, now: int) -> list[Array]:
         """Return the newest points of each neighbour that have arrived."""
@@ -178,15 +181,15 @@ class WeatheredAgent(Agent):
         tally, bits = self.tally, self.conditions.links.bits
         if self.now <= PRIMING:
             return
-        assert self.own is not None and tally.traffic is not None
-        assert sent.stamps is not None
+        assert self.own is not None and tally.traffic is not None and sent.stamps is not None
         for e, evaluation in enumerate(self.theirs):
             if sent.stamps[1 + e] == SILENT:
                 continue
             tally.traffic[e, SENT] += 1
-            points = sent.points.size if self.asks[e] else 0
+            told = self.asks[e] and not self.bare
+            points = sent.points.size if told else 0
             values = evaluation.values.size if self.asked[e] else 0
-            others, scales = 0, self.asks[e] + self.asked[e]
+            others, scales = 0, told + self.asked[e]
             if self._symmetric:
                 others = self._limited * len(evaluation.points) if self.asked[e] else 0
                 if self.asks[e]:
@@ -289,7 +292,7 @@ class WeatheredAgent(Agent):
             if len(packet.answer) != len(evaluation.points) or not len(packet.answer):
                 continue
             self.used[e, 0] = sent
-            return self._pairs(evaluation, packet.answer, now - 1 - sent)
+            return heard_pairs(evaluation, packet.answer, now - 1 - sent, self.outputs)
         return None
 
     def _backward(self, e: int, now: int) -> Pairs | None:
@@ -306,12 +309,8 @@ class WeatheredAgent(Agent):
             if len(packet.own) != len(known.points) or not len(packet.own):
                 continue
             self.used[e, 1] = sent
-            return self._pairs(known, packet.own, now - 1 - sent)
+            return heard_pairs(known, packet.own, now - 1 - sent, self.outputs)
         return None
-
-    def _pairs(self, evaluation: Evaluated, theirs: Array, age: int) -> Pairs:
-        loads = np.ascontiguousarray(theirs[:, -1]) if self._limited and self._symmetric else np.zeros(len(theirs))
-        return Pairs(evaluation, np.ascontiguousarray(theirs[:, : self.outputs]), loads, age)
 
     def _loads_of(
         self, sets: Sequence[Evaluated], answered: Sequence[Pairs | None], backward: Sequence[Pairs | None], late: int

@@ -1,7 +1,8 @@
 """A node with several copies of its learner on links, and by a clock, that are not ideal."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -11,21 +12,24 @@ from kernelswarm.agents.node.heard import NO_ANSWER, SENT, SILENT, Inbox
 from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.weathered import WeatheredAgent
+from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import Neighborhood, Rule
+from kernelswarm.protocols.links.links import IDEAL
 from kernelswarm.protocols.weather.weather import Conditions
 
 Array = npt.NDArray[np.float64]
 
 BYTES = 8.0
-"""Of a number that is sent as it is."""
+"""Of a share, which is sent as it is."""
 
 
 class WeatheredStackedAgent(StackedAgent):
-    """A node on links that lose and delay messages, and by a clock.
+    """A node on links that lose, delay and round messages, by a clock, in a network that may change.
 
     It is the :class:`StackedAgent` as long as every message arrives in time. All copies meet the same weather, each as
     it would alone, since they travel in one message. Of each neighbour's opinion on the copies the node keeps the
-    newest that has arrived, however old. A node that is not awake does nothing.
+    newest that has arrived, however old; where it does not ask a neighbour, that has none. A node that is not awake
+    does nothing.
 
     Parameters
     ----------
@@ -36,17 +40,29 @@ class WeatheredStackedAgent(StackedAgent):
     """
 
     def __init__(self, neighborhood: Neighborhood, *parts: Any, conditions: Conditions) -> None:
-        self._conditions = conditions
+        self._conditions, self._forgets = conditions, forgets(conditions.clock)
         super().__init__(neighborhood, *parts)
         degree = len(self.neighbors)
-        self.inbox = Inbox(conditions, neighborhood, self.neighbors, 0)
+        asks = np.array(neighborhood.asks[:degree] or (True,) * degree, dtype=np.bool_)
+        self._asks, self._asked = asks, np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
+        self._asking = replace(neighborhood, neighbors=tuple(np.array(self.neighbors, dtype=np.int64)[asks].tolist()))
+        as_it_is = replace(conditions, links=replace(conditions.links, quantization=IDEAL.quantization))
+        self.inbox = Inbox(as_it_is, neighborhood, self.neighbors, 0)
         self.now = 0
         """The round of the network that comes next, those included that prime it."""
         self.sent_at = NO_ANSWER
         """The round in which it was awake last."""
-        self.heard = np.tile(self.rule.say(self.links), (degree, 1))
-        """What each neighbour said last of its copies, as far as is known here, (deg, K)."""
+        self.begin_anew()
         self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
+        talking = [cast(WeatheredAgent, copy) for copy in self.copies if copy.neighbors]
+        for copy in talking[1:]:
+            copy.bare = True
+
+    def begin_anew(self) -> None:
+        """Count all copies alike, and know no neighbour's opinion."""
+        self.links = self.rule.begin(self._asking)
+        self.heard = np.tile(self.rule.say(self.links), (len(self.neighbors), 1))
+        """What each neighbour said last of its copies, as far as is known here, (deg, K)."""
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
         """Live through one round with what the neighbours sent, and return what this node sends."""
@@ -54,6 +70,8 @@ class WeatheredStackedAgent(StackedAgent):
         assert traffic is not None
         self.now += 1
         awake = self.inbox.awake(now - PRIMING)
+        if awake and self._forgets and self.sent_at != now - 1:
+            self._forget(now)
         for e, (message, slot) in enumerate(zip(incoming, self.slots, strict=bool(incoming))):
             self.inbox.take(e, message.copies[-1], slot, now, traffic[e])
         self.inbox.deliver(now, awake, traffic)
@@ -63,27 +81,30 @@ class WeatheredStackedAgent(StackedAgent):
                 newest = self.inbox.newest(e, now)
                 if newest is not None:
                     self.heard[e] = newest.points[0]
-            self._weigh(self.heard)
+            self._weigh(self.heard[self._asks])
             self.round += 1
         if awake:
             self.hand(*self.source.draw(self.learner.batch_size))
             self.sent_at = now
-        sent = self.sent()
+        scalars, size = self.sent(), self._bytes()
         self._advance_copies(incoming)
         self.gather()
         if learns:
-            assert self.following is not None
-            self.add_up(1, sent, self.following[0].size)
-            traffic[:, SENT] += 1
-            self.tally.bytes_sent = BYTES * self.tally.scalars_sent
+            there = self.inbox.there(now - PRIMING)
+            shares = len(self.copies) * int(np.count_nonzero(there & self._asked))
+            self.add_up(1, self.sent() - scalars + shares)
+            self.tally.bytes_sent += self._bytes() - size + BYTES * shares
+            traffic[:, SENT] += there
         return self.outgoing()
 
     def outgoing(self) -> Outgoing:
         """Return what all copies send, and what neighbours hear of their shares, if the node is awake."""
         sent = super().outgoing()
-        sent.copies[-1].stamps = np.full(
-            1 + len(self.neighbors), float(NO_ANSWER if self.sent_at == self.now - 1 else SILENT)
-        )
+        stamps = np.full(1 + len(self.neighbors), float(SILENT))
+        if self.sent_at == self.now - 1:
+            stamps[0] = NO_ANSWER
+            stamps[1:] = np.where(self.inbox.there(self.sent_at - PRIMING), NO_ANSWER, SILENT)
+        sent.copies[-1].stamps = stamps
         return sent
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -103,6 +124,19 @@ class WeatheredStackedAgent(StackedAgent):
         self.now, self.sent_at = arrays["weather.now"].tolist()
         self.heard, self.tally.traffic = arrays["weather.heard"].copy(), arrays["weather.traffic"].copy()
         self.inbox.take_over(arrays)
+
+    def _forget(self, now: int) -> None:
+        """Begin anew, and have the copies do so, before they are compared at the samples of this round."""
+        self.begin_anew()
+        self.inbox.forget(now)
+        for copy in self.copies:
+            cast(WeatheredAgent, copy).come_back(now, True)
+        self.state = self.copies[0].state
+        self.gather()
+
+    def _bytes(self) -> float:
+        """Return the bytes that the copies have sent, the points once."""
+        return sum(copy.tally.bytes_sent for copy in self.copies)
 
     def _copy(self, neighborhood: Neighborhood, slots: Sequence[int], member: Rule, inputs: int) -> Agent:
         """Return a copy under one protocol."""

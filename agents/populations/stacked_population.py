@@ -133,7 +133,7 @@ class StackedPopulation:
             agent.tally.samples += samples
             agent.tally.loss = float(known.loss[i])
             agent.largest_target = float(known.largest_target[i])
-            agent.add_up(rounds, self._sent[i], samples * agent.width)
+            agent.add_up(rounds, agent.sent() - self._sent[i] + agent.besides(rounds, samples * agent.width))
             self._sent[i] = agent.sent()
 
     def restart_sums(self) -> None:

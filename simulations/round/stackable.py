@@ -5,10 +5,8 @@ from dataclasses import replace
 
 from kernelswarm.agents.functions.contract import Averageable
 from kernelswarm.agents.learners.contract import ValueLearner
-from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.fulfilling import fulfils
-from kernelswarm.protocols.links.links import IDEAL
-from kernelswarm.protocols.weather.weather import Conditions
+from kernelswarm.protocols.links.links import IDEAL, Links
 from kernelswarm.simulations.experiment.naming import part_name
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.round.block import AgentPlan
@@ -20,15 +18,15 @@ def refuse_unstackable(plans: Sequence[AgentPlan]) -> None:
     Raises
     ------
     InputError
-        The links change messages, the network changes, nodes forget, or the learner's functions have no mean.
+        The links do what a message of several copies does not know, or the learner's functions have no mean.
     """
     name = part_name(plans[0].rule)
     conditions = plans[0].conditions
-    if conditions is not None and not stackable(conditions):
+    if conditions is not None and not stackable(conditions.links):
         raise InputError(
-            f"protocol.name = {name!r} knows links that lose and delay messages and clocks with memory, in an "
-            "undirected network that stays: leave links.quantization, noise, clip, trigger and bandwidth, "
-            'clock.memory = false and topology.schedule out, or take the protocol "proximity"'
+            f'protocol.name = "{name}" sends the values of several functions in one message, and the shares of these, '
+            "which neither noise nor triggers are made for: leave links.noise, clip, trigger and bandwidth out, or "
+            'take the protocol "proximity"'
         )
     for learner, plan in {plan.learner: plan for plan in plans[::-1]}.items():
         function = learner.function(learner.init(plan.inputs, plan.outputs))
@@ -41,8 +39,6 @@ def refuse_unstackable(plans: Sequence[AgentPlan]) -> None:
             )
 
 
-def stackable(conditions: Conditions) -> bool:
-    """Tell whether the weather is the same for all copies, and what they send is as alone."""
-    links = conditions.links
-    whole = replace(links, loss=IDEAL.loss, delay=IDEAL.delay).ideal
-    return whole and conditions.timetable is None and not conditions.directed and not forgets(conditions.clock)
+def stackable(links: Links) -> bool:
+    """Tell whether links lose, delay and round messages, and nothing else."""
+    return replace(links, loss=IDEAL.loss, delay=IDEAL.delay, quantization=IDEAL.quantization).ideal

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.contract import StackedRule
-from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links, bytes_of
 from kernelswarm.protocols.links.privacy import Privacy, privacy, privacy_of_samples
@@ -140,8 +139,8 @@ def message_bytes(plans: Sequence[AgentPlan], bits: int) -> float:
     return float(np.mean(found)) if found else 0.0
 
 
-def _messages(plans: Sequence[AgentPlan], bits: int) -> list[float]:
-    """Return the bytes of a message on each directed edge."""
+def _messages(plans: Sequence[AgentPlan], bits: int, bare: bool = False) -> list[float]:
+    """Return the bytes of a message on each directed edge, without points if it is ``bare``."""
     found: list[float] = []
     for plan in plans:
         rule, own = plan.rule, plan.learner.batch_size
@@ -150,7 +149,7 @@ def _messages(plans: Sequence[AgentPlan], bits: int) -> list[float]:
             found += [bytes_of(length, 0, 0, 1, bits)] * len(plan.neighborhood.neighbors)
             continue
         if isinstance(rule, StackedRule):
-            found += _stacked(plan, rule)
+            found += _stacked(plan, rule, bits)
             continue
         symmetric = rule.form == "symmetric"
         for theirs in plan.neighborhood.batch_sizes:
@@ -158,12 +157,13 @@ def _messages(plans: Sequence[AgentPlan], bits: int) -> list[float]:
             if symmetric:
                 values += own * plan.outputs
                 others = int(rule.sends_duals) + (own + theirs if rule.step == "implicit" else 0)
-            found.append(bytes_of(own * plan.inputs, values, others, 3 if symmetric else 2, bits))
+            points, scales = (0, 1) if bare else (own * plan.inputs, 2)
+            found.append(bytes_of(points, values, others, scales + symmetric, bits))
     return found
 
 
-def _stacked(plan: AgentPlan, rule: StackedRule) -> list[float]:
+def _stacked(plan: AgentPlan, rule: StackedRule, bits: int) -> list[float]:
     """Return the bytes of a node's messages that hold those of its copies, the points once, and their shares."""
-    alone = [_messages([replace(plan, rule=member)], EXACT) for member in rule.members if member.communicates]
-    points = BYTES * plan.learner.batch_size * plan.inputs
-    return [sum(each) - (len(each) - 1) * points + BYTES * len(rule.members) for each in zip(*alone, strict=True)]
+    talking = [replace(plan, rule=member) for member in rule.members if member.communicates]
+    parts = [_messages([one], bits, bare=one is not talking[0]) for one in talking]
+    return [sum(each) + BYTES * len(rule.members) for each in zip(*parts, strict=True)]

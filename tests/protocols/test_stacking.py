@@ -1,5 +1,7 @@
 """Stacking: the shares against their definition, and copies that are what they would be alone."""
 
+from dataclasses import replace
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from kernelswarm.protocols.contract import Neighborhood, Predictions
 from kernelswarm.protocols.copies.shares import newton_step
 from kernelswarm.protocols.copies.stacking import Stacking
 from kernelswarm.protocols.links.distortion import EXACT
+from kernelswarm.simulations.backends.partition import partition
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError
@@ -16,6 +19,7 @@ from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.forecast import message_bytes
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
+from tests.helpers.halves import Halves
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 ALONE = Neighborhood(0, (), None, None, 1.0, 1, (), (), ())
@@ -117,7 +121,16 @@ STORM = {
 }
 
 
-@pytest.mark.parametrize("weather", [{}, STORM], ids=["ideal", "storm"])
+CHANGING = {
+    "topology": {"name": "ring", "nodes": 4, "schedule": {"name": "failures", "fails": 0.3, "repairs": 0.4}},
+    "links": {"loss": 0.2, "delay": 1, "quantization": {"bits": 6}},
+}
+ONE_WAY = {"topology": nx.DiGraph([(0, 1), (1, 2), (2, 0), (2, 7), (0, 2)]), **STORM}
+FORGETFUL = {**STORM, "clock": {"name": "churn", "leaves": 0.2, "returns": 0.4, "memory": False}}
+KINDS = {"ideal": {}, "storm": STORM, "changing": CHANGING, "one way": ONE_WAY, "forgetful": FORGETFUL}
+
+
+@pytest.mark.parametrize("weather", KINDS.values(), ids=KINDS)
 def test_each_copy_is_what_its_protocol_makes_alone(weather):
     agents = stacked(experiment(**weather))
     alone = [
@@ -126,10 +139,30 @@ def test_each_copy_is_what_its_protocol_makes_alone(weather):
         {"name": "proximity", "dual_step": 2.0},
     ]
     for k, protocol in enumerate(alone):
-        models = simulate(experiment(protocol=protocol, **weather)).models
+        single = replace(experiment(protocol=protocol, **weather), backend=Halves(10, compiled=False))
+        models = simulate(single).models
         for agent in agents:
             for name, array in agent.copies[k].function.arrays().items():
                 assert np.array_equal(array, models[f"{name}_{agent.node}"])
+
+
+@pytest.mark.parametrize("weather", [CHANGING, ONE_WAY, FORGETFUL], ids=["changing", "one way", "forgetful"])
+def test_blocks_and_a_run_that_goes_on_have_the_bits_of_one(weather):
+    whole, apart = experiment(24, **weather), experiment(24, **weather)
+    plain = SerialEngine([open_network(whole).plans])
+    plain.run(24)
+    halves = SerialEngine(partition(open_network(apart).plans, 2))
+    halves.run(9)
+    later = SerialEngine(partition(open_network(apart).plans, 3))
+    later.restore(halves.snapshot(), 9)
+    later.run(15)
+    kept = {node: snapshot.arrays for node, snapshot in plain.snapshot().items()}
+    found = {node: snapshot.arrays for node, snapshot in later.snapshot().items()}
+    assert kept.keys() == found.keys()
+    for node, arrays in kept.items():
+        assert arrays.keys() == found[node].keys()
+        for name, array in arrays.items():
+            assert np.array_equal(array, found[node][name], equal_nan=True), (node, name)
 
 
 @pytest.mark.parametrize("learner", ["polk", "random_features", "linear"])
@@ -151,29 +184,71 @@ def test_links_that_do_nothing_and_clocks_that_never_rest_have_the_bits_of_none(
     assert here.final["scalars_sent"] == plain.final["scalars_sent"]
 
 
-def test_of_a_neighbour_s_opinion_the_newest_counts_that_has_arrived():
-    description = experiment(30, **STORM)
-    engine = SerialEngine([open_network(description).plans])
-    said: dict[int, dict[int, np.ndarray]] = {node: {} for node in GRAPH}
+@pytest.mark.parametrize("weather", [STORM, CHANGING, ONE_WAY], ids=["storm", "changing", "one way"])
+def test_of_a_neighbour_s_opinion_the_newest_counts_that_has_arrived(weather):
+    description = experiment(30, **weather)
+    plans = open_network(description).plans
+    engine = SerialEngine([plans])
+    said = {plan.neighborhood.node: {} for plan in plans}
     engine.run(1)
     for _ in range(25):
         agents = engine.blocks[0].agents
         for agent in agents:
             said[agent.node][agent.now - 1] = agent.rule.say(agent.links)
         engine.run(1)
-    for agent in agents:
-        for e, other in enumerate(agent.neighbors):
+    compared = 0
+    for agent, plan in zip(agents, plans, strict=True):
+        if agent.sent_at != agent.now - 1:
+            continue
+        asks = plan.neighborhood.asks or (True,) * len(agent.neighbors)
+        opinions = []
+        for e in np.flatnonzero(asks):
             newest = max(sent for sent, packet in agent.inbox.packets[e].items() if packet.due < agent.now)
-            if agent.sent_at == agent.now - 1:
-                assert np.array_equal(agent.heard[e], said[other][newest])
+            opinions.append(said[agent.neighbors[e]][newest])
+        wanted = agent.links.shares * np.exp(np.mean(opinions or [np.zeros(COPIES)], axis=0))
+        assert agent.rule.shares(agent.links) == pytest.approx(wanted / wanted.sum())
+        compared += len(opinions)
+    assert compared > 2
 
 
-def test_a_message_under_weather_has_the_bytes_that_check_says():
-    description = experiment(20, **STORM)
+def test_a_node_that_comes_back_without_memory_counts_all_copies_alike():
+    description = experiment(40, **FORGETFUL)
+    engine = SerialEngine([open_network(description).plans])
+    agents, begun = engine.blocks[0].agents, 0
+    for _ in range(40):
+        before = [(agent.sent_at, agent.now) for agent in agents]
+        engine.run(1)
+        for agent, (sent_at, now) in zip(agents, before, strict=True):
+            returned = agent.sent_at == now and sent_at != now - 1
+            if agent.sent_at == now >= 4:
+                assert (agent.links.counts[2] == 1.0) == returned
+            if returned:  # copies that know nothing predict alike
+                assert agent.links.shares == pytest.approx(np.full(COPIES, 1.0 / COPIES))
+            begun += returned
+    assert begun > 5
+
+
+@pytest.mark.parametrize("bits", [EXACT, 6])
+def test_a_message_under_weather_has_the_bytes_that_check_says(bits):
+    links = {**STORM["links"], "quantization": {"bits": bits}}
+    description = experiment(20, **{**STORM, "links": links})
     final = simulate(description).final
     plans = open_network(description).plans
-    assert final["bytes_sent"] / final["messages"] == pytest.approx(message_bytes(plans, EXACT))
+    assert final["bytes_sent"] / final["messages"] == pytest.approx(message_bytes(plans, bits))
     assert final["messages"] < 20 * 8 and final["lost"] > 0
+    if bits == EXACT:
+        assert final["bytes_sent"] == 8 * final["scalars_sent"]
+
+
+def test_what_is_sent_one_way_is_counted_and_where_an_edge_is_not_there_nothing_is():
+    batch, talking, asking = 2, 4, 5
+    # Points and values go one way, answers and shares the other; loads of both ends and a dual go with them.
+    each = batch + 2 * talking * batch + 2 * talking * batch + 1 + COPIES
+    final = simulate(experiment(10, topology=ONE_WAY["topology"])).final
+    assert final["scalars_sent"] == 10 * asking * each
+    still = simulate(experiment(10, **{**CHANGING, "links": {}})).final
+    alone = simulate(experiment(10, protocol="consensus", **{**CHANGING, "links": {}})).final
+    assert still["messages"] == alone["messages"] < 10 * 8
 
 
 def test_check_counts_what_is_sent():
@@ -196,10 +271,10 @@ def test_classes_are_stacked_too():
 @pytest.mark.parametrize(
     ("tables", "says"),
     [
-        ({"links": {"noise": 0.1}}, "knows links that lose and delay messages"),
-        ({"links": {"trigger": {"threshold": 0.1}}}, "knows links that lose and delay messages"),
-        ({"links": {"bandwidth": 9.0}}, "knows links that lose and delay messages"),
-        ({"clock": {"name": "churn", "memory": False}}, "clocks with memory"),
+        ({"links": {"noise": 0.1}}, "neither noise nor triggers are made for"),
+        ({"links": {"clip": {"values": 0.1}}}, "neither noise nor triggers are made for"),
+        ({"links": {"trigger": {"threshold": 0.1}}}, "neither noise nor triggers are made for"),
+        ({"links": {"bandwidth": 9.0}}, "neither noise nor triggers are made for"),
         ({"learner": {"name": "okfe", "rank": 4, "kernel": {"name": "gaussian", "bandwidth": 0.2}}}, "have no mean"),
         ({"protocol": {"name": "stacking", "penalty": 0.0}}, "penalty = 0.0 must be a positive number"),
         ({"protocol": {"name": "stacking", "dual_step": -1.0}}, "dual_step = -1.0 must be positive"),
