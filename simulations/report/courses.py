@@ -33,6 +33,15 @@ PANELS = (("risk", "global_risk"), ("error", "global_error"), ("disagreement",),
 
 BYTES = ("bytes_sent",)
 
+LOOKS = {"consensus": (0, 0), "isolated": (1, 1), "proximity": (2, 2), "batch": (3, 1), "centralized": (8, 2)}
+"""Colour and dash of protocols: the colours that they have in figures."""
+
+STRANGERS = (5, 4, 6, 7)
+"""The colours of other protocols, in the order of their names."""
+
+COLORS = 8
+"""Colours that are taken in turn."""
+
 
 def of_run(result: Result) -> dict[str, Any]:
     """Return the curves of a run: means over nodes with the band that holds the middle 80% of them.
@@ -52,7 +61,7 @@ def of_run(result: Result) -> dict[str, Any]:
             if column not in network or not finite(network[column]) or not np.any(network[column]):
                 continue
             name = ("own data", "pooled data")[place] if len(columns) > 1 else "network"
-            line = {"label": name, "course": 0, "color": place, "dash": place, **_mean(network[column][rows])}
+            line = {"label": name, "course": 0, "color": place % COLORS, "dash": place, **_mean(network[column][rows])}
             if column in result.nodes and columns != BYTES:  # what a network sends is no mean of its nodes
                 spread = over_nodes(
                     result.nodes, column, np.asarray(network["round"])[rows], sorted(result.graph.nodes)
@@ -80,6 +89,7 @@ def of_comparison(comparison: Comparison) -> dict[str, Any]:
     courses: list[dict[str, list[Any]]] = []
     longest = max((len(run.network.get("round", ())) for run in comparison.runs), default=0)
     panels: dict[str, list[dict[str, Any]]] = {column: [] for column in COLUMNS}
+    looks = _looks([cell.protocol for cell in comparison.cells])
     for place, cell in enumerate(comparison.cells):
         name = label(comparison, cell.labels, every) or cell.protocol
         groups: list[tuple[str, list[Run]]] = [(name, [group[0] for group in comparison.distinct(place)])]
@@ -92,7 +102,7 @@ def of_comparison(comparison: Comparison) -> dict[str, Any]:
             count = min(len(table["round"]) for table in measured)
             rows = some(count, ROWS)
             courses.append({over: numbers(np.mean(_gathered(measured, over, rows), axis=0)) for over in OVER})
-            look = {"label": called, "course": len(courses) - 1, "color": place, "dash": place}
+            look = {"label": called, "course": len(courses) - 1, "color": looks[place][0], "dash": looks[place][1]}
             for column, lines in panels.items():
                 values = _gathered(measured, column, rows)
                 if finite(values) and np.any(values):
@@ -120,6 +130,15 @@ def over_nodes(table: Table, column: str, rounds: npt.NDArray[Any], nodes: Seque
     wanted = rounds[row] == table["round"]
     found[row[wanted], place[wanted]] = np.asarray(table[column], dtype=np.float64)[wanted]
     return found
+
+
+def _looks(protocols: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the colour and the dash of each cell: by its protocol where no two have the same, else by its place."""
+    if len(set(protocols)) < len(protocols):
+        return [(place % COLORS, place) for place in range(len(protocols))]
+    strangers = sorted(set(protocols) - set(LOOKS))
+    others = {name: (STRANGERS[k % len(STRANGERS)], k // len(STRANGERS)) for k, name in enumerate(strangers)}
+    return [{**LOOKS, **others}[name] for name in protocols]
 
 
 def _of(courses: Sequence[Mapping[str, Any]], panels: Sequence[Mapping[str, Any]], band: str) -> dict[str, Any]:

@@ -136,7 +136,7 @@ function chart(title, lines, levels, xLabel) {
   const hidden = new Set();
   let label = xLabel;
   let at = null; // the x that is looked at
-  const color = (one) => style(`--c${one.color % COLORS}`);
+  const color = (one) => style(`--c${one.color}`);
   const visible = () => lines.filter((one) => !hidden.has(one));
 
   function range() {
@@ -235,7 +235,7 @@ function chart(title, lines, levels, xLabel) {
     const value = element("span", { class: "value" });
     button.append(value);
     values.set(one, value);
-    swatch.style.borderTopColor = `var(--c${one.color % COLORS})`;
+    swatch.style.borderTopColor = `var(--c${one.color})`;
     swatch.style.borderTopStyle = ["solid", "dashed", "dotted"][one.failed ? 2 : one.dash % DASHES.length];
     button.addEventListener("click", () => {
       if (!hidden.delete(one)) hidden.add(one);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -12,9 +13,11 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 from kernelswarm.simulations.comparison.compare import compare, read
 from kernelswarm.simulations.comparison.figures_as_text import HEADINGS
+from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.ground.data_description import DataDescription
 from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.measurements import FOLDER, OnDisk
@@ -319,6 +322,21 @@ def test_the_curves_of_a_comparison_are_means_over_seeds(compared: Comparison) -
         sent = np.mean([run.network["bytes_sent"] for run in compared.runs if run.cell == cell], axis=0)
         np.testing.assert_allclose(curves["courses"][line["course"]]["bytes_sent"], sent, rtol=1e-5)
     assert [line["label"] for line in panels["bytes_sent"]] == ["consensus"]  # nothing is sent in isolation
+
+
+def test_a_protocol_has_the_colour_of_its_figures() -> None:
+    css = (Path(courses.__file__).parent / "page.css").read_text()
+    variables = dict(re.findall(r"--(\w+): (#\w+|var\(--text\))", css[: css.index("@media")]))
+    palette = [variables[f"c{place}"] for place in range(9)]
+    known = np.array([to_rgb(variables["text"] if color.startswith("var") else color) for color in palette])
+    names = ["isolated", "consensus", "proximity", "centralized", "batch", "diffusion", "gossip", "stacking"]
+    looks = courses._looks(names)
+    assert len({color for color, _ in looks}) == len(names)
+    for name, (color, _) in zip(names, looks, strict=True):
+        if name != "stacking":  # the third of the others has a colour that figures have not
+            apart = np.linalg.norm(known - np.array(to_rgb(style.protocol_color(name, names))), axis=1)
+            assert apart.argmin() == color, name
+    assert courses._looks(["consensus", "consensus"]) == [(0, 0), (1, 1)]
 
 
 @pytest.mark.usefixtures("sketched")
