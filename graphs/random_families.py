@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, inf, log, pi, sqrt
+from typing import Literal
 
 import networkx as nx
 import numpy as np
@@ -26,8 +27,9 @@ class ErdosRenyi:
     ----------
     nodes : int
         At least 1.
-    edge_probability : float
-        In (0, 1].
+    edge_probability : float or "auto"
+        In (0, 1]. "auto" is 0.2, and less where there are more nodes than 27, ``1.6 ln(nodes) / nodes``: each has 1.6
+        times as many neighbours as it takes to connect large networks.
     attempts : int
         Draws before giving up, at least 1.
 
@@ -37,30 +39,37 @@ class ErdosRenyi:
     """
 
     nodes: int = DEFAULT_NODES
-    edge_probability: float = 0.2
+    edge_probability: float | Literal["auto"] = "auto"
     attempts: int = 100
 
     def __post_init__(self) -> None:
         require_nodes(self.nodes)
-        if not 0 < self.edge_probability <= 1:
+        if self.edge_probability != "auto" and not 0 < self.edge_probability <= 1:
             raise ValueError(f"edge_probability = {self.edge_probability!r} must lie above 0 and at most at 1")
-        require_edges("edge_probability", self.edge_probability, self.edge_probability * self.nodes**2 / 2)
+        require_edges("edge_probability", self.probability, self.probability * self.nodes**2 / 2)
         require_attempts(self.attempts)
+
+    @property
+    def probability(self) -> float:
+        """The probability of an edge, in [0, 1]."""
+        if self.edge_probability == "auto":
+            return min(0.2, 1.6 * log(self.nodes) / self.nodes)
+        return self.edge_probability
 
     def build(self, generator: np.random.Generator) -> Graph:
         """Draw the network; ValueError when no draw was connected."""
 
         def draw() -> Graph:
-            drawn = nx.fast_gnp_random_graph(self.nodes, self.edge_probability, seed=generator)
+            drawn = nx.fast_gnp_random_graph(self.nodes, self.probability, seed=generator)
             return from_edges(self.nodes, drawn.edges)
 
         def remedy(last: Graph) -> str:
             threshold = log(self.nodes) / self.nodes
-            if self.edge_probability < threshold:
+            if self.probability < threshold:
                 return f"raise edge_probability above ln(nodes)/nodes = {rounded_up(threshold)}"
-            return f"raise edge_probability to {rounded_up(min(1.0, 1.5 * self.edge_probability))} or raise attempts"
+            return f"raise edge_probability to {rounded_up(min(1.0, 1.5 * self.probability))} or raise attempts"
 
-        return draw_until_connected(draw, self.attempts, f"edge_probability = {self.edge_probability!r}", remedy)
+        return draw_until_connected(draw, self.attempts, f"edge_probability = {self.probability!r}", remedy)
 
 
 @dataclass(frozen=True)
@@ -71,8 +80,10 @@ class RandomGeometric:
     ----------
     nodes : int
         At least 1.
-    radius : float
-        Greatest distance of adjacent nodes, positive; ``sqrt(2)`` and more makes the network complete.
+    radius : float or "auto"
+        Greatest distance of adjacent nodes, positive; ``sqrt(2)`` and more makes the network complete. "auto" is 0.4,
+        and less where there are more nodes than 24, ``1.1 sqrt(ln(nodes) / nodes)``: about twice what it takes to
+        connect large networks, where a node has ``3.8 ln(nodes)`` neighbours on average.
     attempts : int
         Draws before giving up, at least 1.
 
@@ -82,22 +93,27 @@ class RandomGeometric:
     """
 
     nodes: int = DEFAULT_NODES
-    radius: float = 0.4
+    radius: float | Literal["auto"] = "auto"
     attempts: int = 100
 
     def __post_init__(self) -> None:
         require_nodes(self.nodes)
-        if not 0 < self.radius < inf:
+        if self.radius != "auto" and not 0 < self.radius < inf:
             raise ValueError(f"radius = {self.radius!r} must be positive: nodes lie in the unit square")
-        require_edges("radius", self.radius, min(1.0, pi * self.radius**2) * self.nodes**2 / 2)
+        require_edges("radius", self.reach, min(1.0, pi * self.reach**2) * self.nodes**2 / 2)
         require_attempts(self.attempts)
+
+    @property
+    def reach(self) -> float:
+        """The greatest distance of adjacent nodes."""
+        return min(0.4, 1.1 * sqrt(log(self.nodes) / self.nodes)) if self.radius == "auto" else self.radius
 
     def build(self, generator: np.random.Generator) -> Graph:
         """Draw the network, ``pos`` being the places; ValueError when no draw was connected."""
 
         def draw() -> Graph:
             places = generator.random((self.nodes, 2))
-            pairs: Integers = cKDTree(places).query_pairs(self.radius, output_type="ndarray")
+            pairs: Integers = cKDTree(places).query_pairs(self.reach, output_type="ndarray")
             return from_edges(self.nodes, pairs, places)
 
         def remedy(last: Graph) -> str:
@@ -107,7 +123,7 @@ class RandomGeometric:
             enough = rounded_up(connecting_radius(last))
             return f"raise radius ({enough} would have connected the last one) or raise attempts"
 
-        return draw_until_connected(draw, self.attempts, f"radius = {self.radius!r}", remedy)
+        return draw_until_connected(draw, self.attempts, f"radius = {self.reach!r}", remedy)
 
 
 @dataclass(frozen=True)

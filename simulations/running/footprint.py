@@ -9,6 +9,7 @@ from typing import Any
 
 import networkx as nx
 
+from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.experiment.parts import describe
@@ -90,11 +91,9 @@ def needs(experiment: Experiment, graph: nx.Graph[int], source: Source, outputs:
     nodes, edges = graph.number_of_nodes(), graph.number_of_edges()
     rule, learner, evaluation = experiment.protocol, experiment.learner, experiment.evaluation
     size, columns = learner.batch_size, source.inputs + source.targets
-    degree = max(degree for _, degree in graph.degree) if rule.communicates else 0
     own = evaluation.local_samples if source.lengths is None else 0  # else they are rows that are at hand
     pooled = _pooled(evaluation, source)
-    learned = size * nodes if rule.averaged else size
-    learned *= 1 + degree if rule.form == "symmetric" else 1
+    step, learned, given = _step(experiment, graph)
     gram = 3 * learned**2 if getattr(learner, "kernel", None) is not None else 0
     moving = 3 * nodes * size * columns + 2 * edges * size * outputs * rule.communicates
     return [
@@ -117,8 +116,8 @@ def needs(experiment: Experiment, graph: nx.Graph[int], source: Source, outputs:
             NUMBER * pooled * (nodes * outputs + columns),
         ),
         Need(
-            "protocol.form" if size == 1 < learned else "learner.batch_size",
-            rule.form if size == 1 < learned else size,
+            step,
+            given,
             f"steps on {learned:,} points" if gram else "the samples of a round",
             NUMBER * (gram * (rule.offline is None) + moving),
         ),
@@ -135,8 +134,10 @@ def record(experiment: Experiment, graph: nx.Graph[int], rounds: int) -> Need:
     return Need("evaluate_every", experiment.evaluate_every, what, NUMBER * evaluations * cells)
 
 
-def functions(experiment: Experiment, source: Source, outputs: int) -> Need:
+def functions(experiment: Experiment, graph: nx.Graph[int], source: Source, outputs: int) -> list[Need]:
     """Estimate what the functions take before they have learned anything, with the values of one at its samples.
+
+    A kernel expansion has room for all points of a step, before those that are not needed leave again.
 
     Raises
     ------
@@ -148,13 +149,32 @@ def functions(experiment: Experiment, source: Source, outputs: int) -> Need:
     own = evaluation.local_samples if source.lengths is None else 0
     rows = max(learner.batch_size, _pooled(evaluation, source), own)
     with Asked("learner", learner), Bounded("learner", learner):
-        arrays = learner.snapshot(learner.init(source.inputs, outputs)).values()
+        state = learner.init(source.inputs, outputs)
+        arrays, function = learner.snapshot(state).values(), learner.function(state)
     numbers = sum(array.size for array in arrays)
     length = max((len(array) for array in arrays if array.ndim), default=0)
     sizes = {key: value for key, value in describe(learner).items() if key != "batch_size"}
     key, value = largest("learner", sizes)
     what = f"the functions of {nodes:,} nodes with {numbers:,} numbers each, and their values at {rows:,} points"
-    return Need(key, value, what, NUMBER * (2 * nodes * numbers * _copies(experiment) + rows * length))
+    found = [Need(key, value, what, NUMBER * (2 * nodes * numbers * _copies(experiment) + rows * length))]
+    if isinstance(function, Expansion) and experiment.protocol.offline is None:
+        rule = experiment.protocol
+        step, points, given = _step(experiment, graph)
+        talking = rule.form == "symmetric" and rule.communicates
+        each = [points] if rule.pooled else [learner.batch_size * (1 + talking * degree) for _, degree in graph.degree]
+        room = sum(one**2 for one in each) * _copies(experiment)
+        what = f"{len(each):,} functions with room for the points of a step, {points:,} at most,"
+        found.append(Need(step, given, what, NUMBER * room))
+    return found
+
+
+def _step(experiment: Experiment, graph: nx.Graph[int]) -> tuple[str, int, Any]:
+    """Return the key that decides how many points a step has, at most, this number, and what the key holds."""
+    rule, size = experiment.protocol, experiment.learner.batch_size
+    degree = max(degree for _, degree in graph.degree) if rule.communicates else 0
+    learned = size * graph.number_of_nodes() if rule.averaged else size
+    learned *= 1 + degree if rule.form == "symmetric" else 1
+    return ("protocol.form", learned, rule.form) if size == 1 < learned else ("learner.batch_size", learned, size)
 
 
 def _copies(experiment: Experiment) -> int:

@@ -130,7 +130,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     require(experiment, needed)
     with Bounded("stream", experiment.stream):
         experiment = resolved(experiment, source, labels)
-    needed.append(functions(experiment, source, count))
+    needed += functions(experiment, graph, source, count)
     require(experiment, needed)
     rule, learners = experiment.protocol, _learners(experiment, labels)
     evaluated = list(zip(labels, source.nodes, strict=True))

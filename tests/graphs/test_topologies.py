@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
-from math import dist, isclose, sin, sqrt
+from math import dist, isclose, log, sin, sqrt
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -213,6 +214,21 @@ def test_random_geometric_nodes_are_adjacent_iff_within_the_radius(nodes: int, r
     places = nx.get_node_attributes(graph, "pos")
     within = {(i, j) for i in places for j in places if i < j and dist(places[i], places[j]) <= radius}
     assert edges(graph) == within
+
+
+@pytest.mark.parametrize("family", [RandomGeometric, ErdosRenyi])
+def test_networks_stay_connected_and_sparse_as_they_grow(family: type[Any]) -> None:
+    assert edges(build(family(24))) == edges(build(family(24, 0.4 if family is RandomGeometric else 0.2)))
+    for nodes in (1, 2, 5, 50, 300, 3000):
+        graph = build(family(nodes))  # which is connected, or drawn again until it is
+        assert 2 * graph.number_of_edges() <= 5.0 * nodes * max(1.0, log(nodes))
+    fails = 0
+    for seed in range(40):
+        try:
+            family(60, attempts=1).build(np.random.default_rng(seed))
+        except ValueError:
+            fails += 1
+    assert fails <= 12
 
 
 @pytest.mark.parametrize("neighbors", [2, 4, 6])
