@@ -18,6 +18,7 @@ from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.data_sets import HOUSING, HOUSING_FILE, housing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 
 DATA = (
-    "a folder with cal_housing.data.gz (California housing, Pace and Barry 1997: lib.stat.cmu.edu or the LIBSVM data "
-    'sets as "cadata"; CSV with a first line of names, target last) and air_quality.mat (UCI Air Quality, De Vito et '
-    "al.: archive.ics.uci.edu; arrays X and Y in time order)"
+    f"a folder with {HOUSING} and air_quality.mat (UCI Air Quality, De Vito et al.: archive.ics.uci.edu; arrays X and "
+    "Y in time order)"
 )
-FILES = ("cal_housing.data.gz", "air_quality.mat")
+FILES = (HOUSING_FILE, "air_quality.mat")
 RANK, BUDGET = 20, 30  # B = 1.5 r, as the paper's for CADATA
 TUNING = 2000
 STEP_SIZES = (0.01, 0.03, 0.1, 0.3, 0.8)
@@ -168,17 +168,15 @@ def read(folder: Path | None) -> dict[str, tuple[Array, Array]]:
 
     if folder is None:
         raise InputError(f"--data is missing: it must name {DATA}")
-    housing, air = folder / "cal_housing.data.gz", folder / "air_quality.mat"
-    for file in (housing, air):
-        if not file.is_file():
-            raise InputError(f"--data {folder} has no {file.name}: it must be {DATA}")
+    for name in FILES:
+        if not (folder / name).is_file():
+            raise InputError(f"--data {folder} has no {name}: it must be {DATA}")
     try:
-        rows = np.loadtxt(housing, delimiter=",", skiprows=1, dtype=np.float64)
-        arrays = loadmat(air)
+        arrays = loadmat(folder / FILES[1])
         inputs, targets = (np.asarray(arrays[name], dtype=np.float64) for name in ("X", "Y"))
     except (ValueError, KeyError, OSError, MatReadError) as error:
         raise InputError(f"--data {folder}: not the data that was published: {error}") from error
-    return {"California housing": (rows[:, :-1], rows[:, -1:]), "air quality": (inputs, targets)}
+    return {"California housing": housing(folder / FILES[0]), "air quality": (inputs, targets)}
 
 
 def load(folder: Path | None) -> dict[str, tuple[Array, Array]]:
