@@ -91,7 +91,7 @@ def test_another_file_is_refused_with_what_was_published(tmp_path):
         housing_by_location(tmp_path)
     other = tmp_path / "other.csv"
     other.write_text("a,b\n1,2\n")
-    with pytest.raises(InputError, match="rows of 2 numbers, where nine are published"):
+    with pytest.raises(InputError, match="rows of 2 numbers, and 9 are published"):
         housing_by_location(other)
     other.write_text("a,b\n1,x\n")
     with pytest.raises(InputError, match="not the data that was published"):
