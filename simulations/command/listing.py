@@ -125,7 +125,7 @@ def reproductions(width: int) -> Iterator[str]:
     for one in experiments():
         yield from entry(one.name, one.sentence, width)
         if one.data:
-            yield indented(f"needs --data: {one.data}", width)
+            yield indented(f"{'needs' if one.needs_data else 'takes'} --data: {one.data}", width)
 
 
 def entry(name: str, sentence: str, width: int) -> Iterator[str]:

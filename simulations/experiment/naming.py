@@ -43,6 +43,7 @@ PARTS: dict[str, dict[str, str]] = {
         "perceptron": "kernelswarm.agents.learners.baselines.perceptron:Perceptron",
         "forgetron": "kernelswarm.agents.learners.baselines.forgetron:Forgetron",
         "projectron": "kernelswarm.agents.learners.baselines.projectron:Projectron",
+        "projectron_plus": "kernelswarm.agents.learners.baselines.projectron:ProjectronPlus",
         "bpa": "kernelswarm.agents.learners.baselines.bpa:Bpa",
         "rbf_network": "kernelswarm.agents.learners.risk.rbf_network:RbfNetwork",
     },
@@ -371,12 +372,11 @@ def _own(kind: str, name: str, target: str, path: str, folder: Path | None, who:
     part = import_part(target, path, folder)
     if kind == "topology" and callable(part) and not isinstance(part, type):
         return part
-    if isinstance(part, type) and dataclasses.is_dataclass(part):
-        refuse_other_kind(kind, part, path)
-    else:
+    if not (isinstance(part, type) and dataclasses.is_dataclass(part)):
         wanted = "a frozen dataclass whose fields are the table's keys"
         wanted += ", or a function that returns a graph" if kind == "topology" else ""
         raise InputError(f"{path} = {shown(name)} is a {type(part).__name__}: it must be {wanted}")
+    refuse_other_kind(kind, part, path)
     return part
 
 

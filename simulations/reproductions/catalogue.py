@@ -24,13 +24,21 @@ class Entry(NamedTuple):
     sentence : str
         What it shows, the first sentence of its function's docstring.
     data : str
-        What ``--data`` must name and where it is published; empty where no data is needed. The constant ``DATA`` of
-        the reproduction's module.
+        What ``--data`` must name and where it is published; empty where there is no use for any. The constant ``DATA``
+        of the reproduction's module.
+    optional : bool
+        Whether it runs without, and leaves a part out. The constant ``DATA_IS_OPTIONAL``.
     """
 
     name: str
     sentence: str
     data: str
+    optional: bool = False
+
+    @property
+    def needs_data(self) -> bool:
+        """Whether it cannot run without data."""
+        return bool(self.data) and not self.optional
 
 
 def catalogue() -> list[Entry]:
@@ -48,7 +56,8 @@ def describe(name: str) -> Entry:
     """
     function = find(name)
     sentence = (inspect.getdoc(function) or "").partition("\n\n")[0].replace("\n", " ")
-    return Entry(name, sentence, str(getattr(_module(name), "DATA", "")))
+    module = _module(name)
+    return Entry(name, sentence, getattr(module, "DATA", ""), getattr(module, "DATA_IS_OPTIONAL", False))
 
 
 def find(name: str) -> Reproduce:
@@ -67,7 +76,7 @@ def find(name: str) -> Reproduce:
 
 
 def files(name: str) -> tuple[str, ...]:
-    """Return what the data of a reproduction is called in a folder with the data of all; empty where none is needed.
+    """Return what the data of a reproduction is called in a folder with the data of all; empty where none is used.
 
     The constant ``FILES`` of its module, or a file or folder with its own name.
     """

@@ -60,7 +60,7 @@ def reproduce(
         raise InputError(f"seed = {seed} must not be negative: use 0 or any larger integer")
     if data is not None and not entry.data:
         raise InputError(f"{name} needs no data: leave out --data {data}")
-    if data is None and entry.data:
+    if data is None and entry.needs_data:
         raise InputError(f"{name} needs data: name it with --data ({entry.data})")
     if data is not None and not Path(data).exists():
         raise InputError(f"there is no file or folder {data} ({name} needs {entry.data})")

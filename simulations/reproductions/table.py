@@ -1,7 +1,8 @@
 """The names of the reproductions: the one table."""
 
 # name -> "module:function". A new reproduction is one file and one line here; nothing is imported until it is named.
-# A module whose reproduction needs data says which in its constant DATA: the file, and where it is published.
+# A module whose reproduction needs data says which in its constant DATA: the file, and where it is published; where
+# it runs without, DATA_IS_OPTIONAL is true.
 REPRODUCTIONS: dict[str, str] = {
     "polk-multidist": "kernelswarm.simulations.reproductions.polk_multidist:reproduce",
     "polk-theory": "kernelswarm.simulations.reproductions.theory.polk:reproduce",

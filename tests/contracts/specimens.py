@@ -111,6 +111,7 @@ SIZES: dict[str, dict[str, object]] = {
     "perceptron": {"kernel": KERNEL},
     "forgetron": {"kernel": KERNEL, "budget_size": 300, "loss": "squared"},
     "projectron": {"kernel": KERNEL, "budget_size": 25},
+    "projectron_plus": {"kernel": KERNEL, "budget_size": 25},
     "bpa": {"kernel": KERNEL, "budget_size": 25, "maintenance": "nearest"},
     "rbf_network": {"kernel": {"name": "gaussian", "bandwidth": 0.1}, "centers": 12, "dispersion": "variance"},
 }

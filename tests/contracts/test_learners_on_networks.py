@@ -31,7 +31,7 @@ from kernelswarm.simulations.running.simulation import simulate
 from tests.contracts.specimens import EXCHANGES, SIZES, TRANSITIONS
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
-BUDGETED = [["ogd", "norma", "bsgd", "npbsgd"], ["bogd", "forgetron", "projectron", "bpa"]]
+BUDGETED = [["ogd", "norma", "bsgd", "npbsgd"], ["bogd", "forgetron", "projectron", "projectron_plus", "bpa"]]
 EVERY = pytest.mark.parametrize("name", SIZES)
 EVERY_WITH_A_LOSS = pytest.mark.parametrize("name", [name for name in SIZES if name != "policy_evaluation"])
 

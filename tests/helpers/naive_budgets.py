@@ -153,6 +153,32 @@ def projectron(f: NaiveSum, x: Array, weight: Array, tolerance: float, budget: i
         f.add(x, weight)
 
 
+def margin_coefficient(f: NaiveSum, x: Array, task: str, value: Array, target: float, tolerance: float) -> Array:
+    """Projectron++'s coefficient of a sample without a mistake: the largest useful step that does not overshoot.
+
+    The element h that a mistake would add is projected as a whole, output by output, in explicit inner products. Of
+    tau in (0, 1] the step is the largest of which the bound on its progress, tau (2 l - tau ||Ph||^2 - 2 ||h - Ph|| U),
+    is not negative, 1 / U the norm that may be taken from h, and after which the margin is 1 at most.
+    """
+    unit = np.eye(len(value))
+    if task == "regression":
+        return np.zeros(len(value))
+    if task == "binary":
+        direction = np.array([2.0 * target - 1.0])
+    else:
+        y = int(target)
+        wrong = max((c for c in range(len(value)) if c != y), key=lambda c: (value[c], -c))
+        direction = unit[y] - unit[wrong]
+    loss = 1.0 - float(direction @ value)
+    gram = np.array([[f.k(a, b) for b in f.points] for a in f.points])
+    cross = np.array([f.k(x, a) for a in f.points])
+    inside = float(cross @ np.linalg.solve(gram, cross)) * float(direction @ direction)
+    outside = max(f.k(x, x) * float(direction @ direction) - inside, 0.0)
+    bound = 1.0 / (tolerance * float(np.linalg.norm(direction)))
+    last = 2.0 * (loss - np.sqrt(outside) * bound) / inside
+    return np.zeros(len(value)) if min(loss, last) <= 0.0 else -direction * min(1.0, loss / inside, last)
+
+
 def passive_aggressive_on_a_budget(f: NaiveSum, x: Array, weight: Array, budget: int, maintenance: str) -> None:
     """Wang and Vucetic: of all points to remove the one whose best replacement by the paper's subspace loses least."""
     if len(f.points) < budget:

@@ -1,4 +1,4 @@
-"""The Projectron: a perceptron that projects a mistake on the dictionary where that costs little."""
+"""The Projectron: a perceptron that projects a mistake on the dictionary where that costs little; with margins too."""
 
 import math
 from dataclasses import dataclass
@@ -8,24 +8,37 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.inverse_factor import append, split
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
-from kernelswarm.agents.arithmetic.signatures import ORDER
+from kernelswarm.agents.arithmetic.signatures import ORDER, diagonal_at
 from kernelswarm.agents.arithmetic.tables import table
 from kernelswarm.agents.functions.expansion import Expansion, tables
 from kernelswarm.agents.functions.kernel_sum import scale
 from kernelswarm.agents.learners.baselines.kernel_descent import CHANGES, SumState, check_budget_size
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     BUDGET_SIZE,
+    DIAGONALS,
     DONE,
     ERROR,
     FIRST,
     HEADER,
+    INSENSITIVITY,
+    TASK,
+    UNIT,
     CompiledDescent,
     DictionaryRule,
 )
-from kernelswarm.agents.learners.baselines.mistakes import MistakeDriven, mistakes
+from kernelswarm.agents.learners.baselines.mistakes import (
+    BINARY,
+    REGRESSION,
+    TASKS,
+    MistakeDriven,
+    best_wrong,
+    mistaken_in,
+    mistakes,
+)
 from kernelswarm.agents.learners.baselines.projection_steps import inspect_in_time
-from kernelswarm.agents.learners.kernel_steps import CAPACITY
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.agents.learners.contract import Evaluated
+from kernelswarm.agents.learners.kernel_steps import CAPACITY, kernel_numbers, own_numbers
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -93,6 +106,160 @@ class Projectron(MistakeDriven):
     def compiled(self) -> CompiledDescent:
         """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
         return CompiledDescent(self, mistakes)
+
+
+@dataclass(frozen=True)
+class ProjectronPlus(Projectron):
+    """Projectron++: the Projectron, which also moves where the answer is right and its margin below 1.
+
+    Mistakes are those of the Projectron. Where a margin m is between 0 and 1, with P kappa(x, .) the projection on the
+    span of the dictionary and d the norm of what that takes from kappa(x, .), a step of size 1 adds tau P kappa(x, .)
+    with the signs of a mistake's (Orabona, Keshet and Caputo, JMLR 2009, section 5, their eta the tolerance)::
+
+        tau = min(1, l / a, 2 (l - d / tolerance) / a)   where l = 1 - m > d / tolerance, else 0
+
+    - two classes, sign s: m = s f(x), a = ||P kappa(x, .)||^2;
+    - several, r the best of the wrong ones: m = f_y - f_r, a = 2 ||P kappa(x, .)||^2.
+
+    A step of l / a just ends the margin error. By ``tau (2 l - tau a - 2 d / tolerance)`` at least, which tau keeps
+    from being negative, the squared distance to every g shrinks whose own margin is 1 here and whose norm is at most
+    1 / tolerance. As d is below the tolerance then, no point enters. Numbers have no margins: they are learned as by
+    the Projectron.
+
+    Parameters
+    ----------
+    loss : Loss
+        What the targets are, and what is measured; no gradient is taken of it. absolute, hinge or multiclass_hinge.
+    kernel : Kernel
+        The reproducing kernel.
+    step_size : Schedule
+        eta, a number or a schedule; below 1 / regularization. The paper's is 1.
+    regularization : float
+        lambda, the Tikhonov coefficient, not negative.
+    batch_size : int
+        b, the samples that a node draws in a round.
+    insensitivity : float or "auto"
+        The error of a number that is no mistake, not negative.
+    tolerance : float
+        The largest Hilbert norm that a projection may take from kappa(x, .), not negative; below sqrt(kappa(x, x)). 0
+        leaves the mistakes alone.
+    budget_size : int, optional
+        The most points of the dictionary, at least 1; as many as the tolerance asks for when left out.
+    """
+
+    @property
+    def rule(self) -> DictionaryRule:
+        """Let points in, or project them; the gradient needs kappa(x, x)."""
+        return LET_IN._replace(norms=True)
+
+    def gradient(self, state: object, own: Evaluated, targets: Array) -> Array:
+        """Return the coefficients of the samples, (n, C): those of mistakes, and of margins below 1."""
+        assert isinstance(state, SumState)
+        function, coefficients = state.function, np.empty(own.values.shape)
+        capacity = len(function.points_buffer)
+        margins_in(
+            TASKS[self.loss.task],
+            own.values,
+            targets,
+            self.tolerated,
+            self.tolerance,
+            function.storage,
+            capacity,
+            function.order,
+            own.points,
+            own.rows,
+            self.kernel.diagonal(own.points),
+            np.empty(3 * capacity),
+            coefficients,
+        )
+        return coefficients
+
+    @property
+    def compiled(self) -> CompiledDescent:
+        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        return CompiledDescent(self, margins)
+
+
+@jitted
+def margins(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    values: Array,
+    targets: Array,
+    sizes: Array,
+    coefficients: Array,
+) -> None:
+    """Compute the coefficients of Projectron++ in compiled rounds."""
+    own = own_numbers(numbers)
+    diagonal = np.ones(len(points))
+    if own[UNIT] == 0.0:
+        diagonal_at(tools[DIAGONALS])(kernel_numbers(numbers), points, diagonal)
+    margins_in(
+        int(own[TASK]),
+        values,
+        targets,
+        own[INSENSITIVITY],
+        own[TOLERANCE],
+        storage,
+        counts[CAPACITY],
+        counts[ORDER],
+        points,
+        rows,
+        diagonal,
+        scratch,
+        coefficients,
+    )
+
+
+@jitted
+def margins_in(
+    task: int,
+    values: ReadOnly,  # (n, C)
+    targets: ReadOnly,  # (n, q)
+    insensitivity: float,
+    tolerance: float,
+    storage: Array,
+    capacity: int,
+    order: int,
+    points: ReadOnly,  # (n, p)
+    rows: ReadOnly,  # (n, order or more)
+    diagonal: Array,  # (n,)
+    work: Array,  # (3 capacity or more,)
+    coefficients: Array,  # (n, C), filled
+) -> None:
+    """Fill in the coefficients of mistakes and, of classes, those of margins below 1."""
+    mistaken_in(task, values, targets, insensitivity, coefficients)
+    if task == REGRESSION:
+        return
+    _, _, factor, _ = tables(storage, capacity, points.shape[1], values.shape[1])
+    together = table(work, 0, 3, capacity)
+    row, image, projection = together[0], together[1], together[2]
+    for n in range(len(values)):
+        if task == BINARY:
+            sign, right, wrong, elements = 2.0 * targets[n, 0] - 1.0, 0, 0, 1.0
+            margin = sign * values[n, 0]
+        else:
+            sign, right, elements = 1.0, int(targets[n, 0]), 2.0
+            wrong = best_wrong(values[n], right)
+            margin = values[n, right] - values[n, wrong]
+        loss = 1.0 - margin
+        if margin <= 0.0 or loss <= 0.0:
+            continue
+        for j in range(order):
+            row[j] = rows[n, j]
+        outside = max(split(factor, order, row, diagonal[n], image, projection), 0.0)
+        if loss * tolerance <= math.sqrt(outside):
+            continue
+        most = min(loss, 2.0 * (loss - math.sqrt(outside) / tolerance))
+        squared = elements * (diagonal[n] - outside)
+        tau = 1.0 if most >= squared else most / squared
+        coefficients[n, wrong] = tau
+        coefficients[n, right] = -sign * tau
 
 
 @jitted

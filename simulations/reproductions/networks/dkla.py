@@ -12,7 +12,7 @@ from kernelswarm.simulations.running.simulation import simulate
 
 Array = npt.NDArray[np.float64]
 
-DATA, FILES = okfeb_regression.DATA, okfeb_regression.FILES
+DATA, FILES = okfeb_regression.BOTH, okfeb_regression.FILES
 
 PUBLISHED: dict[str, dict[int, float]] = {
     "California housing": {20: 0.5358, 60: 0.3513, 120: 0.2882},

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.keywords import build_experiment
 from kernelswarm.simulations.ground.errors import SimulationError
 from kernelswarm.simulations.running.simulation import simulate
 
@@ -23,13 +23,36 @@ LAST = 0.3
 GRAPH: Table = {"name": "random_geometric", "nodes": 20, "radius": 0.35}
 
 
+POOLED: Mapping[str, str] = {"": "global_error"}
+OWN: Mapping[str, str] = {"": "error"}
+
+
 class Task(NamedTuple):
-    """A stream, and what the nodes learn on it."""
+    """A stream, and what the nodes learn on it.
+
+    Attributes
+    ----------
+    stream, learner : mapping
+        Tables of the experiment; of the learner those keys that all methods share.
+    errors : mapping
+        What is compared: columns of the run's record, by what follows the stream's name in the table.
+    classes : bool
+        Whether classes are learned.
+    data : tuple of Array, optional
+        The rows (n, p) and (n, 1) that are dealt to the nodes, where ``stream`` does not make them.
+    validation : Task, optional
+        What methods are tuned on; left out, the same stream with another seed.
+    rounds : int, optional
+        For how many the data last.
+    """
 
     stream: Table
     learner: Table
-    own_targets: bool = False
+    errors: Mapping[str, str] = POOLED
     classes: bool = False
+    data: tuple[Array, Array] | None = None
+    validation: Task | None = None
+    rounds: int | None = None
 
 
 def _regression(**keys: Any) -> Task:
@@ -43,7 +66,7 @@ STREAMS: dict[str, Task] = {
     "sensor field": Task(
         {"name": "sensor_field", "noise": 1.0, "length": 2.0},
         {"kernel": {"name": "gaussian", "bandwidth": 0.1}},
-        own_targets=True,
+        errors=OWN,
     ),
     "drift": _regression(name="drifting", period=2000.0),
     "label skew": Task(
@@ -75,9 +98,9 @@ class Method:
     settings: tuple[tuple[str, Table], ...]
     squared_only: bool = False
 
-    def suits(self, stream: str) -> bool:
-        """Tell whether it can learn on a stream."""
-        return not (self.squared_only and STREAMS[stream].classes)
+    def suits(self, task: Task) -> bool:
+        """Tell whether it can learn a task."""
+        return not (self.squared_only and task.classes)
 
 
 class Course(NamedTuple):
@@ -213,25 +236,35 @@ METHODS: dict[str, Method] = {
 }
 
 
-def run(stream: str, method: Method, settings: Table, seed: int, rounds: int) -> Course:
-    """Run a method on a stream once."""
-    task = STREAMS[stream]
-    described = {
-        "seed": seed,
-        "rounds": rounds,
-        "evaluate_every": max(1, rounds // EVALUATIONS),
-        "topology": dict(GRAPH),
-        "stream": dict(task.stream),
-        "learner": {"name": method.learner, **task.learner, **settings["learner"]},
-        "protocol": dict(settings["protocol"]),
-        "evaluation": {"rkhs_distance": False},
-    }
+def run(task: Task, method: Method, settings: Table, seed: int, rounds: int) -> dict[str, Course]:
+    """Run a method on a task once; what was measured has the keys of the task's ``errors``."""
+    rounds = min(rounds, task.rounds or rounds)
     try:
-        table = simulate(Experiment.from_dict(described)).network
+        table = simulate(
+            build_experiment(
+                data=task.data,
+                seed=seed,
+                rounds=rounds,
+                evaluate_every=max(1, rounds // EVALUATIONS),
+                topology=dict(GRAPH),
+                stream=dict(task.stream),
+                learner={"name": method.learner, **task.learner, **settings["learner"]},
+                protocol=dict(settings["protocol"]),
+                evaluation={"rkhs_distance": False},
+            )
+        ).network
     except SimulationError:
         nothing = np.full(1, np.nan)
-        return Course(nothing, nothing, np.zeros(1), np.nan, np.nan)
-    error = np.array(table["error" if task.own_targets else "global_error"])
+        return dict.fromkeys(task.errors, Course(nothing, nothing, np.zeros(1), np.nan, np.nan))
     disagreement, sent = np.array(table["disagreement"]), np.array(table["bytes_sent"])
-    last = slice(-max(1, int(LAST * len(error))), None)
-    return Course(error, disagreement, sent, float(np.median(error[last])), float(np.median(disagreement[last])))
+    last = slice(-max(1, int(LAST * len(sent))), None)
+    return {
+        words: Course(
+            error := np.array(table[column]),
+            disagreement,
+            sent,
+            float(np.median(error[last])),
+            float(np.median(disagreement[last])),
+        )
+        for words, column in task.errors.items()
+    }

@@ -29,6 +29,7 @@ class Measured(Protocol):
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c564b", "#7f7f7f", "#bcbd22")
 DASHES = ("-", "--", ":")
+"""Of what sends; what sends nothing is a level line of dashes and dots."""
 
 
 def draw(found: Mapping[tuple[str, str], Measured]) -> Figure:
@@ -60,7 +61,7 @@ def draw(found: Mapping[tuple[str, str], Measured]) -> Figure:
                 (drawn[method],) = ax.plot(sent, error, color=color, linestyle=dash, linewidth=1.4)
                 ax.plot(sent[-1], error[-1], "o", color=color, markersize=4)
             else:
-                drawn[method] = ax.axhline(error[-1], color=color, linestyle=":", linewidth=1.2)
+                drawn[method] = ax.axhline(error[-1], color=color, linestyle="-.", linewidth=1.2)
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.set_xlabel("MB sent by all nodes")

@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more
+from kernelswarm.simulations.reproductions.data_sets import HOUSING, HOUSING_FILE
 from kernelswarm.simulations.reproductions.networks import rival_figures
+from kernelswarm.simulations.reproductions.networks.housing import WITH_HOUSING, WITHOUT_HOUSING, housing_by_location
 from kernelswarm.simulations.reproductions.networks.methods import (
     CONTROLS,
     METHODS,
@@ -17,10 +19,15 @@ from kernelswarm.simulations.reproductions.networks.methods import (
     Course,
     Method,
     Table,
+    Task,
     run,
 )
 
 Array = npt.NDArray[np.float64]
+
+DATA = f"for nodes by location, and left out without: {HOUSING}"
+FILES = (HOUSING_FILE,)
+DATA_IS_OPTIONAL = True
 
 TUNED_WITH = 1000
 """Added to the seed of the runs that methods are tuned with, and that nothing is measured of."""
@@ -62,37 +69,39 @@ def reproduce(request: Request) -> Reproduction:
     Every method is tuned by one rule on a stream with another seed, and then measured on five.
     """
     quick = request.quick
-    rounds, seeds = (
-        (100, range(3 * request.seed, 3 * request.seed + 3))
-        if quick
-        else (
-            500,
-            range(5 * request.seed, 5 * request.seed + 5),
-        )
-    )
-    streams = {"patches": STREAMS["patches"]} if quick else STREAMS
-    cells = [(stream, method) for stream in streams for method in METHODS.values() if method.suits(stream)]
+    count, rounds = (3, 100) if quick else (5, 500)
+    seeds = range(count * request.seed, count * (request.seed + 1))
+    tasks = {"patches": STREAMS["patches"]} if quick else dict(STREAMS)
+    if request.data is not None:
+        tasks["housing"] = housing_by_location(request.data)
+    cells = [(stream, method) for stream, task in tasks.items() for method in METHODS.values() if method.suits(task)]
     found: Found = {}
     for place, (stream, method) in enumerate(cells):
         request.tell(f"{method.words}: {stream}", place / len(cells))
         settings = method.settings[:1] if quick else method.settings
-        found[stream, method.words] = _tuned(stream, method, settings, seeds, rounds)
+        for words, tuned in _tuned(tasks[stream], method, settings, seeds, rounds):
+            found[stream + words, method.words] = tuned
     return Reproduction(
         [*_published(found), *_best(found), *_rows(found)],
-        _notes(len(seeds), rounds),
+        [*_notes(len(seeds), rounds), WITH_HOUSING if "housing" in tasks else WITHOUT_HOUSING],
         {"rivals_bytes": rival_figures.draw(found)},
         dict(_arrays(found)),
     )
 
 
 def _tuned(
-    stream: str, method: Method, settings: Sequence[tuple[str, Table]], seeds: Sequence[int], rounds: int
-) -> Tuned:
-    """Take the settings with the least error at the end of one run, and run them with every seed."""
-    tried = [run(stream, method, table, TUNED_WITH + seeds[0], rounds).last_error for _, table in settings]
-    best = int(np.argmin([np.inf if np.isnan(error) else error for error in tried]))
-    words, table = settings[best]
-    return Tuned(table, words, [run(stream, method, table, seed, rounds) for seed in seeds])
+    task: Task, method: Method, settings: Sequence[tuple[str, Table]], seeds: Sequence[int], rounds: int
+) -> Iterator[tuple[str, Tuned]]:
+    """Take, for each error of the task, the settings with the least at the end of one run; run them with every seed."""
+    tried = [run(task.validation or task, method, table, TUNED_WITH + seeds[0], rounds) for _, table in settings]
+    measured: dict[int, list[dict[str, Course]]] = {}
+    for error in task.errors:
+        ends = [courses[error].last_error for courses in tried]
+        best = int(np.argmin([np.inf if np.isnan(end) else end for end in ends]))
+        words, table = settings[best]
+        if best not in measured:
+            measured[best] = [run(task, method, table, seed, rounds) for seed in seeds]
+        yield error, Tuned(table, words, [courses[error] for courses in measured[best]])
 
 
 PUBLISHED = (

@@ -96,7 +96,7 @@ def reproduce_all(
             entry = describe(name)
             place = None if data is None else given_in(name, Path(data).resolve())
             asked = Asked(name, REPRODUCTIONS[name], out / RESULTS / name, place, quick, seed)
-            if entry.data and place is None:
+            if entry.needs_data and place is None:
                 called = " and ".join(files(name))
                 cause = f"give a folder with {called} by --data: {entry.data}"
                 found[name] = Outcome(name, entry.sentence, "no data", cause)

@@ -55,6 +55,8 @@ LEARNERS = {
     "perceptron": {"name": "perceptron", "kernel": KERNEL},
     "projectron": {"name": "projectron", "kernel": KERNEL, "budget_size": 15},
     "projectron, without a budget": {"name": "projectron", "kernel": {"name": "polynomial"}, "tolerance": 0.1},
+    "projectron_plus": {"name": "projectron_plus", "kernel": KERNEL, "budget_size": 15, "tolerance": 0.3},
+    "projectron_plus, polynomial": {"name": "projectron_plus", "kernel": {"name": "polynomial"}, "tolerance": 0.5},
     "bsgd, projection": {"name": "bsgd", "kernel": KERNEL, "budget_size": 15, "maintenance": "projection"},
     "bsgd, merging": {"name": "bsgd", "kernel": KERNEL, "budget_size": 15, "maintenance": "merging"},
     "npbsgd": {"name": "npbsgd", "kernel": KERNEL, "budget_size": 10, "growth": 0.2},

@@ -8,7 +8,7 @@ import pytest
 from kernelswarm.agents.learners.baselines.bpa import Bpa
 from kernelswarm.agents.learners.baselines.forgetron import Forgetron
 from kernelswarm.agents.learners.baselines.perceptron import Perceptron
-from kernelswarm.agents.learners.baselines.projectron import Projectron
+from kernelswarm.agents.learners.baselines.projectron import Projectron, ProjectronPlus
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.losses import Absolute, Hinge, MulticlassHinge, Squared
 from kernelswarm.agents.parts.schedules import Constant
@@ -17,6 +17,7 @@ from tests.helpers.naive_budgets import (
     NaiveForgetron,
     NaiveSum,
     aggressive_coefficient,
+    margin_coefficient,
     passive_aggressive_on_a_budget,
     perceptron_coefficient,
     projectron,
@@ -31,6 +32,8 @@ DRIVEN = {
     "forgetron": Forgetron(kernel=KERNEL, budget_size=8, **HALF),
     "projectron": Projectron(kernel=KERNEL, tolerance=0.2, **HALF),
     "projectron, full": Projectron(kernel=KERNEL, tolerance=0.05, budget_size=6, **HALF),
+    "projectron++": ProjectronPlus(kernel=KERNEL, tolerance=0.3, **HALF),
+    "projectron++, full": ProjectronPlus(kernel=KERNEL, tolerance=0.2, budget_size=6, **HALF),
     "bpa": Bpa(kernel=KERNEL, budget_size=8, aggressiveness=0.7, **WHOLE),
     "bpa, nearest": Bpa(kernel=KERNEL, budget_size=8, maintenance="nearest", aggressiveness=1.0, **WHOLE),
     "bpa, projecting": Bpa(kernel=KERNEL, budget_size=8, maintenance="projecting", aggressiveness=1.0, **WHOLE),
@@ -52,6 +55,8 @@ def naively(learner, points, targets):
             )
         else:
             found = perceptron_coefficient(learner.loss.task, value, y[0], learner.insensitivity)
+            if isinstance(learner, ProjectronPlus) and not found.any():
+                found = margin_coefficient(f, x, learner.loss.task, value, y[0], learner.tolerance)
         f.scale(1.0 - eta * learner.regularization)
         weight = -eta * found
         if not weight.any():
@@ -84,7 +89,9 @@ def test_the_dictionary_is_the_papers(name, regularization, loss):
 
 
 @pytest.mark.parametrize("size", [1, 3, 20])
-@pytest.mark.parametrize("name", ["forgetron", "projectron, full", "bpa", "bpa, nearest", "bpa, projecting"])
+@pytest.mark.parametrize(
+    "name", ["forgetron", "projectron, full", "projectron++, full", "bpa", "bpa, nearest", "bpa, projecting"]
+)
 def test_the_budget_is_exact(name, size):
     learner = altered(DRIVEN[name], batch_size=size)
     points, targets = data(np.random.default_rng(2), learner.loss, 300)
@@ -92,7 +99,7 @@ def test_the_budget_is_exact(name, size):
     assert largest == state.function.order == learner.budget_size
 
 
-@pytest.mark.parametrize("name", ["forgetron", "projectron", "projectron, full"])
+@pytest.mark.parametrize("name", ["forgetron", "projectron", "projectron, full", "projectron++"])
 def test_without_compression_it_is_the_perceptron(name):
     points, targets = data(np.random.default_rng(3), Hinge(), 120)
     keys = {"tolerance": 0.0} if isinstance(DRIVEN[name], Projectron) else {}
@@ -119,6 +126,39 @@ def test_passive_aggressive_steps_end_the_hinge_loss(loss):
         else:
             rest = loss.values(value, targets[one])[0]
             assert rest <= (0.1 if loss.task == "regression" else 0.0) + 1e-12
+
+
+@pytest.mark.parametrize("loss", [Hinge(), MulticlassHinge()], ids=lambda loss: type(loss).__name__)
+def test_margin_steps_of_projectron_plus_add_no_point_and_lead_nearer_to_all_that_have_the_margin(loss):
+    learner = altered(DRIVEN["projectron++"], loss=loss, step_size=Constant(1.0))
+    points, targets = data(np.random.default_rng(4), loss, 500)
+    state, moved, compared = learner.init(2, outputs(loss)), 0, 0
+    random = np.random.default_rng(5)
+    for k in range(len(points)):
+        one, order = slice(k, k + 1), state.function.order
+        own = learner.evaluate(state, points[one])
+        gradient = learner.gradient(state, own, targets[one])
+        before = np.array(state.function.weights)
+        learner.step(state, [own], [gradient], None, targets[one])
+        # A function of the dictionary and x, with margin 1 there and the norm 1 / tolerance at most.
+        elements = np.vstack([state.function.points, points[one]])
+        gram = learner.kernel.cross(elements, elements) + 1e-12 * np.eye(len(elements))
+        direction = -gradient[0] / max(np.abs(gradient).max(), 1e-300)
+        if not 0.0 < direction @ own.values[0] < 1.0:
+            continue
+        moved += 1
+        assert state.function.order == order
+        assert direction @ state.function.values(points[one])[0] <= 1.0 + 1e-9
+        goal = 0.3 * random.normal(size=(len(elements), len(direction)))
+        short = 1.0 - direction @ (gram[-1] @ goal)
+        goal[-1] += short * direction / (direction @ direction)
+        if np.trace(goal.T @ gram @ goal) > learner.tolerance**-2:
+            continue
+        apart = [np.vstack([f, np.zeros(len(direction))]) - goal for f in (before, state.function.weights)]
+        far, near = (np.trace(w.T @ gram @ w) for w in apart)
+        assert near <= far + 1e-9
+        compared += 1
+    assert moved >= compared > 10
 
 
 def test_a_step_without_mistake_moves_nothing_and_with_coupling_only_as_it_says():

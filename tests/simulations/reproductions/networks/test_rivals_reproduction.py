@@ -7,7 +7,7 @@ import pytest
 
 from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.networks import methods, rivals
-from kernelswarm.simulations.reproductions.networks.methods import METHODS, STREAMS, Course, run
+from kernelswarm.simulations.reproductions.networks.methods import METHODS, STREAMS, Course, Task, run
 from kernelswarm.simulations.reproductions.networks.rivals import Tuned, ranked
 
 
@@ -20,11 +20,11 @@ def tuned(errors: list[float], sent: float) -> Tuned:
 def test_every_method_learns_with_every_setting_that_is_tried(method, monkeypatch):
     monkeypatch.setattr(methods, "GRAPH", {"name": "ring", "nodes": 6})
     monkeypatch.setattr(methods, "EVALUATIONS", 2)
-    stream = "one target"
-    assert method.suits(stream)
+    task = STREAMS["one target"]
+    assert method.suits(task)
     settings = [method.settings[0], method.settings[-1]]
     assert settings[0] != settings[1]
-    courses = [run(stream, method, table, 0, 60) for _, table in settings]
+    courses = [run(task, method, table, 0, 60)[""] for _, table in settings]
     errors = [course.last_error for course in courses]
     assert all(0.0 < error < 2.5 for error in errors)  # f = 0 errs by 2.5
     assert errors[0] != errors[1]  # the setting arrives where it is meant
@@ -32,9 +32,10 @@ def test_every_method_learns_with_every_setting_that_is_tried(method, monkeypatc
 
 
 def test_classes_are_learned_by_those_that_take_any_loss():
-    left_out = [name for name, method in METHODS.items() if not method.suits("label skew")]
+    left_out = [name for name, method in METHODS.items() if not method.suits(STREAMS["label skew"])]
     assert sorted(left_out) == ["DKLA", "DOMKL", "DRFGP", "diffusion RLS"]
-    assert all(method.suits(stream) for method in METHODS.values() for stream in STREAMS if stream != "label skew")
+    others = [task for stream, task in STREAMS.items() if stream != "label skew"]
+    assert all(method.suits(task) for method in METHODS.values() for task in others)
 
 
 def test_methods_are_ranked_by_error_where_they_end_and_send():
@@ -54,9 +55,9 @@ def test_methods_are_ranked_by_error_where_they_end_and_send():
 def test_methods_are_tuned_on_another_seed_than_they_are_measured_on(monkeypatch):
     asked: list[int] = []
 
-    def noted(stream, method, settings, seed, rounds):
+    def noted(task, method, settings, seed, rounds):
         asked.append(seed)
-        return Course(np.ones(1), np.ones(1), np.ones(1), float(len(asked)), 1.0)
+        return {"": Course(np.ones(1), np.ones(1), np.ones(1), float(len(asked)), 1.0)}
 
     monkeypatch.setattr(rivals, "run", noted)
     found = rivals.reproduce(Request(quick=True, seed=3))
@@ -64,3 +65,23 @@ def test_methods_are_tuned_on_another_seed_than_they_are_measured_on(monkeypatch
     assert tuning == {1009}
     assert measuring == {9, 10, 11}
     assert len(found.claims) == 2 + 1 + len(METHODS)  # what was published, the best, and every method
+    assert "its data is not at hand" in found.notes[-1]
+
+
+def test_for_each_error_a_method_has_the_settings_that_are_best_by_it(monkeypatch):
+    ends = {"first": {"a": 1.0, "b": 2.0}, "second": {"a": 2.0, "b": 1.0}, "third": {"a": np.nan, "b": 3.0}}
+    task = Task({}, {}, errors={"a": "error", "b": "global_error"}, validation=Task({}, {}, rounds=7))
+    asked: list[tuple[Task, int]] = []
+
+    def noted(task, method, settings, seed, rounds):
+        asked.append((task, seed))
+        return {
+            error: Course(np.ones(1), np.ones(1), np.ones(1), end, seed) for error, end in ends[settings["is"]].items()
+        }
+
+    monkeypatch.setattr(rivals, "run", noted)
+    settings = [(words, {"is": words}) for words in ends]
+    found = dict(rivals._tuned(task, METHODS["diffusion"], settings, [4, 5], 10))
+    assert {error: tuned.words for error, tuned in found.items()} == {"a": "first", "b": "second"}
+    assert [course.last_disagreement for course in found["b"].courses] == [4, 5]
+    assert asked == [(task.validation, 1004)] * 3 + [(task, 4), (task, 5)] * 2
