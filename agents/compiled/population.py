@@ -88,9 +88,6 @@ class Population:
     answers = True
     """Whether nodes answer their neighbours one by one."""
 
-    packed = False
-    """Whether the nodes' states have lengths of their own."""
-
     def __init__(self, agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
         self._size: int = agents[0].learner.batch_size
@@ -309,7 +306,7 @@ class Population:
 
     def _make_states(self) -> None:
         """Move the agents' states, which are up to date, into arrays of the present capacity."""
-        self._states = states_of(self.agents, self._forms, self._capacities(), self._taken, self.packed)
+        self._states = states_of(self.agents, self._forms, self._capacities(), self._taken, packed=True)
         each = zip(self._forms, self.agents, self._taken, strict=True)
         most = max(form.scratch(agent.state, self._capacity, taken) for form, agent, taken in each)
         self._scratch = np.zeros(max(most, *[taken * taken for taken in self._taken]))
@@ -317,12 +314,12 @@ class Population:
     def _settle_states(self) -> None:
         """Bring the agents' states up to date, and do what they want."""
         rounds, self._stepped = self._stepped, 0
-        counts = self._states.counts
+        counts, capacities = self._states.counts, self._capacities()
         for i, (agent, form) in enumerate(zip(self.agents, self._forms, strict=True)):
             form.settle(agent.state, counts[i], rounds)
             if counts[i, WANTS] == LOOK:  # as the agents' own steps do at their end
                 form.attend(agent.state)
-                known = form.counts(agent.state, self._capacity, self._taken[i])
+                known = form.counts(agent.state, capacities[i], self._taken[i])
                 counts[i, : len(known)] = known
 
     def _orders(self) -> list[int]:
@@ -334,12 +331,13 @@ class Population:
         )
 
     def _capacities(self) -> list[int]:
-        """Return for how many points there is room in each node's state: for as many, so that they lie evenly."""
-        return [self._capacity] * len(self.agents)
+        """Return for how many points there is room: for those of each node's own neighbours, since some may be many."""
+        room = self._capacity - max(self._taken)
+        return [room + taken for taken in self._taken]
 
     def _wanted_capacity(self, capacity: int) -> int:
         most = max(self._taken)
-        return max(max(self._orders()) + most, 8 + most, capacity * 3 // 2)
+        return most + max(max(self._orders()), 8, (capacity - most) * 3 // 2)
 
     def _scalars(self, degree: int) -> int:
         """Count what a node sends in a round: points and answers; symmetric, also its values and dual variables."""

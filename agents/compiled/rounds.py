@@ -138,7 +138,7 @@ def live(
 ) -> tuple[int, int, int, float]:
     """Live through ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
     # Each taken out of its tuple once: that counts references.
-    storage, all_counts = states.storage, states.counts
+    storage, all_counts, begins = states.storage, states.counts, states.begins
     kind_of, functions_of, tools_of, numbers_of = kinds.of, kinds.functions, kinds.tools, kinds.numbers
     number_counts, loss_numbers_of, loss_number_counts = (
         kinds.number_counts,
@@ -150,7 +150,7 @@ def live(
     all_loads, answer_loads, products = messages.loads, messages.answer_loads, messages.products
     rule, rule_tools, rule_numbers, kept = coupling.functions, coupling.tools, coupling.numbers, coupling.rows
     symmetric, implicit, compares = coupling.symmetric, coupling.implicit, coupling.compares_losses
-    nodes, length, integers = len(kind_of), storage.shape[1], all_counts.shape[1]
+    nodes, integers = len(kind_of), all_counts.shape[1]
     rounds, size, inputs = points.shape[1], points.shape[2], points.shape[3]
     outputs, columns, width = all_values.shape[2], all_rows.shape[1], targets.shape[3]
     sample, answer, tool_count = size * inputs, size * outputs, tools_of.shape[1]
@@ -176,7 +176,8 @@ def live(
             tools = line(tools_of, kind * tool_count, tool_count)
             numbers = line(numbers_of, kind * numbers_of.shape[1], number_counts[kind])
             loss_numbers = line(loss_numbers_of, kind * loss_numbers_of.shape[1], loss_number_counts[kind])
-            state, counts = line(storage, i * length, length), line(all_counts, i * integers, integers)
+            state = line(storage, begins[i], begins[i + 1] - begins[i])
+            counts = line(all_counts, i * integers, integers)
             own = table(all_values, i * answer, size, outputs)
             wanted = table(targets, (i * rounds + t) * size * width, size, width)
             stepped = table(points, (i * rounds + t) * sample, size, inputs)
@@ -327,7 +328,8 @@ def live(
             evaluate = evaluate_at(functions_of[kind, EVALUATE])
             tools = line(tools_of, kind * tool_count, tool_count)
             numbers = line(numbers_of, kind * numbers_of.shape[1], number_counts[kind])
-            state, counts = line(storage, i * length, length), line(all_counts, i * integers, integers)
+            state = line(storage, begins[i], begins[i + 1] - begins[i])
+            counts = line(all_counts, i * integers, integers)
             place = first_row(i, begin, size, symmetric)
             rows = table(all_rows, place * columns, size, columns)
             fresh = table(points, (i * rounds + t + 1) * sample, size, inputs)

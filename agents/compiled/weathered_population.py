@@ -67,8 +67,6 @@ class WeatheredPopulation(Population):
         What these agents and the outside nodes that they hear from sent last, by label.
     """
 
-    packed = True
-
     def __init__(self, agents: Sequence[WeatheredAgent], messages: Mapping[int, Outgoing]) -> None:
         self.agents: Sequence[WeatheredAgent] = agents
         first = agents[0]
@@ -234,11 +232,6 @@ class WeatheredPopulation(Population):
             cursor = int(self._counts.cursor[i])
             left.append((points[i, cursor:].reshape(-1, width), targets[i, cursor:].reshape(-1, columns)))
         return left
-
-    def _capacities(self) -> list[int]:
-        """Return for how many points there is room: for those of each node's own neighbours, since some may be many."""
-        room = self._capacity - max(self._taken)
-        return [room + taken for taken in self._taken]
 
     def _wanted_capacity(self, capacity: int) -> int:
         most = max(self._taken)

@@ -115,6 +115,18 @@ def test_same_bits_as_single_agents(protocol, batch):
     assert in_arrays(single) == [False]
 
 
+def test_one_node_with_many_neighbours_takes_no_room_from_the_others():
+    """A symmetric step takes in a point for each neighbour, and room for a factor grows with the square."""
+    description = experiment(PROTOCOLS["consensus, symmetric"], graph=nx.star_graph(40), step_size=0.01)
+    arrays, single = engines(description)
+    for engine in (arrays, single):
+        engine.run(12)
+    lengths = np.diff(arrays.blocks[0]._population._states.begins)
+    assert lengths[0] > 40**2
+    assert lengths[1:].max() < lengths[0] / 4
+    assert_equal(arrays, single, pooled(description))
+
+
 @pytest.mark.parametrize(
     "protocol", ["consensus", "consensus, symmetric", "proximity, symmetric", "proximity, adaptive"]
 )
