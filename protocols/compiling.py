@@ -82,7 +82,9 @@ def uncollected() -> Iterator[None]:
 def _compiled(function: Function, **options: Any) -> Function:
     if vars(config)["DISABLE_JIT"]:
         return function
-    dispatcher: Any = Once(function, targetoptions={"nopython": True, "no_cfunc_wrapper": True, **options})
+    # References are counted, or not, as a function says itself: unsaid, as whoever calls it first.
+    chosen = {"nopython": True, "no_cfunc_wrapper": True, "_nrt": True, **options}
+    dispatcher: Any = Once(function, targetoptions=chosen)
     dispatcher.enable_caching()
     found: Function = dispatcher
     return found
@@ -98,7 +100,16 @@ def inlined(function: Function) -> Function:
     return _compiled(function, inline="always")
 
 
+def uncounted(function: Function) -> Function:
+    """Compile a function that makes no arrays and returns none, without a count of the references to any.
+
+    Numba counts them, for each array of a named tuple too, wherever a variable is mentioned, which is half of what it
+    writes for a function of many arguments. A function that does make an array is refused.
+    """
+    return _compiled(function, _nrt=False)
+
+
 def absorbed(function: Function) -> Function:
-    """Have a function written into its callers after both are compiled: for long ones with many arguments, whose
-    references are else counted at every call."""
-    return _compiled(function, forceinline=True)
+    """Have such a function written into its callers after both are compiled: for long ones with many arguments, that
+    Python never calls."""
+    return _compiled(function, forceinline=True, no_cpython_wrapper=True, _nrt=False)

@@ -5,21 +5,18 @@ memory, in sum as much as a short row of arithmetic costs. These do neither: the
 array must live as long as the part.
 """
 
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba.core import cgutils, config, types
+from numba.core import config, types
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
 Array = npt.NDArray[np.float64]
 AnyArray = npt.NDArray[Any]
 
-Anything = TypeVar("Anything")
-
 _arrays: Any = arrayobj
-_code: Any = cgutils
 
 
 def _view(array: Any, sizes: int) -> Any:
@@ -43,24 +40,7 @@ def _view(array: Any, sizes: int) -> Any:
     return signature, generate
 
 
-def _without_references(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    """Return the code of an array or a tuple in which no array refers to the memory's owner."""
-    if isinstance(kind, types.Array):
-        part = _arrays.make_array(kind)(context, builder, value=value)
-        part.meminfo = _code.get_null_value(part.meminfo.type)
-        return part._getvalue()
-    for place, member in enumerate(kind.types):
-        if isinstance(member, types.Array):
-            inner = _without_references(context, builder, member, builder.extract_value(value, place))
-            value = builder.insert_value(value, inner, place)
-    return value
-
-
 if vars(config)["DISABLE_JIT"]:
-
-    def borrowed(whole: Anything) -> Anything:
-        """Return an array, or a named tuple of arrays, that may be handed around without counting references."""
-        return whole
 
     def line(array: AnyArray, start: int, size: int) -> AnyArray:
         """Return the (size,) numbers from a place in the array on."""
@@ -79,15 +59,6 @@ if vars(config)["DISABLE_JIT"]:
         return array
 
 else:
-
-    @intrinsic
-    def borrowed(typing_context: Any, whole: Any) -> Any:
-        """Return an array, or a named tuple of arrays, that may be handed around without counting references."""
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return _without_references(context, builder, signature.args[0], arguments[0])
-
-        return whole(whole), generate
 
     @intrinsic
     def line(typing_context: Any, array: Any, start: Any, size: Any) -> Any:

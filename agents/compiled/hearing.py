@@ -8,7 +8,7 @@ from kernelswarm.agents.compiled.rounds import Links
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Terms
 from kernelswarm.agents.node.heard import ANSWERS, DELIVERED, LOST_ON_THE_WAY, OWN, POINTS, SILENT, TOO_LATE
 from kernelswarm.agents.node.node import PRIMING
-from kernelswarm.protocols.compiling import ReadOnly, absorbed, jitted
+from kernelswarm.protocols.compiling import ReadOnly, absorbed, inlined, uncounted
 from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
 from kernelswarm.protocols.weather.weather import LOST
 
@@ -17,7 +17,7 @@ Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
 
-@jitted
+@uncounted
 def hear(
     links: Links, air: Air, counts: Counts, symmetric: bool, terms: Terms, awake: Booleans, place: int, now: int
 ) -> None:
@@ -77,7 +77,7 @@ def hear(
                         air.due[then, e] = ABSENT
 
 
-@jitted
+@uncounted
 def coarsen(numbers: Array, bits: int) -> None:
     """Round loads up to what is sent of them."""
     if bits != EXACT:
@@ -95,7 +95,7 @@ def has_arrived(air: Air, e: int, sent: int, now: int, reach: int) -> bool:
     return bool(due != ABSENT and due <= now)
 
 
-@absorbed
+@inlined
 def points_of(air: Air, slot: int, e: int, sender: int) -> ReadOnly:
     """Return the points that an edge carries in the message in a slot."""
     points: ReadOnly = air.points[slot, sender]

@@ -18,7 +18,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     loss_values_at,
     step_at,
 )
-from kernelswarm.agents.arithmetic.tables import borrowed, line, table
+from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.compiled.rounds import (
     DONE,
     EVALUATE,
@@ -30,7 +30,7 @@ from kernelswarm.agents.compiled.rounds import (
     Kinds,
     States,
 )
-from kernelswarm.protocols.compiling import absorbed, jitted
+from kernelswarm.protocols.compiling import absorbed, uncounted
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.first_class import NONE
 from kernelswarm.protocols.states.compiled import phase_at
@@ -92,7 +92,7 @@ class Work(NamedTuple):
     nothing: Array  # (0, n)
 
 
-@jitted
+@uncounted
 def live_by_vectors(
     states: States,
     kinds: Kinds,
@@ -108,9 +108,6 @@ def live_by_vectors(
     diverged: float,
 ) -> tuple[int, int, int]:
     """Live through ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
-    # Counting the references to so many arrays, node by node, takes as long as the step.
-    states, kinds, vectors, sums = borrowed(states), borrowed(kinds), borrowed(vectors), borrowed(sums)
-    phases, samples, work = borrowed(phases), borrowed(samples), borrowed(work)
     said, width = vectors.said, vectors.said.shape[1]
     for t in range(first, first + count):
         for i in range(len(kinds.of)):

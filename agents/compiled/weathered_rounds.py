@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.signatures import NOTHING, ROOM, WANTS
-from kernelswarm.agents.arithmetic.tables import borrowed
 from kernelswarm.agents.compiled.hearing import hear
 from kernelswarm.agents.compiled.learning_in_weather import learn
 from kernelswarm.agents.compiled.rounds import DONE, PAUSED, Coupling, Kinds, Links, States, Sums
@@ -16,14 +15,14 @@ from kernelswarm.agents.compiled.speaking import prepare, say
 from kernelswarm.agents.compiled.weathered_arrays import RETURNED, Air, Counts, Kept, Terms, Workspace
 from kernelswarm.agents.node.heard import SILENT
 from kernelswarm.agents.node.node import PRIMING
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import uncounted
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
 
-@jitted
+@uncounted
 def live_in_weather(
     states: States,
     kinds: Kinds,
@@ -48,12 +47,6 @@ def live_in_weather(
     diverged: float,
 ) -> tuple[int, int, int, float]:
     """Live through ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
-    # Counting the references to a hundred arrays, node by node, takes as long as the step.
-    states, kinds, links, air, kept = borrowed(states), borrowed(kinds), borrowed(links), borrowed(air), borrowed(kept)
-    sums, counts, coupling, terms = borrowed(sums), borrowed(counts), borrowed(coupling), borrowed(terms)
-    work, scratch, step_sizes = borrowed(work), borrowed(scratch), borrowed(step_sizes)
-    ahead_points, ahead_targets = borrowed(ahead_points), borrowed(ahead_targets)
-    awake, there = borrowed(awake), borrowed(there)
     nodes, slots, size = len(kinds.of), air.points.shape[0], air.points.shape[2]
     for now in range(first, first + count):
         place = now - PRIMING - weather

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.tables import borrowed, line, table
+from kernelswarm.agents.arithmetic.tables import line
 from kernelswarm.agents.compiled.hearing import has_arrived, hear
 from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED, Kinds, Links, States
 from kernelswarm.agents.compiled.vector_rounds import (
@@ -24,15 +24,15 @@ from kernelswarm.agents.compiled.vector_rounds import (
 from kernelswarm.agents.compiled.weathered_arrays import RETURNED, Air, Counts, Terms, Told
 from kernelswarm.agents.node.heard import NO_ANSWER, SENT, SILENT
 from kernelswarm.agents.node.node import PRIMING
-from kernelswarm.protocols.compiling import absorbed, jitted
-from kernelswarm.protocols.states.mixing import squares
+from kernelswarm.protocols.compiling import absorbed, uncounted
+from kernelswarm.protocols.states.mixing import squared_distance
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
 
-@jitted
+@uncounted
 def live_by_vectors_in_weather(
     states: States,
     kinds: Kinds,
@@ -56,11 +56,6 @@ def live_by_vectors_in_weather(
     diverged: float,
 ) -> tuple[int, int, int]:
     """Live through ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
-    # Counting the references to so many arrays, node by node, takes as long as the step.
-    states, kinds, links, air, told = borrowed(states), borrowed(kinds), borrowed(links), borrowed(air), borrowed(told)
-    vectors, sums, counts, phases = borrowed(vectors), borrowed(sums), borrowed(counts), borrowed(phases)
-    terms, samples, work = borrowed(terms), borrowed(samples), borrowed(work)
-    awake, fates, there = borrowed(awake), borrowed(fates), borrowed(there)
     nodes, slots, width = len(kinds.of), air.points.shape[0], vectors.said.shape[1]
     for now in range(first, first + count):
         place = now - PRIMING - weather
@@ -138,8 +133,8 @@ def speak(
     threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING)) if terms.threshold > 0.0 else 0.0
     told.quiet[i] = False
     if threshold > 0.0:
-        vector = table(vectors.known, i * most + phases.sent, 1, width)
-        told.quiet[i] = math.sqrt(squares(vector, line(vectors.said, i * width, width))[0]) <= threshold
+        vector, said = line(vectors.known, i * most + phases.sent, width), line(vectors.said, i * width, width)
+        told.quiet[i] = math.sqrt(squared_distance(vector, said)) <= threshold
     told.sent_at[i] = now
     if told.quiet[i]:
         fall_silent(i, links, air, now)

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted, uncounted
 from kernelswarm.protocols.contract import Neighborhood
 
 Array = npt.NDArray[np.float64]
@@ -54,14 +54,22 @@ def average_in(own: ReadOnly, vectors: ReadOnly, weights: Array, counts: ReadOnl
             mean[k] += weight * (vectors[j, k] - own[k])
 
 
+@uncounted
+def squared_distance(left: ReadOnly, right: ReadOnly) -> float:
+    """Compute the squared distance of two vectors (n,)."""
+    total = 0.0
+    for k in range(len(right)):
+        difference = left[k] - right[k]
+        total += difference * difference
+    return total
+
+
 @jitted
 def squares(vectors: ReadOnly, center: ReadOnly) -> Array:
     """Compute the squared distances of ``vectors`` (deg, n) from ``center`` (n,): (deg,)."""
-    found = np.zeros(len(vectors))
+    found = np.empty(len(vectors))
     for j in range(len(vectors)):
-        for k in range(len(center)):
-            difference = vectors[j, k] - center[k]
-            found[j] += difference * difference
+        found[j] = squared_distance(vectors[j], center)
     return found
 
 

@@ -1,4 +1,4 @@
-"""A compiled function is compiled once for arrays of either kind and for numbers that a caller writes out."""
+"""Compiled functions are compiled once, count references only where arrays are made, and are called by address."""
 
 import gc
 import pickle
@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from numba import types
 from numba.core import event
 from numba.core.errors import TypingError
 
-from kernelswarm.protocols.compiling import Once, ReadOnly, ReadOnlyIntegers, jitted
+from kernelswarm.protocols.compiling import Once, ReadOnly, ReadOnlyIntegers, jitted, uncounted
+from kernelswarm.protocols.first_class import NUMBERS, address, at
 
 Array = npt.NDArray[np.float64]
 
@@ -97,3 +99,80 @@ def test_garbage_waits_until_all_is_compiled(collected: bool, monkeypatch: pytes
 
 def test_it_travels_to_other_processes() -> None:
     assert pickle.loads(pickle.dumps(shifted)) is shifted
+
+
+@jitted
+def doubled(numbers: ReadOnly) -> Array:
+    found: Array = np.empty(len(numbers))
+    for k in range(len(numbers)):
+        found[k] = 2.0 * numbers[k]
+    return found
+
+
+@jitted
+def largest_doubled(numbers: ReadOnly) -> float:
+    return max(doubled(numbers))
+
+
+@uncounted
+def largest_within(pair: tuple[Array, Array]) -> float:
+    left, right = pair
+    return max(largest_doubled(left), largest_doubled(right))
+
+
+@uncounted
+def made(numbers: ReadOnly) -> float:
+    return float(np.empty(len(numbers))[0])
+
+
+def test_an_uncounted_function_counts_nothing_and_its_callees_what_they_make() -> None:
+    # Numba would have a callee count as its first caller does, which here would leave a deleted array in use.
+    assert largest_within((np.arange(3.0), np.arange(5.0))) == 8.0
+    compiled: Any = largest_within
+    (signature,) = compiled.signatures
+    name = compiled.overloads[signature].fndesc.llvm_func_name
+    body = compiled.inspect_llvm(signature).partition(f"@{name}(")[2].partition("\n}")[0]
+    assert "NRT_incref" not in body and "NRT_decref" not in body
+    callee: Any = doubled
+    assert "NRT_MemInfo_alloc" in "".join(callee.inspect_llvm().values())
+    assert doubled(np.arange(3.0)).tolist() == [0.0, 2.0, 4.0]
+
+
+def test_an_uncounted_function_makes_no_array() -> None:
+    with pytest.raises(TypingError):
+        made(np.zeros(3))
+
+
+MEAN = types.float64(NUMBERS)
+mean_at = at(MEAN)
+
+
+@jitted
+def mean(numbers: ReadOnly) -> float:
+    if not len(numbers):
+        raise ValueError("nothing")
+    return sum(numbers) / len(numbers)
+
+
+@jitted
+def called(place: int, numbers: Array) -> float:
+    found: float = mean_at(place)(numbers)
+    return found
+
+
+@jitted
+def called_with_too_much(place: int, numbers: Array) -> float:
+    found: float = mean_at(place)(numbers, 1.0)
+    return found
+
+
+def test_a_call_by_address_is_nothing_but_a_call_and_errors_come_back() -> None:
+    place = address(mean, MEAN)
+    assert called(place, np.array([1.0, 2.0, 6.0])) == 3.0
+    with pytest.raises(ValueError, match=r"^nothing$"):
+        called(place, np.zeros(0))
+    compiled: Any = called
+    body = "".join(compiled.inspect_llvm().values())
+    assert "PyImport_ImportModule" not in body and "PyLong_AsVoidPtr" not in body
+    with pytest.raises(TypingError, match="does not take"):
+        called_with_too_much(place, np.ones(2))

@@ -1,9 +1,11 @@
 """Nodes that send vectors live in arrays through bad weather as they do one by one, bit for bit."""
 
+import gc
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from numba.core.runtime import _nrt_python, rtsys
 
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -19,6 +21,7 @@ LEARNER = {
     "batch_size": 2,
     "step_size": {"name": "diminishing", "initial": 0.2},
 }
+POLK = {"name": "polk", "step_size": 0.1, "batch_size": 2, "kernel": {"name": "gaussian", "bandwidth": 0.4}}
 CELLS = [(PROTOCOLS[k % len(PROTOCOLS)], mix) for k, mix in enumerate(MIXES)]
 CELLS += [(protocol, "everything") for protocol in PROTOCOLS]
 CELLS += [({"name": "odkla"}, mix) for mix in ("rounded", "trigger")]  # neighbours know another vector than the node
@@ -120,3 +123,29 @@ def test_divergence_in_bad_weather_is_said_in_the_same_words():
         assert (one._population is not None) == compiled
         said.append(str(caught.value))
     assert said[0] == said[1]
+
+
+@pytest.fixture
+def counted_memory():
+    """Numba counts what its runtime allocates only where it is told to."""
+    counted = _nrt_python.memsys_stats_enabled()
+    _nrt_python.memsys_enable_stats()
+    yield
+    if not counted:
+        _nrt_python.memsys_disable_stats()
+
+
+@pytest.mark.usefixtures("counted_memory")
+@pytest.mark.parametrize("learner", [LEARNER, POLK], ids=lambda learner: learner["name"])
+def test_rounds_leave_no_memory_behind(learner):
+    # Where references are not counted, an array that a callee hands over would never be given back.
+    protocol = "consensus" if learner is POLK else "odkla"
+    together = block(described(protocol, **{**MIXES["everything"], "learner": learner}))
+    left_behind = []
+    for rounds in (21, 20):
+        together.run(rounds)
+        gc.collect()
+        known = rtsys.get_allocation_stats()
+        left_behind.append((known.alloc - known.free, known.mi_alloc - known.mi_free))
+    assert together._population is not None
+    assert left_behind[0] == left_behind[1] and known.mi_alloc > 0
