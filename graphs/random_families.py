@@ -28,7 +28,7 @@ class ErdosRenyi:
     nodes : int
         At least 1.
     edge_probability : float or "auto"
-        In (0, 1]. "auto" is 0.2, and less where there are more nodes than 27, ``1.6 ln(nodes) / nodes``: each has 1.6
+        In (0, 1]. "auto" is 0.2, and less where there are more nodes than 26, ``1.6 ln(nodes) / nodes``: each has 1.6
         times as many neighbours as it takes to connect large networks.
     attempts : int
         Draws before giving up, at least 1.

@@ -118,7 +118,7 @@ class TunedCourse(NamedTuple):
 
 
 def reproduce(request: Request) -> Reproduction:
-    """Progressive regression error and time on two data sets (OKFEB figure 9, its kind)."""
+    """Progressive regression error and time on public data sets (OKFEB figure 9, its kind)."""
     sets = load(request.data)
     sets |= further(request.data)
     tuning = 200 if request.quick else TUNING
