@@ -13,8 +13,8 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist, squareform
 
 from kernelswarm.graphs.layout import circle
-from kernelswarm.graphs.redraw import draw_until_connected, require_attempts
-from kernelswarm.graphs.topology import DEFAULT_NODES, Graph, Integers, from_edges, require_edges, require_nodes
+from kernelswarm.graphs.redraw import Drawn, draw_until_connected, require_attempts
+from kernelswarm.graphs.topology import DEFAULT_NODES, Graph, from_edges, require_edges, require_nodes
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,9 @@ class RandomGeometric:
     def build(self, generator: np.random.Generator) -> Graph:
         """Draw the network, ``pos`` being the places; ValueError when no draw was connected."""
 
-        def draw() -> Graph:
+        def draw() -> Drawn:
             places = generator.random((self.nodes, 2))
-            pairs: Integers = cKDTree(places).query_pairs(self.reach, output_type="ndarray")
-            return from_edges(self.nodes, pairs, places)
+            return Drawn(self.nodes, cKDTree(places).query_pairs(self.reach, output_type="ndarray"), places)
 
         def remedy(last: Graph) -> str:
             if self.nodes > 2000:  # the distances of all pairs would fill the memory
