@@ -22,8 +22,8 @@ from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
 
 IDEAL: dict[str, Any] = {}
-NODES, TURNS = 20, 5
-ROUNDS, ALONE = 3000, 200
+NODES, TURNS = 20, 3
+ROUNDS, ALONE = 1000, 100
 LEARNERS: dict[str, dict[str, object]] = {
     "random_features, L = 100": {"name": "random_features", "kernel": {"name": "gaussian", "bandwidth": 0.7746}},
     "linear": {"name": "linear"},
