@@ -111,7 +111,7 @@ class WeatheredAgent(Agent):
         return sent
 
     def come_back(self, now: int, awake: bool) -> None:
-        """Begin anew where the node wakes up without memory, with the samples not learned from; as good as twice."""
+        """Begin anew, with the samples not learned from yet, where the node wakes up without memory; twice as once."""
         if not (awake and self._forgets) or self.sent_at[1] == now - 1:
             return
         assert self.own is not None

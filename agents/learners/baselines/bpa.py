@@ -7,7 +7,7 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import ORDER, diagonal_at
+from kernelswarm.agents.arithmetic.signatures import ORDER
 from kernelswarm.agents.arithmetic.tables import line
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import close_up, enter, find, is_zero, scale, squared_length
@@ -15,7 +15,6 @@ from kernelswarm.agents.functions.nearest_sum import NearestSum, come, leave, pr
 from kernelswarm.agents.learners.baselines.kernel_descent import SumState, check_budget_size
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     BUDGET_SIZE,
-    DIAGONALS,
     DONE,
     ERROR,
     FIRST,
@@ -27,9 +26,9 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     POINT,
     START,
     TASK,
-    UNIT,
     CompiledDescent,
     DictionaryRule,
+    diagonal_of,
     knows_norms,
     sum_of,
 )
@@ -37,7 +36,7 @@ from kernelswarm.agents.learners.baselines.mistakes import TASKS, MistakeDriven,
 from kernelswarm.agents.learners.baselines.projection_steps import PROJECT_LEAST, span_limit
 from kernelswarm.agents.learners.baselines.rows_of_points import MEASURED, NEXT, row_wanted
 from kernelswarm.agents.learners.contract import Evaluated
-from kernelswarm.agents.learners.kernel_steps import CAPACITY, kernel_numbers, own_numbers
+from kernelswarm.agents.learners.kernel_steps import CAPACITY, own_numbers
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Constant, Schedule
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
@@ -177,9 +176,7 @@ def hinge_steps(
 ) -> None:
     """Compute the coefficients in compiled rounds."""
     own = own_numbers(numbers)
-    diagonal = np.ones(len(points))
-    if own[UNIT] == 0.0:
-        diagonal_at(tools[DIAGONALS])(kernel_numbers(numbers), points, diagonal)
+    diagonal = diagonal_of(tools, numbers, points)
     passive_aggressive(int(own[TASK]), values, targets, own[INSENSITIVITY], own[AGGRESSIVENESS], diagonal, coefficients)
 
 

@@ -88,6 +88,15 @@ class DictionaryRule(NamedTuple):
     blocks: bool = False
 
 
+@inlined
+def diagonal_of(tools: Integers, numbers: Array, points: Array) -> Array:
+    """Return kappa(x, x) at the points, (N,)."""
+    diagonal = np.ones(len(points))
+    if own_numbers(numbers)[UNIT] == 0.0:
+        diagonal_at(tools[DIAGONALS])(kernel_numbers(numbers), points, diagonal)
+    return diagonal
+
+
 @jitted
 def step(
     tools: Integers,

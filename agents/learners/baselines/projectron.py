@@ -8,23 +8,22 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.inverse_factor import append, split
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
-from kernelswarm.agents.arithmetic.signatures import ORDER, diagonal_at
+from kernelswarm.agents.arithmetic.signatures import ORDER
 from kernelswarm.agents.arithmetic.tables import table
 from kernelswarm.agents.functions.expansion import Expansion, tables
 from kernelswarm.agents.functions.kernel_sum import scale
 from kernelswarm.agents.learners.baselines.kernel_descent import CHANGES, SumState, check_budget_size
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     BUDGET_SIZE,
-    DIAGONALS,
     DONE,
     ERROR,
     FIRST,
     HEADER,
     INSENSITIVITY,
     TASK,
-    UNIT,
     CompiledDescent,
     DictionaryRule,
+    diagonal_of,
 )
 from kernelswarm.agents.learners.baselines.mistakes import (
     BINARY,
@@ -37,7 +36,7 @@ from kernelswarm.agents.learners.baselines.mistakes import (
 )
 from kernelswarm.agents.learners.baselines.projection_steps import inspect_in_time
 from kernelswarm.agents.learners.contract import Evaluated
-from kernelswarm.agents.learners.kernel_steps import CAPACITY, kernel_numbers, own_numbers
+from kernelswarm.agents.learners.kernel_steps import CAPACITY, own_numbers
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
@@ -196,9 +195,7 @@ def margins(
 ) -> None:
     """Compute the coefficients of Projectron++ in compiled rounds."""
     own = own_numbers(numbers)
-    diagonal = np.ones(len(points))
-    if own[UNIT] == 0.0:
-        diagonal_at(tools[DIAGONALS])(kernel_numbers(numbers), points, diagonal)
+    diagonal = diagonal_of(tools, numbers, points)
     margins_in(
         int(own[TASK]),
         values,
