@@ -215,32 +215,29 @@ def children(pid):
     return found[1:]
 
 
+def open_files(pids):
+    """Find what processes that still run have open, as /proc names it."""
+    found = set()
+    for pid in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):  # such as a helper of Ray that has done its work
+            for descriptor in os.listdir(f"/proc/{pid}/fd"):
+                with suppress(FileNotFoundError, ProcessLookupError):
+                    found.add(os.readlink(f"/proc/{pid}/fd/{descriptor}"))
+    return found
+
+
 def listening(pids):
     """Find the addresses, as /proc writes them, at which processes listen for connections over the network."""
-    sockets = set()
-    for pid in pids:
-        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-            try:
-                sockets.add(os.readlink(descriptor))
-            except FileNotFoundError:
-                continue
+    sockets = open_files(pids)
     rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
     return {row[1].partition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets}
 
 
 def temporary_files(pids):
     """Return the files and named sockets that processes have open in the folder for temporary files."""
-    paths, sockets = set(), set()
-    for pid in pids:
-        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-            try:
-                opened = os.readlink(descriptor)
-            except FileNotFoundError:
-                continue
-            if opened.startswith("socket:"):
-                sockets.add(opened)
-            elif opened.startswith(f"{tempfile.gettempdir()}/") and Path(opened).exists():
-                paths.add(Path(opened))
+    opened = open_files(pids)
+    sockets = {name for name in opened if name.startswith("socket:")}
+    paths = {Path(name) for name in opened if name.startswith(f"{tempfile.gettempdir()}/") and Path(name).exists()}
     for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
         row = line.split(maxsplit=7)
         if len(row) == 8 and row[7].startswith("/") and f"socket:[{row[6]}]" in sockets:
