@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     said = False
     try:
-        with completion.for_bash():
+        with completion.for_shells():
             code = typer.main.get_command(app).main(words, prog_name="kernelswarm", standalone_mode=False)
     except (InputError, SimulationError) as error:
         if "--debug" in words:
@@ -71,6 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = REFUSED
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED
+    finally:
+        if "--install-completion" in words:
+            completion.finish_for_zsh(Path.home())
     if code == STOPPED and not said:
         complain("stopped by Ctrl-C")
     sys.exit(code)
