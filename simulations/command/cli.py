@@ -209,8 +209,8 @@ def compare(
     from kernelswarm.simulations.report import page
 
     drawing = reading.drawing(format, style)
-    described = reading.read(experiment, changes, backend, address)
     plan = reading.plan(experiment, vary, seeds)
+    described = reading.read(experiment, changes, backend, address, plan.vary)
     place = Path("runs") / f"{experiment.stem}-compare" if out is None else out
     with in_words(), warnings_in_one_line():
         with progress.watch_comparison(quiet) as observe:

@@ -72,6 +72,13 @@ def test_a_name_of_several_kinds_is_shown_as_each(call: Command) -> None:
     assert "distances" in text and "distance, a link loss" in text and "distance, a link delay" in text
 
 
+def test_several_names_are_listed_one_after_another_and_none_beside_an_unknown_one(call: Command) -> None:
+    each = [call("list", name).out for name in ("polk", "protocols")]
+    assert call("list", "polk", "protocols", "polk").out == "".join(each)
+    refused = call("list", "polk", "consensos")
+    assert refused.code == 2 and refused.out == "" and 'did you mean "consensus"' in refused.err
+
+
 def test_papers_are_named_where_a_docstring_names_them(call: Command) -> None:
     polk = " ".join(call("list", "polk").out.split())
     assert PAPERS["POLK"] in polk and PAPERS["SURVEY"] in polk and PAPERS["OKFEB"] not in polk
