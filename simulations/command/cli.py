@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     said = False
     try:
-        with completion.for_bash():
+        with completion.for_shells():
             code = typer.main.get_command(app).main(words, prog_name="kernelswarm", standalone_mode=False)
     except (InputError, SimulationError) as error:
         if "--debug" in words:
@@ -71,6 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = REFUSED
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED
+    finally:
+        if "--install-completion" in words:
+            completion.finish_for_zsh(Path.home())
     if code == STOPPED and not said:
         complain("stopped by Ctrl-C")
     sys.exit(code)
@@ -206,8 +209,8 @@ def compare(
     from kernelswarm.simulations.report import page
 
     drawing = reading.drawing(format, style)
-    described = reading.read(experiment, changes, backend, address)
     plan = reading.plan(experiment, vary, seeds)
+    described = reading.read(experiment, changes, backend, address, plan.vary)
     place = Path("runs") / f"{experiment.stem}-compare" if out is None else out
     with in_words(), warnings_in_one_line():
         with progress.watch_comparison(quiet) as observe:

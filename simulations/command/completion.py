@@ -6,6 +6,7 @@ import io
 import os
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 
 KEYS: dict[str, str] = {
     "backend": "backend",
@@ -29,14 +30,24 @@ ASKED, WORDS, PLACE = "_KERNELSWARM_COMPLETE", "COMP_WORDS", "COMP_CWORD"
 """What a shell asks in."""
 
 
-@contextmanager
-def for_bash(environment: MutableMapping[str, str] = os.environ) -> Iterator[None]:
-    """Put together what bash takes apart: it hands ``protocol.name=con`` over as three words, and wants only the third.
+FIRST = """
 
-    Without a question of bash's nothing happens.
+# The first time that zsh completes, it reads this file and does nothing more: answer that time too.
+if [ "$funcstack[1]" = "_kernelswarm" ]; then _kernelswarm_completion "$@"; fi
+"""
+"""What is added to the file that typer installs for zsh."""
+
+
+@contextmanager
+def for_shells(environment: MutableMapping[str, str] = os.environ) -> Iterator[None]:
+    """Answer shells as they want it; without a question of theirs nothing happens.
+
+    Bash hands ``protocol.name=con`` over as three words, and wants only the third. For zsh typer writes an apostrophe
+    as two, which zsh reads as none.
     """
-    before = _rejoin(environment) if environment.get(ASKED) == "complete_bash" else ""
-    if not before:
+    asked = environment.get(ASKED)
+    before = _rejoin(environment) if asked == "complete_bash" else ""
+    if not before and asked != "complete_zsh":
         yield
         return
     answer = io.StringIO()
@@ -44,7 +55,17 @@ def for_bash(environment: MutableMapping[str, str] = os.environ) -> Iterator[Non
         with redirect_stdout(answer):
             yield
     finally:
-        print("\n".join(line.removeprefix(before) for line in answer.getvalue().splitlines()))
+        if asked == "complete_zsh":
+            print(answer.getvalue().rstrip("\n").replace("''", r"'\''"))
+        else:
+            print("\n".join(line.removeprefix(before) for line in answer.getvalue().splitlines()))
+
+
+def finish_for_zsh(home: Path) -> None:
+    """Let zsh complete from the first time on, where typer has installed its file for it in a home directory."""
+    place = home / ".zfunc" / "_kernelswarm"
+    if place.is_file() and FIRST not in place.read_text("utf-8"):
+        place.write_text(place.read_text("utf-8") + FIRST, "utf-8")
 
 
 def _rejoin(environment: MutableMapping[str, str]) -> str:
@@ -69,7 +90,9 @@ def assignments(incomplete: str) -> Iterator[str]:
 
     key, equals, value = incomplete.partition("=")
     if not equals:
-        yield from (f"{known}.name=" for known in KEYS if f"{known}.name=".startswith(incomplete))
+        begun = [f"{known}.name=" for known in KEYS if f"{known}.name=".startswith(incomplete)]
+        # A shell puts a space behind a word that is alone: behind the only key its values are offered.
+        yield from begun if len(begun) != 1 else assignments(begun[0])
         return
     kind = KEYS.get(key.removesuffix(".name"))
     before, comma, last = value.rpartition(",")

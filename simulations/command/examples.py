@@ -42,7 +42,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "list": (
         "kernelswarm list",
         "kernelswarm list learners",
-        "kernelswarm list polk",
+        "kernelswarm list polk consensus",
     ),
     "init": (
         "kernelswarm init",

@@ -31,8 +31,14 @@ def as_text(result: Result, width: int = 100) -> str:
         "disagreement": "disagreement",
         "violation": "violation",
     }
-    known = {**summary["facts"], **final}
+    facts = summary["facts"]
+    known = {**facts, **final}
     lines += [(name, f"{known[key]:.4g}") for key, name in named.items() if known.get(key) is not None]
+    units = [
+        f"{facts[key]:,.4g} of {name}" for name in result.data.targets.names if (key := f"deviation_of_{name}") in facts
+    ]
+    if units:
+        lines.append(("targets", f"standardized: 1 stands for {', '.join(units[:3])}{', ...' if units[3:] else ''}"))
     ends = summary.get("used_up")
     if ends is not None and ends["first"] < ends["last"]:
         lines.append(("own data", f"used up after {ends['first']:,} (first node) to {ends['last']:,} rounds (last)"))

@@ -27,18 +27,22 @@ from kernelswarm.simulations.machine.interruption import in_words
 
 
 def list_parts(
-    name: Annotated[
-        str | None,
+    names: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="[KIND|NAME]", help="Such as learners, or polk; all when left out.", autocompletion=completion.parts
+            metavar="[KIND|NAME]...",
+            help="Such as learners, or polk; all when left out.",
+            autocompletion=completion.parts,
         ),
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """List the names that an experiment file knows, a line each; those of a kind with their keys; or all about one."""
+    """List the names that an experiment file knows, a line each; those of a kind with their keys; or all about some."""
     from kernelswarm.simulations.command import listing
 
-    print(*listing.parts(name, get_terminal_size((100, 24)).columns), sep="\n")
+    width = get_terminal_size((100, 24)).columns
+    asked = [line for name in dict.fromkeys(names or ()) for line in listing.parts(name, width)]
+    print(*(asked or listing.parts(None, width)), sep="\n")
 
 
 def init(
@@ -149,7 +153,8 @@ def search(
     from kernelswarm.simulations.search.search import search as tried
     from kernelswarm.simulations.search.study import Trial
 
-    described = reading.read(experiment, changes, backend, address)
+    varied = parse_vary(vary)
+    described = reading.read(experiment, changes, backend, address, varied)
     place = Path("runs") / f"{experiment.stem}-search" if out is None else out
     with in_words(), progress.watch_reproduction(quiet) as observe, warnings_in_one_line():
 
@@ -157,9 +162,7 @@ def search(
             if observe is not None:
                 observe(f"{done} of {trials} trials, least {by} {least:.4g}", done / trials)
 
-        found = tried(
-            described, parse_vary(vary), trials, place, by=by, seeds=seeds, prune=prune, jobs=jobs, observe=hear
-        )
+        found = tried(described, varied, trials, place, by=by, seeds=seeds, prune=prune, jobs=jobs, observe=hear)
     print(search_table.as_text(found))
 
 
@@ -167,8 +170,8 @@ def check(
     experiment: ExperimentFile, changes: Sets = None, trust: Trust = False, safe: Safe = False, debug: Debug = False
 ) -> None:
     """Validate an experiment, show its network, its data and what its rounds will cost; run nothing."""
-    described = reading.read(experiment, changes)
     plan = reading.plan(experiment, None, None)
+    described = reading.read(experiment, changes, varied=plan.vary)
     count = plan.combinations(described.to_dict())
     from kernelswarm.simulations.running.check import as_text, examine
 

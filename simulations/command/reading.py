@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernelswarm.simulations.ground.errors import InputError
 
@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 
 def read(
-    path: Path, changes: Sequence[str] | None, backend: str | None = None, address: str | None = None
+    path: Path,
+    changes: Sequence[str] | None,
+    backend: str | None = None,
+    address: str | None = None,
+    varied: Mapping[str, Sequence[Any]] | None = None,
 ) -> Experiment:
-    """Return the experiment of a file with the changes that options ask for."""
+    """Return the experiment of a file with the changes that options ask for; what is varied it may leave out."""
     from kernelswarm.simulations.experiment.experiment import Experiment
 
-    return Experiment.from_file(path, options(changes, backend, address))
+    return Experiment.from_file(path, options(changes, backend, address), varied=varied)
 
 
 def options(changes: Sequence[str] | None, backend: str | None, address: str | None) -> list[str]:

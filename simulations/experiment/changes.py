@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kernelswarm.simulations.experiment.naming import PARTS, find, may_import, names
@@ -92,6 +92,45 @@ def changed(table: Mapping[str, Any], key: str, value: Any, explicit: bool = Fal
     {'topology': {'name': 'ring', 'nodes': 9}}
     """
     return _changed(table, key.split("."), value, None, explicit)
+
+
+def begun(table: Mapping[str, Any], varied: Mapping[str, Sequence[Any]], needed: Collection[str]) -> dict[str, Any]:
+    """Return an experiment file's tables with the first value of each varied key that they need and leave out.
+
+    So a file may leave to a comparison which protocol it is: ``--vary protocol.name=isolated,consensus``. Varied keys
+    that have a default start from it.
+
+    Parameters
+    ----------
+    table : mapping
+        The tables of the file.
+    varied : mapping of str to sequence
+        Dotted keys with the values to try.
+    needed : collection of str
+        The tables without which there is no experiment.
+
+    Examples
+    --------
+    >>> begun({"seed": 1}, {"protocol.name": ["isolated", "consensus"], "rounds": [5, 9]}, ["protocol"])
+    {'seed': 1, 'protocol': {'name': 'isolated'}}
+    """
+    found = dict(table)
+    # Names first: they say which other keys are needed.
+    for key in sorted(varied, key=lambda key: key.partition(".")[2] not in ("", "name")):
+        first, _, rest = key.partition(".")
+        part, values = found.get(first), varied[key]
+        if rest in ("", "name"):
+            lacking = first in needed and part is None
+        else:
+            below = part if isinstance(part, Mapping) else {"name": part}
+            keys = (_fields(first, below.get("name")) if first in PARTS else None) or {}
+            lacking = keys.get(rest) is dataclasses.MISSING and rest not in below
+        if lacking and values and not isinstance(values, str):
+            value = values[0]
+            if isinstance(value, Mapping):
+                value = {name: entry for name, entry in value.items() if name != "label"}
+            found = changed(found, key, value, explicit=True)
+    return found
 
 
 def _changed(

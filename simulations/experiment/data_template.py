@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from kernelswarm.simulations.experiment.template import write_new
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import shown, toml
+from kernelswarm.simulations.ground.wording import shown, some, toml
+from kernelswarm.simulations.streams.rows.columns import OnlyWords
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.rows.rows import MOST_CLASSES, Rows, check_rows, resolve_task
 
@@ -39,7 +41,7 @@ nodes = {nodes}
 [stream]
 name = "file"
 path = {path}
-{target}task = "{task}"
+{columns}task = "{task}"
 test_fraction = 0.2     # of each node's rows, never learned from
 epochs = {epochs}
 standardize = true      # inputs of mean 0 and deviation 1; models take and give the file's own units
@@ -82,7 +84,7 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
         The data cannot be read as they are, or the file is there already.
     """
     try:
-        rows, test = File(data, target=target, node_column=nodes or NODE).read()
+        (rows, test), words = _read(File(data, target=target, node_column=nodes or NODE))
         check_rows(rows)
         if nodes and rows.ids is None:
             raise InputError(f"nodes = {shown(nodes)}: svmlight files have no column that names nodes, leave it out")
@@ -101,6 +103,7 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
     kind = f"classification into {classes} classes" if classes else "regression"
     what = f"{data.name}: {count:,} rows, {inputs} input{'s' * (inputs != 1)}, a {kind}"
     what += f", at {named} nodes that the rows name" if named else ""
+    what += f", without {some(words)}, which hold{'s' * (len(words) == 1)} words" if words else ""
     text = TEMPLATE.format(
         what=what,
         name=path,
@@ -109,7 +112,11 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
         evaluate_every=max(1, rounds // 20),
         nodes=size,
         path=toml(_relative(data, path)),
-        target=(f"target = {toml(target)}\n" if target else "") + (f"node_column = {toml(nodes)}\n" if nodes else ""),
+        columns="".join(
+            f"{key} = {toml(value)}\n"
+            for key, value in (("target", target), ("node_column", nodes), ("features", words and list(rows.columns)))
+            if value
+        ),
         task=task,
         epochs=epochs,
         standardize_targets="" if classes else "standardize_targets = true\n",
@@ -120,10 +127,20 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
     return what
 
 
+def _read(file: File) -> tuple[tuple[Rows, Rows | None], list[str]]:
+    """Return the rows of a file, and its test rows, without the inputs that are words; and the names of these."""
+    try:
+        return file.read(), []
+    except OnlyWords as error:
+        found = replace(file, features=error.others).read()
+        return found, list(error.words)
+
+
 def _task(rows: Rows) -> str:
-    """Return the task by the stream's rule; where it does not decide, whole numbers are quantities."""
+    """Return the task by the stream's rule; whole numbers that hardly occur twice are quantities."""
     single = rows.targets.shape[1] == 1
-    many = rows.whole and not rows.labelled and single and len(np.unique(rows.targets)) > MOST_CLASSES
+    most = min(MOST_CLASSES, len(rows) // 2)
+    many = rows.whole and not rows.labelled and single and len(np.unique(rows.targets)) > most
     return resolve_task(rows, "regression" if many else "auto")
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,12 @@ from kernelswarm.protocols.clocks.clocks import Clock, Synchronous
 from kernelswarm.protocols.contract import FLAGS
 from kernelswarm.protocols.links.links import IDEAL, Links
 from kernelswarm.protocols.states.contract import AnyRule
-from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_value
+from kernelswarm.simulations.experiment.changes import begun, changed, parse_assignment, parse_value
 from kernelswarm.simulations.experiment.naming import listed_parts_only, part_name
 from kernelswarm.simulations.experiment.parts import build, describe, described, fill, merge, written
 from kernelswarm.simulations.ground import later
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.toml_tables import NotTOML, check_depth, parse
+from kernelswarm.simulations.ground.toml_tables import NotTOML, check_depth, read_file
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Stream
 from kernelswarm.simulations.streams.rows.file import with_data_of
@@ -218,7 +217,13 @@ class Experiment:
         return replace(experiment, folder=folder, schedule=schedule)
 
     @classmethod
-    def from_file(cls, path: str | Path, changes: Sequence[str] = (), safe: bool = False) -> Experiment:
+    def from_file(
+        cls,
+        path: str | Path,
+        changes: Sequence[str] = (),
+        safe: bool = False,
+        varied: Mapping[str, Sequence[Any]] | None = None,
+    ) -> Experiment:
         """Read an experiment file (TOML).
 
         Parameters
@@ -229,6 +234,8 @@ class Experiment:
             Such as "learner.step_size=1", made in their order before anything is checked.
         safe : bool
             Whether parts named as "package.module:Class" are refused, so that no code of the file's choice is run.
+        varied : mapping of str to sequence, optional
+            The keys of a comparison with their values: where the file leaves out one that it needs, it has the first.
 
         Raises
         ------
@@ -236,11 +243,12 @@ class Experiment:
             The file cannot be read, is not TOML, or does not describe an experiment.
         """
         path = Path(path)
-        table = _read(path)
+        table = read_file(path)
         with listed_parts_only(safe):
             for change in changes:
                 key, value = parse_assignment(change)
                 table = changed(table, key, parse_value(value), explicit=True)
+            table = begun(table, varied or {}, _NEEDED)
             try:
                 return cls.from_dict(table, path.resolve().parent)
             except InputError as error:
@@ -318,6 +326,11 @@ class Experiment:
         return learner
 
 
+_NEEDED = tuple(
+    entry.name for entry in fields(Experiment) if entry.default is MISSING and entry.default_factory is MISSING
+)
+
+
 def batch_expansion(learner: Learner) -> BatchExpansion:
     """Return what a batch solver fits in a learner's place; raises InputError where it cannot."""
     kernel: Kernel | None = getattr(learner, "kernel", None)
@@ -342,23 +355,3 @@ def _laid_over(table: dict[str, Any], change: Mapping[str, Any]) -> dict[str, An
     if "name" in change:
         table = changed({"learner": table}, "learner.name", change["name"])["learner"]
     return merge(table, change)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return parse(path.read_bytes().decode())
-    except FileNotFoundError as error:
-        beside = [entry.name for entry in path.parent.glob("*.toml")] if path.parent.is_dir() else []
-        near = get_close_matches(path.name, beside, n=1)
-        hint = f"; did you mean {path.parent / near[0]}?" if near else ": kernelswarm init writes one to start from"
-        raise InputError(f"there is no experiment file {path}{hint}") from error
-    except IsADirectoryError as error:
-        raise InputError(f"{path} is a folder: name an experiment file, such as {path / 'config.toml'}") from error
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}: name an experiment file") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not a text file: byte {error.start} is not UTF-8") from error
-    except NotTOML as error:
-        raise InputError(f"{path} is not TOML: {error}") from error
-    except ValueError as error:  # a null byte in its name
-        raise InputError(f"{shown(str(path))} is no path of a file: {error}: name an experiment file") from error

@@ -15,7 +15,7 @@ from kernelswarm.simulations.experiment.draws import drawn_keys, drawn_together,
 from kernelswarm.simulations.experiment.naming import PARTS, find
 from kernelswarm.simulations.experiment.parts import kind_of, merge
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.toml_tables import NotTOML, parse
+from kernelswarm.simulations.ground.toml_tables import read_file
 from kernelswarm.simulations.ground.wording import join, nearest, shown
 
 MEASURING = ("evaluate_every", "checkpoint_every")
@@ -129,12 +129,9 @@ def read_compare(path: Path) -> Plan:
     Raises
     ------
     InputError
-        When the table holds something else.
+        When the file cannot be read, or the table holds something else.
     """
-    try:
-        table = parse(Path(path).read_bytes().decode()).get("compare", {})
-    except (OSError, UnicodeDecodeError, NotTOML) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
+    table = read_file(path).get("compare", {})
     if not isinstance(table, Mapping):
         raise InputError(f"{path}: compare = {shown(table)} must be a table with vary and seeds")
     for key in table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -198,31 +199,38 @@ def draw(
     return bars[0], bars[1]
 
 
-def with_bars(
-    axes: Axes, result: Result, learned: Learned | None, size: float = 1.0, letters: int | None = None
-) -> None:
+def with_bars(axes: Axes, result: Result, learned: Learned | None) -> None:
     """Draw the network with one colour bar for the nodes' risk and one for the edges: differences, or deliveries.
 
-    Differences that were not measured are those of the learned functions, where these are given. ``size`` is that of
-    nodes and edges beside the usual one, ``letters`` the length of a line below the edges' bar.
+    Differences that were not measured are those of the learned functions, where these are given. On small axes nodes
+    and edges are smaller and labels shorter.
     """
+    box = axes.get_window_extent().transformed(axes.figure.dpi_scale_trans.inverted())
+    letter = 0.5 * float(axes.xaxis.label.get_fontsize()) / 72.0  # inches
     risks, differences = final_risks(result), measured_differences(result)
-    where = "at the node's samples"
+    where = " at the node's samples"
     if not differences and learned is not None:
-        differences, where = model_differences(learned), "at the dictionary points"
+        differences, where = model_differences(learned), " at the dictionary points"
     duals, delivered = final_duals(result), delivered_shares(result)
+    size = min(1.0, 72.0 * min(box.width, box.height) / SIDE)
     nodes, edges = draw(axes, result, risks, differences, duals, delivered, size)
     if nodes is not None:
         label = f"node: {style.column_label('risk', result.config)}"
+        label = label if len(label) * letter < 0.8 * box.height else "node: risk"
         style.ticks(axes.figure.colorbar(nodes, ax=axes, location="right", shrink=0.85, label=label))
     if edges is not None:
-        shown = f"mean square difference {where}"
+        short = "edge: share of messages delivered" if delivered else "edge: mean square difference"
+        more = where
         if delivered:
-            shown = "share of messages delivered (the half at a node: of those to it)"
+            more = " (the half at a node: of those to it)"
         elif any(edge not in differences for edge in drawn_edges(result)):
-            shown += "; grey: nothing was exchanged in the last rounds"
-        label = f"edge: {shown}" + (",\nwider where the dual is larger" if any(duals.values()) else "")
-        label = label if letters is None else style.wrapped(label, letters)
+            more += "; grey: nothing was exchanged in the last rounds"
+        if any(duals.values()):
+            more += ", wider where the dual is larger"
+        letters = max(8, int(0.9 * box.width / letter))  # in a line
+        label = short + more if len(short + more) < 2.5 * letters else short
+        lines = math.ceil(len(label) / letters)
+        label = style.wrapped(label, min(letters, len(label) // lines + 6))  # lines of similar lengths
         style.ticks(axes.figure.colorbar(edges, ax=axes, location="bottom", shrink=0.85, aspect=35, label=label))
 
 

@@ -42,9 +42,7 @@ def network(sheet: Sheet, result: Result, learned: Learned | None) -> None:
     from kernelswarm.simulations.figures import network
 
     figure = sheet.figure(7.4, 5.6)
-    width = figure.get_figwidth()
-    letters = None if sheet.style.width is None else int(sheet.style.letters * width * 0.7)
-    network.with_bars(figure.add_subplot(), result, learned, width / 7.4, letters)
+    network.with_bars(figure.add_subplot(), result, learned)
     count, lines = result.graph.number_of_edges(), len(network.drawn_edges(result))
     sheet.title(figure, title(result) + (f"\n{lines:,} of the {count:,} edges are drawn" if lines < count else ""))
     sheet.save(figure, "network")

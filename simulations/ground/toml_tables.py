@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import tomllib
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
+
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.wording import shown
 
 DEEPEST = 50
 """Tables and lists in one another, at most: what walks through them calls itself once for each."""
@@ -36,6 +41,33 @@ def parse(text: str) -> dict[str, Any]:
         raise NotTOML(str(error)) from error
     check_depth(table)
     return table
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """Return the tables of an experiment file.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or is no TOML.
+    """
+    try:
+        return parse(path.read_bytes().decode())
+    except FileNotFoundError as error:
+        beside = [entry.name for entry in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+        near = get_close_matches(path.name, beside, n=1)
+        hint = f"; did you mean {path.parent / near[0]}?" if near else ": kernelswarm init writes one to start from"
+        raise InputError(f"there is no experiment file {path}{hint}") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{path} is a folder: name an experiment file, such as {path / 'config.toml'}") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}: name an experiment file") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not a text file: byte {error.start} is not UTF-8") from error
+    except NotTOML as error:
+        raise InputError(f"{path} is not TOML: {error}") from error
+    except ValueError as error:  # a null byte in its name
+        raise InputError(f"{shown(str(path))} is no path of a file: {error}: name an experiment file") from error
 
 
 def check_depth(value: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
@@ -22,6 +23,9 @@ Answer = TypeVar("Answer")
 Tell = Callable[[float], None]
 
 READY = "ready"
+
+UNGUARDED = 93
+"""Exit code of a process that would start processes while it reads the script that started it."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,10 @@ def answers(
     def start() -> None:
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(function, theirs, shares), daemon=True)
-        process.start()
+        try:
+            process.start()
+        except RuntimeError:  # this is such a process itself, and still reads the script: its parent says what to do
+            sys.exit(UNGUARDED)
         theirs.close()
         workers.append(_Worker(process, ours))
 
@@ -113,7 +120,7 @@ def answers(
                     worker.process.join()
                     workers.remove(worker)
                     if not worker.ready:
-                        raise SimulationError(_CANNOT_START.format(what, worker.process.exitcode)) from None
+                        raise SimulationError(_cannot_start(what, worker.process.exitcode)) from None
                     if waiting:
                         start()
                     if worker.place is not None:
@@ -141,10 +148,12 @@ def answers(
             raise
 
 
-_CANNOT_START = (
-    "the processes of {} could not start (exit code {}): in a script, call it under "
-    'if __name__ == "__main__", or use one process: jobs = 1'
-)
+def _cannot_start(what: str, code: int | None) -> str:
+    cause = "each reads this script again, and would start it too" if code == UNGUARDED else f"exit code {code}"
+    return (
+        f"the processes of {what} could not start ({cause}): in a script, call it under "
+        'if __name__ == "__main__", or use one process: jobs = 1'
+    )
 
 
 def _cause(code: int | None) -> str:

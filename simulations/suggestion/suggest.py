@@ -121,7 +121,8 @@ def suggest(
     rounds : int, optional
         Rounds of the longest pilots; left out, those of the experiment or as many as read about 30 million numbers.
     jobs : int, optional
-        Processes at a time; the number of cores when left out.
+        Processes at a time; the number of cores when left out. A script that uses several calls this function under
+        ``if __name__ == "__main__":``, because each process reads the script again.
     watch : callable, optional
         Hears how many rounds the pilots of now have, how many candidates, and which share is done. Where it is left out
         a notebook shows a bar.

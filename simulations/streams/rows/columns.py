@@ -20,6 +20,35 @@ COUNTING = "the first row of data is row 1"
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 
+class OnlyWords(ValueError):
+    """The refusal of inputs of which some, ``words``, hold no number at all; ``others`` are the rest."""
+
+    def __init__(self, text: str, words: tuple[str, ...], others: tuple[str, ...]) -> None:
+        super().__init__(text)
+        self.words, self.others = words, others
+
+
+def inputs(name: str, table: pyarrow.Table, columns: Sequence[str]) -> list[Numbers]:
+    """Columns of inputs as NumPy arrays of their own types.
+
+    Raises
+    ------
+    OnlyWords
+        If columns hold no number at all, and some do.
+    ValueError
+        If a value is missing or is not a number, naming row and column.
+    """
+    try:
+        return [numbers(name, table, column) for column in columns]
+    except ValueError as error:
+        worded = [column for column in columns if is_text(table.column(column))]
+        worded = [column for column in worded if not any(map(is_number, table.column(column).to_pylist()))]
+        others = tuple(column for column in columns if column not in worded)
+        if not worded or not others:
+            raise
+        raise OnlyWords(str(error), tuple(worded), others) from error
+
+
 def numbers(name: str, table: pyarrow.Table, column: str, *, is_target: bool = False) -> Numbers:
     """One column as a NumPy array of its own type.
 

@@ -103,8 +103,8 @@ def deal(
     scarce = [node for node, own in enumerate(training) if len(own) < least]
     if scarce:
         raise ValueError(
-            f"{rows.name}: node {scarce[0]} has 1 row; every node needs one to learn from and one to measure its risk "
-            "on: give it more rows, or give separate test rows"
+            f"{rows.name}: node {_called(rows, scarce[0])} has 1 row; every node needs one to learn from and one to "
+            "measure its risk on: give it more rows, or give separate test rows"
         )
     if test is not None:
         if test.ids is None and rows.ids is not None:
@@ -113,12 +113,17 @@ def deal(
         empty = [node for node, own in enumerate(testing) if not len(own)]
         if empty:
             raise ValueError(
-                f"{test.name}: none of the {len(test)} test rows falls to node {empty[0]}, so its risk on its own "
-                "distribution cannot be measured: use fewer nodes, give more test rows, or none at all so that "
+                f"{test.name}: none of the {len(test)} test rows falls to node {_called(rows, empty[0])}, so its risk "
+                "on its own distribution cannot be measured: use fewer nodes, give more test rows, or none so that "
                 "test_fraction sets some of each node's rows apart"
             )
         return [Hand(*pair) for pair in zip(training, testing, strict=True)]
     return [set_apart(own, dealing.test_fraction, generator(seed, Role.SPLIT, 3, k)) for k, own in enumerate(training)]
+
+
+def _called(rows: Rows, node: int) -> str:
+    """Return what messages call a node: the name that the rows have for it, or its number."""
+    return str(node) if rows.ids is None else shown(np.unique(rows.ids)[node].item())
 
 
 def set_apart(own: Indices, fraction: float, random: np.random.Generator) -> Hand:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelswarm.simulations.ground.wording import choices, shown, some
-from kernelswarm.simulations.streams.rows.columns import COUNTING, is_number, is_text, labels, names_of_nodes, numbers
+from kernelswarm.simulations.streams.rows.columns import (
+    COUNTING,
+    inputs,
+    is_number,
+    is_text,
+    labels,
+    names_of_nodes,
+    numbers,
+)
 from kernelswarm.simulations.streams.rows.reading import binary, call, check_names, shorten
 from kernelswarm.simulations.streams.rows.rows import Numbers, Rows, Task, check_size
 
@@ -156,7 +164,7 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
         targets, target = [np.ones(table.num_rows)], ("events",)
     return Rows(
         name=name,
-        points=stack([numbers(name, table, column) for column in features]),
+        points=stack(inputs(name, table, features)),
         targets=stack(targets),
         columns=features,
         target_columns=target,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -182,10 +183,15 @@ def test_compare_of_another_experiment_is_refused_where_the_folder_is_named(call
 
 @pytest.mark.usefixtures("sketched")
 def test_compare_takes_what_it_varies_from_the_file(call: Command) -> None:
-    Path("small.toml").write_text(SMALL + '[compare.vary]\nprotocol.name = ["isolated", "centralized"]\n')
+    open_protocol = re.sub(r"\[protocol\][^[]*", "", SMALL)
+    assert "protocol" not in open_protocol
+    Path("small.toml").write_text(open_protocol + '[compare.vary]\nprotocol.name = ["isolated", "centralized"]\n')
+    assert "2 combinations" in call("check", "small.toml").out
     answer = call("compare", "small.toml", "--jobs", "1", "--out", "here")
-    assert answer.code == 0
+    assert (answer.code, answer.err) == (0, "")
     assert "isolated" in answer.out and "centralized" in answer.out
+    refused = call("run", "small.toml")
+    assert refused.code == 2 and "protocol is missing" in refused.err
 
 
 @pytest.mark.usefixtures("sketched")

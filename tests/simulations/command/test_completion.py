@@ -72,6 +72,13 @@ def test_a_name_of_several_kinds_is_shown_as_each(call: Command) -> None:
     assert "distances" in text and "distance, a link loss" in text and "distance, a link delay" in text
 
 
+def test_several_names_are_listed_one_after_another_and_none_beside_an_unknown_one(call: Command) -> None:
+    each = [call("list", name).out for name in ("polk", "protocols")]
+    assert call("list", "polk", "protocols", "polk").out == "".join(each)
+    refused = call("list", "polk", "consensos")
+    assert refused.code == 2 and refused.out == "" and 'did you mean "consensus"' in refused.err
+
+
 def test_papers_are_named_where_a_docstring_names_them(call: Command) -> None:
     polk = " ".join(call("list", "polk").out.split())
     assert PAPERS["POLK"] in polk and PAPERS["SURVEY"] in polk and PAPERS["OKFEB"] not in polk
@@ -97,6 +104,8 @@ def complete(call: Command, monkeypatch: pytest.MonkeyPatch, words: list[str], s
         ("kernelswarm sug", ["suggest"]),
         ("kernelswarm list topol", ["topologies"]),
         ("kernelswarm list forg", ["forgetron"]),
+        # The only key comes with its values, so that no shell puts a space behind its =.
+        ("kernelswarm run e.toml --set learner.k", [f"learner.kernel.name={name}" for name in PARTS["kernel"]]),
         ("kernelswarm compare e.toml --vary lin", ["links.delay.name=", "links.loss.name=", "links.noise.name="]),
         ("kernelswarm plot here --style tw", ["two_column"]),
         ("kernelswarm plot here --against by", ["bytes"]),
@@ -133,15 +142,31 @@ def test_the_keys_that_are_completed_take_the_names_that_are_offered(key: str, k
         Experiment.from_dict(changed(table, key, parse_value("no_such_part"), explicit=True))
 
 
-def test_completion_can_be_installed(call: Command) -> None:
-    assert "--install-completion" in call("--help").out
+def test_zsh_reads_an_apostrophe_where_there_is_one(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    complete(call, monkeypatch, ["kernelswarm", "repro"], "zsh")
+    (quoted,) = shlex.split(call("run").out.removeprefix("_arguments "))  # as `eval` takes it apart
+    assert "Repeat a paper's experiment" in quoted
+
+
+def test_zsh_completes_from_the_first_time_on(call: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("shellingham.detect_shell", lambda: ("zsh", "/bin/zsh"))
+    for _ in range(2):
+        assert "--install-completion" in call("--help").out
+        assert call("--install-completion").code == 0
+        (installed,) = (tmp_path / ".zfunc").iterdir()
+        text = installed.read_text()
+        (function,) = re.findall(r"^(\w+)\(\) \{", text, re.MULTILINE)
+        # zsh takes the file for a function of its name; what it defines has to be called by it.
+        calls = f'if [ "$funcstack[1]" = "{installed.name}" ]; then {function} "$@"; fi'
+        assert text.count(calls) == 1 and text.index(calls) > text.index(f"compdef {function}")
 
 
 def test_only_questions_of_bash_are_rejoined(monkeypatch: pytest.MonkeyPatch) -> None:
     words = {"COMP_WORDS": "kernelswarm\na\n=\nb", "COMP_CWORD": "3"}
     for asked in ({}, {"_KERNELSWARM_COMPLETE": "source_bash"}):
         environment = {**words, **asked}
-        with completion.for_bash(environment):
+        with completion.for_shells(environment):
             pass
         assert environment == {**words, **asked}
     assert "_KERNELSWARM_COMPLETE" not in os.environ

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernelswarm.simulations.command.final_figures import as_text
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.command_line import Command, commands
@@ -55,6 +56,30 @@ def test_nodes_that_the_rows_name_are_the_network(call: Command) -> None:
 def test_many_whole_numbers_are_quantities(call: Command) -> None:
     np.savez("data.npz", x=np.ones((300, 1)), y=np.arange(300))
     assert "a regression" in call("init", "--data", "data.npz").out
+    np.savez("few.npz", x=np.ones((7, 1)), y=[210_000, 180_000, 305_000, 180_000, 99_000, 150_000, 410_000])
+    assert "a regression" in call("init", "few.toml", "--data", "few.npz").out
+
+
+def test_inputs_that_are_words_are_left_out_and_one_that_is_mistyped_is_refused(call: Command) -> None:
+    rows = [f"{k},{'flat' if k % 3 else 'hut'},{k % 7},{2 * k}.5" for k in range(40)]
+    Path("data.csv").write_text("a,kind,c,y\n" + "\n".join(rows))
+    answer = call("init", "--data", "data.csv")
+    assert (answer.code, answer.err) == (
+        0,
+        "",
+    ) and "2 inputs, a regression, without kind, which holds words" in answer.out
+    experiment = Experiment.from_file("experiment.toml")
+    assert experiment.to_dict()["stream"]["features"] == ["a", "c"]
+    result = simulate(experiment)
+    assert result.summary["status"] == "done"
+    deviation = result.summary["facts"]["deviation_of_y"]
+    assert f"standardized: 1 stands for {deviation:.4g} of y\n" in as_text(result)
+    Path("typo.csv").write_text("a,kind,c,y\n" + "\n".join(rows).replace("7,flat,0", "7,flat,O"))
+    refused = call("init", "typo.toml", "--data", "typo.csv")
+    assert refused.code == 2 and 'column "c" holds "O", which is not a number' in refused.err
+    Path("words.csv").write_text("kind,y\n" + "\n".join(f"flat,{k}" for k in range(9)))
+    refused = call("init", "words.toml", "--data", "words.csv")
+    assert refused.code == 2 and 'column "kind" holds "flat"' in refused.err
 
 
 def test_the_target_column_is_named_and_what_is_wrong_is_said(call: Command) -> None:

@@ -56,6 +56,35 @@ def test_python_and_file_give_the_same_experiment(file: Path) -> None:
     assert built == read
 
 
+@pytest.mark.parametrize(
+    ("varied", "begins"),
+    [
+        ({"protocol.name": ["isolated", "consensus"]}, {"protocol": "isolated"}),
+        (
+            {"protocol": [{"name": "consensus", "penalty": 0.1, "label": "weak"}, "isolated"]},
+            {"protocol": {"name": "consensus", "penalty": 0.1}},
+        ),
+        ({"topology.nodes": [9, 5], "topology.name": ["star", "ring"]}, {"topology": "star"}),  # nodes have a default
+        ({"stream.path": ["b.csv", "a.csv"], "stream": ["file"]}, {"stream": {"name": "file", "path": "b.csv"}}),
+    ],
+)
+def test_a_file_leaves_to_a_comparison_what_it_needs(
+    varied: dict[str, Any], begins: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "some.toml"
+    path.write_text(tomli_w.dumps({key: value for key, value in BASE.items() if key not in begins}))
+    found = Experiment.from_file(path, varied={**varied, "learner.step_size": "log:0.1:1:3", "rounds": [7, 9]})
+    assert found == Experiment.from_dict({**BASE, **begins}, tmp_path)
+    for others in (None, {"rounds": [7, 9]}):
+        with pytest.raises(InputError, match=f"{next(iter(begins))} is missing"):
+            Experiment.from_file(path, varied=others)
+
+
+def test_a_varied_key_that_the_file_holds_keeps_its_value(file: Path) -> None:
+    varied = {"protocol.name": ["isolated"], "topology.name": ["star"], "learner.step_size": [9.0]}
+    assert Experiment.from_file(file, varied=varied) == Experiment.from_dict(BASE)
+
+
 @pytest.mark.parametrize("protocol", PARTS["protocol"])
 @pytest.mark.parametrize("topology", [name for name in PARTS["topology"] if name != "file"])
 def test_resolved_tables_survive_a_file(topology: str, protocol: str, tmp_path: Path) -> None:

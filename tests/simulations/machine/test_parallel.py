@@ -66,8 +66,10 @@ def test_an_unguarded_script_is_told_what_to_do(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert run.returncode == 1
-    assert 'if __name__ == "__main__"' in run.stderr.splitlines()[-1]
-    assert "the processes of the choir could not start" in run.stderr.splitlines()[-1]
+    last = run.stderr.splitlines()[-1]
+    assert 'if __name__ == "__main__"' in last and "each reads this script again" in last
+    assert "the processes of the choir could not start" in last
+    assert run.stderr.count("Traceback") == 1  # the script's own: its processes say nothing
 
 
 def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:

@@ -50,6 +50,21 @@ def test_each_plot_returns_its_figure_and_takes_axes(result: Result, name: str) 
     assert ax.lines or ax.collections
 
 
+@pytest.mark.parametrize(("inches", "columns"), [((3.0, 2.5), 1), ((6.0, 3.0), 2), ((7.0, 5.0), 1)])
+def test_labels_of_a_network_stay_inside_its_figure(result: Result, inches: tuple[float, float], columns: int) -> None:
+    figure = Figure(figsize=inches, layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.subplots(1, columns, squeeze=False)
+    result.plot.network(figure.axes[0])
+    figure.draw_without_rendering()
+    labels = [label for ax in figure.axes[columns:] for label in (ax.xaxis.label, ax.yaxis.label) if label.get_text()]
+    assert [label.get_text().partition(":")[0] for label in labels] == ["node", "edge"]
+    for label in labels:
+        box = label.get_window_extent()
+        assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1, label.get_text()
+        assert figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1, label.get_text()
+
+
 def test_a_curve_is_the_mean_of_the_table(result: Result) -> None:
     ax = axes()
     result.plot.risk(ax)

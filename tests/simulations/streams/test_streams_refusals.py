@@ -200,6 +200,8 @@ def test_nodes_of_the_data_must_be_those_of_the_network(tmp_path: Path) -> None:
     assert "already says each row's node" in refusal(File(path, split="sorted"))
     single = npz(tmp_path, x=X, y=Y, node=np.array([1] + [0] * 9))
     assert "node 1 has 1 row;" in refusal(File(single))
+    named = npz(tmp_path, x=X, y=Y, node=np.array(["b"] + ["a"] * 9))
+    assert 'node "b" has 1 row;' in refusal(File(named))
     stranger = npz(tmp_path, x=X, y=Y, node=np.repeat([0, 1], 5), x_test=X, y_test=Y, node_test=np.repeat([0, 7], 5))
     assert "row 5 belongs to node 7 (rows count from 0), which has no rows to learn from" in refusal(File(stranger))
     half = text(tmp_path, "node,x,y\n0,1,2\n0.5,3,4\n")
