@@ -62,6 +62,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/estimators",
     "simulations/reproductions/batch",
     "simulations/reproductions",
+    "simulations/reproductions/subspaces",
     "simulations/reproductions/networks",
     "simulations/reproductions/digits",
     "simulations/reproductions/filters",
