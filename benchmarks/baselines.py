@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from kernelswarm.agents.learners.baselines.bogd import Bogd
 from kernelswarm.agents.learners.baselines.bpa import Bpa
 from kernelswarm.agents.learners.baselines.bsgd import Bsgd
+from kernelswarm.agents.learners.baselines.dual_sgd import DualSgd
 from kernelswarm.agents.learners.baselines.forgetron import Forgetron
 from kernelswarm.agents.learners.baselines.norma import Norma
 from kernelswarm.agents.learners.baselines.npbsgd import Npbsgd
@@ -46,6 +47,7 @@ def learners(order: int) -> dict[str, Learner]:
         "bsgd, projection": Bsgd(maintenance="projection", **sized),
         "bsgd, merging": Bsgd(maintenance="merging", **sized),
         "npbsgd": Npbsgd(growth=0.0, **sized),
+        "dual_sgd": DualSgd(**sized),
         "bogd, uniform": Bogd(sampling="uniform", weight_bound=math.inf, **sized),
         "bogd, nonuniform": Bogd(weight_bound=math.inf, **sized),
         "forgetron": Forgetron(insensitivity=0.0, **sized),

@@ -43,6 +43,7 @@ LEARNERS: dict[str, dict[str, object]] = {
             ("bsgd", "projection", {}),
             ("bsgd", "merging", {}),
             ("npbsgd", "", {"growth": 0.0}),
+            ("dual_sgd", "", {}),
             ("bogd", "", {}),
             ("forgetron", "", {}),
             ("projectron", "", {}),

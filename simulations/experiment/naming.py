@@ -39,6 +39,7 @@ PARTS: dict[str, dict[str, str]] = {
         "norma": "kernelswarm.agents.learners.baselines.norma:Norma",
         "bsgd": "kernelswarm.agents.learners.baselines.bsgd:Bsgd",
         "npbsgd": "kernelswarm.agents.learners.baselines.npbsgd:Npbsgd",
+        "dual_sgd": "kernelswarm.agents.learners.baselines.dual_sgd:DualSgd",
         "bogd": "kernelswarm.agents.learners.baselines.bogd:Bogd",
         "perceptron": "kernelswarm.agents.learners.baselines.perceptron:Perceptron",
         "forgetron": "kernelswarm.agents.learners.baselines.forgetron:Forgetron",
@@ -389,8 +390,7 @@ def refuse_other_kind(kind: str, part: Any, path: str) -> None:
     """Refuse a part, or the class of one, that lacks a method of its kind's contract; raises InputError."""
     families = FAMILIES.get(kind, ((),))
     absent = [[name for name in family if not callable(getattr(part, name, None))] for family in families]
-    fewest = min(len(entry) for entry in absent)
-    lacking = next(entry for entry in absent if len(entry) == fewest)
+    lacking = min(absent, key=len)
     lacking += [method for method in METHODS[kind] if not callable(getattr(part, method, None))]
     if lacking:
         name = part_name(part) if not isinstance(part, type) else f"{part.__module__}:{part.__qualname__}"

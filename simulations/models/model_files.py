@@ -18,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
+from kernelswarm.agents.functions.cosines import CosineFunction
+from kernelswarm.agents.functions.dual_sum import DualSum
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.functions.mirrored import Mirrored
 from kernelswarm.agents.functions.mixed import Mixed, ending
 from kernelswarm.agents.functions.subspace_function import SubspaceFunction
 from kernelswarm.agents.learners.features.linear import AffineFunction
-from kernelswarm.agents.learners.features.random_features import CosineFunction
 from kernelswarm.agents.learners.fitting import words
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
@@ -43,6 +44,7 @@ VERSION = 2
 
 #: What a file calls a function that is no kernel expansion; one with a kernel needs no name.
 KINDS: dict[type, str] = {
+    DualSum: "dual",
     KernelSum: "",
     Mirrored: "mirrored",
     CosineFunction: "cosines",
@@ -62,6 +64,11 @@ SUBSPACE: dict[str, tuple[str, ...]] = {
     "coefficients": ("r", "C"),
 }
 COSINES: dict[str, tuple[str, ...]] = {"frequencies": ("L", "p"), "phases": ("L",), "weights": ("L", "C")}
+DUAL: dict[str, tuple[str, ...]] = EXPANSION | {
+    "frequencies": ("L", "p"),
+    "phases": ("L",),
+    "coefficients": ("L", "C"),
+}
 AFFINE: dict[str, tuple[str, ...]] = {"weights": ("p", "C")}
 INTERCEPT: dict[str, tuple[str, ...]] = {"intercept": ("C",)}
 
@@ -172,8 +179,9 @@ def _function(
     kind = description.get("function", "")
     if not isinstance(kind, str):
         raise InputError(f"{path}: function = {shown(kind)} must be the name of a kind: write the model again")
-    if kind in ("", "subspace", "mirrored"):
-        found = _checked(path, arrays, {"": EXPANSION, "subspace": SUBSPACE, "mirrored": MIRRORED}[kind])
+    if kind in ("", "subspace", "mirrored", "dual"):
+        shapes = {"": EXPANSION, "subspace": SUBSPACE, "mirrored": MIRRORED, "dual": DUAL}[kind]
+        found = _checked(path, arrays, shapes)
         kernel = kernel if kernel is not None else _part(path, "kernel", description.get("kernel"))
         inputs, width = getattr(kernel, "inputs", None), found["points"].shape[1]
         if words(kernel) or inputs not in (None, width):
@@ -240,6 +248,8 @@ def _description(path: Path, entry: npt.NDArray[Any]) -> dict[str, Any]:
 
 def function_in(kernel: Kernel, arrays: Mapping[str, Array]) -> Function:
     """Return the function in a kernel that the arrays make; raises KeyError where one is missing."""
+    if "frequencies" in arrays:
+        return DualSum.from_arrays(kernel, arrays)
     if "basis" in arrays:
         return SubspaceFunction(kernel, *(arrays[name] for name in SUBSPACE))
     return _sum(kernel, arrays["points"], arrays["weights"])
@@ -251,7 +261,7 @@ def _sum(kernel: Kernel, points: Array, weights: Array) -> KernelSum:
 
 def check_shapes(place: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Refuse arrays of one of kernelswarm's functions that do not fit one another; raises InputError."""
-    for shapes in (SUBSPACE, MIRRORED, EXPANSION, COSINES, AFFINE | INTERCEPT, AFFINE):
+    for shapes in (SUBSPACE, MIRRORED, EXPANSION, DUAL, COSINES, AFFINE | INTERCEPT, AFFINE):
         if set(arrays) == set(shapes):
             _checked(place, arrays, shapes)
 

@@ -26,6 +26,17 @@ YEARS = (
     f"{YEARS_FILE} (UCI YearPredictionMSD, Bertin-Mahieux: archive.ics.uci.edu; CSV without names, the year first, 90 "
     "inputs)"
 )
+ADULT_FILE = "a9a"
+ADULT = (
+    f"{ADULT_FILE} (UCI Adult as the LIBSVM data sets have it: csie.ntu.edu.tw/~cjlin/libsvmtools/datasets; svmlight, "
+    "123 inputs of 0 and 1, classes -1 and 1)"
+)
+MOTIONS_FILE = "subject101.dat"
+MOTIONS = (
+    f"{MOTIONS_FILE} (UCI PAMAP2 Physical Activity Monitoring, Reiss and Stricker 2012, folder Protocol: "
+    "archive.ics.uci.edu; rows of 54 numbers with NaN where one is missing: time, activity, heart rate, and 17 of each "
+    "of three units)"
+)
 """What the files are."""
 
 
@@ -85,12 +96,62 @@ def years(file: Path) -> tuple[Array, Array]:
     return rows[:, 1:], rows[:, :1]
 
 
-def _numbers(file: Path, columns: int, published: str, named: bool) -> Array:
-    """Read rows of so many numbers, below a line of names where there is one."""
+def adult(file: Path) -> tuple[Array, Array]:
+    """Read Adult: what a census says of people, in 123 inputs that are 0 or 1, and whether they earn more than 50,000.
+
+    Returns
+    -------
+    tuple of Array
+        Inputs (n, 123) and classes (n, 1), 0 or 1.
+
+    Raises
+    ------
+    InputError
+        There is no such file, or it is not :data:`ADULT`.
+    """
+    from sklearn.datasets import load_svmlight_file
+
+    _check_there(file, ADULT)
+    try:
+        inputs, classes = load_svmlight_file(str(file), n_features=123, zero_based=False)
+    except (ValueError, OSError) as error:
+        raise InputError(f"--data {file}: not the data that was published: {error}") from error
+    if set(np.unique(classes)) != {-1.0, 1.0}:
+        raise InputError(f"--data {file}: its classes are not -1 and 1: it must be {ADULT}")
+    return np.ascontiguousarray(inputs.toarray()), np.where(classes > 0.0, 1.0, 0.0)[:, np.newaxis]
+
+
+def motions(file: Path) -> tuple[Array, Array]:
+    """Read how a person moved: 13 quantities of each of three units, on hand, chest and ankle, 100 times a second.
+
+    A unit tells its temperature, two accelerations, and what gyroscope and magnetometer say. Its orientation, which the
+    publishers call invalid, is left out.
+
+    Returns
+    -------
+    tuple of Array
+        Inputs (n, 39), NaN where one is missing, and the numbers of the activities (n,).
+
+    Raises
+    ------
+    InputError
+        There is no such file, or it is not :data:`MOTIONS`.
+    """
+    rows = _numbers(file, 54, MOTIONS, named=False, delimiter=None)
+    units = [first + quantity for first in (3, 20, 37) for quantity in range(13)]
+    return np.ascontiguousarray(rows[:, units]), rows[:, 1]
+
+
+def _check_there(file: Path, published: str) -> None:
     if not file.is_file():
         raise InputError(f"--data: there is no file {file}: it must be {published}")
+
+
+def _numbers(file: Path, columns: int, published: str, named: bool, delimiter: str | None = ",") -> Array:
+    """Read rows of so many numbers, below a line of names where there is one."""
+    _check_there(file, published)
     try:
-        rows = np.loadtxt(file, delimiter=",", skiprows=int(named), dtype=np.float64, ndmin=2)
+        rows = np.loadtxt(file, delimiter=delimiter, skiprows=int(named), dtype=np.float64, ndmin=2)
     except (ValueError, OSError) as error:
         raise InputError(f"--data {file}: not the data that was published: {error}") from error
     if rows.shape[1] != columns:

@@ -107,6 +107,7 @@ SIZES: dict[str, dict[str, object]] = {
     "norma": {"kernel": KERNEL, "regularization": 0.01, "budget_size": 150},
     "bsgd": {"kernel": KERNEL, "budget_size": 25, "maintenance": "merging"},
     "npbsgd": {"kernel": KERNEL, "budget_size": 40},
+    "dual_sgd": {"kernel": KERNEL, "budget_size": 20, "leaving": 2, "features": 60},
     "bogd": {"kernel": KERNEL, "budget_size": 100, "weight_bound": 1e300},
     "perceptron": {"kernel": KERNEL},
     "forgetron": {"kernel": KERNEL, "budget_size": 300, "loss": "squared"},

@@ -31,7 +31,10 @@ from kernelswarm.simulations.running.simulation import simulate
 from tests.contracts.specimens import EXCHANGES, SIZES, TRANSITIONS
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
-BUDGETED = [["ogd", "norma", "bsgd", "npbsgd"], ["bogd", "forgetron", "projectron", "projectron_plus", "bpa"]]
+BUDGETED = [
+    ["ogd", "norma", "bsgd", "npbsgd", "dual_sgd"],
+    ["bogd", "forgetron", "projectron", "projectron_plus", "bpa"],
+]
 EVERY = pytest.mark.parametrize("name", SIZES)
 EVERY_WITH_A_LOSS = pytest.mark.parametrize("name", [name for name in SIZES if name != "policy_evaluation"])
 
@@ -180,6 +183,7 @@ def test_the_saved_arrays_are_those_the_page_lists(name: str) -> None:
         "okfe": {"points", "basis", "mixing", "coefficients"},
         "okfeb": {"points", "basis", "mixing", "coefficients"},
         "rbf_network": {"points", "weights"},
+        "dual_sgd": {"points", "weights", "frequencies", "phases", "coefficients"},
         "multi_kernel": {"shares", *(f"{array}_of_{k}" for array in ("points", "weights") for k in range(3))},
     }
     assert {name: set(arrays) for name, arrays in function_arrays(result.models).items()} == dict.fromkeys(

@@ -62,6 +62,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/estimators",
     "simulations/reproductions/batch",
     "simulations/reproductions",
+    "simulations/reproductions/subspaces",
     "simulations/reproductions/networks",
     "simulations/reproductions/digits",
     "simulations/reproductions/filters",
@@ -412,6 +413,8 @@ def test_rounds_are_run_and_by_no_other_word(path: Path) -> None:
 
 
 def test_no_learner_keeps_the_functions_of_others() -> None:
-    learners = {f"kernelswarm.agents.learners.baselines.{stem}" for stem in ("bsgd", "npbsgd", "projectron", "bpa")}
+    learners = {
+        f"kernelswarm.agents.learners.baselines.{stem}" for stem in ("bsgd", "npbsgd", "dual_sgd", "projectron", "bpa")
+    }
     baselines = [path for path in FILES if room(path) == "agents/learners/baselines"]
     assert not {full for path in baselines for _, full in imported(path) if full.rpartition(".")[0] in learners}

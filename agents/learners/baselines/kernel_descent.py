@@ -134,7 +134,7 @@ class KernelDescent(DescentInSpace):
         function.reserve(len(points))
         capacity = len(function.points_buffer)
         counts[WANTS], counts[ORDER], counts[CAPACITY] = NOTHING, function.order, capacity
-        work = np.zeros(HEADER + rule.rows * capacity)
+        work = np.zeros(HEADER + rule.rows * capacity + rule.numbers)
         gram = _NO_GRAM
         if rule.gram:
             gram = _ONE if len(points) == 1 and own[UNIT] > 0.0 else self.kernel.cross(points, points)

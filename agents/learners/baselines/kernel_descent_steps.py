@@ -79,6 +79,8 @@ class DictionaryRule(NamedTuple):
         Whether it asks for kappa(x, x) of the elements.
     blocks : bool
         Whether it leaves large mini-batches on large dictionaries to matrix-matrix products.
+    numbers : int
+        Further numbers that it works with, behind those rows.
     """
 
     move: Compiled
@@ -86,6 +88,7 @@ class DictionaryRule(NamedTuple):
     gram: bool = False
     norms: bool = False
     blocks: bool = False
+    numbers: int = 0
 
 
 @inlined
@@ -213,7 +216,7 @@ class CompiledDescent(CompiledExpansion):
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
         """Return the numbers of the Gram matrix of a step's points, and those that the rule works with."""
-        return points * points + HEADER + self._rule.rows * capacity
+        return points * points + HEADER + self._rule.rows * capacity + self._rule.numbers
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
         """Return the state's integers."""

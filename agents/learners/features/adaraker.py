@@ -8,12 +8,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.functions.cosines import CosineFunction
 from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import Descent, joined, share
 from kernelswarm.agents.learners.features import adaraker_steps, raker_steps
 from kernelswarm.agents.learners.features.raker import Raker
-from kernelswarm.agents.learners.features.random_features import CosineFunction
 from kernelswarm.agents.learners.mixtures import Rate
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared

@@ -7,11 +7,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.functions.cosines import CosineFunction
 from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import Descent, check_step, joined, share
 from kernelswarm.agents.learners.features import raker_steps
-from kernelswarm.agents.learners.features.random_features import CosineFunction, RandomFeatures
+from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.learners.mixtures import Rate, check_mixture, rate_for, scaled_kernels
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared

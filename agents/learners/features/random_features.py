@@ -1,7 +1,6 @@
 """Random Fourier features: a shift-invariant kernel's functions approximated by a fixed number of random cosines."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
@@ -9,88 +8,15 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
-from kernelswarm.agents.arithmetic.tables import line, table
-from kernelswarm.agents.functions.features import combine
-from kernelswarm.agents.functions.mixed import combined
+from kernelswarm.agents.functions.cosines import CosineFunction, cosines
 from kernelswarm.agents.learners.features.feature_steps import CompiledFeatures, HandedFeatures
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
 ShiftInvariant = Gaussian | Laplacian | Matern
 """The kernels whose spectral density is drawn from here."""
-
-
-class CosineFunction:
-    """The function ``f(x) = sum_l W[l] sqrt(2 / L) cos(w_l . x + b_l)``.
-
-    Parameters
-    ----------
-    frequencies : Array
-        The rows w_l, (L, p).
-    phases : Array
-        The b_l, (L,).
-    coefficients : Array
-        The weights W, (L, C).
-    """
-
-    __slots__ = ("coefficients", "frequencies", "inputs", "outputs", "phases")
-
-    def __init__(self, frequencies: Array, phases: Array, coefficients: Array) -> None:
-        self.frequencies = frequencies
-        self.phases = phases
-        self.coefficients = coefficients
-        self.inputs = int(frequencies.shape[1])
-        self.outputs = int(coefficients.shape[1])
-
-    @property
-    def order(self) -> int:
-        """The number L of features."""
-        return len(self.coefficients)
-
-    @property
-    def shrunk(self) -> int:
-        """All features are regularised."""
-        return len(self.coefficients)
-
-    @property
-    def weights(self) -> Array:
-        """The weights W, (L, C)."""
-        return self.coefficients
-
-    def features(self, points: Array) -> Array:
-        """Compute ``sqrt(2 / L) cos(w_l . x_n + b_l)`` at ``points`` (n, p): (n, L)."""
-        features = np.empty((len(points), len(self.phases)))
-        _fill(points, self.frequencies, self.phases, features)
-        return features
-
-    def values(self, points: Array) -> Array:
-        """Evaluate f at ``points`` (n, p): (n, C)."""
-        values: Array = combine(self.features(points), self.coefficients)
-        return values
-
-    def averaged(self, others: "Sequence[CosineFunction]", shares: Array) -> "CosineFunction":
-        """Return ``q_0 f + sum_k q_k g_k`` of functions of the same features."""
-        weights = combined([each.coefficients for each in (self, *others)], shares)
-        return CosineFunction(self.frequencies, self.phases, weights)
-
-    def arrays(self) -> dict[str, Array]:
-        """Return ``frequencies`` (L, p), ``phases`` (L,) and ``weights`` (L, C)."""
-        return {"frequencies": self.frequencies, "phases": self.phases, "weights": self.coefficients.copy()}
-
-    def distance(self, other: object) -> float:
-        """Compute ``||V - W||``, which tends to the Hilbert distance as L grows; NaN unless the features are equal."""
-        if (
-            isinstance(other, CosineFunction)
-            and np.array_equal(self.frequencies, other.frequencies)
-            and np.array_equal(self.phases, other.phases)
-        ):
-            return float(np.linalg.norm(self.coefficients - other.coefficients))
-        return math.nan
 
 
 @dataclass(frozen=True)
@@ -172,7 +98,7 @@ class RandomFeatures(LinearInFeatures):
     def handed_features(self) -> HandedFeatures:
         """What computes the features in compiled code, and their numbers."""
         return (
-            _cosines,
+            cosines,
             lambda state: np.concatenate([state.function.phases, state.function.frequencies.reshape(-1)]),
         )
 
@@ -204,45 +130,3 @@ def _draw(kernel: ShiftInvariant, count: int, seed: int, inputs: int) -> tuple[A
     phases = uniform.uniform(0.0, 2.0 * np.pi, count)
     frequencies.flags.writeable = phases.flags.writeable = False
     return frequencies, phases
-
-
-# The Taylor series of sin(2 pi r) in r^3, r^5, ...; on |r| <= 1/4 its remainder is below 1e-17.
-_S0, _S1, _S2, _S3, _S4, _S5, _S6, _S7, _S8, _S9, _S10 = (
-    (-1) ** k * (2.0 * math.pi) ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(11)
-)
-_TURNS = 0.5 / math.pi
-
-
-@jitted
-def _cosines(numbers: Array, points: Array, rows: Array) -> None:
-    """Fill the rows with the features whose numbers are the phases and, behind them, the frequencies."""
-    inputs = points.shape[1]
-    count = len(numbers) // (1 + inputs)
-    _fill(points, table(numbers, count, count, inputs), line(numbers, 0, count), rows)
-
-
-@inlined
-def _fill(points: ReadOnly, frequencies: ReadOnly, phases: ReadOnly, rows: Array) -> None:
-    count, inputs = frequencies.shape
-    scale = math.sqrt(2.0 / count)
-    wide = inputs > NARROW
-    if wide:
-        copy_matrix(np.dot(points, frequencies.T), rows)
-    for i in range(points.shape[0]):
-        row = rows[i]
-        for j in range(count):
-            angle = phases[j]
-            if wide:
-                angle += row[j]
-            else:
-                for k in range(inputs):
-                    angle += points[i, k] * frequencies[j, k]
-            row[j] = angle
-        # cos(2 pi t) = sin(2 pi (1/4 - |t - [t]|)). Without a call in it the loop uses vector registers, which makes it
-        # four times faster than `math.cos`, and its bits are those of the formula on every machine.
-        for j in range(count):
-            turns = row[j] * _TURNS
-            r = 0.25 - abs(turns - math.floor(turns + 0.5))
-            q = r * r
-            high = _S5 + q * (_S6 + q * (_S7 + q * (_S8 + q * (_S9 + q * _S10))))
-            row[j] = scale * r * (_S0 + q * (_S1 + q * (_S2 + q * (_S3 + q * (_S4 + q * high)))))

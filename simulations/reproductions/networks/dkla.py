@@ -6,13 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.experiment.keywords import build_experiment
-from kernelswarm.simulations.reproductions import okfeb_regression
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.subspaces import regression
 from kernelswarm.simulations.running.simulation import simulate
 
 Array = npt.NDArray[np.float64]
 
-DATA, FILES = okfeb_regression.BOTH, okfeb_regression.FILES
+DATA, FILES = regression.BOTH, regression.FILES
 
 PUBLISHED: dict[str, dict[int, float]] = {
     "California housing": {20: 0.5358, 60: 0.3513, 120: 0.2882},
@@ -34,7 +34,7 @@ def reproduce(request: Request) -> Reproduction:
     draws = 3 if request.quick else 10
     claims, arrays = [], {}
     cells = [(name, features) for name, table in PUBLISHED.items() for features in table]
-    data = okfeb_regression.read(request.data)
+    data = regression.read(request.data)
     for place, (name, features) in enumerate(cells):
         request.tell(f"{name}: {features} features", place / len(cells))
         errors = [error(*data[name], features, request.seed * draws + draw) for draw in range(draws)]

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from kernelswarm.agents.compiled.passes import learn
 from kernelswarm.agents.learners.baselines.bpa import Bpa
 from kernelswarm.agents.learners.baselines.bsgd import Bsgd
+from kernelswarm.agents.learners.baselines.dual_sgd import DualSgd
 from kernelswarm.agents.learners.baselines.norma import Norma
 from kernelswarm.agents.learners.baselines.npbsgd import Npbsgd
 from kernelswarm.agents.learners.contract import Learner
@@ -22,7 +23,6 @@ from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more
 from kernelswarm.simulations.reproductions.polk_multidist import BATCH, KERNEL, NEAR, SAMPLES, TEST
-from kernelswarm.simulations.reproductions.surveys.dual_space import DualSpace
 from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ STEPS = (0.03, 0.1, 0.3, 1.0, 3.0)
 GROWTH = 0.01
 """Of NPBSGD: the chance that a sample costs none of the points its place. The survey does not give it."""
 
-FREQUENCIES = 100
+FEATURES = 200
+"""Of dual space gradient descent: a cosine and a sine of each of 100 frequencies."""
+
 TEN_TIMES = 10.0
 RADIUS = 3.0
 """Of the circle that the classes lie on. At the printed 1 the Bayes error is far above the published 4%."""
@@ -63,14 +65,14 @@ class RivalCourse:
 
 
 class Draw:
-    """One draw of the mixture: samples, tests, and the frequencies of random features."""
+    """One draw of the mixture: samples and tests, and the seed of random features."""
 
     def __init__(self, seed: int, samples: int) -> None:
         source = GaussianMixture(radius=RADIUS).open(1, seed, TEST, None)
         self.points, self.targets = source.nodes[0].draw(samples)
         self.test = source.nodes[0].held_out(0)
         self.bayes = float(source.facts["bayes_error"])
-        self.frequencies = np.random.default_rng(seed).standard_normal((FREQUENCIES, 2))
+        self.seed = seed
 
     def follow(self, steps: Callable[[Array, Array], None], values: Callable[[], Any], places: Array) -> list[Array]:
         """Learn up to each place in turn; returns test errors, risks and model orders there."""
@@ -87,11 +89,6 @@ class Draw:
         """Follow a learner."""
         state = learner.init(2, OUTPUTS)
         return self.follow(lambda x, y: learn(learner, state, x, y), lambda: learner.function(state), places)
-
-    def of_dual_space(self, step: float, places: Array) -> list[Array]:
-        """Follow dual space gradient descent."""
-        dual = DualSpace(LOSS, KERNEL, step, REGULARIZATION, POINTS, self.frequencies, OUTPUTS)
-        return self.follow(dual.learn, lambda: dual, places)
 
 
 def reproduce(request: Request) -> Reproduction:
@@ -129,7 +126,8 @@ def _chosen(draw: Draw, last: Array) -> dict[str, Follow]:
         return lambda draw, places: draw.of_learner(learner, places)
 
     def dual(step: float) -> Follow:
-        return lambda draw, places: draw.of_dual_space(step, places)
+        learner = DualSgd(**rest, step_size=Constant(step), features=FEATURES)
+        return lambda draw, places: draw.of_learner(replace(learner, seed=draw.seed), places)
 
     found: dict[str, Follow] = {
         f"POLK, K = {constant:g}": following(
@@ -166,14 +164,25 @@ def _claims(courses: Mapping[str, RivalCourse], places: Array, bayes: Sequence[f
         published = "a curve, above POLK's (figure 2a)" if place > 1 else "a curve (figure 2a)"
         measured = f"{_percent(errors)}; M = {np.mean(orders):.0f}"
         claims.append(Claim(f"test error, {label}", published, measured, _words(label, place), holds))
-    many = [label for label in rivals if np.mean(courses[label].final(places)) >= TEN_TIMES * np.mean(best)]
+    means, least = [float(np.mean(courses[label].final(places))) for label in rivals], float(np.mean(best))
+    many = sum(mean >= TEN_TIMES * least for mean in means)
     claims.append(
         Claim(
             "competitors with ten times POLK's error",
             '"many" (section II-A)',
-            f"{len(many)} of {len(rivals)}",
+            f"{many} of {len(rivals)}",
             "K = 0.04, mean errors",
-            2 * len(many) >= len(rivals),
+            2 * many >= len(rivals),
+        )
+    )
+    floor = float(np.mean(bayes))
+    beyond = sum(mean - floor >= TEN_TIMES * (least - floor) for mean in means)
+    claims.append(
+        Claim(
+            "competitors with ten times what POLK errs beyond the Bayes error",
+            "",
+            f"{beyond} of {len(rivals)}",
+            f"K = 0.04, which errs {100.0 * (least - floor):.2f} points more than the Bayes decision",
         )
     )
     order = float(np.mean([orders[-1] for orders in coarse.orders]))
@@ -195,7 +204,7 @@ def _claims(courses: Mapping[str, RivalCourse], places: Array, bayes: Sequence[f
 def _words(label: str, place: int) -> str:
     if place < 2:
         return f"s² = 0.6, η = 6, λ = 1e-6, b = {BATCH}, one pass"
-    own = f", {FREQUENCIES} frequencies" if label.startswith("dual") else ""
+    own = f", {FEATURES} features" if label.startswith("dual") else ""
     own = f" at first, growth {GROWTH:g}" if label.startswith("NPBSGD") else own
     return f"s² = 0.6, λ = 1e-6, b = 1, {POINTS} points{own}, one pass"
 
@@ -214,11 +223,16 @@ def _notes() -> list[str]:
         "BSGD projects on the points that stay, BPA on the nearest neighbour. NPBSGD lets the smallest go, and grows "
         f"with a chance of {GROWTH:g} a sample from {POINTS} points on. Dual space gradient descent goes on in random "
         f"features with what leaves its {POINTS} points, so that it has "
-        f"{2 * FREQUENCIES} weights more.",
+        f"{FEATURES} weights more for each class.",
         "A claim of a competitor holds where it errs more than POLK with K = 0.04 on the same draws, by more than two "
-        "standard errors of the difference. Ten times POLK's error is taken as it stands. The claim of 1,249 samples "
+        "standard errors of the difference. Ten times POLK's error is taken as it stands, which a Bayes error of this "
+        "size hardly allows; the row below it counts what is beyond the Bayes error. The claim of 1,249 samples "
         f"holds within {100 * NEAR:g} points of the Bayes error in the mean. Errors are means over the last 5% of the "
         "samples.",
+        "Tried on the same five draws where a claim does not hold: POLK's own step of 6 for all, with which every "
+        "competitor errs more than POLK (dual space 6.2%, BSGD 8.5%, BPA 8.7%, NPBSGD 9.9%, NORMA 12.0%); dual space "
+        "with 16 features (6.1% at its best step) and with 32 (4.9%); NPBSGD with a growth of 0.001 (13.5%) and none "
+        "(18.6%).",
     ]
 
 

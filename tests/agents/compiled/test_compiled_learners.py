@@ -60,6 +60,8 @@ LEARNERS = {
     "bsgd, projection": {"name": "bsgd", "kernel": KERNEL, "budget_size": 15, "maintenance": "projection"},
     "bsgd, merging": {"name": "bsgd", "kernel": KERNEL, "budget_size": 15, "maintenance": "merging"},
     "npbsgd": {"name": "npbsgd", "kernel": KERNEL, "budget_size": 10, "growth": 0.2},
+    "dual_sgd": {"name": "dual_sgd", "kernel": KERNEL, "budget_size": 10, "features": 20},
+    "dual_sgd, several at once": {"name": "dual_sgd", "kernel": KERNEL, "budget_size": 9, "leaving": 4, "features": 50},
     "bogd": {"name": "bogd", "kernel": KERNEL, "budget_size": 15, "weight_bound": 2.0},
     "forgetron": {"name": "forgetron", "kernel": KERNEL, "budget_size": 10},
     "bpa": {"name": "bpa", "kernel": KERNEL, "budget_size": 12},

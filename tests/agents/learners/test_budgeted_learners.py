@@ -8,6 +8,7 @@ import pytest
 from kernelswarm.agents.arithmetic.merging import best_partner
 from kernelswarm.agents.learners.baselines.bogd import Bogd
 from kernelswarm.agents.learners.baselines.bsgd import Bsgd
+from kernelswarm.agents.learners.baselines.dual_sgd import DualSgd
 from kernelswarm.agents.learners.baselines.norma import Norma
 from kernelswarm.agents.learners.baselines.npbsgd import Npbsgd
 from kernelswarm.agents.learners.baselines.ogd import Ogd
@@ -30,6 +31,7 @@ BUDGETED = {
     "projection": Bsgd(kernel=KERNEL, budget_size=8, maintenance="projection", **STEP),
     "merging": Bsgd(kernel=KERNEL, budget_size=8, maintenance="merging", **STEP),
     "npbsgd": Npbsgd(kernel=KERNEL, budget_size=8, growth=0.2, **STEP),
+    "dual_sgd": DualSgd(kernel=KERNEL, budget_size=8, features=40, **STEP),
     "bogd": Bogd(kernel=KERNEL, budget_size=8, weight_bound=2.0, **STEP),
 }
 EVERY = pytest.mark.parametrize("learner", BUDGETED.values(), ids=BUDGETED)
@@ -114,7 +116,7 @@ def test_a_budget_that_is_never_reached_leaves_gradient_descent(learner, size):
 
 
 @pytest.mark.parametrize("size", [1, 4, 20])
-@pytest.mark.parametrize("name", ["norma", "removal", "projection", "merging", "bogd"])
+@pytest.mark.parametrize("name", ["norma", "removal", "projection", "merging", "dual_sgd", "bogd"])
 def test_the_budget_is_exact(name, size):
     learner = altered(BUDGETED[name], batch_size=size)
     points, targets = data(np.random.default_rng(4), learner.loss, 200)

@@ -6,10 +6,11 @@ from sklearn.kernel_approximation import Nystroem as ReferenceNystroem
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import SGDRegressor
 
+from kernelswarm.agents.functions.cosines import CosineFunction
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.features.linear import AffineFunction, Linear
 from kernelswarm.agents.learners.features.nystroem import Nystroem
-from kernelswarm.agents.learners.features.random_features import CosineFunction, RandomFeatures
+from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern, Polynomial

@@ -42,6 +42,9 @@ def test_the_outliers_are_measured_for_every_method() -> None:
     assert all(
         len(values) == 3 and (values > 0.1).all() for values in errors.values()
     )  # noise alone is 0.21 on average
+    for name in METHODS:  # noise and outliers are no part of the target
+        clean = found.arrays[f"noise-free errors: {name}"]
+        assert f"error against the noise-free target, {name}" in rows and (clean < errors[name] - 0.1).all()
     measured = rows["least mean of the test error"].measured
     assert errors[measured].mean() == min(errors[name].mean() for name in ("COLK", "POLK", "RBF network"))
     assert rows["COLK on the targets as they are"].holds is False  # the fourth moment of losses up to 12
@@ -107,3 +110,11 @@ def test_a_method_that_diverges_has_neither_error_nor_rank() -> None:
     assert least(measured, ["one", "other"], "mean") == "other"
     assert spread(measured["one"]) == "0.1000 ± 0.0000, diverged on 1 of 2 sets"
     assert {"colk-outliers", "colk-lidar"} <= set(REPRODUCTIONS)
+
+
+def test_sliding_pairs_hold_every_sample_twice_but_for_the_ends() -> None:
+    points, targets = np.arange(4.0)[:, None], 10.0 * np.arange(4.0)[:, None]
+    found, values = METHODS["COLK, sliding pairs"].given(points, targets)
+    assert found.reshape(-1, 2).tolist() == [[0.0, 1.0], [1.0, 2.0], [2.0, 3.0]]
+    np.testing.assert_array_equal(values, 10.0 * found)
+    assert METHODS["COLK"].given(points, targets) == (points, targets)

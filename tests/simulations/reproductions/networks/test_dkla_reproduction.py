@@ -7,9 +7,9 @@ import pytest
 
 from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.simulations.reproductions import okfeb_regression
 from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.networks import dkla
+from kernelswarm.simulations.reproductions.subspaces import regression
 
 
 def rows(count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -36,7 +36,7 @@ def test_the_error_is_that_of_ridge_regression_on_all_rows():
 
 def test_a_row_holds_where_the_published_error_is_among_the_draws(monkeypatch: pytest.MonkeyPatch):
     data = {name: rows(100) for name in dkla.PUBLISHED}
-    monkeypatch.setattr(okfeb_regression, "read", lambda folder: data)
+    monkeypatch.setattr(regression, "read", lambda folder: data)
     errors = iter([0.5, 0.6, 0.7] * 6)
     monkeypatch.setattr(dkla, "error", lambda *_: next(errors))
     claims = dkla.reproduce(Request(quick=True)).claims

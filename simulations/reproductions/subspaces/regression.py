@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-import textwrap
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.simulations.experiment.parts import build
-from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Reproduction, Request
 from kernelswarm.simulations.reproductions.data_sets import (
+    ADULT,
     HOUSING,
     HOUSING_FILE,
     SLICES,
@@ -29,9 +24,17 @@ from kernelswarm.simulations.reproductions.data_sets import (
     slices,
     years,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from kernelswarm.simulations.reproductions.subspaces import classification
+from kernelswarm.simulations.reproductions.subspaces.progressive import (
+    STEP_SIZES,
+    Method,
+    TunedCourse,
+    best_course,
+    claims,
+    curve,
+    draw,
+    timed,
+)
 
 Array = npt.NDArray[np.float64]
 
@@ -39,28 +42,14 @@ BOTH = (
     f"a folder with {HOUSING} and air_quality.mat (UCI Air Quality, De Vito et al.: archive.ics.uci.edu; arrays X and "
     "Y in time order)"
 )
-DATA = f"{BOTH}; used too where they are there: {SLICES}, {YEARS}"
+DATA = f"{BOTH}; used too where they are there: {SLICES}, {YEARS}, {ADULT}"
 FILES = (HOUSING_FILE, "air_quality.mat")
 FURTHER = {"Slice": (SLICES_FILE, slices), "Year": (YEARS_FILE, years)}
 MOST = 20_000
 RANK, BUDGET = 20, 30  # B = 1.5 r, as the paper's for CADATA
 TUNING = 2000
-STEP_SIZES = (0.01, 0.03, 0.1, 0.3, 0.8)
 WIDTHS = (0.5, 1.0, 2.0, 4.0)  # bandwidths, in units of the root of half the number of inputs
-REGULARIZATION = 1e-6
-DIVERGED = 1e8
 MISSING = -199.0  # the air quality data write -200; some entries are means with it
-
-
-@dataclass(frozen=True)
-class Method:
-    """A learner of the table: what it is called, its part, the keys of its own, and whether its size is fixed."""
-
-    label: str
-    part: str
-    keys: Mapping[str, Any]
-    budgeted: bool = True
-
 
 MISTAKES = {"loss": "squared", "insensitivity": 0.1}
 
@@ -98,23 +87,10 @@ PRINTED_WIDTH, PRINTED_STEP = math.sqrt(0.5 * 7e7), 0.5
 
 PRINTED_SET = "California housing as printed, rivals at step 1"
 TUNED_SET = "California housing as printed, all steps tuned"
-PRINTED = ("BOGD", "Forgetron", "Projectron", "BPA")
-"""The budgeted learners of the paper's figure."""
+OTHERS = {PRINTED_SET: (AS_PRINTED, 8), TUNED_SET: (AS_PRINTED, 8)}
+"""The sets with other learners than `METHODS` and another budget than `BUDGET`."""
 
-BUDGETED = tuple(method.label for method in METHODS if method.budgeted and method.part != "okfeb")
-BUDGETS = {PRINTED_SET: 8, TUNED_SET: 8}
-"""Of the sets whose budget is not `BUDGET`."""
-
-STROKES = (style.BLUE, style.SKY, style.PURPLE, style.BLACK, style.ORANGE, style.GREEN, style.GREY, style.VERMILLION)
-
-
-class TunedCourse(NamedTuple):
-    """How a learner fared on a sequence, sample by sample."""
-
-    squares: Array  # before each sample was learned, in units of the target's variance
-    seconds: float  # processor time
-    settings: str
-    order: int
+PUBLISHED = "more accurate than the existing alternatives (figure 9)"
 
 
 def reproduce(request: Request) -> Reproduction:
@@ -140,11 +116,24 @@ def reproduce(request: Request) -> Reproduction:
             tuned = {method.label: best_course(method, raw, targets, tuning, [PRINTED_WIDTH]) for method in AS_PRINTED}
             courses[TUNED_SET] = tuned
             courses[PRINTED_SET] = {
-                method.label: tuned[method.label] if method.part == "okfeb" else printed_course(method, raw, targets)
+                method.label: tuned[method.label]
+                if method.part == "okfeb"
+                else timed(method, raw, targets, PRINTED_STEP, PRINTED_WIDTH)
                 for method in AS_PRINTED
             }
+    figures = {"regression": draw({name: courses[name] for name in courses if name != PRINTED_SET})}
+    rows = [
+        claim
+        for name, found in courses.items()
+        for claim in claims(name, *OTHERS.get(name, (METHODS, BUDGET)), found, PUBLISHED)
+    ]
+    adult = classification.measured(request, tuning)
+    if adult:
+        figures["classification"] = draw({classification.NAME: adult}, "share of wrong classes")
+        rows += claims(classification.NAME, classification.METHODS, classification.BUDGET, adult, PUBLISHED)
+        courses[classification.NAME] = adult
     arrays = {
-        f"{name}: {label}": curve(course.squares) for name, found in courses.items() for label, course in found.items()
+        f"{name}: {label}": curve(course.errors) for name, found in courses.items() for label, course in found.items()
     }
     notes = [
         "Errors are those of each sample before it is learned, as a share of the target's variance. Inputs and targets "
@@ -158,22 +147,16 @@ def reproduce(request: Request) -> Reproduction:
         "is no fair race: with all steps tuned it is one. Targets are standardised, as the paper says nothing of them; "
         "the linear learner diverges on such inputs.",
         _absent([name for name in FURTHER if name not in sets]),
-        "Adult, the paper's classification of figure 9, and PAMAP2, the motions of figures 7 and 8, are not at hand, "
-        "and nothing stands in their place. Of the air quality, rows without a target and the input that is missing in "
-        "nine rows of ten are left out, other missing entries take the last value before them.",
+        classification.NOTE if adult else "Adult, the paper's classification of figure 9, is not at hand.",
+        "Of the air quality, rows without a target and the input that is missing in nine rows of ten are left out, "
+        "other missing entries take the last value before them.",
         "Regularised LMS on the features is the learner okfeb with the squared loss and a constant step; as published "
         "the weights do not follow the subspace.",
         "Where OK-FEB is not first: tried were other ranks, lambda a tenth and ten times as large, all samples stored, "
         "shorter and settling steps of the subspace, and beta 0.99; docs/okfeb.md has the errors. More rank at the "
-        "same "
-        "budget helps most, as in the table.",
+        "same budget helps most, as in the table.",
     ]
-    return Reproduction(
-        claims(courses),
-        notes,
-        {"regression": draw({name: courses[name] for name in courses if name != PRINTED_SET})},
-        arrays,
-    )
+    return Reproduction(rows, notes, figures, arrays)
 
 
 def read(folder: Path | None) -> dict[str, tuple[Array, Array]]:
@@ -233,126 +216,6 @@ def standardised(values: Array) -> Array:
     return np.ascontiguousarray((values - first.mean(axis=0)) / np.where(spread > 1e-12, spread, 1.0))
 
 
-def made(method: Method, step_size: float, bandwidth: float) -> Learner:
-    """Build a learner; the linear one has no kernel."""
-    keys = {"name": method.part, "step_size": step_size, "regularization": REGULARIZATION, **method.keys}
-    kernel = {"name": "gaussian", "bandwidth": bandwidth}
-    learner: Learner = build("learner", keys if method.part == "linear" else {**keys, "kernel": kernel})
-    return learner
-
-
 def _widths(points: Array) -> list[float]:
     """Return the bandwidths that are tried for standardised inputs."""
     return [width * math.sqrt(points.shape[1] / 2.0) for width in WIDTHS]
-
-
-def best_course(method: Method, points: Array, targets: Array, tuning: int, bandwidths: Sequence[float]) -> TunedCourse:
-    """Learn the whole sequence with the step size and the bandwidth that err least on its beginning."""
-    affine = method.part == "linear"
-    trials = {}
-    for step_size in STEP_SIZES:
-        for bandwidth in bandwidths[:1] if affine else bandwidths:
-            setting = (step_size / points.shape[1] if affine else step_size), bandwidth
-            trials[setting] = float(np.mean(learn(made(method, *setting), points[:tuning], targets[:tuning])[0]))
-    return timed(method, points, targets, *min(trials, key=trials.__getitem__))
-
-
-def printed_course(method: Method, points: Array, targets: Array) -> TunedCourse:
-    """Learn the whole sequence with the bandwidth of table II and the printed step."""
-    return timed(method, points, targets, PRINTED_STEP, PRINTED_WIDTH)
-
-
-def timed(method: Method, points: Array, targets: Array, step_size: float, bandwidth: float) -> TunedCourse:
-    """Learn the whole sequence with a step size and a bandwidth."""
-    start = time.process_time()
-    squares, order = learn(made(method, step_size, bandwidth), points, targets)
-    words = "" if method.part == "linear" else f", bandwidth {bandwidth:.3g}"
-    return TunedCourse(squares, time.process_time() - start, f"step size {step_size:.3g}{words}", order)
-
-
-def learn(learner: Learner, points: Array, targets: Array) -> tuple[Array, int]:
-    """Predict, then learn, sample by sample; returns the squared errors, infinite once it diverged, and the order."""
-    state = learner.init(points.shape[1], 1)
-    squares = np.full(len(points), math.inf)
-    for n in range(len(points)):
-        own = learner.evaluate(state, points[n : n + 1])
-        squares[n] = float((own.values[0, 0] - targets[n, 0]) ** 2)
-        if not squares[n] < DIVERGED:
-            squares[n:] = math.inf
-            break
-        learner.step(state, [own], [learner.gradient(state, own, targets[n : n + 1])], None, targets[n : n + 1])
-    return squares, learner.function(state).order
-
-
-def shown(error: float) -> str:
-    """Write an error; one that is infinite as what it means."""
-    return f"{error:.3f}" if math.isfinite(error) else "diverged"
-
-
-def curve(squares: Array) -> Array:
-    """Compute the mean of the squares up to each sample."""
-    means: Array = np.cumsum(squares) / np.arange(1, len(squares) + 1)
-    return means
-
-
-def claims(courses: Mapping[str, Mapping[str, TunedCourse]]) -> list[Claim]:
-    """Put what the paper says beside what was measured."""
-    rows = []
-    for name, found in courses.items():
-        errors = {label: float(np.mean(course.squares)) for label, course in found.items()}
-        for label, course in found.items():
-            rows.append(
-                Claim(
-                    f"progressive error, {label}, {name}",
-                    "",
-                    f"{shown(errors[label])}; {1e6 * course.seconds / len(course.squares):.0f} µs a sample",
-                    f"{course.settings}, order {course.order}",
-                )
-            )
-        for who, rivals in (("the figure's budgeted learners", PRINTED), ("all budgeted learners here", BUDGETED)):
-            others = {label: error for label, error in errors.items() if label in rivals}
-            best = min(others, key=others.__getitem__)
-            rows.append(
-                Claim(
-                    f"OK-FEB against {who}, {name}",
-                    "more accurate than the existing alternatives (figure 9)",
-                    f"{errors['OK-FEB']:.3f} against {others[best]:.3f} ({best})",
-                    f"B = {BUDGETS.get(name, BUDGET)}, {len(found[best].squares):,} samples; the best of "
-                    f"{', '.join(others)}",
-                    errors["OK-FEB"] < others[best],
-                )
-            )
-    return rows
-
-
-def draw(courses: Mapping[str, Mapping[str, TunedCourse]]) -> Figure:
-    """Draw the progressive errors, one panel for each data set, and the time that each learner took."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context(style.RC):
-        figure = Figure(figsize=(11.6, 6.6), layout="constrained")
-        panels = figure.subplots(2, len(courses), squeeze=False)
-        for (name, found), above, below in zip(courses.items(), panels[0], panels[1], strict=True):
-            labels: Sequence[str] = list(found)
-            for place, (label, course) in enumerate(found.items()):
-                color = STROKES[place % len(STROKES)]
-                means = curve(course.squares)[100:]
-                above.plot(
-                    np.arange(len(means)) + 101,
-                    means,
-                    color=color,
-                    linestyle=style.DASHES[place // len(STROKES) * 2],
-                    linewidth=2.4 if label == "OK-FEB" else 1.3,
-                    label=label,
-                )
-                below.barh(place, 1e6 * course.seconds / len(course.squares), color=color)
-            above.set(
-                xscale="log", xlabel="samples", ylabel="progressive error / variance", title=textwrap.fill(name, 30)
-            )
-            above.set_ylim(0.0, 1.1 * max(min(float(curve(course.squares)[100]), 1.1) for course in found.values()))
-            below.set_yticks(range(len(labels)), labels)
-            below.invert_yaxis()
-            below.set_xlabel("µs a sample")
-        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    return figure

@@ -1,0 +1,169 @@
+"""Learners that predict every sample of a sequence before they learn it: their errors and times (OKFEB figure 9)."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.figures import style
+from kernelswarm.simulations.reproductions.contract import Claim
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = npt.NDArray[np.float64]
+
+STEP_SIZES = (0.01, 0.03, 0.1, 0.3, 0.8)
+REGULARIZATION = 1e-6
+DIVERGED = 1e8
+PRINTED = ("BOGD", "Forgetron", "Projectron", "BPA")
+"""The budgeted learners of the paper's figure."""
+
+STROKES = (style.BLUE, style.SKY, style.PURPLE, style.BLACK, style.ORANGE, style.GREEN, style.GREY, style.VERMILLION)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A learner of the table: what it is called, its part, the keys of its own, whether its size is fixed, and its step
+    in words where that is one of those keys."""
+
+    label: str
+    part: str
+    keys: Mapping[str, Any]
+    budgeted: bool = True
+    step: str = ""
+
+
+class TunedCourse(NamedTuple):
+    """How a learner fared on a sequence, sample by sample."""
+
+    errors: Array  # before each sample was learned: squared, in units of the target's variance, or 1 for a wrong class
+    seconds: float  # processor time
+    settings: str
+    order: int
+
+
+def made(method: Method, step_size: float, bandwidth: float) -> Learner:
+    """Build a learner; the linear one has no kernel."""
+    keys = {"name": method.part, "step_size": step_size, "regularization": REGULARIZATION, **method.keys}
+    kernel = {"name": "gaussian", "bandwidth": bandwidth}
+    learner: Learner = build("learner", keys if method.part == "linear" else {**keys, "kernel": kernel})
+    return learner
+
+
+def best_course(method: Method, points: Array, targets: Array, tuning: int, bandwidths: Sequence[float]) -> TunedCourse:
+    """Learn the whole sequence with the step size and the bandwidth that err least on its beginning."""
+    affine = method.part == "linear"
+    trials = {}
+    for step_size in STEP_SIZES:
+        for bandwidth in bandwidths[:1] if affine else bandwidths:
+            setting = (step_size / points.shape[1] if affine else step_size), bandwidth
+            trials[setting] = float(np.mean(learn(made(method, *setting), points[:tuning], targets[:tuning])[0]))
+    return timed(method, points, targets, *min(trials, key=trials.__getitem__))
+
+
+def timed(method: Method, points: Array, targets: Array, step_size: float, bandwidth: float) -> TunedCourse:
+    """Learn the whole sequence with a step size and a bandwidth."""
+    start = time.process_time()
+    errors, order = learn(made(method, step_size, bandwidth), points, targets)
+    words = "" if method.part == "linear" else f", bandwidth {bandwidth:.3g}"
+    step = method.step or f"step size {step_size:.3g}"
+    return TunedCourse(errors, time.process_time() - start, f"{step}{words}", order)
+
+
+def learn(learner: Learner, points: Array, targets: Array) -> tuple[Array, int]:
+    """Predict, then learn, sample by sample; returns the errors, infinite once it diverged, and the order."""
+    state, loss = learner.init(points.shape[1], 1), learner.loss
+    errors = np.full(len(points), math.inf)
+    for n in range(len(points)):
+        own = learner.evaluate(state, points[n : n + 1])
+        errors[n] = float((loss.decide(own.values)[0, 0] - targets[n, 0]) ** 2)
+        if not errors[n] < DIVERGED:
+            errors[n:] = math.inf
+            break
+        learner.step(state, [own], [learner.gradient(state, own, targets[n : n + 1])], None, targets[n : n + 1])
+    return errors, learner.function(state).order
+
+
+def shown(error: float) -> str:
+    """Write an error; one that is infinite as what it means."""
+    return f"{error:.3f}" if math.isfinite(error) else "diverged"
+
+
+def curve(errors: Array) -> Array:
+    """Compute the mean of the errors up to each sample."""
+    means: Array = np.cumsum(errors) / np.arange(1, len(errors) + 1)
+    return means
+
+
+def claims(
+    name: str, methods: Sequence[Method], budget: int, courses: Mapping[str, TunedCourse], published: str
+) -> list[Claim]:
+    """Put what the paper says of a data set beside what was measured, each learner first, then the comparison."""
+    rows = []
+    errors = {label: float(np.mean(course.errors)) for label, course in courses.items()}
+    for label, course in courses.items():
+        rows.append(
+            Claim(
+                f"progressive error, {label}, {name}",
+                "",
+                f"{shown(errors[label])}; {1e6 * course.seconds / len(course.errors):.0f} µs a sample",
+                f"{course.settings}, order {course.order}",
+            )
+        )
+    budgeted = [method.label for method in methods if method.budgeted and method.part != "okfeb"]
+    for who, rivals in (("the figure's budgeted learners", PRINTED), ("all budgeted learners here", budgeted)):
+        others = {label: error for label, error in errors.items() if label in rivals}
+        best = min(others, key=others.__getitem__)
+        rows.append(
+            Claim(
+                f"OK-FEB against {who}, {name}",
+                published,
+                f"{errors['OK-FEB']:.3f} against {others[best]:.3f} ({best})",
+                f"B = {budget}, {len(courses[best].errors):,} samples; the best of {', '.join(others)}",
+                errors["OK-FEB"] < others[best],
+            )
+        )
+    return rows
+
+
+def draw(courses: Mapping[str, Mapping[str, TunedCourse]], unit: str = "progressive error / variance") -> Figure:
+    """Draw the progressive errors, one panel for each data set, and the time that each learner took."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(style.RC):
+        figure = Figure(figsize=(11.6 if len(courses) > 1 else 6.4, 6.6), layout="constrained")
+        panels = figure.subplots(2, len(courses), squeeze=False)
+        for (name, found), above, below in zip(courses.items(), panels[0], panels[1], strict=True):
+            labels: Sequence[str] = list(found)
+            for place, (label, course) in enumerate(found.items()):
+                color = STROKES[place % len(STROKES)]
+                means = curve(course.errors)[100:]
+                above.plot(
+                    np.arange(len(means)) + 101,
+                    means,
+                    color=color,
+                    linestyle=style.DASHES[place // len(STROKES) * 2],
+                    linewidth=2.4 if label == "OK-FEB" else 1.3,
+                    label=label,
+                )
+                below.barh(place, 1e6 * course.seconds / len(course.errors), color=color)
+            above.set(xscale="log", xlabel="samples", ylabel=unit, title=textwrap.fill(name, 30))
+            above.set_ylim(0.0, 1.1 * max(min(float(curve(course.errors)[100]), 1.1) for course in found.values()))
+            below.set_yticks(range(len(labels)), labels)
+            below.invert_yaxis()
+            below.set_xlabel("µs a sample")
+        figure.legend(
+            *panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4 if len(courses) > 1 else 3
+        )
+    return figure
