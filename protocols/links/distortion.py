@@ -5,7 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.chance import pair
+from kernelswarm.protocols.chance import pair, uniform
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import NONE, at
 from kernelswarm.protocols.links.noises import QUANTILE
@@ -25,6 +25,9 @@ STEPS = 512.0
 
 FEW_BITS = 12
 """Up to so many bits the 2^bits values are farther apart than the scale's error is large."""
+
+LAST_STAGE = 2**31 - 1
+"""The draws of scales have their places from here down, those of numbers from the first up."""
 
 MOST = 2**26
 """Places for the noise of a stage, and as many for its rounding: more than a message has numbers. The first are the
@@ -92,22 +95,21 @@ def distort(
     if not 0.0 < largest < np.inf:
         return
     scale = rounded_up(largest)
-    place = (2 * stage + 2) * MOST
-    u, left = pair(first, second, round + place * 2**32)
     if bits <= FEW_BITS:
         below = scale * 2.0 ** (-1.0 / STEPS)
-        if u * (scale - below) >= largest - below:
+        if uniform(first, second, round + (LAST_STAGE - stage) * 2**32) * (scale - below) >= largest - below:
             scale = below
     else:
         largest = scale
     levels = 2.0**bits - 1.0
+    u, left = 0.0, 0.0
     for k in range(rows):
         for c in range(columns):
             n = k * columns + c
-            if n % 2 == 0:  # a draw is for two: the scale and the first number, the second and the third
-                u = left
+            if n % 2 == 0:  # a draw is for two
+                u, left = pair(first, second, round + ((2 * stage + 2) * MOST + n // 2) * 2**32)
             else:
-                u, left = pair(first, second, round + (place + n // 2 + 1) * 2**32)
+                u = left
             level = np.floor(levels * (numbers[k, c] / largest + 1.0) / 2.0 + u)
             numbers[k, c] = scale * (2.0 * min(level, levels) / levels - 1.0)
 
