@@ -30,6 +30,13 @@ def uniform(first: int, second: int, place: int) -> float:
 
 
 @inlined
+def pair(first: int, second: int, place: int) -> tuple[float, float]:
+    """Return two independent numbers at ``place`` of the sequence of a key, multiples of 2^-32 uniform in [0, 1)."""
+    high, low = threefry(first, second, place & WORD, place >> 32)
+    return high / 4294967296.0, low / 4294967296.0
+
+
+@inlined
 def threefry(first: int, second: int, left: int, right: int) -> tuple[int, int]:
     """Encrypt two 32-bit words under a key of two."""
     third = PARITY ^ first ^ second

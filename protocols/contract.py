@@ -119,6 +119,21 @@ def strengths_of(part: object) -> Mapping[str, float]:
 
 
 @runtime_checkable
+class Sheltered(Protocol):
+    """A rule with a form that is sound only where every message arrives, whole and in time."""
+
+    @property
+    def shelter(self) -> str | None:
+        """What to set elsewhere, with the reason; None of a form that is sound there too."""
+        ...
+
+
+def shelter_of(part: object) -> str | None:
+    """Return what to set where messages are lost, late or rounded; None where a part bears it."""
+    return part.shelter if fulfils(part, Sheltered) else None
+
+
+@runtime_checkable
 class Constrained(Protocol):
     """A rule whose constraint values h_ij are not the squared differences."""
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import signatures as compiled
 from kernelswarm.agents.arithmetic.signatures import CompiledLearner, CompiledLoss
-from kernelswarm.agents.compiled.rounds import Coupling, Kinds, Links, Messages, States, Sums, first_row
+from kernelswarm.agents.compiled.rounds import Coupling, Kinds, Links, Messages, States, Sums
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import Node, Outgoing
@@ -182,36 +182,19 @@ def states_of(
     return States(storage, joined(counts, np.int64), begins)
 
 
-def messages_of(
-    agents: Sequence[Agent], links: Links, places: Mapping[int, int], columns: int, symmetric: bool
-) -> Messages:
-    """Copy what the agents have evaluated and not learned from yet."""
-    size, outputs = agents[0].learner.batch_size, agents[0].outputs
-    sets = len(agents) + (len(links.other) if symmetric else 0)
-    messages = Messages(
-        values=np.zeros((len(places), size, outputs)),
-        answers=np.zeros((len(links.sent), size, outputs)),
-        rows=np.zeros((sets * size, columns)),
-        loads=np.zeros((len(places), size)),
-        answer_loads=np.zeros((len(links.sent), size)),
-        products=np.array([agent.own_products for agent in agents], dtype=np.float64),
+def no_messages(agents: Sequence[Agent], links: Links, places: int) -> Messages:
+    """Return room for what is in flight between agents and the outside nodes, which are ``places`` together, but for
+    rows."""
+    size, outputs, answers = agents[0].learner.batch_size, agents[0].outputs, len(links.sent)
+    return Messages(
+        values=np.zeros((places, size, outputs)),
+        answers=np.zeros((answers, size, outputs)),
+        rows=np.zeros((1, 0)),
+        row_begins=np.zeros(len(agents) + 1, dtype=np.int64),
+        loads=np.zeros((places, size)),
+        answer_loads=np.zeros((answers, size)),
+        products=np.zeros((len(agents), 2)),
     )
-    for i, agent in enumerate(agents):
-        assert agent.own is not None
-        messages.values[i] = agent.own.values
-        if len(agent.loads):
-            messages.loads[i] = agent.loads[:size]
-        place = first_row(i, int(links.start[i]), size, symmetric)
-        messages.rows[place : place + size, : agent.own.rows.shape[1]] = agent.own.rows
-        for e, evaluation in enumerate(agent.theirs, int(links.start[i])):
-            messages.answers[links.reverse[e]] = evaluation.values
-            if symmetric:
-                after = size * (1 + e - int(links.start[i]))
-                if len(agent.loads):
-                    messages.answer_loads[links.reverse[e]] = agent.loads[after : after + size]
-                place += size
-                messages.rows[place : place + size, : evaluation.rows.shape[1]] = evaluation.rows
-    return messages
 
 
 def sums_of(agents: Sequence[Agent], edges: int) -> Sums:

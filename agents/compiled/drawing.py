@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.signatures import CompiledLearner
+from kernelswarm.agents.learners.contract import Evaluated
+from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
 from kernelswarm.agents.node.node import Node
 
@@ -16,6 +18,9 @@ AHEAD = 2**22
 
 LONGEST = 256
 """Rounds for which samples are drawn ahead, at most."""
+
+NOT_YET = np.zeros((0, 0))
+"""The rows and values of points at which a function has not been evaluated."""
 
 
 def draw_ahead(agents: Sequence[Node], rounds: int, columns: int) -> list[tuple[Array, Array]]:
@@ -45,6 +50,23 @@ def draw_ahead(agents: Sequence[Node], rounds: int, columns: int) -> list[tuple[
     if not whole:
         return []
     return [(x[: whole * size].reshape(whole, size, -1), y[: whole * size].reshape(whole, size, -1)) for x, y in drawn]
+
+
+def prime(agents: Sequence[Agent]) -> bool:
+    """Have agents that have only sent their first points draw what follows, so that they can move into arrays.
+
+    Their functions are evaluated there: one by one, agents would make several arrays for each edge. False where they
+    have said more, or less, or their data does not hold whole batches; nothing is drawn then.
+    """
+    size = agents[0].learner.batch_size
+    first = [agent.following for agent in agents if agent.following is not None and agent.targets is None]
+    if len(first) < len(agents) or any(len(points) != size for points, _ in first):
+        return False
+    drawn = draw_ahead(agents, 1, 1)
+    for agent, (points, targets), (x, y) in zip(agents, first, drawn, strict=bool(drawn)):
+        agent.own, agent.targets = Evaluated(points, NOT_YET, NOT_YET), targets
+        agent.following = x[0], y[0]
+    return bool(drawn)
 
 
 def sizes_ahead(agents: Sequence[Node], forms: Sequence[CompiledLearner], stepped: int, steps: int) -> Array:

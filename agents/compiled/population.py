@@ -19,7 +19,7 @@ from kernelswarm.agents.compiled.arrays import (
     kinds_of,
     learner_forms,
     links_of,
-    messages_of,
+    no_messages,
     rule_form,
     states_of,
     sums_of,
@@ -80,9 +80,10 @@ class Population:
     Parameters
     ----------
     agents : sequence of Agent
-        In sorted order of their labels, past the rounds that prime the network, with whole batches in flight.
+        In sorted order of their labels, with whole batches in flight: past the rounds that prime the network, or as
+        :func:`~kernelswarm.agents.compiled.drawing.prime` leaves them.
     messages : mapping of int to Outgoing
-        What these agents and the outside nodes that they hear from sent last, by label.
+        What the outside nodes that they hear from sent last, by label.
     """
 
     answers = True
@@ -105,26 +106,19 @@ class Population:
         heard = [len(agent.neighbors) if self.symmetric else 0 for agent in agents]
         self._taken = [self._size * (1 + count) for count in heard]  # the points of a step
         self._capacity = self._wanted_capacity(0)
-        self._messages = messages_of(agents, self.links, places, self._columns(), self.symmetric)
-        self._make_states()
+        self._messages = no_messages(agents, self.links, len(places))
+        self._make_room()
         self._sums = sums_of(agents, len(self.links.other))
         self._at = 0  # of the samples that are learned from next
         self._lived = agents[0].round
         self._settled = 0  # rounds since the agents were brought up to date
         self._stepped = 0  # and since their states were
-        self._step_sizes = np.zeros((len(agents), 1, 1))
+        self._step_sizes = sizes_ahead(agents, self._forms, 0, 1)
         self._said = UNTOLD
-        width, columns = agents[0].state.function.inputs, _in_flight(agents[0])[1].shape[1]
-        self._points = np.zeros((len(places), 2, self._size, width))
-        self._targets = np.zeros((len(agents), 2, self._size, columns))
-        for i, agent in enumerate(agents):
-            self._points[i, 0], self._targets[i, 0], self._points[i, 1], self._targets[i, 1] = _in_flight(agent)
-            for other, evaluation in zip(agent.neighbors, agent.theirs, strict=True):
-                self._points[places[other], 0] = evaluation.points
-        for e, (_, message, slot) in enumerate(self._heard(messages)):
+        self._points, self._targets = self._samples(messages)
+        self._answer()
+        for e, message, slot in self._heard(messages):
             hear(self._messages, self.links, e, message, slot)
-        for node in self._outside:
-            self._points[places[node], 1] = messages[node].points
         for agent in agents:
             agent.rest()
 
@@ -155,23 +149,7 @@ class Population:
             if self._at >= self._step_sizes.shape[1] - 1 and not self._draw(left):
                 break
             count = min(left, self._step_sizes.shape[1] - 1 - self._at)
-            reason, lived, node, curvature = live(
-                self._states,
-                self._kinds,
-                self.links,
-                self._messages,
-                self._sums,
-                self._coupling,
-                self._scratch,
-                self._points,
-                self._targets,
-                self._step_sizes,
-                self._said,
-                self._at,
-                count,
-                self._lived,
-                DIVERGED,
-            )
+            reason, lived, node, curvature = self._live(self._at, count)
             self._at += lived
             self._lived += lived
             self._settled += lived
@@ -187,6 +165,31 @@ class Population:
                     agent.check_values(self._messages.values[node])
                 agent.check_stability(agent.learner.eta(agent.state) / self._size, curvature)
         return rounds - left
+
+    def _answer(self) -> None:
+        """Evaluate the functions at the points in flight, as at the end of the round before."""
+        self._live(self._at - 1, 1, learned=True)
+
+    def _live(self, first: int, count: int, learned: bool = False) -> tuple[int, int, int, float]:
+        """Live through some rounds whose samples are there; returns as :func:`live`."""
+        return live(
+            self._states,
+            self._kinds,
+            self.links,
+            self._messages,
+            self._sums,
+            self._coupling,
+            self._scratch,
+            self._points,
+            self._targets,
+            self._step_sizes,
+            self._said,
+            first,
+            count,
+            self._lived,
+            DIVERGED,
+            learned,
+        )
 
     def ready(self) -> bool:
         """Make way for the next round, and tell whether it can be lived, its samples apart."""
@@ -296,13 +299,18 @@ class Population:
             if sum(wanted for _, wanted in lengths) - used > max(WASTED, 8 * used):
                 self._capacity = before
                 return False
-            self._widen()
-            self._make_states()
+            self._make_room()
+            self._answer()
         return True
 
-    def _widen(self) -> None:
-        """Make room in the rows for the present capacity."""
-        self._messages = self._messages._replace(rows=widened(self._messages.rows, self._columns()))
+    def _make_room(self) -> None:
+        """Move the states, which are up to date, into arrays of the present capacity, and make room for rows there."""
+        self._messages = self._messages._replace(rows=np.zeros((1, 0)))  # what was in there is evaluated again
+        self._make_states()
+        each = zip(self._forms, self.agents, self._capacities(), self._taken, strict=True)
+        lengths = [taken * form.columns(agent.state, capacity) for form, agent, capacity, taken in each]
+        begins = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        self._messages = self._messages._replace(rows=np.zeros((1, begins[-1])), row_begins=begins)
 
     def _make_states(self) -> None:
         """Move the agents' states, which are up to date, into arrays of the present capacity."""
@@ -325,11 +333,6 @@ class Population:
     def _orders(self) -> list[int]:
         return [form.order(agent.state) for form, agent in zip(self._forms, self.agents, strict=True)]
 
-    def _columns(self) -> int:
-        return max(
-            form.columns(agent.state, self._capacity) for form, agent in zip(self._forms, self.agents, strict=True)
-        )
-
     def _capacities(self) -> list[int]:
         """Return for how many points there is room: for those of each node's own neighbours, since some may be many."""
         room = self._capacity - max(self._taken)
@@ -349,20 +352,29 @@ class Population:
         return degree * each
 
     def _heard(self, messages: Mapping[int, Outgoing]) -> list[tuple[int, Outgoing, int]]:
-        """List, edge by edge, the place of the neighbour, its message, and the node's place among its neighbours."""
-        return [
-            (self.places[other], messages[other], slot)
-            for agent in self.agents
-            for other, slot in zip(agent.neighbors, agent.slots, strict=True)
-            if other in messages
-        ]
+        """List the edges on which outside nodes are heard, their messages, and the nodes' places among their
+        neighbours."""
+        outside = set(self._outside)
+        edges = (pair for agent in self.agents for pair in zip(agent.neighbors, agent.slots, strict=True))
+        return [(e, messages[other], slot) for e, (other, slot) in enumerate(edges) if other in outside]
 
-
-def widened(rows: Array, columns: int) -> Array:
-    """Copy rows into rows with so many columns, or as many as they have."""
-    wider = np.zeros((len(rows), max(columns, rows.shape[1])))
-    wider[:, : rows.shape[1]] = rows
-    return wider
+    def _samples(self, messages: Mapping[int, Outgoing]) -> tuple[Array, Array]:
+        """Return the points, (V + outside, 2, b, p), and targets, (V, 2, b, q), that are learned from next and then."""
+        first = self.agents[0]
+        assert first.targets is not None
+        points = np.zeros((len(self.places), 2, self._size, first.width))
+        targets = np.zeros((len(self.agents), 2, *first.targets.shape))
+        for i, agent in enumerate(self.agents):
+            points[i, 0], targets[i, 0], points[i, 1], targets[i, 1] = _in_flight(agent)
+        if not self._outside:
+            return points, targets
+        for agent in self.agents:
+            for other, evaluation in zip(agent.neighbors, agent.theirs, strict=False):
+                points[self.places[other], 0] = evaluation.points
+        answered = any(agent.theirs for agent in self.agents)
+        for node in self._outside:
+            points[self.places[node], int(answered)] = messages[node].points
+        return points, targets
 
 
 def outside_of(agents: Sequence[Node]) -> list[int]:

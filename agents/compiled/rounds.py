@@ -85,7 +85,8 @@ class Messages(NamedTuple):
 
     values: Array  # (V + outside, b, C)
     answers: Array  # (E + outside, b, C)
-    rows: Array  # (N, R) of all points that the nodes step on next, node by node: its own, then its neighbours'
+    rows: Array  # (1, length of all together), of the points that each node steps on next: its own, its neighbours'
+    row_begins: Integers  # (V + 1,) where those of each node begin, all of as many columns
     loads: Array  # (V + outside, b) of the pairs at each node's own points; where steps are limited
     answer_loads: Array  # (E + outside, b) the same with the answers
     products: Array  # (V, 2) the means of kappa(x, x) at each node's own points, and of their row sums
@@ -135,6 +136,7 @@ def live(
     count: int,
     lived: int,  # rounds of the whole run before
     diverged: float,
+    learned: bool,  # whether the first of these rounds has been learned in, and is to be answered in only
 ) -> tuple[int, int, int, float]:
     """Live through ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
     # Each taken out of its tuple once: that counts references.
@@ -146,17 +148,23 @@ def live(
         kinds.loss_number_counts,
     )
     starts, others, reverse, link_state, sent = links.start, links.other, links.reverse, links.state, links.sent
-    all_values, all_answers, all_rows = messages.values, messages.answers, messages.rows
+    all_values, all_answers, all_rows, row_begins = (
+        messages.values,
+        messages.answers,
+        messages.rows,
+        messages.row_begins,
+    )
     all_loads, answer_loads, products = messages.loads, messages.answer_loads, messages.products
     rule, rule_tools, rule_numbers, kept = coupling.functions, coupling.tools, coupling.numbers, coupling.rows
     symmetric, implicit, compares = coupling.symmetric, coupling.implicit, coupling.compares_losses
     nodes, integers = len(kind_of), all_counts.shape[1]
     rounds, size, inputs = points.shape[1], points.shape[2], points.shape[3]
-    outputs, columns, width = all_values.shape[2], all_rows.shape[1], targets.shape[3]
+    outputs, width = all_values.shape[2], targets.shape[3]
     sample, answer, tool_count = size * inputs, size * outputs, tools_of.shape[1]
-    widest, kept_rounds = 0, told.shape[1]
+    widest, columns, kept_rounds = 0, 0, told.shape[1]
     for i in range(nodes):
         widest = max(widest, starts[i + 1] - starts[i])
+        columns = max(columns, (row_begins[i + 1] - row_begins[i]) // size)
     most = size * (1 + widest) if symmetric else size
     joined_points, joined = np.empty((most, inputs)), np.empty((most, outputs))
     unused, pulling = np.empty((size, columns)), np.empty((size, outputs))
@@ -165,11 +173,12 @@ def live(
     pair_loads, step_loads, sizes = np.zeros(widest * size), np.empty(most), np.empty(step_sizes.shape[2])
     gaps, excess = np.empty(widest), np.empty(widest)
     for t in range(first, first + count):
-        for i in range(nodes):
+        learning = 0 if learned and t == first else nodes
+        for i in range(learning):
             taken = size * (1 + starts[i + 1] - starts[i]) if symmetric else size
             if all_counts[i, WANTS] != NOTHING or all_counts[i, ROOM] < taken:
                 return PAUSED, t - first, 0, 0.0
-        for i in range(nodes):
+        for i in range(learning):
             begin, degree = starts[i], starts[i + 1] - starts[i]
             taken = size * (1 + degree) if symmetric else size
             kind = kind_of[i]
@@ -184,7 +193,8 @@ def live(
             gradient = table(joined, 0, size, outputs)
             for n in range(len(sizes)):
                 sizes[n] = step_sizes[i, t, n]
-            place = first_row(i, begin, size, symmetric)
+            place = row_begins[i]
+            columns = (row_begins[i + 1] - place) // taken
             if kept_rounds:
                 copy_matrix(own, table(told, (i * kept_rounds + t) * answer, size, outputs))
             # The checks of Agent._update, in its order.
@@ -211,7 +221,7 @@ def live(
                     counts,
                     scratch,
                     stepped,
-                    table(all_rows, place * columns, size, columns),
+                    table(all_rows, place, size, columns),
                     own,
                     wanted,
                     sizes,
@@ -287,7 +297,7 @@ def live(
                 counts,
                 scratch,
                 stepped,
-                table(all_rows, place * columns, taken, columns),
+                table(all_rows, place, taken, columns),
                 table(joined, 0, taken, outputs),
                 line(rates, 0, taken),
                 line(stiffness, 0, taken),
@@ -324,26 +334,26 @@ def live(
                 if coupling.duals >= 0:
                     sums.violation[begin + e] += gaps[e] - edges[coupling.tolerances, e]
         for i in range(nodes):
-            kind, begin = kind_of[i], starts[i]
+            kind, begin, degree = kind_of[i], starts[i], starts[i + 1] - starts[i]
+            taken = size * (1 + degree) if symmetric else size
             evaluate = evaluate_at(functions_of[kind, EVALUATE])
             tools = line(tools_of, kind * tool_count, tool_count)
             numbers = line(numbers_of, kind * numbers_of.shape[1], number_counts[kind])
             state = line(storage, begins[i], begins[i + 1] - begins[i])
             counts = line(all_counts, i * integers, integers)
-            place = first_row(i, begin, size, symmetric)
-            rows = table(all_rows, place * columns, size, columns)
+            place = row_begins[i]
+            columns = (row_begins[i + 1] - place) // taken
+            rows = table(all_rows, place, size, columns)
             fresh = table(points, (i * rounds + t + 1) * sample, size, inputs)
             evaluate(tools, numbers, state, counts, fresh, rows, table(all_values, i * answer, size, outputs))
             for e in range(begin, starts[i + 1]):
-                place += size
-                rows = table(all_rows, place * columns, size, columns) if symmetric else table(unused, 0, size, columns)
+                place += size * columns
+                rows = table(all_rows, place, size, columns) if symmetric else table(unused, 0, size, columns)
                 fresh = table(points, (others[e] * rounds + t + 1) * sample, size, inputs)
                 said = table(all_answers, reverse[e] * answer, size, outputs)
                 evaluate(tools, numbers, state, counts, fresh, rows, said)
-            degree = starts[i + 1] - begin
             if not implicit or not degree:
                 continue
-            taken = size * (1 + degree) if symmetric else size
             stepped, found = table(joined_points, 0, taken, inputs), table(joined, 0, taken, outputs)
             copy_matrix(
                 table(points, (i * rounds + t + 1) * sample, size, inputs), table(joined_points, 0, size, inputs)
@@ -356,7 +366,7 @@ def live(
                     copy_matrix(fresh, table(joined_points, after * inputs, size, inputs))
                     said = table(all_answers, reverse[e] * answer, size, outputs)
                     copy_matrix(said, table(joined, after * outputs, size, outputs))
-            rows = table(all_rows, first_row(i, begin, size, symmetric) * columns, taken, columns)
+            rows = table(all_rows, row_begins[i], taken, columns)
             gram = table(scratch, 0, taken, taken)
             inner_at(functions_of[kind, INNER])(tools, numbers, state, counts, stepped, rows, found, gram)
             products[i, 0], products[i, 1] = own_products(gram, size)

@@ -79,9 +79,6 @@ class VectorPopulation:
         self._forms = learner_forms([agent.learner for agent in agents])
         self._kinds = kinds_of(agents, self._forms)
         vectors = [packed(agent.links) for agent in agents]
-        known = np.zeros((len(agents), max(map(len, vectors))))
-        for row, vector in zip(known, vectors, strict=True):
-            row[: len(vector)] = vector
         sent = place_of(first.links, rule.sent)
         said = np.zeros((len(places), sent.stop - sent.start))
         for node in places:
@@ -92,7 +89,8 @@ class VectorPopulation:
         scratch = max(form.scratch(agent.state, 0, size) for agent, form in zip(agents, self._forms, strict=True))
         held = [_in_flight(agent) for agent in agents]
         self._vectors = Vectors(
-            known,
+            np.concatenate(vectors),
+            np.cumsum([0, *map(len, vectors)]),
             said,
             np.concatenate([np.ascontiguousarray(own.rows) for own, _, _ in held]),
             np.stack([own.values for own, _, _ in held]),
@@ -161,13 +159,17 @@ class VectorPopulation:
         """Bring a node up to date that has lived through so many rounds since it was."""
         agent, samples = self.agents[i], rounds * self._samples.points.shape[2]
         self._forms[i].settle(agent.state, self._states.counts[i], rounds)
-        agent.links = unpacked(agent.links, self._vectors.known[i])
+        agent.links = unpacked(agent.links, self._known(i))
         agent.round += rounds
         agent.samples += samples
         agent.largest_target = float(self._sums.largest_target[i])
         agent.tally.rounds += rounds
         agent.tally.samples += samples
         agent.tally.loss = float(self._sums.loss[i])
+
+    def _known(self, i: int) -> Array:
+        """Return what a node knows, a view."""
+        return self._vectors.known[self._vectors.begins[i] : self._vectors.begins[i + 1]]
 
     def restart_sums(self) -> None:
         """Begin new sums after a report."""

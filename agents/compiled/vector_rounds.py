@@ -54,7 +54,8 @@ class Phases(NamedTuple):
 class Vectors(NamedTuple):
     """What nodes know, what they have sent, and what they compute with."""
 
-    known: Array  # (V, most) as the protocol lays it out: the weights (L, C) first
+    known: Array  # (length of all together,) as the protocol lays it out, node by node: the weights (L, C) first
+    begins: Integers  # (V + 1,) where that of each node begins
     said: Array  # (V + outside, n) what their neighbours know of them
     rows: Array  # (V b, R) of the points that the nodes learn from next
     values: Array  # (V, b, C) there
@@ -121,7 +122,7 @@ def live_by_vectors(
         for i in range(len(kinds.of)):
             begin_round(i, t + 1, states, kinds, vectors, phases, samples, work)
             for k in range(width):
-                said[i, k] = vectors.known[i, phases.sent + k]
+                said[i, k] = vectors.known[vectors.begins[i] + phases.sent + k]
     return DONE, count, 0
 
 
@@ -161,7 +162,8 @@ def end_round(
     sums.loss[i] += total(work.losses)
     for n in range(len(sizes)):
         sizes[n] = samples.step_sizes[i, t, n]
-    state, said = line(known, i * known.shape[1], known.shape[1]), line(vectors.said, i * width, width)
+    state = line(known, vectors.begins[i], vectors.begins[i + 1] - vectors.begins[i])
+    said = line(vectors.said, i * width, width)
     heard, counts = table(work.heard, 0, degree, width), line(work.counts, 0, degree)
     if rule[HEAR_START] != NONE:
         phase_at(rule[HEAR_START])(phases.numbers, state, said, heard, counts, sizes[0], work.moved)
@@ -200,7 +202,8 @@ def begin_round(
         return
     for n in range(len(sizes)):
         sizes[n] = samples.step_sizes[i, t, n]
-    state, none = line(known, i * known.shape[1], known.shape[1]), line(work.counts, 0, 0)
+    state = line(known, vectors.begins[i], vectors.begins[i + 1] - vectors.begins[i])
+    none = line(work.counts, 0, 0)
     if rule[ADAPT_START] != NONE:
         phase_at(rule[ADAPT_START])(phases.numbers, state, none, work.nothing, none, sizes[0], work.moved)
         descend(i, t, states, kinds, vectors, phases, samples, work)

@@ -15,7 +15,7 @@ from kernelswarm.agents.compiled.arrays import (
     sums_of,
 )
 from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, put_back, sizes_ahead
-from kernelswarm.agents.compiled.population import Flight, Population, outside_of, widened
+from kernelswarm.agents.compiled.population import Flight, Population, outside_of
 from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, RETURNED, Workspace
 from kernelswarm.agents.compiled.weathered_filling import (
@@ -287,9 +287,18 @@ class WeatheredPopulation(Population):
         self._work = self._work._replace(sizes=np.zeros(self._step_sizes.shape[2]))
         return bool(drawn)
 
-    def _widen(self) -> None:
+    def _make_room(self) -> None:
+        self._make_states()
         self._kept = self._kept._replace(rows=widened(self._kept.rows, self._columns()))
         self._work = self._workspace()
+
+    def _answer(self) -> None:
+        """Do nothing: rows are kept where they are widened."""
+
+    def _columns(self) -> int:
+        return max(
+            form.columns(agent.state, self._capacity) for form, agent in zip(self._forms, self.agents, strict=True)
+        )
 
     def _workspace(self) -> Workspace:
         kept, size, most = self._kept, self._size, max(self._taken)
@@ -332,3 +341,10 @@ class WeatheredPopulation(Population):
                 form.attend(agent.state)
                 known = form.counts(agent.state, capacities[i], self._taken[i])
                 counts[i, : len(known)] = known
+
+
+def widened(rows: Array, columns: int) -> Array:
+    """Copy rows into rows with so many columns, or as many as they have."""
+    wider = np.zeros((len(rows), max(columns, rows.shape[1])))
+    wider[:, : rows.shape[1]] = rows
+    return wider

@@ -154,8 +154,7 @@ class WeatheredVectorPopulation(VectorPopulation):
             agent.targets = sealed(samples.targets[i, at])
             agent.begin_anew(now)
             form.move(agent.state, self._states.storage[i], 0)
-            vector = packed(agent.links)
-            vectors.known[i, : len(vector)], vectors.said[i] = vector, agent.said
+            self._known(i)[:], vectors.said[i] = packed(agent.links), agent.said
             assert agent.own is not None
             size = len(agent.own.values)
             vectors.values[i], vectors.rows[size * i : size * (i + 1)] = agent.own.values, agent.own.rows

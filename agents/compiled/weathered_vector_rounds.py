@@ -129,11 +129,11 @@ def speak(
     now: int,
 ) -> None:
     """Have node i send its vector, where that has moved far enough, and count it."""
-    slot, width, most = now % air.points.shape[0], vectors.said.shape[1], vectors.known.shape[1]
+    slot, width, begin = now % air.points.shape[0], vectors.said.shape[1], vectors.begins[i] + phases.sent
     threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING)) if terms.threshold > 0.0 else 0.0
     told.quiet[i] = False
     if threshold > 0.0:
-        vector, said = line(vectors.known, i * most + phases.sent, width), line(vectors.said, i * width, width)
+        vector, said = line(vectors.known, begin, width), line(vectors.said, i * width, width)
         told.quiet[i] = math.sqrt(squared_distance(vector, said)) <= threshold
     told.sent_at[i] = now
     if told.quiet[i]:
@@ -141,7 +141,7 @@ def speak(
         return
     air.previous[slot, i] = NO_ANSWER
     for k in range(width):
-        air.points[slot, i, 0, k] = vectors.known[i, phases.sent + k]
+        air.points[slot, i, 0, k] = vectors.known[begin + k]
     for e in range(links.start[i], links.start[i + 1]):
         sends = there[e, place] and told.asked[e]
         air.answered[slot, links.reverse[e]] = NO_ANSWER if sends else SILENT

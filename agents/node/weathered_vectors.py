@@ -11,7 +11,7 @@ from kernelswarm.agents.node.heard import NO_ANSWER, SENT, SILENT, Inbox
 from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.protocols.clocks.presence import forgets
-from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.contract import Neighborhood, shelter_of
 from kernelswarm.protocols.links.links import bytes_of
 from kernelswarm.protocols.states.mixing import squares
 from kernelswarm.protocols.weather.weather import Conditions
@@ -105,6 +105,11 @@ class WeatheredVectorNode(VectorNode):
         self.links = self.rule.adapt(self.links, self._samples())
         self._settle()
         self.said, self.quiet = self._said()[0], False
+
+    def remedy(self) -> str:
+        """Name what does not last in the weather before keys to lower, which would not mend it."""
+        weather = not (self.conditions.links.ideal and self.conditions.clock.ideal)
+        return (shelter_of(self.rule) if weather else None) or super().remedy()
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return what the node has heard and said."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from kernelswarm.agents.compiled import population, vector_population
+from kernelswarm.agents.compiled import drawing, population, vector_population
 from kernelswarm.agents.compiled.population import Population, outside_of
 from kernelswarm.agents.compiled.vector_population import VectorPopulation
 from kernelswarm.agents.compiled.weathered_population import WeatheredPopulation, whole
@@ -51,6 +51,15 @@ def populated(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> AnyPop
     agents = [node for node in nodes if isinstance(node, Agent)]
     weathered = [agent for agent in agents if isinstance(agent, WeatheredAgent)]
     return WeatheredPopulation(weathered, messages) if weathered else Population(agents, messages)
+
+
+def prime(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:
+    """Ready nodes that have only sent their first points for arrays, where they need not answer one by one."""
+    agents = [node for node in nodes if isinstance(node, Agent) and not isinstance(node, WeatheredAgent)]
+    size = nodes[0].learner.batch_size
+    if len(agents) < len(nodes) or not messages:
+        return False
+    return all(len(messages[node].points) == size for node in outside_of(agents)) and drawing.prime(agents)
 
 
 def fits(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:

@@ -16,7 +16,7 @@ from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.node.weathered import WeatheredAgent
 from kernelswarm.agents.node.weathered_stacked import WeatheredStackedAgent
 from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
-from kernelswarm.agents.populations.populating import AnyPopulation, fits, obstacle, populated
+from kernelswarm.agents.populations.populating import AnyPopulation, fits, obstacle, populated, prime
 from kernelswarm.agents.populations.stacked_population import StackedPopulation
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule
 from kernelswarm.protocols.fulfilling import fulfils
@@ -174,10 +174,13 @@ class Block:
     def _run_steps(self, rounds: int, incoming: Sequence[bytes]) -> int:
         if self._population is None:
             self._read(incoming)
-            if self._compiled and fits(self._agents, self._messages):
+            primes = self._compiled and prime(self._agents, self._messages)
+            if primes or (self._compiled and fits(self._agents, self._messages)):
                 self._population = populated(self._agents, self._messages)
                 self._messages = {}
                 self._crossing = self._crossing_of(self._population)
+                if primes:  # what is said in this round has been said
+                    return 1
         population = self._population
         if population is not None and self._crossing is not None:
             done = population.run(rounds) if self._crossing.scatter(incoming) else 0
@@ -229,6 +232,7 @@ class Block:
 
     def restore(self, snapshots: Mapping[int, Snapshot]) -> None:
         """Put new agents, which have not learned yet, where the snapshots were taken."""
+        self._population, self._crossing = None, None
         for agent in self._agents:
             restore(agent, snapshots[agent.node])
         self._messages = {agent.node: agent.outgoing() for agent in self._agents}

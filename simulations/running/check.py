@@ -12,7 +12,7 @@ from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, v
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.clocks.presence import forgets
-from kernelswarm.protocols.contract import StackedRule
+from kernelswarm.protocols.contract import StackedRule, shelter_of
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.simulations.backends.partition import crossing, partition
@@ -231,6 +231,9 @@ def _weather(experiment: Experiment, network: Network) -> Section:
         if busy > 1:
             said.append(f"one in {busy:,} rounds on each edge")
         section.lines.append(("links", ", ".join(said)))
+    fragile = None if links.ideal and clock.ideal else shelter_of(rule)
+    if fragile is not None:
+        section.lines.append(("warning", f"functions grow without bound in the long run: {fragile}"))
     found_privacy = privacy_of(links, network.plans, network.source)
     if found_privacy is not None:
         section.lines.append(("privacy", found_privacy.words(links.delta)))

@@ -43,6 +43,9 @@ Array = npt.NDArray[np.float64]
 LARGEST_GRAPH = 6 * 10**9
 """Bytes that a network of the largest size that is simulated takes while it is made, generously."""
 
+NO_ATTRIBUTES: Mapping[str, Any] = {}
+"""Those of most edges; one for all of them takes a kilobyte less for each node of a random geometric network."""
+
 
 @dataclass
 class Network:
@@ -312,7 +315,7 @@ def _neighborhood(
         learners[label].loss.curvature,
         learners[label].batch_size,
         degrees=tuple(len(adjacency[other]) for other in neighbors),
-        edges=tuple(dict(known[other]) for other in neighbors),
+        edges=tuple(dict(known[other]) if known[other] else NO_ATTRIBUTES for other in neighbors),
         batch_sizes=tuple(learners[other].batch_size for other in neighbors),
         asks=tuple(asks(label, other, known[other]) for other in neighbors) if directed else (),
         asked=tuple(asks(other, label, known[other]) for other in neighbors) if directed else (),

@@ -25,6 +25,12 @@ WHOLE = {
 }
 """Columns of whole numbers, by table."""
 
+TOLD: dict[str, Any] = {
+    "common": np.empty((0, 0)),
+    **dict.fromkeys(("gaps", "violation", "tolerances", "duals"), np.empty(0)),
+}
+"""In the place of what reports need not hold once they are rows."""
+
 
 class Recorder:
     """Turns reports into the columns of ``nodes``, ``network`` and ``edges``.
@@ -45,7 +51,7 @@ class Recorder:
     last : dict of str to float or None
         The last of them.
     reports : list of Report
-        What the last was made of, without the values at pooled points, which are many.
+        What the last was made of, without values at pooled points and what the tables have of edges.
     """
 
     def __init__(self, network: Network, rule: AnyRule) -> None:
@@ -92,7 +98,7 @@ class Recorder:
             **({} if self._names is None else {"name": self._names}),
             **{name: [report.figures[name] for report in reports] for name in reports[0].figures},
         }
-        self.reports = [replace(report, common=np.empty((0, 0))) for report in reports]
+        self.reports = [replace(report, **TOLD) for report in reports]
         network = {name: [value] for name, value in self.last.items()}
         return {"nodes": _typed("nodes", nodes), "edges": edges, "network": _typed("network", network)}
 

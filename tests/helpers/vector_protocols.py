@@ -12,6 +12,7 @@ PROTOCOLS = [
     {"name": "diffusion", "combination": "adaptive", "rate": 0.3},
     {"name": "diffusion", "combination": "adaptive", "order": "combine_then_adapt"},
     {"name": "gradient_tracking"},
+    {"name": "gradient_tracking", "as_published": True},
     {"name": "odkla"},
     {"name": "odkla", "as_published": True},
     {"name": "multitask", "penalty": 2.0},

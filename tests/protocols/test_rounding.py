@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from kernelswarm.protocols.compiling import jitted
-from kernelswarm.protocols.first_class import NONE
-from kernelswarm.protocols.links.distortion import FEW_BITS, STEPS, distort
+from kernelswarm.protocols.first_class import NONE, address
+from kernelswarm.protocols.links.distortion import EXACT, FEW_BITS, STEPS, distort
+from kernelswarm.protocols.links.noises import QUANTILE, Laplace
 
 
 @jitted
@@ -42,6 +43,24 @@ def test_scales_are_drawn_by_themselves() -> None:
     up, level = found[:, 0, 0] > 0.7, found[:, 0, 1] > 0.0
     for left, right in ((up, level), (up, other[:, 0, 0] > 0.7)):
         assert abs(np.corrcoef(left, right)[0, 1]) < 5.0 / np.sqrt(len(left))
+
+
+@jitted
+def _noisy(columns: int, quantile: int, stage: int, count: int) -> np.ndarray:
+    found = np.zeros((count, 1, columns))
+    for n in range(count):
+        distort(found[n], np.inf, 1.0, quantile, EXACT, 17, 23, n, stage)
+    return found
+
+
+def test_parts_of_different_sizes_have_noise_of_their_own() -> None:
+    """One random number says how large noise is and one its sign: none is shared between two points and a value."""
+    quantile, count = address(Laplace(1.0).quantile, QUANTILE), 20_000
+    points, values = _noisy(2, quantile, 0, count)[:, 0], _noisy(1, quantile, 1, count)[:, 0]
+    for left in (np.sign(points), np.abs(points)):
+        for right in (np.sign(values), np.abs(values)):
+            found = np.corrcoef(left.T, right.T)[:2, 2]
+            assert (np.abs(found) < 5.0 / np.sqrt(count)).all()
 
 
 @pytest.mark.parametrize("bits", [FEW_BITS + 1, 20, 32])

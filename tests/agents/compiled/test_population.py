@@ -8,6 +8,7 @@ import pytest
 
 from kernelswarm.agents.compiled.population import obstacle
 from kernelswarm.agents.learners import polk_steps
+from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
@@ -116,15 +117,30 @@ def test_same_bits_as_single_agents(protocol, batch):
 
 
 def test_one_node_with_many_neighbours_takes_no_room_from_the_others():
-    """A symmetric step takes in a point for each neighbour, and room for a factor grows with the square."""
+    """A symmetric step takes in a point for each neighbour: room for a factor and for rows grows with the square."""
     description = experiment(PROTOCOLS["consensus, symmetric"], graph=nx.star_graph(40), step_size=0.01)
     arrays, single = engines(description)
     for engine in (arrays, single):
         engine.run(12)
-    lengths = np.diff(arrays.blocks[0]._population._states.begins)
-    assert lengths[0] > 40**2
-    assert lengths[1:].max() < lengths[0] / 4
+    population = arrays.blocks[0]._population
+    for begins in (population._states.begins, population._messages.row_begins):
+        lengths = np.diff(begins)
+        assert lengths[0] > 40**2
+        assert lengths[1:].max() < lengths[0] / 4
     assert_equal(arrays, single, pooled(description))
+
+
+@pytest.mark.parametrize("blocks", [None, [[0, 3], [4], [1, 2]]], ids=str)
+def test_agents_move_into_arrays_before_they_answer(blocks, monkeypatch):
+    """One by one they would make arrays for each edge, which take more room than all else."""
+
+    def refuse(*parts):
+        raise AssertionError("an agent answers by itself")
+
+    monkeypatch.setattr(Agent, "evaluate", refuse)
+    arrays = next(engines(experiment(PROTOCOLS["consensus, symmetric"]), blocks))
+    assert all(in_arrays(arrays))
+    arrays.run(3)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
+from kernelswarm.protocols.states.contract import Heard
+from kernelswarm.protocols.states.gradient_tracking import GradientTracking
+from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.running.check import as_text, examine
+from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.vector_network import (
     ADJACENCY,
@@ -83,8 +90,9 @@ def test_gossip_leaves_each_pair_in_the_middle():
         np.testing.assert_allclose(learned(described(rule, rounds, topology=pair)), theta, rtol=1e-9, atol=1e-12)
 
 
-def test_gradient_tracking_tracks_the_mean_gradient():
-    tried = described({"name": "gradient_tracking", **EXPLICIT})
+@pytest.mark.parametrize("sends", ["sums", "trackers"])
+def test_gradient_tracking_tracks_the_mean_gradient(sends):
+    tried = described({"name": "gradient_tracking", "sends": sends, **EXPLICIT})
     data, mixing = Data(tried), metropolis()
     theta = tracker = before = np.zeros((len(NODES), FEATURES))
     for _ in range(tried.rounds):
@@ -101,3 +109,60 @@ def test_a_far_larger_step_than_explicit_ones_bear_is_sound():
     for protocol in ("diffusion", "gradient_tracking"):
         found = simulate(described({"name": protocol}, rounds=300, learner={"step_size": 20.0, "batch_size": 1}))
         assert found.summary["final"]["risk"] < found.summary["final"]["constant_risk"]
+
+
+class Constant:
+    """Samples on which the step is always the same."""
+
+    eta = 1.0
+
+    def __init__(self, step: np.ndarray) -> None:
+        self.step = step
+
+    def descend(self, weights: np.ndarray) -> np.ndarray:
+        return weights - self.step
+
+
+def test_sums_make_up_for_what_was_lost():
+    """Steps that every node tracks become the mean of all nodes' own, however many messages were lost before."""
+    rule, random = GradientTracking(), np.random.default_rng(3)
+    samples = [Constant(step) for step in random.normal(size=(len(NODES), 4, 1))]
+    wanted = np.mean([each.step for each in samples], axis=0)
+    near = [np.flatnonzero(row) for row in ADJACENCY]
+    plans = open_network(described({"name": "gradient_tracking"})).plans
+    states = [rule.begin(plan.neighborhood, np.zeros((4, 1))) for plan in plans]
+    for turn in range(400):
+        before = [state.following[1] for state in states]
+        states = [rule.adapt(state, each) for state, each in zip(states, samples, strict=True)]
+        said = [rule.say(state) for state in states]
+        for i, others in enumerate(near):
+            arrives = (random.random(len(others)) < 0.3) | (turn >= 100)
+            heard = Heard(said[i], np.stack([said[j] for j in others]), arrives.astype(float))
+            states[i] = rule.hear(states[i], heard, samples[i])
+    steps = [state.following[1] - last for state, last in zip(states, before, strict=True)]
+    np.testing.assert_allclose(steps, np.tile(wanted, (len(NODES), 1, 1)), atol=1e-9)
+
+
+@pytest.mark.parametrize("links", [{"loss": 0.2}, {"delay": {"name": "geometric", "mean": 2.0}, "loss": 0.1}])
+def test_gradient_tracking_by_sums_lasts_where_trackers_grow(links):
+    stormy = {"learner": {"batch_size": 1}, "links": links}
+    errors = [
+        simulate(described({"name": name}, 2000, **stormy)).summary["final"]["error"]
+        for name in ("gradient_tracking", "diffusion")
+    ]
+    assert errors[0] < 2.0 * errors[1]
+    with pytest.raises(SimulationError, match="grown without bound"):
+        simulate(described({"name": "gradient_tracking", "sends": "trackers"}, 2000, **stormy))
+
+
+def test_who_sends_trackers_in_weather_is_told_what_lasts():
+    """Lower steps only put off the end, so that none are advised."""
+    rule = {"name": "gradient_tracking", "sends": "trackers"}
+    told = 'set protocol.sends = "sums": trackers that are lost, late or rounded are missing for good'
+    stormy = {"links": {"delay": 4}, "clock": {"name": "bernoulli", "probability": 0.5}}
+    with pytest.raises(SimulationError, match=re.escape(told)) as failed:
+        simulate(described(rule, 20000, learner={"batch_size": 1, "step_size": 1.0}, **stormy))
+    assert "lower" not in str(failed.value)
+    assert told in as_text(examine(described(rule, **stormy)))
+    for calm in (described(rule), described({"name": "gradient_tracking"}, **stormy)):
+        assert told not in as_text(examine(calm))
