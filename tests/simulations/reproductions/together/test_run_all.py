@@ -21,6 +21,7 @@ from kernelswarm.simulations.reproductions.together.run_all import RESULTS, repr
 from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import commands
 
+EVERY = frozenset(REPRODUCTIONS)
 SMALL = {
     "coin": "tests.helpers.small_reproduction:reproduce",
     "coin-lost": "tests.helpers.small_reproduction:diverge",
@@ -114,6 +115,25 @@ def test_data_lies_in_one_folder_under_stated_names(tmp_path: Path, monkeypatch:
 def in_this_process(function: Any, tasks: Any, *_: Any, **__: Any) -> Any:
     for place, task in enumerate(tasks):
         yield place, function(task, lambda share: None)
+
+
+def test_the_longest_begin_first_and_stand_where_the_table_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert set(run_all.LONGEST) <= EVERY
+    begun: list[str] = []
+
+    def answers(function: Any, tasks: Any, *_: Any, **__: Any) -> Any:
+        begun.extend(task.name for task in tasks)
+        return in_this_process(function, tasks)
+
+    monkeypatch.setattr(run_all.parallel, "answers", answers)
+    monkeypatch.setattr(run_all, "LONGEST", ("coin-lost", "coin"))
+    names = ("coin", "coin-data", "coin-lost")
+    (tmp_path / "coin-data").write_text("1,2\n")
+    found = reproduce_all(tmp_path / "out", tmp_path, quick=True, names=names)
+    assert begun == ["coin-lost", "coin", "coin-data"]
+    assert tuple(outcome.name for outcome in found.outcomes) == names
 
 
 def test_the_command_prints_a_line_each_and_fails_at_the_end(
