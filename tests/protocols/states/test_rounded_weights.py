@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.node.node import PRIMING
-from kernelswarm.protocols.chance import uniform
+from kernelswarm.protocols.chance import pair, uniform
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.weather.weather import NODE, keys_of
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -32,7 +32,8 @@ def rounded(vector: np.ndarray, bits: int, key: tuple[int, int], round: int) -> 
     draw = uniform(*key, round + (2**31 - 1) * 2**32)
     scale = above if bits > 12 or draw < (largest - below) / (above - below) else below
     unit = scale if bits > 12 else largest
-    draws = np.array([uniform(*key, round + (2 * len(vector) + c + 1) * 2**32) for c in range(len(vector))])
+    pairs = [pair(*key, round + (2 * 2**26 + place) * 2**32) for place in range((len(vector) + 1) // 2)]
+    draws = np.array(pairs).reshape(-1)[: len(vector)]
     levels = 2.0**bits - 1.0
     return scale * (2.0 * np.floor(levels * (vector / unit + 1.0) / 2.0 + draws) / levels - 1.0)
 

@@ -250,7 +250,7 @@ def test_file_that_is_not_there(command: str, path: str, message: str, call: Com
         (["plot", "small.toml"], "small.toml is not a folder"),
         (["plot", "."], ". is no complete run folder"),
         (["list", "whatever"], "there is no list of whatever (known: learners, kernels, losses,"),
-        (["list", "protocol", "loss"], "unexpected extra argument"),
+        (["list", "protocol", "looses"], 'did you mean "losses"?'),
         (["list", "lerners"], 'did you mean "learners"?'),
         (["init", "small.toml"], "small.toml exists already: name another file"),
         (["init", "no/folder/x.toml"], "no/folder/x.toml cannot be written: No such file or directory"),
