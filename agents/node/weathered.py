@@ -111,10 +111,7 @@ class WeatheredAgent(Agent):
         return sent
 
     def come_back(self, now: int, awake: bool) -> None:
-        """Begin anew, with the samples not learned from yet, where the node wakes up without memory.
-
-        A second call in the same round changes nothing.
-        """
+        """Begin anew, with the samples not learned from yet, where the node wakes without memory: once a round."""
         if not (awake and self._forgets) or self.sent_at[1] == now - 1:
             return
         assert self.own is not None
