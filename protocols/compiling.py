@@ -10,6 +10,8 @@ is no difference.
 
 import gc
 import inspect
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
@@ -47,11 +49,11 @@ class Once(CPUDispatcher):
     def compile(self, sig: Any) -> Any:
         """Compile for arguments of some types, or, as numba does itself, for a signature as it is stated."""
         if isinstance(sig, Signature):
-            with uncollected():
+            with uncollected(), interruptible():
                 return super().compile(sig)
         given = tuple(sig)
         wanted = tuple(map(self._widened, given, self._only_read))
-        with uncollected():
+        with uncollected(), interruptible():
             entry = super().compile(wanted)
         if wanted != given and given not in self._aliases:  # so that Python's calls find it without asking here
             self._aliases.add(given)
@@ -77,6 +79,37 @@ def uncollected() -> Iterator[None]:
     finally:
         if collected:
             gc.enable()
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C end what is compiled in here, at the latest at the end of a function inside.
+
+    While LLVM is at work, Python hears of it only in a callback, out of which no exception comes: the one of Ctrl-C
+    would be printed and lost there, and numba fail for want of what the callback keeps.
+    """
+    outermost = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if outermost and threading.current_thread() is threading.main_thread():
+        _asked_to_end.clear()
+        signal.signal(signal.SIGINT, _end)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    else:  # where somebody else listens, he is left to it
+        yield
+    if _asked_to_end.is_set():
+        _asked_to_end.clear()
+        raise KeyboardInterrupt
+
+
+_asked_to_end = threading.Event()
+
+
+def _end(number: int, frame: Any) -> None:
+    if "llvmlite" not in frame.f_code.co_filename:
+        raise KeyboardInterrupt
+    _asked_to_end.set()
 
 
 def _compiled(function: Function, **options: Any) -> Function:

@@ -2,16 +2,18 @@
 
 import gc
 import pickle
+import signal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from llvmlite.binding import executionengine
 from numba import types
 from numba.core import event
 from numba.core.errors import TypingError
 
-from kernelswarm.protocols.compiling import Once, ReadOnly, ReadOnlyIntegers, jitted, uncounted
+from kernelswarm.protocols.compiling import Once, ReadOnly, ReadOnlyIntegers, interruptible, jitted, uncounted
 from kernelswarm.protocols.first_class import NUMBERS, address, at
 
 Array = npt.NDArray[np.float64]
@@ -176,3 +178,30 @@ def test_a_call_by_address_is_nothing_but_a_call_and_errors_come_back() -> None:
     assert "PyImport_ImportModule" not in body and "PyLong_AsVoidPtr" not in body
     with pytest.raises(TypingError, match="does not take"):
         called_with_too_much(place, np.ones(2))
+
+
+def test_ctrl_c_is_not_lost_where_llvm_would_lose_it() -> None:
+    """LLVM calls back while it is at work: an exception does not get out of there."""
+    reached: list[str] = []
+    called_back = compile("raise_signal(2); reached.append('end')", executionengine.__file__, "exec")
+
+    def in_callback() -> None:
+        with interruptible():
+            with interruptible():
+                exec(called_back, {"raise_signal": signal.raise_signal, "reached": reached})
+                reached.append("after")
+            reached.append("never")
+
+    def elsewhere() -> None:
+        with interruptible():
+            signal.raise_signal(signal.SIGINT)
+            reached.append("never")
+
+    for function in (in_callback, elsewhere):
+        with pytest.raises(KeyboardInterrupt):
+            function()
+        assert reached == ["end", "after"]
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with interruptible():
+        reached.append("again")
+    assert reached == ["end", "after", "again"]
