@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from kernelswarm.agents.compiled import drawing, population, vector_population
 from kernelswarm.agents.compiled.population import Population, outside_of
+from kernelswarm.agents.compiled.rounds import live
 from kernelswarm.agents.compiled.vector_population import VectorPopulation
 from kernelswarm.agents.compiled.weathered_population import WeatheredPopulation, whole
+from kernelswarm.agents.compiled.weathered_rounds import live_in_weather
 from kernelswarm.agents.compiled.weathered_vector_population import WeatheredVectorPopulation
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
@@ -17,6 +19,7 @@ from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
 from kernelswarm.agents.populations import stacked_population
 from kernelswarm.agents.populations.stacked_population import StackedPopulation, copies_of, copies_sent
 from kernelswarm.protocols.contract import StackedRule
+from kernelswarm.protocols.first_class import Compiled
 from kernelswarm.protocols.fulfilling import fulfils
 from kernelswarm.protocols.states.contract import AnyRule, StateRule
 
@@ -37,6 +40,11 @@ def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, who
     if not isinstance(rule, StateRule):
         return population.obstacle(learners, rule)
     return vector_population.obstacle(learners, rule)
+
+
+def round_of_evaluations(ideal: bool) -> Compiled:
+    """Return the compiled round of nodes that send evaluations, over links and by clocks that are ideal or not."""
+    return live if ideal else live_in_weather
 
 
 def populated(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> AnyPopulation:

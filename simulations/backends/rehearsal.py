@@ -1,4 +1,9 @@
-"""A rehearsal of a simulation: compiles what its agents will call, so that their processes find it on the disk."""
+"""A rehearsal of a simulation: compiles what its agents will call, so that their processes find it on the disk.
+
+What compiles longest is the round, which holds no part's code, and the step of the learner. Where the round has not
+been compiled before, both are at once: the round in a process of its own, which rehearses with a learner that takes no
+steps.
+"""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -8,11 +13,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.compiled.arrays import addresses_of
+from kernelswarm.agents.learners.contract import FeatureLearner, Learner
 from kernelswarm.agents.node.node import DivergenceError
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.agents.populations.populating import obstacle, round_of_evaluations
+from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.fulfilling import fulfils
+from kernelswarm.protocols.states.contract import StateRule
+from kernelswarm.simulations.backends.bystander import Bystander
 from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.machine.beside import beside
+from kernelswarm.simulations.machine.compiling import is_kept, waiting
+from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.streams.contract import HeldOut
 
@@ -65,6 +80,7 @@ def rehearse(plans: Sequence[AgentPlan], apart: bool = True) -> None:
     apart : bool
         Whether the nodes will live in several processes, so that what carries their messages is compiled too.
     """
+    compile_at_once(plans)
     kinds: dict[Learner, AgentPlan] = {}
     for plan in plans:
         if len(kinds) < MOST and _ours(plan.learner):
@@ -72,6 +88,48 @@ def rehearse(plans: Sequence[AgentPlan], apart: bool = True) -> None:
     for plan in kinds.values():
         with suppress(DivergenceError):
             _run(plan, apart)
+
+
+def compile_at_once(plans: Sequence[AgentPlan]) -> None:
+    """Compile the round of the network beside the step of its learner, where neither has been compiled before.
+
+    Whatever keeps the other process from it, such as a single core, leaves the round to be compiled as it is called.
+
+    Parameters
+    ----------
+    plans : sequence of AgentPlan
+        The network's agents.
+    """
+    plan = plans[0]
+    learner, rule, ideal = plan.learner, plan.rule, plan.conditions is None
+    if not hasattr(learner, "kernel") or fulfils(learner, FeatureLearner) or fulfils(rule, StateRule):
+        return  # what these step by is compiled as soon as what would rehearse in their place
+    if cores() < 2 or not all(map(_travels, (learner, rule, plan.conditions))) or is_kept(round_of_evaluations(ideal)):
+        return
+    with beside(_compile_round, replace(plan, source=_Rehearsed(1, 1), evaluated=())) as wait:
+        # To ask is to compile what the learner hands over.
+        if obstacle([learner], rule, ideal, plan.whole) is None:
+            addresses_of(handed_over(learner, "learner"), handed_over(learner.loss, "loss"))
+            with waiting():
+                wait()
+
+
+def _compile_round(plan: AgentPlan) -> None:
+    learner: Any = plan.learner
+    bare = Bystander(learner.loss, learner.kernel, Constant(1e-3), batch_size=learner.batch_size)
+    _run(replace(plan, learner=bare), apart=False)
+
+
+def _travels(part: object) -> bool:
+    """Tell whether a part is all ours, down to numbers and words: another process knows nothing else."""
+    if isinstance(part, tuple | list):
+        return all(map(_travels, part))
+    if isinstance(part, dict):
+        return all(map(_travels, part.values()))
+    if is_dataclass(part):
+        inside = (getattr(part, field.name) for field in fields(part))
+        return type(part).__module__.startswith("kernelswarm.") and all(map(_travels, inside))
+    return part is None or isinstance(part, str | float | int | np.ndarray | np.number)
 
 
 def _ours(part: object) -> bool:

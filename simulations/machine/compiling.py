@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 
 class Compilation:
@@ -87,3 +89,19 @@ def heard(
 
     with event.install_listener("numba:compile", Listener()):
         yield found
+
+
+def is_kept(function: Any) -> bool:
+    """Tell whether a compiled function has been compiled for some arguments: here, or earlier and kept on the disk."""
+    code = function.py_func
+    name = f"{code.__module__.rpartition('.')[2]}.{code.__qualname__}-*.nbi"
+    return bool(function.signatures) or any(Path(function.stats.cache_path).glob(name))
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Have those who listen count the time in here as a function's that is compiled: in another process."""
+    from numba.core import event
+
+    with event.trigger_event("numba:compile", data={}):
+        yield

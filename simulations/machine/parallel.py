@@ -164,9 +164,7 @@ def _cause(code: int | None) -> str:
 
 
 def _serve(function: Callable[[Any, Tell], Any], link: connection.Connection[Any, Any], shares: Any) -> None:
-    # Ctrl-C goes to the whole process group; the parent alone acts on it and ends its processes.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     link.send(READY)
     while True:
         try:
@@ -187,7 +185,14 @@ def _serve(function: Callable[[Any, Tell], Any], link: connection.Connection[Any
             link.send(answer)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """Let this process end when the one that started it does, and only then."""
+    # Ctrl-C goes to the whole process group; the parent alone acts on it and ends its processes.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_after_parent, daemon=True).start()
+
+
+def _end_after_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     connection.wait([parent.sentinel])

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
+from kernelswarm.simulations.backends.rehearsal import compile_at_once
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import Interrupted
 from kernelswarm.simulations.machine.compiling import Compilation, heard
@@ -139,6 +140,8 @@ class Driver:
         since = self._since
         graph, names = self.network.graph, [type(part).__name__ for part in (self._experiment.protocol, backend)]
         LOG.info("%d nodes, %d edges, %d rounds: %s, %s", len(graph), graph.size(), self.network.rounds, *names)
+        if not (self._offline or backend.elsewhere):
+            compile_at_once(self.network.plans)
         with backend.kept():
             while True:
                 try:

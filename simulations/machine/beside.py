@@ -1,0 +1,79 @@
+"""A call in a process of its own, beside this one, for what it leaves on the disk."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TypeVar
+
+from kernelswarm.simulations.machine.parallel import end_with_parent
+from kernelswarm.simulations.machine.temporarily import environment
+
+Argument = TypeVar("Argument")
+
+PATIENCE = 180.0
+"""Seconds after which a call that does not end is given up."""
+
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+@contextmanager
+def beside(function: Callable[[Argument], object], argument: Argument) -> Iterator[Callable[[], bool]]:
+    """Call a function in another process, which is ended where the block ends before it.
+
+    What the call prints, returns or raises is lost. The process does not read the script that this one runs, so that a
+    script needs no guard; a process that itself serves another one calls nothing.
+
+    Parameters
+    ----------
+    function : callable
+        A function of a module that is no script.
+    argument : object
+        What it is called with, of classes of such modules.
+
+    Yields
+    ------
+    callable
+        Waits for the end of the call, and tells whether it returned.
+    """
+    process = multiprocessing.get_context("spawn").Process(target=_call, args=(function, argument), daemon=True)
+    serving = multiprocessing.parent_process() is not None
+    if not serving:
+        with environment(_ONE_THREAD), _without_script():
+            process.start()
+
+    def wait() -> bool:
+        if not serving:
+            process.join(PATIENCE)
+        return not serving and process.exitcode == 0
+
+    try:
+        yield wait
+    finally:
+        if not serving:
+            process.kill()
+            process.join()
+            process.close()
+
+
+@contextmanager
+def _without_script() -> Iterator[None]:
+    """Hide the script from processes that are started meanwhile: they would read it."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
+
+
+def _call(function: Callable[[Argument], object], argument: Argument) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+    end_with_parent()
+    function(argument)
