@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -133,8 +134,13 @@ def watch_reproduction(quiet: bool, console: Console | None = None) -> Iterator[
     """Show on standard error what a reproduction is doing and how much is done; yields its observer."""
     console = Console(stderr=True) if console is None else console
     if quiet or not console.is_terminal:
+        lines, memory, begun = Lines(console), Memory(), time.monotonic()
+
+        def say(what: str, share: float) -> None:
+            lines.say(lambda: told.of_share(what, share, time.monotonic() - begun, str(memory)))
+
         with _compiling_in_a_line(quiet, console):
-            yield None
+            yield None if quiet else say
         return
     columns = (
         BarColumn(),

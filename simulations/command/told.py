@@ -78,6 +78,18 @@ def of_comparison(progress: ComparisonProgress, memory: str) -> str:
     return ", ".join(filter(None, [*said, memory]))
 
 
+def of_share(what: str, share: float, seconds: float, memory: str) -> str:
+    """Return a line about work of which the share in [0, 1] is done after so many seconds: a reproduction, pilots.
+
+    Examples
+    --------
+    >>> of_share("diffusion: patches", 0.25, 100.0, "0.30 GB")
+    '25% done, 5 min 0 s to go, diffusion: patches, 0.30 GB'
+    """
+    left = f"{duration(seconds * (1.0 - share) / share)} to go" if share > 0.0 else ""
+    return ", ".join(filter(None, [f"{100.0 * share:.0f}% done", left, what, memory]))
+
+
 def runs(progress: ComparisonProgress) -> str:
     """Return how many runs have ended, and how many of them failed."""
     failed = f", {progress.failed} failed" if progress.failed else ""

@@ -100,21 +100,26 @@ def reproduce(request: Request) -> Reproduction:
         test = test.taken(np.arange(min(ROWS, len(test.images))))
     found: dict[str, list[DigitsCourse]] = {setting.name: [] for setting in SETTINGS}
     vectors: list[float] = []
+    last = (*SETTINGS[:3:2], *STEPS)
+    image_count = count if request.quick else len(training.images)
+    whole_count = orders * len(SETTINGS) * count + len(last) * image_count  # images of one pass
     for draw in range(orders):
         generator = np.random.default_rng([request.seed, draw])
         chosen = generator.permutation(len(training.images))[:count]
         taken = training.taken(chosen)
         passes = [generator.permutation(count) for _ in range(EPOCHS)]
         for place, setting in enumerate(SETTINGS):
-            request.tell(f"{setting.name}, draw {draw + 1}", (draw + place / (len(SETTINGS) + 1)) / orders)
+            done = (draw * len(SETTINGS) + place) * count
+            request.tell(f"{setting.name}, draw {draw + 1}", done / whole_count)
             found[setting.name].append(_course(setting.learner, taken, np.concatenate(passes), test, looks))
         vectors.append(libsvm(taken, test)[0])
     whole: dict[str, DigitsCourse] = {}
     every = taken if request.quick else training
     generator = np.random.default_rng([request.seed, orders])
     passes = [generator.permutation(len(every.images)) for _ in range(EPOCHS)]
-    for setting in (*SETTINGS[:3:2], *STEPS):
-        request.tell(f"{setting.name}, all images", 0.99)
+    for place, setting in enumerate(last):
+        done = orders * len(SETTINGS) * count + place * image_count
+        request.tell(f"{setting.name}, all images", done / whole_count)
         whole[setting.name] = _course(setting.learner, every, np.concatenate(passes), test, looks)
     arrays = {}
     for name, courses in found.items():

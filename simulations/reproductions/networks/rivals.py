@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -77,9 +77,12 @@ def reproduce(request: Request) -> Reproduction:
     cells = [(stream, method) for stream, task in tasks.items() for method in METHODS.values() if method.suits(task)]
     found: Found = {}
     for place, (stream, method) in enumerate(cells):
-        request.tell(f"{method.words}: {stream}", place / len(cells))
         settings = method.settings[:1] if quick else method.settings
-        for words, tuned in _tuned(tasks[stream], method, settings, seeds, rounds):
+
+        def tell(share: float, words: str = f"{method.words}: {stream}", place: int = place) -> None:
+            request.tell(words, (place + share) / len(cells))
+
+        for words, tuned in _tuned(tasks[stream], method, settings, seeds, rounds, tell):
             found[stream + words, method.words] = tuned
     return Reproduction(
         [*_published(found), *_best(found), *_rows(found)],
@@ -90,17 +93,31 @@ def reproduce(request: Request) -> Reproduction:
 
 
 def _tuned(
-    task: Task, method: Method, settings: Sequence[tuple[str, Table]], seeds: Sequence[int], rounds: int
+    task: Task,
+    method: Method,
+    settings: Sequence[tuple[str, Table]],
+    seeds: Sequence[int],
+    rounds: int,
+    tell: Callable[[float], None] = lambda share: None,
 ) -> Iterator[tuple[str, Tuned]]:
-    """Take, for each error of the task, the settings with the least at the end of one run; run them with every seed."""
-    tried = [run(task.validation or task, method, table, TUNED_WITH + seeds[0], rounds) for _, table in settings]
+    """Take, for each error of the task, the settings with the least at the end of one run; run them with every seed.
+
+    ``tell`` hears before each run which share of the runs is done, if every error takes settings of its own.
+    """
+    tried, most = [], len(settings) + len(seeds) * min(len(settings), len(task.errors))
+    for place, (_, table) in enumerate(settings):
+        tell(place / most)
+        tried.append(run(task.validation or task, method, table, TUNED_WITH + seeds[0], rounds))
     measured: dict[int, list[dict[str, Course]]] = {}
     for error in task.errors:
         ends = [courses[error].last_error for courses in tried]
         best = int(np.argmin([np.inf if np.isnan(end) else end for end in ends]))
         words, table = settings[best]
         if best not in measured:
-            measured[best] = [run(task, method, table, seed, rounds) for seed in seeds]
+            measured[best] = []
+            for place, seed in enumerate(seeds):
+                tell((len(settings) + len(seeds) * (len(measured) - 1) + place) / most)
+                measured[best].append(run(task, method, table, seed, rounds))
         yield error, Tuned(table, words, [courses[error] for courses in measured[best]])
 
 

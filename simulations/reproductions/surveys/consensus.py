@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,19 @@ FORMS, STEPS = ("one_sided", "symmetric"), ("explicit", "implicit")
 ROUNDS, SEEDS = 500, 2
 BEST = 10.0
 """The penalty that the networks' errors are compared at; larger ones are no better where they are stable."""
+
+
+ROUNDING = 1e-9
+"""A disagreement that is less by no more than this share of it has not fallen."""
+
+TRIED: dict[str, dict[str, Any]] = {
+    "as above": {},
+    "step size 0.03": {"step_size": 0.03},
+    "step size 0.01": {"step_size": 0.01},
+    "step size 0.001": {"step_size": 0.001},
+    "step size 0.1, budget epsilon = 1e-6": {"budget": {"epsilon": 1e-6}},
+}
+"""What is tried where the disagreement does not fall with the penalty."""
 
 
 class Setting(NamedTuple):
@@ -47,7 +60,10 @@ def reproduce(request: Request) -> Reproduction:
         topology = graph(setting.graph, setting.nodes)
         rule = CONTROLS.get(setting.penalty, protocol)
         found[setting] = mean([outcome(topology, SINE, rule, rounds, request.seed + draw) for draw in range(seeds)])
-    claims = _claims(found, sizes, rounds)
+    claims = [
+        *_claims(found, sizes, rounds),
+        *_tried(_level(found, sizes), rounds, range(request.seed, request.seed + seeds)),
+    ]
     return Reproduction(
         claims=claims,
         notes=_notes(rounds, seeds),
@@ -76,8 +92,45 @@ def _numbers(setting: Setting) -> list[float]:
     return [setting.nodes, GRAPHS.index(setting.graph), form, step, setting.penalty]
 
 
+def _steps_of_penalty(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> Iterator[tuple[Setting, Setting]]:
+    """Yield the settings, with a penalty and with ten times as much, in which both runs ended."""
+    for low, high in pairwise(PENALTIES[1:5]):
+        for setting in found:
+            other = setting._replace(penalty=high)
+            if setting.penalty != low or setting.nodes not in sizes:
+                continue
+            if not (found[setting].failure or found[other].failure):
+                yield setting, other
+
+
+def _level(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> list[tuple[Setting, Setting]]:
+    """Return the steps of the penalty by which the disagreement does not fall by more than rounding."""
+    return [(low, high) for low, high in _steps_of_penalty(found, sizes) if not _falls(found[low], found[high])]
+
+
+def _falls(low: Outcome, high: Outcome) -> bool:
+    return high.disagreement < (1.0 - ROUNDING) * low.disagreement
+
+
+def _tried(level: Sequence[tuple[Setting, Setting]], rounds: int, seeds: Sequence[int]) -> Iterator[Claim]:
+    """Write what else was tried where the disagreement does not fall: other steps, and hardly any compression."""
+    for low, high in level:
+        topology = graph(low.graph, low.nodes)
+        for words, keys in TRIED.items():
+            ends = []
+            for setting in (low, high):
+                rule = {"name": "consensus", "penalty": setting.penalty, "form": setting.form, "step": setting.step}
+                ends.append([outcome(topology, SINE, rule, rounds, seed, **keys).disagreement for seed in seeds])
+            ratios = ", ".join(f"{after / before:.4g}" for before, after in zip(*ends, strict=True))
+            yield Claim(
+                f"disagreement, {low.form}, {low.step}, {low.nodes} nodes, {low.graph}: tried",
+                "",
+                f"{ratios} times what it is at c = {low.penalty:g}, by seed; {np.mean(ends[1]):.3g}",
+                f"c = {high.penalty:g}, {words}",
+            )
+
+
 def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...], rounds: int) -> list[Claim]:
-    networks = [(nodes, name) for nodes in sizes for name in GRAPHS]
     claims = []
     for form in FORMS:
         for step in STEPS:
@@ -87,13 +140,7 @@ def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...], rounds: in
             words = f"{form}, {step}"
             measured = f"{len(failed)} of {len(runs)} refused or diverged; the largest penalty that ends is {largest:g}"
             claims.append(Claim(f"stability, {words}", "", measured, f"c = 0 to 1,000, {rounds} rounds"))
-            falls = [
-                runs[Setting(*network, form, step, high)].disagreement
-                <= runs[Setting(*network, form, step, low)].disagreement
-                for network in networks
-                for low, high in pairwise(PENALTIES[1:5])
-                if not runs[Setting(*network, form, step, high)].failure
-            ]
+            falls = [_falls(found[low], found[high]) for low, high in _steps_of_penalty(runs, sizes)]
             measured = f"falls in {sum(falls)} of {len(falls)} steps of c by ten"
             published = "falls with c, O(1/c) (section III-A)"
             claims.append(Claim(f"disagreement, {words}", published, measured, "c = .01 to 10", all(falls)))
@@ -129,7 +176,9 @@ def _notes(rounds: int, seeds: int) -> list[str]:
         "outcomes (error, risk, progressive risk, disagreement, model order, scalars, violation).",
         "An explicit run is refused where the stability rule is broken at its start; the survey states none. "
         "Beyond what a pair of neighbours bears, a larger penalty changes nothing in an implicit step, and "
-        "disagreement then stays at what compression leaves.",
+        "disagreement then stays where it is, on the complete graph of 50 nodes from a penalty of 1 on. It has fallen "
+        "where it is less by more than rounding; where it has not, other step sizes were tried, and hardly any "
+        "compression, on the same samples. The smaller the step, the larger the penalty that still tells.",
     ]
 
 

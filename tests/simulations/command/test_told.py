@@ -88,6 +88,21 @@ def test_elsewhere_there_is_a_line_every_so_often(watch: Any, word: Any, said: s
     assert all(line.startswith(f"kernelswarm: {said}") for line in lines)
 
 
+def test_a_reproduction_says_every_so_often_what_is_done_and_when_it_will_end(clock: list[float]) -> None:
+    console = Console(file=io.StringIO(), force_terminal=False)
+    with progress.watch_reproduction(False, console) as observe:
+        assert observe is not None
+        for now, share in ((0.0, 0.0), (29.0, 0.1), (40.0, 0.25), (41.0, 0.26), (300.0, 0.75)):
+            clock[0] = now
+            observe(f"part {now:g}", share)
+    lines = written(console).splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("kernelswarm: 25% done, 2 min 0 s to go, part 40, ")  # three times the 40 s so far
+    assert lines[1].startswith("kernelswarm: 75% done, 1 min 40 s to go, part 300, ")
+    assert all(line.endswith(" GB") for line in lines)
+    assert told.of_share("steps", 0.0, 50.0, "") == "0% done, steps"  # no pace, and no time to go
+
+
 def test_memory_is_looked_at_from_time_to_time_and_counts_this_process(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:

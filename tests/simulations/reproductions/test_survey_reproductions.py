@@ -95,6 +95,32 @@ def test_claims_on_consensus(change: dict[tuple[str, str, float], dict[str, Any]
     assert rows["scalars a round, ring"].measured == "6"
 
 
+def test_what_differs_by_rounding_has_not_fallen_and_other_step_sizes_are_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = {
+        setting: GOOD._replace(disagreement=1.0 / (1.0 + max(setting.penalty, 0.0)))
+        for setting in consensus._settings(NETWORKS)
+    }
+    low = consensus.Setting(5, "ring", "symmetric", "implicit", 1.0)
+    high = low._replace(penalty=10.0)
+    found[high] = found[low]._replace(disagreement=found[low].disagreement * (1.0 - 1e-15))
+    rows = {claim.quantity: claim for claim in consensus._claims(found, NETWORKS, 10)}
+    row = rows["disagreement, symmetric, implicit"]
+    assert row.holds is False and row.measured == "falls in 11 of 12 steps of c by ten"  # three on each of four graphs
+    assert consensus._level(found, NETWORKS) == [(low, high)]
+
+    def measured(topology: Any, stream: Any, protocol: Any, rounds: int, seed: int, **keys: Any) -> Outcome:
+        eta = keys.get("step_size", 0.1)
+        return GOOD._replace(disagreement=(1.0 + seed) / (1.0 + eta * protocol["penalty"]))
+
+    monkeypatch.setattr(consensus, "outcome", measured)
+    tried = list(consensus._tried([(low, high)], 10, [3, 4]))
+    assert [claim.settings.partition(", ")[2] for claim in tried] == list(consensus.TRIED)
+    assert tried[0].measured == "0.55, 0.55 times what it is at c = 1, by seed; 2.25"  # 1.1 / 2, and 4.5 / 2
+    assert all(claim.holds is None for claim in tried)
+
+
 @pytest.mark.parametrize(
     ("place", "change", "quantity", "holds"),
     [

@@ -81,7 +81,9 @@ def test_for_each_error_a_method_has_the_settings_that_are_best_by_it(monkeypatc
 
     monkeypatch.setattr(rivals, "run", noted)
     settings = [(words, {"is": words}) for words in ends]
-    found = dict(rivals._tuned(task, METHODS["diffusion"], settings, [4, 5], 10))
+    told: list[float] = []
+    found = dict(rivals._tuned(task, METHODS["diffusion"], settings, [4, 5], 10, told.append))
     assert {error: tuned.words for error, tuned in found.items()} == {"a": "first", "b": "second"}
     assert [course.last_disagreement for course in found["b"].courses] == [4, 5]
     assert asked == [(task.validation, 1004)] * 3 + [(task, 4), (task, 5)] * 2
+    assert told == [run / 7 for run in range(7)]  # before each of them
