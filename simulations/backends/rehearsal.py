@@ -91,7 +91,7 @@ def rehearse(plans: Sequence[AgentPlan], apart: bool = True) -> None:
 
 
 def compile_at_once(plans: Sequence[AgentPlan]) -> None:
-    """Compile the round of the network beside the step of its learner, where neither has been compiled before.
+    """Compile the round of the network beside the step of its learner, where the round has not been compiled before.
 
     Whatever keeps the other process from it, such as a single core, leaves the round to be compiled as it is called.
 
@@ -104,7 +104,9 @@ def compile_at_once(plans: Sequence[AgentPlan]) -> None:
     learner, rule, ideal = plan.learner, plan.rule, plan.conditions is None
     if not hasattr(learner, "kernel") or fulfils(learner, FeatureLearner) or fulfils(rule, StateRule):
         return  # what these step by is compiled as soon as what would rehearse in their place
-    if cores() < 2 or not all(map(_travels, (learner, rule, plan.conditions))) or is_kept(round_of_evaluations(ideal)):
+    if cores() < 2 or is_kept(round_of_evaluations(ideal)):
+        return
+    if not all(map(_travels, (learner, rule, plan.neighborhood, plan.conditions))):
         return
     with beside(_compile_round, replace(plan, source=_Rehearsed(1, 1), evaluated=())) as wait:
         # To ask is to compile what the learner hands over.

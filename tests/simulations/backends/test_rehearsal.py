@@ -1,6 +1,7 @@
 """The round is compiled beside the learner's step where neither has been compiled before."""
 
 import importlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,6 +86,15 @@ def test_the_other_process_gets_to_the_end_and_the_bits_are_the_same(calls, monk
 def test_where_the_step_compiles_soon_no_process_is_started(calls, changes) -> None:
     rehearsal.compile_at_once(open_network(Experiment.from_dict({**TABLE, **changes})).plans)
     assert calls == []
+
+
+def test_what_another_process_cannot_know_is_not_sent_there(calls) -> None:
+    plan = open_network(Experiment.from_dict(TABLE)).plans[0]
+    own = replace(plan.neighborhood, edges=({"cable": object()},) * len(plan.neighborhood.neighbors))
+    rehearsal.compile_at_once([replace(plan, neighborhood=own)])
+    assert calls == []
+    rehearsal.compile_at_once([plan])
+    assert calls == [True]
 
 
 def test_nothing_is_done_where_the_round_is_compiled(calls, monkeypatch) -> None:
