@@ -10,6 +10,7 @@ import numpy as np
 from kernelswarm.graphs.layout import circle
 from kernelswarm.graphs.sides import sides
 from kernelswarm.graphs.topology import DEFAULT_NODES, Graph, from_edges, require_edges, require_nodes
+from kernelswarm.refused_key import RefusedKey
 
 
 @dataclass(frozen=True)
@@ -77,15 +78,17 @@ class Barbell:
         require_nodes(self.nodes, 4, "each of the two complete graphs needs two nodes")
         bridge, ends = self._resolve()
         if bridge < 0:
-            raise ValueError(f"bridge = {bridge!r} must be at least 0: 0 joins the two complete graphs by one edge")
+            raise RefusedKey("bridge", f"= {bridge!r} must be at least 0: 0 joins the two complete graphs by one edge")
         if 2 * ends + bridge != self.nodes:
-            raise ValueError(
-                f"bridge = {bridge!r} leaves {self.nodes - bridge} of {self.nodes} nodes, which two complete graphs "
-                f"cannot share evenly: use {bridge + 1} or leave bridge out"
+            raise RefusedKey(
+                "bridge",
+                f"= {bridge!r} leaves {self.nodes - bridge} of {self.nodes} nodes, which two complete graphs "
+                f"cannot share evenly: use {bridge + 1} or leave bridge out",
             )
         if ends < 2:
-            raise ValueError(
-                f"bridge = {bridge!r} leaves fewer than two nodes for each complete graph: use at most {self.nodes - 4}"
+            raise RefusedKey(
+                "bridge",
+                f"= {bridge!r} leaves fewer than two nodes for each complete graph: use at most {self.nodes - 4}",
             )
         require_edges("nodes", self.nodes, float(ends) * ends)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from kernelswarm.graphs.layout import circle
 from kernelswarm.graphs.topology import DEFAULT_NODES, Graph, from_edges, require_nodes
+from kernelswarm.refused_key import RefusedKey
 
 ASKS = "asks"
 """The edge attribute."""
@@ -87,8 +88,8 @@ class RandomAsking:
     def __post_init__(self) -> None:
         require_nodes(self.nodes)
         if not 1 <= self.asked < max(self.nodes, 2):
-            raise ValueError(
-                f"asked = {self.asked} must be from 1 to {max(self.nodes, 2) - 1}: nodes - 1 others are there"
+            raise RefusedKey(
+                "asked", f"= {self.asked} must be from 1 to {max(self.nodes, 2) - 1}: nodes - 1 others are there"
             )
 
     def build(self, generator: np.random.Generator) -> Graph:

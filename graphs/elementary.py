@@ -17,6 +17,7 @@ from kernelswarm.graphs.topology import (
     require_edges,
     require_nodes,
 )
+from kernelswarm.refused_key import RefusedKey
 
 
 @dataclass(frozen=True)
@@ -160,9 +161,9 @@ class BalancedTree:
 
     def __post_init__(self) -> None:
         if self.branching < 1:
-            raise ValueError(f"branching = {self.branching!r} must be at least 1: every inner node needs a child")
+            raise RefusedKey("branching", f"= {self.branching!r} must be at least 1: every inner node needs a child")
         if self.height is not None and self.height < 0:
-            raise ValueError(f"height = {self.height!r} must be at least 0: 0 is the root alone")
+            raise RefusedKey("height", f"= {self.height!r} must be at least 0: 0 is the root alone")
         if self.nodes is self.height is None:
             object.__setattr__(self, "nodes", DEFAULT_NODES)
         self._resolve()
@@ -173,17 +174,19 @@ class BalancedTree:
             height = self.height or 0
             nodes = self._full(height)
             if nodes > LARGEST_NODES:
-                raise ValueError(
-                    f"height = {height!r} makes a tree of more than {LARGEST_NODES:,} nodes with branching = "
-                    f"{self.branching!r}: lower one of them"
+                raise RefusedKey(
+                    "height",
+                    f"= {height!r} makes a tree of more than {LARGEST_NODES:,} nodes with branching = "
+                    f"{self.branching!r}: lower one of them",
                 )
             return nodes, height
         require_nodes(self.nodes)
         height = self._height(self.nodes)
         if self.height is not None and self.height != height:
-            raise ValueError(
-                f"nodes = {self.nodes!r} makes a tree of height {height} with branching = {self.branching!r}, not of "
-                f"height = {self.height!r}: leave one of the two out"
+            raise RefusedKey(
+                "nodes",
+                f"= {self.nodes!r} makes a tree of height {height} with branching = {self.branching!r}, not of "
+                f"height = {self.height!r}: leave one of the two out",
             )
         return self.nodes, height
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from kernelswarm.graphs.topology import Graph
 from kernelswarm.graphs.validation import LARGEST_LABEL, listed, validate
+from kernelswarm.refused_key import RefusedKey
 
 FORMATS = {
     ".graphml": "GraphML",
@@ -81,22 +82,26 @@ def read_graph(path: str | os.PathLike[str], whole: bool = True) -> Graph:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(
-            f"path = {str(path)!r} is not a text file in UTF-8 ({error.reason}): save it as UTF-8"
+        raise RefusedKey(
+            "path", f"= {str(path)!r} is not a text file in UTF-8 ({error.reason}): save it as UTF-8"
         ) from error
     except OSError as error:
-        raise ValueError(f"path = {str(path)!r} cannot be read, {error.strerror or error}{_nearest(file)}") from error
+        raise RefusedKey(
+            "path", f"= {str(path)!r} cannot be read, {error.strerror or error}{_nearest(file)}"
+        ) from error
     try:
         return validate(read(text), fresh=True, connected=whole)
     except ValueError as error:
-        raise ValueError(f"path = {str(path)!r}: {error}") from error
+        raise RefusedKey("path", f"= {str(path)!r}: {error}") from error
 
 
 def _format(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         known = ", ".join(FORMATS)
-        raise ValueError(f"path = {str(path)!r} has the suffix {suffix!r}, which names no format: use one of {known}")
+        raise RefusedKey(
+            "path", f"= {str(path)!r} has the suffix {suffix!r}, which names no format: use one of {known}"
+        )
     return FORMATS[suffix]
 
 

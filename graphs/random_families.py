@@ -15,6 +15,7 @@ from scipy.spatial.distance import pdist, squareform
 from kernelswarm.graphs.layout import circle
 from kernelswarm.graphs.redraw import Drawn, draw_until_connected, require_attempts
 from kernelswarm.graphs.topology import DEFAULT_NODES, Graph, from_edges, require_edges, require_nodes
+from kernelswarm.refused_key import RefusedKey
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class ErdosRenyi:
     def __post_init__(self) -> None:
         require_nodes(self.nodes)
         if self.edge_probability != "auto" and not 0 < self.edge_probability <= 1:
-            raise ValueError(f"edge_probability = {self.edge_probability!r} must lie above 0 and at most at 1")
+            raise RefusedKey("edge_probability", f"= {self.edge_probability!r} must lie above 0 and at most at 1")
         require_edges("edge_probability", self.probability, self.probability * self.nodes**2 / 2)
         require_attempts(self.attempts)
 
@@ -99,7 +100,7 @@ class RandomGeometric:
     def __post_init__(self) -> None:
         require_nodes(self.nodes)
         if self.radius != "auto" and not 0 < self.radius < inf:
-            raise ValueError(f"radius = {self.radius!r} must be positive: nodes lie in the unit square")
+            raise RefusedKey("radius", f"= {self.radius!r} must be positive: nodes lie in the unit square")
         require_edges("radius", self.reach, min(1.0, pi * self.reach**2) * self.nodes**2 / 2)
         require_attempts(self.attempts)
 
@@ -155,11 +156,13 @@ class SmallWorld:
     def __post_init__(self) -> None:
         require_nodes(self.nodes, 3, "two neighbors and the node itself")
         if self.neighbors < 2 or self.neighbors % 2 == 1:
-            raise ValueError(f"neighbors = {self.neighbors!r} must be even and at least 2: half of them on each side")
+            raise RefusedKey(
+                "neighbors", f"= {self.neighbors!r} must be even and at least 2: half of them on each side"
+            )
         if self.neighbors >= self.nodes:
-            raise ValueError(f"neighbors = {self.neighbors!r} must be less than nodes = {self.nodes!r}")
+            raise RefusedKey("neighbors", f"= {self.neighbors!r} must be less than nodes = {self.nodes!r}")
         if not 0 <= self.rewire_probability <= 1:
-            raise ValueError(f"rewire_probability = {self.rewire_probability!r} must lie between 0 and 1")
+            raise RefusedKey("rewire_probability", f"= {self.rewire_probability!r} must lie between 0 and 1")
         require_edges("neighbors", self.neighbors, self.nodes * self.neighbors / 2)
         require_attempts(self.attempts)
 
@@ -201,7 +204,9 @@ class ScaleFree:
     def __post_init__(self) -> None:
         require_nodes(self.nodes, 2, "a node to attach and one to attach it to")
         if not 1 <= self.attachments < self.nodes:
-            raise ValueError(f"attachments = {self.attachments!r} must be at least 1 and below nodes = {self.nodes!r}")
+            raise RefusedKey(
+                "attachments", f"= {self.attachments!r} must be at least 1 and below nodes = {self.nodes!r}"
+            )
         require_edges("attachments", self.attachments, float(self.attachments) * self.nodes)
 
     def build(self, generator: np.random.Generator) -> Graph:
@@ -234,13 +239,14 @@ class Regular:
     def __post_init__(self) -> None:
         require_nodes(self.nodes, 2, "a node of some degree needs a neighbor")
         if not 1 <= self.degree < self.nodes:
-            raise ValueError(f"degree = {self.degree!r} must be at least 1 and less than nodes = {self.nodes!r}")
+            raise RefusedKey("degree", f"= {self.degree!r} must be at least 1 and less than nodes = {self.nodes!r}")
         if self.degree == 1 and self.nodes > 2:
-            raise ValueError(f"degree = 1 leaves {self.nodes} nodes in separate pairs: use at least 2, or two nodes")
+            raise RefusedKey("degree", f"= 1 leaves {self.nodes} nodes in separate pairs: use at least 2, or two nodes")
         if self.nodes * self.degree % 2 == 1:
-            raise ValueError(
-                f"degree = {self.degree!r} must be even for an odd number of nodes, {self.nodes}: every edge has two "
-                f"ends; use degree {self.degree - 1} or {self.degree + 1}, or another number of nodes"
+            raise RefusedKey(
+                "degree",
+                f"= {self.degree!r} must be even for an odd number of nodes, {self.nodes}: every edge has two "
+                f"ends; use degree {self.degree - 1} or {self.degree + 1}, or another number of nodes",
             )
         require_edges("degree", self.degree, self.nodes * self.degree / 2)
         require_attempts(self.attempts)

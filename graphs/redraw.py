@@ -12,6 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from kernelswarm.graphs.topology import Graph, Integers, from_edges
+from kernelswarm.refused_key import RefusedKey
 
 
 class Drawn(NamedTuple):
@@ -47,7 +48,7 @@ class Drawn(NamedTuple):
 def require_attempts(attempts: int) -> None:
     """Refuse fewer than one draw."""
     if attempts < 1:
-        raise ValueError(f"attempts = {attempts!r} must be at least 1: a network is drawn at least once")
+        raise RefusedKey("attempts", f"= {attempts!r} must be at least 1: a network is drawn at least once")
 
 
 def draw_until_connected(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isqrt
 
 from kernelswarm.graphs.topology import DEFAULT_NODES, require_nodes
+from kernelswarm.refused_key import RefusedKey
 
 
 def sides(
@@ -30,7 +31,7 @@ def sides(
     """
     for name, side, least in ((names[0], first, 1), (names[1], second, smallest)):
         if side is not None and side < least:
-            raise ValueError(f"{name} = {side!r} must be at least {least}")
+            raise RefusedKey(name, f"= {side!r} must be at least {least}")
     if nodes is None and first is not None and second is not None:
         nodes = first * second
         if nodes >= 1:
@@ -38,22 +39,24 @@ def sides(
     if nodes is None:
         for name, side, other in ((names[0], first, names[1]), (names[1], second, names[0])):
             if side is not None:
-                raise ValueError(f"{name} = {side!r} is one side only: give {other} or nodes too")
+                raise RefusedKey(name, f"= {side!r} is one side only: give {other} or nodes too")
         nodes = DEFAULT_NODES
     require_nodes(nodes, smallest, f"{names[1]} is at least {smallest}")
     if first is None and second is None:
         first = next(side for side in range(isqrt(nodes), 0, -1) if nodes % side == 0 and nodes // side >= smallest)
         if first == 1 and nodes > 4:
-            raise ValueError(
-                f"nodes = {nodes!r} is a prime number and has no two sides: use {nodes - 1} or {nodes + 1}, or give "
-                f"{names[0]} and {names[1]}"
+            raise RefusedKey(
+                "nodes",
+                f"= {nodes!r} is a prime number and has no two sides: use {nodes - 1} or {nodes + 1}, or give "
+                f"{names[0]} and {names[1]}",
             )
     first = first if first is not None else nodes // (second or 1)
     second = second if second is not None else nodes // first
     if first * second != nodes:
-        raise ValueError(
-            f"nodes = {nodes!r} is not {names[0]} * {names[1]} = {first} * {second}: leave nodes out or make them agree"
+        raise RefusedKey(
+            "nodes",
+            f"= {nodes!r} is not {names[0]} * {names[1]} = {first} * {second}: leave nodes out or make them agree",
         )
     if second < smallest:
-        raise ValueError(f"{names[1]} = {second!r} must be at least {smallest}: lower {names[0]} or raise nodes")
+        raise RefusedKey(names[1], f"= {second!r} must be at least {smallest}: lower {names[0]} or raise nodes")
     return nodes, first, second

@@ -9,6 +9,8 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.refused_key import RefusedKey
+
 if TYPE_CHECKING:
     Graph = nx.Graph[int]
 else:  # at run time networkx's class takes no parameters
@@ -52,17 +54,18 @@ class Topology(Protocol):
 def require_nodes(nodes: int, smallest: int = 1, reason: str = "one node is the smallest network") -> None:
     """Refuse a number of nodes outside ``smallest`` to ``LARGEST_NODES``."""
     if nodes < smallest:
-        raise ValueError(f"nodes = {nodes!r} must be at least {smallest}: {reason}")
+        raise RefusedKey("nodes", f"= {nodes!r} must be at least {smallest}: {reason}")
     if nodes > LARGEST_NODES:
-        raise ValueError(f"nodes = {nodes!r} must be at most {LARGEST_NODES:,}: simulate a smaller network")
+        raise RefusedKey("nodes", f"= {nodes!r} must be at most {LARGEST_NODES:,}: simulate a smaller network")
 
 
 def require_edges(field: str, value: float, edges: float) -> None:
     """Refuse a field whose value asks for more than ``LARGEST_EDGES`` edges."""
     if edges > LARGEST_EDGES:
-        raise ValueError(
-            f"{field} = {value!r} gives about {edges:.2g} edges, more than the {LARGEST_EDGES:,} a simulation holds: "
-            "use fewer nodes or a sparser topology"
+        raise RefusedKey(
+            field,
+            f"= {value!r} gives about {edges:.2g} edges, more than the {LARGEST_EDGES:,} a simulation holds: "
+            "use fewer nodes or a sparser topology",
         )
 
 

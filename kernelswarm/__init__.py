@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelswarm.compiled_cache import drop_stale
+from kernelswarm.refused_key import RefusedKey
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.animation.animate import animate
@@ -116,6 +117,7 @@ __all__ = [
     "PolkClassifier",
     "PolkRegressor",
     "Progress",
+    "RefusedKey",
     "Result",
     "Simulation",
     "SimulationError",

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.contract import BatchLimits, Form, LinkRecord, Neighborhood, Pull, Step
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -40,9 +41,11 @@ class Batch:
 
     def __post_init__(self) -> None:
         if self.rows < 2:
-            raise ValueError(f"rows = {self.rows!r} must be at least 2: some are left out to choose the regularization")
+            raise RefusedKey(
+                "rows", f"= {self.rows!r} must be at least 2: some are left out to choose the regularization"
+            )
         if self.landmarks < 1:
-            raise ValueError(f"landmarks = {self.landmarks!r} must be at least 1: 200 to 2,000 are usual")
+            raise RefusedKey("landmarks", f"= {self.landmarks!r} must be at least 1: 200 to 2,000 are usual")
 
     @property
     def offline(self) -> BatchLimits:

@@ -10,6 +10,7 @@ from kernelswarm.protocols.compiled import CompiledRule, handed_over
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
 from kernelswarm.protocols.data_size import DataSize, significant
 from kernelswarm.protocols.distances import Distance, Squared, refuse_explicit
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -58,8 +59,8 @@ class Consensus:
 
     def __post_init__(self) -> None:
         if self.penalty != "auto" and not 0.0 <= self.penalty < np.inf:
-            raise ValueError(
-                f"penalty = {self.penalty!r} must be a finite number, not negative: 0 leaves the nodes alone"
+            raise RefusedKey(
+                "penalty", f"= {self.penalty!r} must be a finite number, not negative: 0 leaves the nodes alone"
             )
         if self.as_published:
             object.__setattr__(self, "form", "one_sided")

@@ -36,6 +36,7 @@ from kernelswarm.protocols.coupling import (
     whole_square_back,
 )
 from kernelswarm.protocols.first_class import Compiled, sole
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -107,9 +108,10 @@ class ConstrainedDistance(Distance, Protocol):
 def refuse_explicit(step: Step, distance: Distance) -> None:
     """Raise ValueError where explicit steps would leap over the kink of a distance for ever."""
     if step == "explicit" and not distance.smooth:
-        raise ValueError(
-            f'step = "explicit" never settles with distance = {distance}, whose pull does not fade as '
-            'neighbours come near: use step = "implicit"'
+        raise RefusedKey(
+            "step",
+            f'= "explicit" never settles with distance = {distance}, whose pull does not fade as '
+            'neighbours come near: use step = "implicit"',
         )
 
 

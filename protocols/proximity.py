@@ -21,6 +21,7 @@ from kernelswarm.protocols.distances import ConstrainedDistance, Distance, Squar
 from kernelswarm.protocols.first_class import Integers, address
 from kernelswarm.protocols.fulfilling import fulfils
 from kernelswarm.protocols.tolerances import Adaptive, Constant, Tolerance, ToleranceState
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -110,11 +111,11 @@ class Proximity:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.delta < np.inf:
-            raise ValueError(f"delta = {self.delta!r} must be a finite number, not negative")
+            raise RefusedKey("delta", f"= {self.delta!r} must be a finite number, not negative")
         if self.dual_step != "auto" and not 0.0 < self.dual_step < np.inf:
-            raise ValueError(f"dual_step = {self.dual_step!r} must be positive: 1 is as published")
+            raise RefusedKey("dual_step", f"= {self.dual_step!r} must be positive: 1 is as published")
         if not self.dual_max > 0.0:
-            raise ValueError(f"dual_max = {self.dual_max!r} must be positive: dual variables are clipped to it")
+            raise RefusedKey("dual_max", f"= {self.dual_max!r} must be positive: dual variables are clipped to it")
         if self.as_published:
             object.__setattr__(self, "form", "one_sided")
             object.__setattr__(self, "step", "explicit")
@@ -124,9 +125,10 @@ class Proximity:
                 object.__setattr__(self, "gamma", Constant(0.0))
         refuse_explicit(self.step, self.distance)
         if not fulfils(self.distance, ConstrainedDistance):
-            raise ValueError(
-                f"distance = {self.distance} has no multiple, gaps and growth, by which proximity constrains it: "
-                "give it these, or use the protocol consensus"
+            raise RefusedKey(
+                "distance",
+                f"= {self.distance} has no multiple, gaps and growth, by which proximity constrains it: "
+                "give it these, or use the protocol consensus",
             )
 
     @property

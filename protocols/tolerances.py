@@ -16,6 +16,7 @@ from kernelswarm.protocols.compiled import NEXT_TOLERANCES, CompiledTolerance
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.first_class import sole
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -98,8 +99,8 @@ class Edges(_Fixed):
         for name, value in self.values.items():
             ends = name.split("-")
             if len(ends) != 2 or not all(end.isdecimal() for end in ends):
-                raise ValueError(
-                    f'values has the edge {name!r}: write it as "source-target", two node labels, as in "0-3"'
+                raise RefusedKey(
+                    "values", f'has the edge {name!r}: write it as "source-target", two node labels, as in "0-3"'
                 )
             _refuse_negative(f"values.{name}", value)
 
@@ -133,8 +134,8 @@ class Location(_Fixed):
     def __post_init__(self) -> None:
         _refuse_negative("scale", self.scale)
         if not self.length > 0.0:
-            raise ValueError(
-                f"length = {self.length!r} must be positive: it is the correlation length of the locations"
+            raise RefusedKey(
+                "length", f"= {self.length!r} must be positive: it is the correlation length of the locations"
             )
 
     def init(self, neighborhood: Neighborhood) -> ToleranceState:
@@ -206,8 +207,8 @@ class Adaptive:
     def __post_init__(self) -> None:
         _refuse_negative("scale", self.scale)
         if not 0.0 < self.rate <= 1.0:
-            raise ValueError(
-                f"rate = {self.rate!r} must lie in (0, 1]: it is the weight of a new sample in the average"
+            raise RefusedKey(
+                "rate", f"= {self.rate!r} must lie in (0, 1]: it is the weight of a new sample in the average"
             )
 
     def init(self, neighborhood: Neighborhood) -> ToleranceState:
@@ -251,4 +252,4 @@ def _fixed(values: Array) -> ToleranceState:
 
 def _refuse_negative(name: str, value: float) -> None:
     if not 0.0 <= value < np.inf:
-        raise ValueError(f"{name} = {value!r} must be a finite number, not negative")
+        raise RefusedKey(name, f"= {value!r} must be a finite number, not negative")

@@ -14,6 +14,7 @@ from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.schedules import Schedule
 from kernelswarm.protocols.compiling import inlined
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -99,17 +100,18 @@ def explicit_or_implicit(
 
 
 def check_step(step_size: Schedule, regularization: float, batch_size: int) -> None:
-    """Refuse values out of range with a ValueError that starts with the key."""
+    """Refuse values out of range with a RefusedKey."""
     if not hasattr(step_size, "largest"):
-        raise ValueError(f"step_size = {step_size!r} must be a schedule, such as Constant(0.1) or Auto()")
+        raise RefusedKey("step_size", f"= {step_size!r} must be a schedule, such as Constant(0.1) or Auto()")
     if not regularization >= 0.0:
-        raise ValueError(f"regularization = {regularization!r} must not be negative")
+        raise RefusedKey("regularization", f"= {regularization!r} must not be negative")
     if batch_size < 1:
-        raise ValueError(f"batch_size = {batch_size!r} must be at least 1")
+        raise RefusedKey("batch_size", f"= {batch_size!r} must be at least 1")
     if step_size.largest * regularization >= 1.0:
-        raise ValueError(
-            f"step_size = {step_size.largest!r} must be below 1 / regularization, "
-            f"{1.0 / regularization:g}: lower the step size or the regularization"
+        raise RefusedKey(
+            "step_size",
+            f"= {step_size.largest!r} must be below 1 / regularization, "
+            f"{1.0 / regularization:g}: lower the step size or the regularization",
         )
 
 

@@ -10,29 +10,31 @@ import numpy as np
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.protocols.states.hedge import LIKELIHOOD
+from kernelswarm.refused_key import RefusedKey
 
 Rate = float | Literal["auto"]
 
 
 def check_mixture(kernel: Kernel, factors: Sequence[float], rate: Rate, forgetting: float) -> None:
-    """Refuse values out of range with a ValueError that starts with the key."""
+    """Refuse values out of range with a RefusedKey."""
     if not hasattr(kernel, "bandwidth"):
-        raise ValueError(f"kernel = {kernel} has no bandwidth to vary: take gaussian, laplacian or matern")
+        raise RefusedKey("kernel", f"= {kernel} has no bandwidth to vary: take gaussian, laplacian or matern")
     if not factors or not all(0.0 < factor < math.inf for factor in factors):
-        raise ValueError(f"factors = {factors!r} must be positive numbers, such as [0.5, 1, 2]")
+        raise RefusedKey("factors", f"= {factors!r} must be positive numbers, such as [0.5, 1, 2]")
     if rate != "auto" and not 0.0 < rate < math.inf:
-        raise ValueError(f'rate = {rate!r} must be positive, or "auto"')
+        raise RefusedKey("rate", f'= {rate!r} must be positive, or "auto"')
     if not 0.0 < forgetting <= 1.0:
-        raise ValueError(f"forgetting = {forgetting!r} must be above 0 and at most 1, which forgets nothing")
+        raise RefusedKey("forgetting", f"= {forgetting!r} must be above 0 and at most 1, which forgets nothing")
 
 
 def scaled_kernels(kernel: Kernel, factors: Sequence[float]) -> list[Kernel]:
     """Return the kernel with its bandwidth times each factor."""
     whole: Any = kernel
     if isinstance(whole.bandwidth, str):
-        raise ValueError(
-            f'bandwidth = "{whole.bandwidth}" is a word that training data turn into a number before learning starts: '
-            "take kernel.fitted(sample), or give a number"
+        raise RefusedKey(
+            "bandwidth",
+            f'= "{whole.bandwidth}" is a word that training data turn into a number before learning starts: '
+            "take kernel.fitted(sample), or give a number",
         )
     scaled = [np.multiply(whole.bandwidth, factor).tolist() for factor in factors]
     widths = [tuple(width) if isinstance(width, list) else width for width in scaled]

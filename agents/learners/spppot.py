@@ -23,6 +23,7 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared, grid_of
 from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, MirrorMap
 from kernelswarm.agents.parts.schedules import Constant, Schedule
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -103,23 +104,26 @@ class Spppot(DescentInSpace):
     def __post_init__(self) -> None:
         check_step(self.step_size, self.regularization, self.batch_size)
         if self.loss.task == "binary" and self.mirror_map.positive:
-            raise ValueError(
-                f"loss = {self.loss} takes the sign of f for the class, and this mirror_map gives positive values: "
-                'use multiclass_logistic or multiclass_hinge, or mirror_map = "squared_norm"'
+            raise RefusedKey(
+                "loss",
+                f"= {self.loss} takes the sign of f for the class, and this mirror_map gives positive values: "
+                'use multiclass_logistic or multiclass_hinge, or mirror_map = "squared_norm"',
             )
         grid = self.grid
         if grid is None:
             if self.grid_only:
-                raise ValueError(
-                    f"grid_only = True needs a loss with a grid, which {type(self.loss).__name__} has not: "
-                    "use poisson_process, or leave grid_only out"
+                raise RefusedKey(
+                    "grid_only",
+                    f"= True needs a loss with a grid, which {type(self.loss).__name__} has not: "
+                    "use poisson_process, or leave grid_only out",
                 )
         elif not words(self.kernel):
             chosen = grid.points[:: -(-len(grid.points) // CHECKED)]
             if not (self.kernel.cross(chosen, chosen) >= 0.0).all():
-                raise ValueError(
-                    f"kernel = {self.kernel} is negative between points of the grid: descent on an integral needs a "
-                    "kernel that is never negative, such as gaussian, laplacian or matern"
+                raise RefusedKey(
+                    "kernel",
+                    f"= {self.kernel} is negative between points of the grid: descent on an integral needs a "
+                    "kernel that is never negative, such as gaussian, laplacian or matern",
                 )
 
     @property
@@ -151,7 +155,9 @@ class Spppot(DescentInSpace):
         grid = self.grid
         if grid is not None:
             if grid.inputs != inputs:
-                raise ValueError(f"low = {list(grid.low)} must have {inputs} entries: one for each input of the points")
+                raise RefusedKey(
+                    "low", f"= {list(grid.low)} must have {inputs} entries: one for each input of the points"
+                )
             integral = _settle(dual.function, grid)
         return SpppotState(dual, Mirrored(dual.function, self.mirror_map), integral)
 

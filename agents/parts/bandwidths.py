@@ -8,6 +8,7 @@ import numpy.typing as npt
 from scipy.linalg import lapack
 
 from kernelswarm.agents.parts.sample import RIDGE, Sample, spaced
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -48,9 +49,10 @@ def numbers(bandwidth: Bandwidth, *own: float) -> Array:
         When the bandwidth is a word.
     """
     if isinstance(bandwidth, str):
-        raise ValueError(
-            f'bandwidth = "{bandwidth}" is a word that training data turn into a number before learning starts: take '
-            "kernel.fitted(sample), or give a number"
+        raise RefusedKey(
+            "bandwidth",
+            f'= "{bandwidth}" is a word that training data turn into a number before learning starts: take '
+            "kernel.fitted(sample), or give a number",
         )
     if isinstance(bandwidth, tuple):
         return np.array([1.0, *own, *(1.0 / length for length in bandwidth)])
@@ -150,8 +152,8 @@ def _length(value: object, place: str) -> float:
     # Beyond 1e+-100 the square over- or underflows, and 0 * inf would put a NaN on the diagonal.
     if isinstance(value, bool) or not isinstance(value, Real) or not 1e-100 <= float(value) <= 1e100:
         words = "" if place else ', or "median" or "relevance"'
-        raise ValueError(
-            f"bandwidth{place} = {value!r} must be positive, within 1e-100 to 1e100: use the length scale of the "
-            f"inputs{words}"
+        raise RefusedKey(
+            f"bandwidth{place}",
+            f"= {value!r} must be positive, within 1e-100 to 1e100: use the length scale of the inputs{words}",
         )
     return float(value)  # an int or a numpy scalar would make numba compile a second version

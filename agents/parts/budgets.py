@@ -15,6 +15,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.signatures import CompiledBudget
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -193,7 +194,7 @@ class PerSample:
     def __post_init__(self) -> None:
         _refuse_negative("per_sample", self.per_sample)
         if self.slope != "auto" and not 0.0 < self.slope < math.inf:
-            raise ValueError(f'slope = {self.slope!r} must be positive, or "auto" to have it measured')
+            raise RefusedKey("slope", f'= {self.slope!r} must be positive, or "auto" to have it measured')
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -203,9 +204,10 @@ class PerSample:
     @property
     def _slope(self) -> float:
         if self.slope == "auto":
-            raise ValueError(
-                'slope = "auto" of the budget per_sample is a word that training data turn into a number before '
-                "learning starts: take budget.fitted(sample), or give a number"
+            raise RefusedKey(
+                "slope",
+                '= "auto" of the budget per_sample is a word that training data turn into a number before '
+                "learning starts: take budget.fitted(sample), or give a number",
             )
         return self.slope
 
@@ -261,14 +263,17 @@ class TargetOrder:
 
     def __post_init__(self) -> None:
         if self.target_order < 1:
-            raise ValueError(f"target_order = {self.target_order!r} must be at least 1")
+            raise RefusedKey("target_order", f"= {self.target_order!r} must be at least 1")
         if not 0.0 < self.smallest <= self.alpha <= self.largest:
-            raise ValueError(
-                f"alpha = {self.alpha!r} must lie between smallest = {self.smallest!r} and largest = {self.largest!r}, "
-                "all positive"
+            raise RefusedKey(
+                "alpha",
+                f"= {self.alpha!r} must lie between smallest = {self.smallest!r} and largest = {self.largest!r}, "
+                "all positive",
             )
         if not self.gain > 0.0:
-            raise ValueError(f"gain = {self.gain!r} must be positive: more points than wanted must enlarge the budget")
+            raise RefusedKey(
+                "gain", f"= {self.gain!r} must be positive: more points than wanted must enlarge the budget"
+            )
 
     def start(self) -> float:
         """Return alpha_0."""
@@ -342,4 +347,4 @@ def adapted(alpha: float, order: float, target_order: float, gain: float, smalle
 
 def _refuse_negative(name: str, value: float) -> None:
     if not value >= 0.0:
-        raise ValueError(f"{name} = {value!r} must not be negative: 0 keeps every point, more removes more")
+        raise RefusedKey(name, f"= {value!r} must not be negative: 0 keeps every point, more removes more")

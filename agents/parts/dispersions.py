@@ -18,6 +18,7 @@ from kernelswarm.agents.arithmetic.signatures import DESCEND, SLOPES, CompiledDi
 from kernelswarm.agents.parts.schedules import Constant, Schedule, step_sizes
 from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Compiled, sole
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -177,7 +178,7 @@ class CentralMoments(_Centered):
 
     def __post_init__(self) -> None:
         if not self.orders or len(set(self.orders)) < len(self.orders) or not set(self.orders) <= {2, 3, 4}:
-            raise ValueError(f"orders = {list(self.orders)!r} must be different numbers from 2 to 4, at least one")
+            raise RefusedKey("orders", f"= {list(self.orders)!r} must be different numbers from 2 to 4, at least one")
 
     _slopes = staticmethod(_moment_slopes)
 
@@ -213,7 +214,7 @@ class Semivariance(_Centered):
 
     def __post_init__(self) -> None:
         if not self.smoothing > 0.0:
-            raise ValueError(f"smoothing = {self.smoothing!r} must be positive: use a tenth of an ordinary loss")
+            raise RefusedKey("smoothing", f"= {self.smoothing!r} must be positive: use a tenth of an ordinary loss")
 
     _slopes = staticmethod(_softplus_slopes)
 
@@ -256,8 +257,8 @@ class ConditionalValueAtRisk(_Compiled):
 
     def __post_init__(self) -> None:
         if not 0.0 < self.level < 1.0:
-            raise ValueError(
-                f"level = {self.level!r} must be between 0 and 1: 0.9 averages the largest tenth of losses"
+            raise RefusedKey(
+                "level", f"= {self.level!r} must be between 0 and 1: 0.9 averages the largest tenth of losses"
             )
 
     _slopes = staticmethod(_shortfall_slopes)

@@ -7,6 +7,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.refused_key import RefusedKey
+
 Array = npt.NDArray[np.float64]
 
 MOST_CELLS = 100_000
@@ -40,26 +42,30 @@ class Grid:
             object.__setattr__(self, name, tuple(float(entry) for entry in getattr(self, name)))
         object.__setattr__(self, "cells", tuple(self.cells))
         if not self.low:
-            raise ValueError("low = [] must have one entry for each input of the points")
+            raise RefusedKey("low", "= [] must have one entry for each input of the points")
         for name, entries in (("high", self.high), ("cells", self.cells)):
             if len(entries) != len(self.low):
-                raise ValueError(
-                    f"{name} = {list(entries)} must have as many entries as low = {list(self.low)}: one for each input"
+                raise RefusedKey(
+                    name, f"= {list(entries)} must have as many entries as low = {list(self.low)}: one for each input"
                 )
         if not all(math.isfinite(a) and math.isfinite(b) and a < b for a, b in zip(self.low, self.high, strict=True)):
-            raise ValueError(
-                f"low = {list(self.low)} must be below high = {list(self.high)} in every input, and both finite: "
-                "give the corners of the box that the points lie in"
+            raise RefusedKey(
+                "low",
+                f"= {list(self.low)} must be below high = {list(self.high)} in every input, and both finite: "
+                "give the corners of the box that the points lie in",
             )
         if min(self.cells) < 1:
-            raise ValueError(f"cells = {list(self.cells)} must be at least 1 along every input: use 100 for one input")
+            raise RefusedKey(
+                "cells", f"= {list(self.cells)} must be at least 1 along every input: use 100 for one input"
+            )
         if math.prod(self.cells) > MOST_CELLS:
-            raise ValueError(
-                f"cells = {list(self.cells)} are {math.prod(self.cells):,} in all, and must be at most {MOST_CELLS:,}: "
-                "use fewer along each input"
+            raise RefusedKey(
+                "cells",
+                f"= {list(self.cells)} are {math.prod(self.cells):,} in all, and must be at most {MOST_CELLS:,}: "
+                "use fewer along each input",
             )
         if not self.volume > 0.0:
-            raise ValueError(f"high = {list(self.high)} leaves cells of no volume above low = {list(self.low)}")
+            raise RefusedKey("high", f"= {list(self.high)} leaves cells of no volume above low = {list(self.low)}")
 
     @property
     def inputs(self) -> int:

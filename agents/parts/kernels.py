@@ -21,6 +21,7 @@ from kernelswarm.agents.parts import bandwidths
 from kernelswarm.agents.parts.bandwidths import Bandwidth
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.first_class import Compiled, fill, sole
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -85,9 +86,10 @@ class _Scaled(_Compiled):
     def cross(self, points: Array, centers: Array) -> Array:
         """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
         if isinstance(self.bandwidth, tuple) and points.shape[1] != len(self.bandwidth):
-            raise ValueError(
-                f"bandwidth = {list(self.bandwidth)} has {len(self.bandwidth)} entries, and points have "
-                f"{points.shape[1]} inputs: give one length for each input, or one number for all"
+            raise RefusedKey(
+                "bandwidth",
+                f"= {list(self.bandwidth)} has {len(self.bandwidth)} entries, and points have "
+                f"{points.shape[1]} inputs: give one length for each input, or one number for all",
             )
         return super().cross(points, centers)
 
@@ -188,9 +190,10 @@ class Matern(_Scaled):
     def __post_init__(self) -> None:
         object.__setattr__(self, "bandwidth", bandwidths.checked(self.bandwidth))
         if self.smoothness not in (1.5, 2.5):
-            raise ValueError(
-                f"smoothness = {self.smoothness!r} must be 1.5 or 2.5: take a gaussian kernel for smoother functions, "
-                "a laplacian one for rougher ones"
+            raise RefusedKey(
+                "smoothness",
+                f"= {self.smoothness!r} must be 1.5 or 2.5: take a gaussian kernel for smoother functions, "
+                "a laplacian one for rougher ones",
             )
         object.__setattr__(self, "smoothness", float(self.smoothness))
 
@@ -229,11 +232,12 @@ class Polynomial(_Compiled):
     def __post_init__(self) -> None:
         degree: object = self.degree
         if isinstance(degree, bool) or not isinstance(degree, Integral) or int(degree) < 1:
-            raise ValueError(f"degree = {degree!r} must be an integer of at least 1")
+            raise RefusedKey("degree", f"= {degree!r} must be an integer of at least 1")
         if int(degree) > LARGEST_DEGREE:
-            raise ValueError(
-                f"degree = {degree!r} must be at most {LARGEST_DEGREE}: values above 1 grow beyond any number, and the "
-                "others vanish"
+            raise RefusedKey(
+                "degree",
+                f"= {degree!r} must be at most {LARGEST_DEGREE}: values above 1 grow beyond any number, and the "
+                "others vanish",
             )
         object.__setattr__(self, "degree", int(degree))
         object.__setattr__(self, "offset", _nonnegative("offset", self.offset))
@@ -298,13 +302,11 @@ def _polynomial_diagonal(numbers: Array, points: Array) -> Array:
 def _factor(name: str, value: object) -> float:
     # Beyond 1e+-100 powers over- or underflow.
     if isinstance(value, bool) or not isinstance(value, Real) or not 1e-100 <= float(value) <= 1e100:
-        raise ValueError(
-            f"{name} = {value!r} must be positive, within 1e-100 to 1e100: use a factor such as 1 / inputs"
-        )
+        raise RefusedKey(name, f"= {value!r} must be positive, within 1e-100 to 1e100: use a factor such as 1 / inputs")
     return float(value)  # an int or a numpy scalar would make numba compile a second version
 
 
 def _nonnegative(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) < math.inf:
-        raise ValueError(f"{name} = {value!r} must be a finite number >= 0: below 0 the kernel is not positive")
+        raise RefusedKey(name, f"= {value!r} must be a finite number >= 0: below 0 the kernel is not positive")
     return float(value)

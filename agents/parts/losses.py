@@ -23,6 +23,7 @@ from kernelswarm.agents.arithmetic.signatures import LOSS_DERIVATIVES, LOSS_VALU
 from kernelswarm.agents.parts.grids import Grid
 from kernelswarm.protocols.first_class import Compiled, fill
 from kernelswarm.protocols.fulfilling import fulfils
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -256,10 +257,8 @@ class Huber(_Regression, _Curved):
     def __post_init__(self) -> None:
         threshold: object = self.threshold
         if isinstance(threshold, bool) or not isinstance(threshold, Real) or not 0.0 < float(threshold) < math.inf:
-            raise ValueError(
-                f"threshold = {threshold!r} must be a positive number: use the size of an ordinary residual, "
-                "or the absolute loss in place of 0"
-            )
+            remedy = "use the size of an ordinary residual, or the absolute loss in place of 0"
+            raise RefusedKey("threshold", f"= {threshold!r} must be a positive number: {remedy}")
         object.__setattr__(self, "threshold", float(threshold))
 
     _formulas = (loss_formulas.huber_values, loss_formulas.huber_derivatives)

@@ -13,6 +13,7 @@ from kernelswarm.agents.parts.grids import Grid
 from kernelswarm.agents.parts.losses import Task
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import fill
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -72,8 +73,8 @@ class PoissonProcess:
         for name in ("low", "high", "cells"):
             object.__setattr__(self, name, getattr(grid, name))
         if not 0.0 < self.floor < math.inf:
-            raise ValueError(
-                f"floor = {self.floor!r} must be positive: use a value far below any intensity of interest"
+            raise RefusedKey(
+                "floor", f"= {self.floor!r} must be positive: use a value far below any intensity of interest"
             )
 
     @cached_property

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from kernelswarm.agents.parts.losses import IntegratedLoss
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.fulfilling import fulfils
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -57,7 +58,7 @@ class Constant:
 
     def __post_init__(self) -> None:
         if not self.value > 0.0:
-            raise ValueError(f"value = {self.value!r} must be positive")
+            raise RefusedKey("value", f"= {self.value!r} must be positive")
 
     def at(self, step: int) -> float:
         """Return eta, whatever the step."""
@@ -90,10 +91,10 @@ class Diminishing:
 
     def __post_init__(self) -> None:
         if not self.initial > 0.0:
-            raise ValueError(f"initial = {self.initial!r} must be positive")
+            raise RefusedKey("initial", f"= {self.initial!r} must be positive")
         if not self.offset > 0.0:
-            raise ValueError(
-                f"offset = {self.offset!r} must be positive: it counts the steps after which eta is halved"
+            raise RefusedKey(
+                "offset", f"= {self.offset!r} must be positive: it counts the steps after which eta is halved"
             )
 
     def at(self, step: int) -> float:
@@ -128,9 +129,9 @@ class Horizon:
 
     def __post_init__(self) -> None:
         if not self.scale > 0.0:
-            raise ValueError(f"scale = {self.scale!r} must be positive")
+            raise RefusedKey("scale", f"= {self.scale!r} must be positive")
         if self.horizon < 1:
-            raise ValueError(f"horizon = {self.horizon!r} must be at least 1: it is the number of steps of the run")
+            raise RefusedKey("horizon", f"= {self.horizon!r} must be at least 1: it is the number of steps of the run")
 
     def at(self, step: int) -> float:
         """Return ``scale / sqrt(horizon)``, whatever the step."""
@@ -194,10 +195,10 @@ class Auto:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.scale < math.inf:
-            raise ValueError(f"scale = {self.scale!r} must be positive: 1 leaves the step size as the data say")
+            raise RefusedKey("scale", f"= {self.scale!r} must be positive: 1 leaves the step size as the data say")
         if not self.offset > 0.0:
-            raise ValueError(
-                f"offset = {self.offset!r} must be positive: it counts the samples after which eta is halved"
+            raise RefusedKey(
+                "offset", f"= {self.offset!r} must be positive: it counts the samples after which eta is halved"
             )
 
     @property
@@ -226,9 +227,10 @@ class Auto:
 
     def at(self, step: int) -> float:
         """Raise ValueError: there is no number yet."""
-        raise ValueError(
-            'step_size = "auto" is a word that training data turn into a number before learning starts: take '
-            "step_size.fitted(sample), or give a number"
+        raise RefusedKey(
+            "step_size",
+            '= "auto" is a word that training data turn into a number before learning starts: take '
+            "step_size.fitted(sample), or give a number",
         )
 
     @property

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.signatures import CENSOR, SUBSPACE_STEP, CompiledCensoring, CompiledSubspaceStep
 from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.first_class import sole
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -64,7 +65,7 @@ class Normalized:
 
     def __post_init__(self) -> None:
         if not self.scale > 0.0:
-            raise ValueError(f"scale = {self.scale!r} must be positive: the paper takes 1")
+            raise RefusedKey("scale", f"= {self.scale!r} must be positive: the paper takes 1")
 
     def at(self, sample: int, length: float) -> float:
         """Return ``scale / ||q||``, and 0 for a sample at right angles to the subspace."""
@@ -99,11 +100,11 @@ class Power:
 
     def __post_init__(self) -> None:
         if not self.initial > 0.0:
-            raise ValueError(f"initial = {self.initial!r} must be positive")
+            raise RefusedKey("initial", f"= {self.initial!r} must be positive")
         if not self.offset > 0.0:
-            raise ValueError(f"offset = {self.offset!r} must be positive: it counts samples")
+            raise RefusedKey("offset", f"= {self.offset!r} must be positive: it counts samples")
         if not self.exponent >= 0.0:
-            raise ValueError(f"exponent = {self.exponent!r} must not be negative: steps would grow without end")
+            raise RefusedKey("exponent", f"= {self.exponent!r} must not be negative: steps would grow without end")
 
     def at(self, sample: int, length: float) -> float:
         """Return ``initial / (1 + sample / offset)^exponent``, whatever the length."""
@@ -152,7 +153,7 @@ class Threshold:
 
     def __post_init__(self) -> None:
         if not self.threshold >= 0.0:
-            raise ValueError(f"threshold = {self.threshold!r} must not be negative: 0 leaves no sample out")
+            raise RefusedKey("threshold", f"= {self.threshold!r} must not be negative: 0 leaves no sample out")
 
     @property
     def window(self) -> int:
@@ -186,9 +187,9 @@ class MovingAverage:
 
     def __post_init__(self) -> None:
         if self.window < 1:
-            raise ValueError(f"window = {self.window!r} must be at least 1: the paper takes 100")
+            raise RefusedKey("window", f"= {self.window!r} must be at least 1: the paper takes 100")
         if not self.factor >= 0.0:
-            raise ValueError(f"factor = {self.factor!r} must not be negative: 1 is the mean itself")
+            raise RefusedKey("factor", f"= {self.factor!r} must not be negative: 1 is the mean itself")
 
     def bound(self, fits: Array) -> float:
         """Return ``factor`` times the mean of the fits, 0 before the first."""

@@ -8,6 +8,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.refused_key import RefusedKey
+
 Booleans = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 
@@ -46,4 +48,4 @@ class Schedule(Protocol):
 def require_probability(name: str, value: float) -> None:
     """Refuse a probability that is not above 0: what never happens is no schedule."""
     if not 0.0 < value <= 1.0:
-        raise ValueError(f"{name} = {value!r} must be a probability above 0, at most 1")
+        raise RefusedKey(name, f"= {value!r} must be a probability above 0, at most 1")

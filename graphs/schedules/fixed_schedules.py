@@ -12,6 +12,7 @@ import numpy as np
 
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.graphs.schedules.contract import Booleans, Integers
+from kernelswarm.refused_key import RefusedKey
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,9 @@ class Sequence:
 
     def __post_init__(self) -> None:
         if not self.paths:
-            raise ValueError("paths = [] must name at least one file")
+            raise RefusedKey("paths", "= [] must name at least one file")
         if self.rounds < 1:
-            raise ValueError(f"rounds = {self.rounds} must be at least 1")
+            raise RefusedKey("rounds", f"= {self.rounds} must be at least 1")
 
     def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
         """Yield each network's edges; raises ValueError where one has an edge that the topology lacks."""

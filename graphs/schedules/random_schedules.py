@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.graphs.schedules.contract import Booleans, Integers, require_probability
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -124,9 +125,9 @@ class Mobile:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.radius < np.inf:
-            raise ValueError(f"radius = {self.radius!r} must be a finite number above 0")
+            raise RefusedKey("radius", f"= {self.radius!r} must be a finite number above 0")
         if not 0.0 <= self.speed < np.inf:
-            raise ValueError(f"speed = {self.speed!r} must be a finite number, not negative")
+            raise RefusedKey("speed", f"= {self.speed!r} must be a finite number, not negative")
 
     def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
         """Yield the pairs within reach."""

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.links.losses import probability
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -108,9 +109,9 @@ class Poisson:
     def __post_init__(self) -> None:
         for name in ("slowest", "fastest"):
             if not 0.001 <= getattr(self, name) < np.inf:
-                raise ValueError(f"{name} = {getattr(self, name)!r} must be a finite rate, at least .001")
+                raise RefusedKey(name, f"= {getattr(self, name)!r} must be a finite rate, at least .001")
         if self.fastest < self.slowest:
-            raise ValueError(f"fastest = {self.fastest!r} must not be below slowest = {self.slowest!r}")
+            raise RefusedKey("fastest", f"= {self.fastest!r} must not be below slowest = {self.slowest!r}")
 
     def gaps(self, places: Array) -> Array:
         """Return each node's geometric distribution."""
@@ -139,7 +140,7 @@ class Cyclic:
 
     def __post_init__(self) -> None:
         if not 1 <= self.period <= LONGEST:
-            raise ValueError(f"period = {self.period} must be from 1 to {LONGEST:,} rounds")
+            raise RefusedKey("period", f"= {self.period} must be from 1 to {LONGEST:,} rounds")
 
     def gaps(self, places: Array) -> Array:
         """Return the one value."""
@@ -172,9 +173,9 @@ class Stragglers:
     def __post_init__(self) -> None:
         probability("share", self.share)
         if not 0.0 < self.tail < np.inf:
-            raise ValueError(f"tail = {self.tail!r} must be a finite number above 0")
+            raise RefusedKey("tail", f"= {self.tail!r} must be a finite number above 0")
         if not 2 <= self.longest <= LONGEST:
-            raise ValueError(f"longest = {self.longest} must be from 2 to {LONGEST:,} rounds")
+            raise RefusedKey("longest", f"= {self.longest} must be from 2 to {LONGEST:,} rounds")
 
     def gaps(self, places: Array) -> Array:
         """Return the distribution, what is beyond the longest in the last place."""
@@ -185,4 +186,4 @@ class Stragglers:
 def awake(name: str, value: float) -> None:
     """Refuse a probability with which a node hardly ever wakes."""
     if not 0.001 <= value <= 1.0:
-        raise ValueError(f"{name} = {value!r} must be from .001 to 1: a node that never wakes takes no part")
+        raise RefusedKey(name, f"= {value!r} must be from .001 to 1: a node that never wakes takes no part")

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from kernelswarm.protocols.clocks.clocks import LONGEST, Clock, awake, geometric
 from kernelswarm.protocols.fulfilling import fulfils
 from kernelswarm.protocols.links.losses import probability
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -109,16 +110,16 @@ class Joining:
 
     def __post_init__(self) -> None:
         if not 0 <= self.within <= LONGEST:
-            raise ValueError(f"within = {self.within} must be from 0 to {LONGEST:,} rounds")
+            raise RefusedKey("within", f"= {self.within} must be from 0 to {LONGEST:,} rounds")
         if len(self.nodes) != len(self.rounds):
-            raise ValueError(
-                f"nodes names {len(self.nodes)} nodes and rounds {len(self.rounds)} of them: give one round for each"
+            raise RefusedKey(
+                "nodes", f"names {len(self.nodes)} nodes and rounds {len(self.rounds)} of them: give one round for each"
             )
         if len(set(self.nodes)) != len(self.nodes):
-            raise ValueError(f"nodes = {list(self.nodes)} names a node twice: name each once")
+            raise RefusedKey("nodes", f"= {list(self.nodes)} names a node twice: name each once")
         for joins in self.rounds:
             if not 0 <= joins <= LONGEST:
-                raise ValueError(f"rounds holds {joins}: a node joins in a round from 0 to {LONGEST:,}")
+                raise RefusedKey("rounds", f"holds {joins}: a node joins in a round from 0 to {LONGEST:,}")
 
     @property
     def ideal(self) -> bool:

@@ -16,6 +16,7 @@ from kernelswarm.protocols.first_class import sole
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.states.compiled import packed, unpacked
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -90,7 +91,7 @@ class Stacking:
 
     def __post_init__(self) -> None:
         if self.penalty != "auto" and not 0.0 < self.penalty < np.inf:
-            raise ValueError(f'penalty = {self.penalty!r} must be a positive number, or "auto"')
+            raise RefusedKey("penalty", f'= {self.penalty!r} must be a positive number, or "auto"')
         Proximity(dual_step=self.dual_step)  # refuses what it refuses
 
     @cached_property

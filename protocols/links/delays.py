@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.links.facts import EdgeFacts
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -35,7 +36,7 @@ class Delay(Protocol):
 def rounds(name: str, value: float) -> None:
     """Refuse what is no delay."""
     if not 0 <= value <= LONGEST:
-        raise ValueError(f"{name} = {value!r} must be from 0 to {LONGEST} rounds")
+        raise RefusedKey(name, f"= {value!r} must be from 0 to {LONGEST} rounds")
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Between:
         rounds("shortest", self.shortest)
         rounds("longest", self.longest)
         if self.longest < self.shortest:
-            raise ValueError(f"longest = {self.longest} must not be below shortest = {self.shortest}")
+            raise RefusedKey("longest", f"= {self.longest} must not be below shortest = {self.shortest}")
 
     def distribution(self, edges: EdgeFacts) -> Array:
         """Return the same probability between the bounds."""
@@ -124,15 +125,16 @@ class DistanceDelay:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.speed < np.inf:
-            raise ValueError(f"speed = {self.speed!r} must be a finite number above 0")
+            raise RefusedKey("speed", f"= {self.speed!r} must be a finite number above 0")
 
     def distribution(self, edges: EdgeFacts) -> Array:
         """Return each edge's one value."""
         needed = np.floor(edges.located("delay") / self.speed).astype(np.int64)
         if len(needed) and needed.max() > LONGEST:
-            raise ValueError(
-                f"delay.speed = {self.speed} makes a message take {needed.max():,} rounds: raise it, until none takes "
-                f"more than {LONGEST}"
+            raise RefusedKey(
+                "delay.speed",
+                f"= {self.speed} makes a message take {needed.max():,} rounds: raise it, until none takes "
+                f"more than {LONGEST}",
             )
         found = np.zeros((len(needed), 1 + int(needed.max(initial=0))))
         found[np.arange(len(needed)), needed] = 1.0

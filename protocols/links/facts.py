@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.refused_key import RefusedKey
+
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
@@ -33,9 +35,10 @@ class EdgeFacts:
     def located(self, key: str) -> Array:
         """Return the distances; raises ValueError, naming ``key``, where nodes have no locations."""
         if self.distances is None:
-            raise ValueError(
-                f'{key} = "distance" needs nodes with locations: take topology.name = "random_geometric" or a stream '
-                "that has them, such as sensor_field"
+            raise RefusedKey(
+                key,
+                '= "distance" needs nodes with locations: take topology.name = "random_geometric" or a stream '
+                "that has them, such as sensor_field",
             )
         return self.distances
 
@@ -45,9 +48,10 @@ class EdgeFacts:
         for place, attributes in enumerate(self.attributes):
             if not isinstance(attributes.get(name), int | float):
                 ends = f"{self.senders[place]} and {self.hearers[place]}"
-                raise ValueError(
-                    f"{key}.attribute = {name!r} is not a number on the edge between {ends}, which has "
-                    f"{', '.join(attributes) or 'no attributes'}: every edge of the graph needs it"
+                raise RefusedKey(
+                    f"{key}.attribute",
+                    f"= {name!r} is not a number on the edge between {ends}, which has "
+                    f"{', '.join(attributes) or 'no attributes'}: every edge of the graph needs it",
                 )
             found[place] = attributes[name]
         return found

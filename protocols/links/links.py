@@ -9,6 +9,7 @@ import numpy as np
 from kernelswarm.protocols.links import delays, losses, noises
 from kernelswarm.protocols.links.distortion import EXACT, SCALE_BITS
 from kernelswarm.protocols.links.losses import probability
+from kernelswarm.refused_key import RefusedKey
 
 Silence = Literal["skip", "last"]
 
@@ -28,7 +29,7 @@ class Quantization:
 
     def __post_init__(self) -> None:
         if self.bits != EXACT and not 1 <= self.bits <= 32:
-            raise ValueError(f"bits = {self.bits} must be from 1 to 32, or 64 for numbers as they are")
+            raise RefusedKey("bits", f"= {self.bits} must be from 1 to 32, or 64 for numbers as they are")
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Clip:
     def __post_init__(self) -> None:
         for name, bound in (("values", self.values), ("points", self.points)):
             if not bound > 0.0:
-                raise ValueError(f"{name} = {bound!r} must be positive: inf is no bound")
+                raise RefusedKey(name, f"= {bound!r} must be positive: inf is no bound")
 
     def on(self, what: str) -> float:
         """Return the bound of "points" or "values"."""
@@ -75,7 +76,7 @@ class Trigger:
         noises.not_negative("threshold", self.threshold)
         probability("decay", self.decay)
         if self.decay == 0.0:
-            raise ValueError("decay = 0 leaves no threshold: set threshold = 0, which sends always")
+            raise RefusedKey("decay", "= 0 leaves no threshold: set threshold = 0, which sends always")
 
     def at(self, round: int) -> float:
         """Return the threshold of a round."""
@@ -129,16 +130,16 @@ class Links:
 
     def __post_init__(self) -> None:
         if not 0 <= self.max_age <= delays.LONGEST:
-            raise ValueError(f"max_age = {self.max_age} must be from 0 to {delays.LONGEST} rounds")
+            raise RefusedKey("max_age", f"= {self.max_age} must be from 0 to {delays.LONGEST} rounds")
         noises.not_negative("damping", self.damping)
         if not 0.0 < self.delta < 1.0:
-            raise ValueError(f"delta = {self.delta!r} must lie between 0 and 1: it is a probability of failure")
+            raise RefusedKey("delta", f"= {self.delta!r} must lie between 0 and 1: it is a probability of failure")
         if not self.bandwidth > 0.0:
-            raise ValueError(f"bandwidth = {self.bandwidth:g} must be positive: inf is no limit")
+            raise RefusedKey("bandwidth", f"= {self.bandwidth:g} must be positive: inf is no limit")
         if isinstance(self.delay, delays.Constant) and self.delay.rounds > self.max_age:
-            raise ValueError(
-                f"max_age = {self.max_age} drops every message of delay = {self.delay.rounds}: raise it to that at "
-                "least"
+            raise RefusedKey(
+                "max_age",
+                f"= {self.max_age} drops every message of delay = {self.delay.rounds}: raise it to that at least",
             )
 
     @property
@@ -161,9 +162,10 @@ class Links:
         """
         rounds = max(1, math.ceil(size / (8.0 * self.bandwidth)))
         if rounds - 1 > self.max_age:
-            raise ValueError(
-                f"bandwidth = {self.bandwidth:g} scalars a round: a message of {size:g} bytes takes {rounds:,} rounds, "
-                f"and max_age = {self.max_age} drops what is older; raise it to {rounds - 1:,} at least, or bandwidth"
+            raise RefusedKey(
+                "bandwidth",
+                f"= {self.bandwidth:g} scalars a round: a message of {size:g} bytes takes {rounds:,} rounds, "
+                f"and max_age = {self.max_age} drops what is older; raise it to {rounds - 1:,} at least, or bandwidth",
             )
         return rounds
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.links.facts import EdgeFacts
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -43,7 +44,7 @@ class Loss(Protocol):
 def probability(name: str, value: float) -> None:
     """Refuse what is no probability."""
     if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} = {value!r} must be a probability, from 0 to 1")
+        raise RefusedKey(name, f"= {value!r} must be a probability, from 0 to 1")
 
 
 def constant(loss: Array) -> Channels:
@@ -98,8 +99,8 @@ class Bursts:
             probability(name, getattr(self, name))
         for name in ("worsens", "recovers"):
             if getattr(self, name) == 0.0:
-                raise ValueError(
-                    f"{name} = 0 keeps an edge in one state for ever: take a loss of name uniform, or a value above 0"
+                raise RefusedKey(
+                    name, "= 0 keeps an edge in one state for ever: take a loss of name uniform, or a value above 0"
                 )
 
     def channels(self, edges: EdgeFacts) -> Channels:
@@ -146,7 +147,7 @@ class DistanceLoss:
     def __post_init__(self) -> None:
         for name in ("range", "exponent"):
             if not 0.0 < getattr(self, name) < np.inf:
-                raise ValueError(f"{name} = {getattr(self, name)!r} must be a finite number above 0")
+                raise RefusedKey(name, f"= {getattr(self, name)!r} must be a finite number above 0")
 
     def channels(self, edges: EdgeFacts) -> Channels:
         """Return each edge's loss by its length."""

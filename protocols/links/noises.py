@@ -13,6 +13,7 @@ from numba import types
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import Compiled
 from kernelswarm.protocols.links.accounting import Spent, gaussian, laplace
+from kernelswarm.refused_key import RefusedKey
 
 QUANTILE = types.float64(types.float64, types.float64)
 """``quantile(u, v)`` turns two independent uniform numbers of [0, 1) into one of the distribution of scale 1."""
@@ -42,7 +43,7 @@ class Noise(Protocol):
 def not_negative(name: str, value: float) -> None:
     """Refuse what is no scale."""
     if not 0.0 <= value < np.inf:
-        raise ValueError(f"{name} = {value!r} must be a finite number, not negative")
+        raise RefusedKey(name, f"= {value!r} must be a finite number, not negative")
 
 
 @jitted

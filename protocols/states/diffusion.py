@@ -14,6 +14,7 @@ from kernelswarm.protocols.states.compiled import CompiledPhase, CompiledStateRu
 from kernelswarm.protocols.states.contract import Heard, Samples
 from kernelswarm.protocols.states.mixing import Combination, average, average_in, combination, squares
 from kernelswarm.protocols.states.penalties import Stepping
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -67,7 +68,7 @@ class Diffusion(Stepping):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0.0 < self.rate <= 1.0:
-            raise ValueError(f"rate = {self.rate!r} must be above 0 and at most 1: 0.1 is usual")
+            raise RefusedKey("rate", f"= {self.rate!r} must be above 0 and at most 1: 0.1 is usual")
         if self.as_published:
             object.__setattr__(self, "combination", "metropolis")
 

@@ -10,6 +10,7 @@ from kernelswarm.protocols.contract import Neighborhood, Step
 from kernelswarm.protocols.states.contract import Heard, Samples, Vectors
 from kernelswarm.protocols.states.least_squares import Moments, add, empty, packed, solve, unpacked
 from kernelswarm.protocols.states.mixing import average, combination
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -52,9 +53,11 @@ class DiffusionRls(Vectors):
 
     def __post_init__(self) -> None:
         if not 0.0 < self.ridge < float("inf"):
-            raise ValueError(f"ridge = {self.ridge!r} must be above 0")
+            raise RefusedKey("ridge", f"= {self.ridge!r} must be above 0")
         if not 0.0 < self.forgetting <= 1.0:
-            raise ValueError(f"forgetting = {self.forgetting!r} must be above 0 and at most 1, which forgets nothing")
+            raise RefusedKey(
+                "forgetting", f"= {self.forgetting!r} must be above 0 and at most 1, which forgets nothing"
+            )
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Summed:
         """Return the weights, and no samples."""

@@ -11,6 +11,7 @@ from kernelswarm.protocols.states.contract import Heard, Samples
 from kernelswarm.protocols.states.least_squares import Moments, add, empty, solve
 from kernelswarm.protocols.states.mixing import differences
 from kernelswarm.protocols.states.penalties import Penalized
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -53,7 +54,9 @@ class Dkla(Penalized):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0.0 < self.forgetting <= 1.0:
-            raise ValueError(f"forgetting = {self.forgetting!r} must be above 0 and at most 1, which forgets nothing")
+            raise RefusedKey(
+                "forgetting", f"= {self.forgetting!r} must be above 0 and at most 1, which forgets nothing"
+            )
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Split:
         """Return the weights, no dual and no samples."""

@@ -12,6 +12,7 @@ from kernelswarm.protocols.states.contract import Heard, Samples
 from kernelswarm.protocols.states.hedge import LIKELIHOOD, log_weights, shares_of
 from kernelswarm.protocols.states.mixing import differences
 from kernelswarm.protocols.states.penalties import Penalized
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -64,9 +65,11 @@ class Domkl(Penalized):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rate != "auto" and not 0.0 < self.rate < float("inf"):
-            raise ValueError(f'rate = {self.rate!r} must be positive, or "auto"')
+            raise RefusedKey("rate", f'= {self.rate!r} must be positive, or "auto"')
         if not 0.0 < self.forgetting <= 1.0:
-            raise ValueError(f"forgetting = {self.forgetting!r} must be above 0 and at most 1, which forgets nothing")
+            raise RefusedKey(
+                "forgetting", f"= {self.forgetting!r} must be above 0 and at most 1, which forgets nothing"
+            )
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Mixed:
         """Return members that count alike, no dual, and nothing lost."""

@@ -7,6 +7,7 @@ from typing import Literal, Self
 from kernelswarm.protocols.contract import Step
 from kernelswarm.protocols.data_size import DataSize, significant
 from kernelswarm.protocols.states.contract import Vectors
+from kernelswarm.refused_key import RefusedKey
 
 USUAL = 0.1
 """The penalty beside a loss with a second derivative of 2, such as the squared one."""
@@ -28,8 +29,8 @@ class Penalized(Vectors):
 
     def __post_init__(self) -> None:
         if self.penalty != "auto" and not 0.0 <= self.penalty < float("inf"):
-            raise ValueError(
-                f"penalty = {self.penalty!r} must be a finite number, not negative: 0 leaves the nodes alone"
+            raise RefusedKey(
+                "penalty", f"= {self.penalty!r} must be a finite number, not negative: 0 leaves the nodes alone"
             )
 
     @property

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
 
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.backends.ray_session import RaySession
 from kernelswarm.simulations.backends.remote_engine import RemoteEngine
 from kernelswarm.simulations.machine.memory import free, require_memory
@@ -56,19 +57,22 @@ class Ray:
 
     def __post_init__(self) -> None:
         if self.nodes_per_actor != "auto" and self.nodes_per_actor < 1:
-            raise ValueError(f'nodes_per_actor = {self.nodes_per_actor!r} must be at least 1, or "auto"')
+            raise RefusedKey("nodes_per_actor", f'= {self.nodes_per_actor!r} must be at least 1, or "auto"')
         if self.rounds_per_execution < 1:
-            raise ValueError(f"rounds_per_execution = {self.rounds_per_execution!r} must be at least 1")
+            raise RefusedKey("rounds_per_execution", f"= {self.rounds_per_execution!r} must be at least 1")
         if not self.patience > 0.0:
-            raise ValueError(f"patience = {self.patience!r} must be positive: it is in seconds")
+            raise RefusedKey("patience", f"= {self.patience!r} must be positive: it is in seconds")
         if self.restarts < 0:
-            raise ValueError(f"restarts = {self.restarts!r} must not be negative: 0 ends a run when a process dies")
+            raise RefusedKey("restarts", f"= {self.restarts!r} must not be negative: 0 ends a run when a process dies")
         if not 0 <= self.niceness <= 19:
-            raise ValueError(f"niceness = {self.niceness!r} must be 0, for as much of the cores as others get, to 19")
+            raise RefusedKey(
+                "niceness", f"= {self.niceness!r} must be 0, for as much of the cores as others get, to 19"
+            )
         if self.address is not None and (not self.address or "://" in self.address):
-            raise ValueError(
-                f'address = {self.address!r} must be "auto" or "host:port" of a cluster that this machine belongs to: '
-                "compiled graphs do not work through a Ray Client"
+            raise RefusedKey(
+                "address",
+                f'= {self.address!r} must be "auto" or "host:port" of a cluster that this machine belongs to: '
+                "compiled graphs do not work through a Ray Client",
             )
 
     @property

@@ -14,6 +14,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.losses import ProbabilisticLoss
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, array, column, refuse_largest
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.ground.errors import InputError
@@ -105,8 +106,8 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
             _refuse_mixed(np.asarray(classes), "classes")
         known = np.unique(classes) if classes is not None else self.classes_
         if not first and not np.array_equal(known, self.classes_):
-            raise ValueError(
-                f"classes = {known.tolist()} differ from those of the first call, {self.classes_.tolist()}"
+            raise RefusedKey(
+                "classes", f"= {known.tolist()} differ from those of the first call, {self.classes_.tolist()}"
             )
         unknown = np.setdiff1d(labels, known)
         if len(unknown):

@@ -32,6 +32,7 @@ from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.agents.parts.sample import spaced
 from kernelswarm.agents.parts.schedules import Auto
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.experiment.naming import find
 from kernelswarm.simulations.experiment.parts import build, fill
 from kernelswarm.simulations.ground.data_description import Variables
@@ -114,7 +115,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         """Make the learner, and numbers of its words, from the first data; ``epoch`` samples are visited repeatedly."""
         loss: Loss = build("loss", self._loss(classes), "loss")
         if grid_of(loss) is not None:
-            raise ValueError(f"loss = {loss} has an integral over a box in it, which POLK leaves out: use Spppot")
+            raise RefusedKey("loss", f"= {loss} has an integral over a box in it, which POLK leaves out: use Spppot")
         automatic = isinstance(self.budget, str) and self.budget == "auto"
         budget = self.budget
         if automatic:

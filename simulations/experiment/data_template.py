@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.experiment.template import write_new
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.wording import shown, some, toml
@@ -90,7 +91,7 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
             raise InputError(f"nodes = {shown(nodes)}: svmlight files have no column that names nodes, leave it out")
         task = _task(rows)
     except ValueError as error:
-        hint = " with --target" if str(error).startswith("target =") else ""
+        hint = " with --target" if isinstance(error, RefusedKey) and error.key == "target" else ""
         raise InputError(f"{error}{hint}") from error
     count = len(rows)
     named = 0 if rows.ids is None else len(np.unique(rows.ids))

@@ -20,11 +20,12 @@ from kernelswarm.protocols.clocks.clocks import Clock, Synchronous
 from kernelswarm.protocols.contract import FLAGS
 from kernelswarm.protocols.links.links import IDEAL, Links
 from kernelswarm.protocols.states.contract import AnyRule
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.experiment.changes import begun, changed, parse_assignment, parse_value
 from kernelswarm.simulations.experiment.naming import listed_parts_only, part_name
 from kernelswarm.simulations.experiment.parts import build, describe, described, fill, merge, written
 from kernelswarm.simulations.ground import later
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.errors import InputError, RefusedEntry
 from kernelswarm.simulations.ground.toml_tables import NotTOML, check_depth, read_file
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Stream
@@ -34,7 +35,7 @@ from kernelswarm.simulations.streams.rows.file import with_data_of
 def _require(part: object, key: str, smallest: int, meaning: str) -> None:
     value = getattr(part, key)
     if value < smallest:
-        raise InputError(f"{key} = {shown(value)} must be at least {smallest}: {meaning}")
+        raise RefusedEntry(key, f"= {shown(value)} must be at least {smallest}: {meaning}")
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Override:
 
     def __post_init__(self) -> None:
         if not self.nodes:
-            raise ValueError("nodes = [] must name at least one node")
+            raise RefusedKey("nodes", "= [] must name at least one node")
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,6 +12,7 @@ import numpy as np
 
 from kernelswarm.graphs.redraw import draw_until_connected
 from kernelswarm.graphs.topology import Graph
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.experiment.naming import find
 from kernelswarm.simulations.ground.own_code import OwnCode
 from kernelswarm.simulations.ground.wording import nearest, shown
@@ -51,8 +52,8 @@ class GraphFunction:
         for key, value in self.arguments.items():
             if key not in accepted and not open_ended:
                 known = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
-                raise ValueError(
-                    f"{key} = {shown(value)} is not an argument of {self.function}{nearest(key, accepted)} ({known})"
+                raise RefusedKey(
+                    key, f"= {shown(value)} is not an argument of {self.function}{nearest(key, accepted)} ({known})"
                 )
         for key, entry in accepted.items():
             required = entry.default is entry.empty and entry.kind not in (entry.VAR_POSITIONAL, entry.VAR_KEYWORD)
@@ -61,7 +62,7 @@ class GraphFunction:
                     f"{self.function} takes its arguments by position only: write a function with named ones"
                 )
             if required and key not in self.arguments and key not in RANDOM:
-                raise ValueError(f"{key} is missing: {self.function} needs it")
+                raise RefusedKey(key, f"is missing: {self.function} needs it")
 
     def build(self, generator: np.random.Generator) -> Graph:
         """Call the function; ValueError when it returns no networkx graph, or no connected one in all its draws."""

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.experiment.graph_function import GraphFunction
 from kernelswarm.simulations.experiment.naming import PARTS as PARTS
 from kernelswarm.simulations.experiment.naming import find, is_own, names, part_name, refuse_other_kind
@@ -88,7 +89,7 @@ def build(kind: str, value: Any, path: str = "", folder: Path | None = None, def
     found = find(kind, name, where, folder)
     if isinstance(found, type):
         return fill(found, keys, path, folder, title=title)
-    return _made(GraphFunction, {"function": name, "arguments": keys}, path, keys)
+    return _made(GraphFunction, {"function": name, "arguments": keys}, path)
 
 
 def fill(
@@ -131,7 +132,7 @@ def fill(
             values[field.name] = _value(table[key], field, hints[field.name], where, folder)
         elif default_of(field) is dataclasses.MISSING:
             raise InputError(f"{where} is missing: {title or path} needs {_rule(field, hints[field.name])}")
-    made = _made(cls, values, path, fields, alone)
+    made = _made(cls, values, path, alone)
     for key, field in fields.items():
         if key in table and is_published(made, field) and getattr(made, field.name) != values[field.name]:
             raise InputError(
@@ -254,20 +255,14 @@ def _hints(cls: type[Any], title: str) -> dict[str, Any]:
         return get_type_hints(cls)
 
 
-def _made(
-    cls: type[Any], values: Mapping[str, Any], path: str, keys: Mapping[str, Any], alone: str | None = None
-) -> Any:
+def _made(cls: type[Any], values: Mapping[str, Any], path: str, alone: str | None = None) -> Any:
     try:
         with OwnCode(f"making a {cls.__name__}", ValueError) if is_own(cls) else nullcontext():
             return cls(**values)
+    except RefusedKey as error:
+        raise InputError(error.at(path, alone)) from error
     except ValueError as error:
-        text = str(error)
-        if not path:
-            raise InputError(text) from error
-        if alone is not None and text.startswith(f"{alone} = "):
-            raise InputError(path + text.removeprefix(alone)) from error
-        begins_with_key = re.split(r"[ .]", text)[0] in keys or re.match(r"\w+ (= |is missing)", text)
-        raise InputError(join(path, text) if begins_with_key else f"{path}: {text}") from error
+        raise InputError(f"{path}: {error}" if path else str(error)) from error
 
 
 def _value(value: Any, field: dataclasses.Field[Any], hint: Any, path: str, folder: Path | None) -> Any:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from kernelswarm.refused_key import RefusedKey
+
 
 class InputError(ValueError):
     """Input that is refused before anything starts; the command line ends with exit code 2.
 
     The message is one paragraph: what was given and where, the rule it breaks, the remedy or the nearest valid name.
     """
+
+
+class RefusedEntry(RefusedKey, InputError):
+    """A key of the experiment itself, or of its table ``[evaluation]``, whose value is refused."""
 
 
 class SimulationError(RuntimeError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.data_description import Labels
 from kernelswarm.simulations.ground.wording import nearest, shown, some
 
@@ -63,9 +64,10 @@ def find_node(node: Name, names: Mapping[int, Name]) -> int:
     if isinstance(node, str):
         named = named or [label for label, name in names.items() if str(name) == node]
     elif node in names and named not in ([], [node]):
-        raise ValueError(
-            f"node = {node} is the label of the node named {names[int(node)]} and the own name of the node with the "
-            f'label {named[0]}: give the name as text, "{names[int(node)]}" or "{node}"'
+        raise RefusedKey(
+            "node",
+            f"= {node} is the label of the node named {names[int(node)]} and the own name of the node with the "
+            f'label {named[0]}: give the name as text, "{names[int(node)]}" or "{node}"',
         )
     elif node in names:
         named = [int(node)]

@@ -6,6 +6,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from kernelswarm.refused_key import RefusedKey
+
 
 class Role(IntEnum):
     """What a generator is for; the numbers are part of every result, so they never change meaning."""
@@ -49,5 +51,5 @@ def generator(seed: int, role: Role, node: int = 0, *path: int) -> np.random.Gen
     True
     """
     if seed < 0:
-        raise ValueError(f"seed = {seed!r} must not be negative: use 0 or any larger integer")
+        raise RefusedKey("seed", f"= {seed!r} must not be negative: use 0 or any larger integer")
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(int(role), node, *path)))

@@ -5,6 +5,7 @@ from traceback import extract_tb, walk_tb
 from types import TracebackType
 
 from kernelswarm.agents.node.node import Node
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.experiment.naming import is_own, part_name
 from kernelswarm.simulations.ground.errors import InputError
 
@@ -12,8 +13,8 @@ from kernelswarm.simulations.ground.errors import InputError
 class Asked:
     """The border to a part that may be a user's own: what it raises before anything starts leaves as InputError.
 
-    A ValueError is a refusal, and its words are the part's own; anything else is a mistake in its code, and is named
-    with its place.
+    A ValueError is a refusal, and its words are the part's own; a `RefusedKey` says which key it is about. Anything
+    else is a mistake in the part's code, and is named with its place.
 
     Parameters
     ----------
@@ -22,13 +23,17 @@ class Asked:
     part : object
         The part.
     joint : str
-        What stands between the key and the words of a refusal.
+        What stands between the key and the words of a refusal by a part of kernelswarm's: a point where they begin with
+        the key of a file.
+    note : str
+        What a refusal's reader has to know besides.
     """
 
-    def __init__(self, key: str, part: object, joint: str = ": ") -> None:
+    def __init__(self, key: str, part: object, joint: str = ": ", note: str = "") -> None:
         self._key = key
         self._part = part
         self._joint = joint
+        self._note = f"; {note}" if note else ""
 
     def __enter__(self) -> None:
         pass
@@ -38,8 +43,11 @@ class Asked:
     ) -> None:
         if error is None or isinstance(error, InputError | KeyboardInterrupt):
             return
+        if isinstance(error, RefusedKey):
+            raise InputError(error.at(self._key) + self._note) from error
         if isinstance(error, ValueError):
-            raise InputError(f"{self._key}{self._joint}{error}") from error
+            joint = ": " if is_own(type(self._part)) else self._joint
+            raise InputError(f"{self._key}{joint}{error}{self._note}") from error
         if not is_own(type(self._part)):
             return  # a mistake of kernelswarm's is not the user's to correct
         raise InputError(

@@ -55,7 +55,7 @@ def forecast(links: Links, plans: Sequence[AgentPlan]) -> Forecast:
 
 def expected(links: Links, facts: EdgeFacts, busy: int) -> Forecast:
     """Ask the links what they do on some edges, each busy for so many rounds with a message; raises as forecast."""
-    with Asked("links", links, joint="."):
+    with Asked("links", links):
         channels = links.loss.channels(facts)
         delays = links.delay.distribution(facts)
     if not len(facts.senders):
@@ -75,7 +75,7 @@ def transit(links: Links, plans: Sequence[AgentPlan]) -> int:
     """Return for how many rounds the largest message keeps an edge busy; raises InputError where it is too long."""
     if math.isinf(links.bandwidth):
         return 1
-    with Asked("links", links, joint="."):
+    with Asked("links", links):
         return links.transit(max(_messages(plans, links.bits), default=0.0))
 
 

@@ -215,7 +215,7 @@ def weather(experiment: Experiment, graph: "nx.Graph[int]") -> Conditions:
         labels = np.array(sorted(graph.nodes), dtype=np.int64)
         ends = np.searchsorted(labels, np.array(sorted(map(sorted, graph.edges)), dtype=np.int64).reshape(-1, 2))
         timetable = Timetable(experiment.schedule, labels, ends.astype(np.int64), (first, second))
-        with Asked("topology.schedule", experiment.schedule, joint=": "):
+        with Asked("topology.schedule", experiment.schedule):
             timetable.rounds(0, 1, np.zeros(0, dtype=np.int64))
     return Conditions(experiment.links, experiment.clock, (first, second), timetable, is_directed(graph))
 
@@ -248,7 +248,7 @@ def _pool(
     size, links = experiment.learner.batch_size, experiment.links
     if experiment.protocol.offline is not None or (links.ideal and experiment.clock.ideal):
         return PooledSource(source.nodes, size)
-    with Asked("links to the one learner, which has no place and whose links have no attributes", links):
+    with Asked("links", links, note="the one learner has no location, and its links have no attributes"):
         return TravellingSamples(source, size, labels, conditions)
 
 

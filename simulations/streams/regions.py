@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.streams.contract import Array
 
 Indices = npt.NDArray[np.intp]
@@ -92,10 +93,11 @@ def cut_regions(rows: Array, nodes: int, least: int, locations: Array | None) ->
             if threshold is not None:
                 break
         else:
-            raise ValueError(
-                f'split = "patches" cannot cut {len(indices)} rows into regions of {len(members)} nodes with at least '
+            raise RefusedKey(
+                "split",
+                f'= "patches" cannot cut {len(indices)} rows into regions of {len(members)} nodes with at least '
                 f"{least} row{'s' if least > 1 else ''} each, because too many of them are equal: use fewer nodes or "
-                "other split_columns"
+                "other split_columns",
             )
         order = members if axes is None else members[np.argsort(axes[members, column], kind="stable")]
         below = part[:, column] < threshold

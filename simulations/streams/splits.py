@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.ground.wording import listed, nearest, shown
 from kernelswarm.simulations.streams.contract import Array
@@ -30,11 +31,12 @@ def check_split(split: str, possible: Sequence[Split], data: str) -> None:
     """Refuse a split that is unknown or makes no sense for the data, called ``data`` in the message."""
     if split not in get_args(Split):
         names = listed([shown(name) for name in get_args(Split)])
-        raise ValueError(f"split = {shown(split)} must be {names}{nearest(split, get_args(Split))}")
+        raise RefusedKey("split", f"= {shown(split)} must be {names}{nearest(split, get_args(Split))}")
     if split not in possible:
-        raise ValueError(
-            f"split = {shown(split)} {REASONS[split]}; it does not fit {data}: use "
-            + listed([shown(name) for name in possible])
+        raise RefusedKey(
+            "split",
+            f"= {shown(split)} {REASONS[split]}; it does not fit {data}: use "
+            + listed([shown(name) for name in possible]),
         )
 
 

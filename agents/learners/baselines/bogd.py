@@ -42,6 +42,7 @@ from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.protocols.chance import key_of, uniform
 from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -99,11 +100,11 @@ class Bogd(KernelDescent):
         super().__post_init__()
         check_budget_size(self.budget_size, 2)
         if self.weight_bound != "auto" and not self.weight_bound > 0.0:
-            raise ValueError(
-                f"weight_bound = {self.weight_bound!r} must be positive: use a huge number, such as 1e300, for none"
+            raise RefusedKey(
+                "weight_bound", f"= {self.weight_bound!r} must be positive: use a huge number, such as 1e300, for none"
             )
         if self.seed < 0:
-            raise ValueError(f"seed = {self.seed!r} must not be negative: use 0 or any larger integer")
+            raise RefusedKey("seed", f"= {self.seed!r} must not be negative: use 0 or any larger integer")
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -118,9 +119,10 @@ class Bogd(KernelDescent):
     def longest(self) -> float:
         """The bound as a number; ValueError where it is a word."""
         if self.weight_bound == "auto":
-            raise ValueError(
-                'weight_bound = "auto" is a word that training data turn into a number before learning starts: take '
-                "learner.fitted(sample), or give a number"
+            raise RefusedKey(
+                "weight_bound",
+                '= "auto" is a word that training data turn into a number before learning starts: take '
+                "learner.fitted(sample), or give a number",
             )
         return self.weight_bound
 

@@ -41,6 +41,7 @@ from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Constant, Schedule
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import Integers
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -99,7 +100,9 @@ class Bpa(MistakeDriven):
         super().__post_init__()
         check_budget_size(self.budget_size, 2 if self.maintenance == "nearest" else 1)
         if self.aggressiveness != "auto" and not self.aggressiveness > 0.0:
-            raise ValueError(f"aggressiveness = {self.aggressiveness!r} must be positive: 1 is usual, inf is no bound")
+            raise RefusedKey(
+                "aggressiveness", f"= {self.aggressiveness!r} must be positive: 1 is usual, inf is no bound"
+            )
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -117,9 +120,10 @@ class Bpa(MistakeDriven):
     def largest(self) -> float:
         """C as a number; ValueError where it is a word."""
         if self.aggressiveness == "auto":
-            raise ValueError(
-                'aggressiveness = "auto" is a word that training data turn into a number before learning starts: take '
-                "learner.fitted(sample), or give a number"
+            raise RefusedKey(
+                "aggressiveness",
+                '= "auto" is a word that training data turn into a number before learning starts: take '
+                "learner.fitted(sample), or give a number",
             )
         return self.aggressiveness
 

@@ -32,6 +32,7 @@ from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import Integers
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -76,9 +77,9 @@ class Bsgd(KernelDescent):
         merges = self.maintenance == "merging"
         check_budget_size(self.budget_size, 2 if merges else 1)
         if merges and not isinstance(self.kernel, Gaussian):
-            raise ValueError(
-                f'maintenance = "merging" needs the gaussian kernel, and the kernel is {self.kernel}: '
-                "use projection or removal"
+            raise RefusedKey(
+                "maintenance",
+                f'= "merging" needs the gaussian kernel, and the kernel is {self.kernel}: use projection or removal',
             )
 
     def init(self, inputs: int, outputs: int) -> SumState:

@@ -30,6 +30,7 @@ from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, kernel_num
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -85,20 +86,22 @@ class DualSgd(KernelDescent):
         super().__post_init__()
         check_budget_size(self.budget_size)
         if not 1 <= self.leaving <= self.budget_size:
-            raise ValueError(
-                f"leaving = {self.leaving!r} must be from 1 to budget_size = {self.budget_size}: 1 is usual here"
+            raise RefusedKey(
+                "leaving", f"= {self.leaving!r} must be from 1 to budget_size = {self.budget_size}: 1 is usual here"
             )
         if self.features < 2 or self.features % 2:
-            raise ValueError(
-                f"features = {self.features!r} must be even and at least 2, a cosine and a sine of each frequency: 100 "
-                "to 1000 are usual"
+            raise RefusedKey(
+                "features",
+                f"= {self.features!r} must be even and at least 2, a cosine and a sine of each frequency: 100 "
+                "to 1000 are usual",
             )
         if self.seed < 0:
-            raise ValueError(f"seed = {self.seed!r} must not be negative: use 0 or any larger integer")
+            raise RefusedKey("seed", f"= {self.seed!r} must not be negative: use 0 or any larger integer")
         if not isinstance(self.kernel, ShiftInvariant):
-            raise ValueError(
-                f"kernel = {self.kernel} has no random Fourier features here: take gaussian, laplacian or matern, or "
-                "the learner bsgd, which works with any kernel"
+            raise RefusedKey(
+                "kernel",
+                f"= {self.kernel} has no random Fourier features here: take gaussian, laplacian or matern, or "
+                "the learner bsgd, which works with any kernel",
             )
 
     def init(self, inputs: int, outputs: int) -> SumState:

@@ -30,6 +30,7 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.protocols.first_class import Integers, sole
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -191,6 +192,6 @@ class KernelDescent(DescentInSpace):
 
 
 def check_budget_size(budget_size: int, least: int = 1) -> None:
-    """Refuse a budget of too few points with a ValueError that starts with the key."""
+    """Refuse a budget of too few points with a RefusedKey."""
     if budget_size < least:
-        raise ValueError(f"budget_size = {budget_size!r} must be at least {least}: 20 to 500 points are usual")
+        raise RefusedKey("budget_size", f"= {budget_size!r} must be at least {least}: 20 to 500 points are usual")

@@ -15,6 +15,7 @@ from kernelswarm.agents.parts.losses import Absolute, Hinge, Loss, MulticlassHin
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import Integers
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -49,7 +50,7 @@ class MistakeDriven(KernelDescent):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.insensitivity != "auto" and not self.insensitivity >= 0.0:
-            raise ValueError(f"insensitivity = {self.insensitivity!r} must not be negative: 0 makes all a mistake")
+            raise RefusedKey("insensitivity", f"= {self.insensitivity!r} must not be negative: 0 makes all a mistake")
 
     @property
     def surrogate(self) -> Loss:
@@ -80,9 +81,10 @@ class MistakeDriven(KernelDescent):
     def tolerated(self) -> float:
         """The insensitivity as a number; ValueError where it is a word."""
         if self.insensitivity == "auto":
-            raise ValueError(
-                'insensitivity = "auto" is a word that training data turn into a number before learning starts: take '
-                "learner.fitted(sample), or give a number"
+            raise RefusedKey(
+                "insensitivity",
+                '= "auto" is a word that training data turn into a number before learning starts: take '
+                "learner.fitted(sample), or give a number",
             )
         return self.insensitivity
 

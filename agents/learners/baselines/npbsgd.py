@@ -27,6 +27,7 @@ from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.protocols.chance import key_of, uniform
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import Integers
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -76,9 +77,9 @@ class Npbsgd(KernelDescent):
         super().__post_init__()
         check_budget_size(self.budget_size)
         if not 0.0 <= self.growth <= 1.0:
-            raise ValueError(f"growth = {self.growth!r} must be a probability, from 0 to 1: 0.01 and less are usual")
+            raise RefusedKey("growth", f"= {self.growth!r} must be a probability, from 0 to 1: 0.01 and less are usual")
         if self.seed < 0:
-            raise ValueError(f"seed = {self.seed!r} must not be negative: use 0 or any larger integer")
+            raise RefusedKey("seed", f"= {self.seed!r} must not be negative: use 0 or any larger integer")
 
     def init(self, inputs: int, outputs: int) -> SumState:
         """Return the state of f = 0; its number counts the coins tossed."""

@@ -39,6 +39,7 @@ from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, own_numbers
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import Integers
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -83,7 +84,9 @@ class Projectron(MistakeDriven):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.tolerance >= 0.0:
-            raise ValueError(f"tolerance = {self.tolerance!r} must not be negative: 0 projects nothing but duplicates")
+            raise RefusedKey(
+                "tolerance", f"= {self.tolerance!r} must not be negative: 0 projects nothing but duplicates"
+            )
         if self.budget_size is not None:
             check_budget_size(self.budget_size)
 

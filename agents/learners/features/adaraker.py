@@ -19,6 +19,7 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.protocols.states.hedge import shares_of
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -119,7 +120,7 @@ class AdaRaker(Descent):
         self._raker.gain  # noqa: B018  refuses what raker refuses
         for name, least in (("intervals", 1), ("shortest", 1), ("ratio", 2)):
             if getattr(self, name) < least:
-                raise ValueError(f"{name} = {getattr(self, name)!r} must be at least {least}")
+                raise RefusedKey(name, f"= {getattr(self, name)!r} must be at least {least}")
 
     @cached_property
     def _raker(self) -> Raker:

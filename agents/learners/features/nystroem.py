@@ -14,6 +14,7 @@ from kernelswarm.agents.learners.features.nystroem_steps import CompiledNystroem
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -73,10 +74,10 @@ class Nystroem(DescentInSpace):
     def __post_init__(self) -> None:
         check_step(self.step_size, self.regularization, self.batch_size)
         if self.landmarks < 1:
-            raise ValueError(f"landmarks = {self.landmarks!r} must be at least 1: 20 to 500 are usual")
+            raise RefusedKey("landmarks", f"= {self.landmarks!r} must be at least 1: 20 to 500 are usual")
         if self.rank != "all" and not 1 <= self.rank <= self.landmarks:
-            raise ValueError(
-                f'rank = {self.rank!r} must be "all", or from 1 to landmarks = {self.landmarks}: a fifth is usual'
+            raise RefusedKey(
+                "rank", f'= {self.rank!r} must be "all", or from 1 to landmarks = {self.landmarks}: a fifth is usual'
             )
 
     def init(self, inputs: int, outputs: int) -> NystroemState:

@@ -12,6 +12,7 @@ from kernelswarm.agents.functions.cosines import CosineFunction, cosines
 from kernelswarm.agents.learners.features.feature_steps import CompiledFeatures, HandedFeatures
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -65,15 +66,16 @@ class RandomFeatures(LinearInFeatures):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.features < 1:
-            raise ValueError(f"features = {self.features!r} must be at least 1: 100 to 1000 are usual")
+            raise RefusedKey("features", f"= {self.features!r} must be at least 1: 100 to 1000 are usual")
         if self.phases == "paired" and self.features % 2:
-            raise ValueError(f'features = {self.features!r} must be even where phases = "paired": take one more')
+            raise RefusedKey("features", f'= {self.features!r} must be even where phases = "paired": take one more')
         if self.seed < 0:
-            raise ValueError(f"seed = {self.seed!r} must not be negative")
+            raise RefusedKey("seed", f"= {self.seed!r} must not be negative")
         if not isinstance(self.kernel, ShiftInvariant):
-            raise ValueError(
-                f"kernel = {self.kernel} has no random Fourier features here: take gaussian, laplacian or matern, or "
-                "the learner nystroem, which works with any kernel"
+            raise RefusedKey(
+                "kernel",
+                f"= {self.kernel} has no random Fourier features here: take gaussian, laplacian or matern, or "
+                "the learner nystroem, which works with any kernel",
             )
 
     @property
@@ -112,9 +114,10 @@ class RandomFeatures(LinearInFeatures):
 def _draw(kernel: ShiftInvariant, count: int, seed: int, inputs: int) -> tuple[Array, Array]:
     """Draw the frequencies (L, p) and phases (L,); all nodes of a process share the arrays."""
     if isinstance(kernel.bandwidth, str):
-        raise ValueError(
-            f'bandwidth = "{kernel.bandwidth}" is a word that training data turn into a number before learning starts: '
-            "take kernel.fitted(sample), or give a number"
+        raise RefusedKey(
+            "bandwidth",
+            f'= "{kernel.bandwidth}" is a word that training data turn into a number before learning starts: '
+            "take kernel.fitted(sample), or give a number",
         )
     bandwidth = np.asarray(kernel.bandwidth)  # () or (p,)
     normal, scale, uniform = np.random.default_rng(seed).spawn(3)

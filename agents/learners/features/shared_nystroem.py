@@ -24,6 +24,7 @@ from kernelswarm.agents.parts.sample import Sample, spaced
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import Integers, address
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -86,11 +87,11 @@ class SharedNystroem(LinearInFeatures):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.landmarks < 1:
-            raise ValueError(f"landmarks = {self.landmarks!r} must be at least 1: 20 to 500 are usual")
+            raise RefusedKey("landmarks", f"= {self.landmarks!r} must be at least 1: 20 to 500 are usual")
         if self.points == "sample":
             return
         if not self.points or len({len(point) for point in self.points}) > 1:
-            raise ValueError(f'points = {self.points!r} must be lists of the same length, one at least, or "sample"')
+            raise RefusedKey("points", f'= {self.points!r} must be lists of the same length, one at least, or "sample"')
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -110,13 +111,14 @@ class SharedNystroem(LinearInFeatures):
     def init(self, inputs: int, outputs: int) -> FeatureState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         if isinstance(self.points, str):
-            raise ValueError(
-                f'points = "{self.points}" is a word that training data turn into numbers before learning starts: take '
-                "fitted(learner, ...), or give points"
+            raise RefusedKey(
+                "points",
+                f'= "{self.points}" is a word that training data turn into numbers before learning starts: take '
+                "fitted(learner, ...), or give points",
             )
         if len(self.points[0]) != inputs:
-            raise ValueError(
-                f"points has {len(self.points[0])} numbers for each landmark, and there are {inputs} inputs"
+            raise RefusedKey(
+                "points", f"has {len(self.points[0])} numbers for each landmark, and there are {inputs} inputs"
             )
         kernel: Any = self.kernel  # a frozen dataclass, which the cache finds again
         points, basis = _landmarks(kernel, self.points)
@@ -141,7 +143,7 @@ def _landmarks(kernel: Kernel, points: tuple[tuple[float, ...], ...]) -> tuple[A
     apart = spanning(kernel, found, komp.SPAN_THRESHOLD)
     if len(apart) < len(found):
         first = min(set(range(len(found))) - set(apart.tolist()))
-        raise ValueError(f"points[{first}] = {list(points[first])!r} is in the span of the others: leave it out")
+        raise RefusedKey(f"points[{first}]", f"= {list(points[first])!r} is in the span of the others: leave it out")
     basis = np.ascontiguousarray(Expansion.from_arrays(kernel, found, np.zeros((len(found), 1))).factor.T)
     found.flags.writeable = basis.flags.writeable = False
     return found, basis

@@ -15,6 +15,7 @@ from kernelswarm.agents.learners.second_order.certainty import CertainDescent, c
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -85,9 +86,9 @@ class Krls(CertainDescent, DescentInSpace):
     def __post_init__(self) -> None:
         check_certain(self.ridge, self.batch_size, self.loss, with_zero=True)
         if not LEAST_DEPENDENCY <= self.dependency < 1.0:
-            raise ValueError(
-                f"dependency = {self.dependency!r} must be at least {LEAST_DEPENDENCY:g} and below 1: 1e-4 to 1e-2 are "
-                "usual"
+            raise RefusedKey(
+                "dependency",
+                f"= {self.dependency!r} must be at least {LEAST_DEPENDENCY:g} and below 1: 1e-4 to 1e-2 are usual",
             )
 
     def inner(self, state: KrlsState, at: Evaluated) -> Array:

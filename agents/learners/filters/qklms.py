@@ -30,6 +30,7 @@ from kernelswarm.agents.parts.bandwidths import median_distance
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -74,7 +75,7 @@ class Qklms(KernelDescent):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.quantization != "auto" and not 0.0 <= self.quantization < math.inf:
-            raise ValueError(f'quantization = {self.quantization!r} must be a distance, 0 or more, or "auto"')
+            raise RefusedKey("quantization", f'= {self.quantization!r} must be a distance, 0 or more, or "auto"')
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -93,9 +94,10 @@ class Qklms(KernelDescent):
     def rule_numbers(self) -> list[float]:
         """Return the distance."""
         if self.quantization == "auto":
-            raise ValueError(
-                'quantization = "auto" is a word that training data turn into a number before learning starts: take '
-                "learner.fitted(sample), or give a number"
+            raise RefusedKey(
+                "quantization",
+                '= "auto" is a word that training data turn into a number before learning starts: take '
+                "learner.fitted(sample), or give a number",
             )
         return [self.quantization]
 

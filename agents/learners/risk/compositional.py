@@ -22,6 +22,7 @@ from kernelswarm.agents.parts.dispersions import Dispersion
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Schedule
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -76,11 +77,13 @@ class Composition:
 
     def __post_init__(self) -> None:
         if self.weight != "auto" and not 0.0 <= self.weight < math.inf:
-            raise ValueError(
-                f"dispersion_weight = {self.weight!r} must not be negative: 0 minimises the mean loss alone"
+            raise RefusedKey(
+                "dispersion_weight", f"= {self.weight!r} must not be negative: 0 minimises the mean loss alone"
             )
         if self.rate.largest > 1.0:
-            raise ValueError(f"tracking_rate = {self.rate.largest!r} must be in (0, 1]: 0.01 averages a hundred rounds")
+            raise RefusedKey(
+                "tracking_rate", f"= {self.rate.largest!r} must be in (0, 1]: 0.01 averages a hundred rounds"
+            )
 
     def fitted_weight(self, sample: Sample) -> float:
         """Return the weight, or what a word stands for on a sample of the data: MOST_CHANGE over the largest |d'|.
@@ -100,9 +103,10 @@ class Composition:
     def strength(self) -> float:
         """The weight as a number; ValueError where it is a word."""
         if self.weight == "auto":
-            raise ValueError(
-                'dispersion_weight = "auto" is a word that training data turn into a number before learning starts: '
-                "take learner.fitted(sample), or give a number"
+            raise RefusedKey(
+                "dispersion_weight",
+                '= "auto" is a word that training data turn into a number before learning starts: '
+                "take learner.fitted(sample), or give a number",
             )
         return self.weight
 
@@ -206,6 +210,6 @@ def weight_strengths(weight: Weight) -> dict[str, float]:
 
 
 def check_pairs(batch_size: int) -> None:
-    """Refuse a batch that is not made of pairs, with a ValueError that starts with the key."""
+    """Refuse a batch that is not made of pairs, with a RefusedKey."""
     if batch_size % 2:
-        raise ValueError(f"batch_size = {batch_size!r} must be even: its samples are learned from in pairs")
+        raise RefusedKey("batch_size", f"= {batch_size!r} must be even: its samples are learned from in pairs")

@@ -16,6 +16,7 @@ from kernelswarm.agents.learners.risk.policy_evaluation_steps import CompiledPol
 from kernelswarm.agents.parts.budgets import Budget, PerSample
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Constant, Schedule
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -83,9 +84,11 @@ class PolicyEvaluation(Polk):
         super().__post_init__()
         check_pairs(self.batch_size)
         if not 0.0 < self.discount < 1.0:
-            raise ValueError(f"discount = {self.discount!r} must be between 0 and 1: 0.9 looks about ten steps ahead")
+            raise RefusedKey(
+                "discount", f"= {self.discount!r} must be between 0 and 1: 0.9 looks about ten steps ahead"
+            )
         if self.tracking_rate.largest > 1.0:
-            raise ValueError(f"tracking_rate = {self.tracking_rate.largest!r} must be in (0, 1]")
+            raise RefusedKey("tracking_rate", f"= {self.tracking_rate.largest!r} must be in (0, 1]")
 
     @cached_property
     def tracker(self) -> Polk:

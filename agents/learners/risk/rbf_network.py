@@ -27,6 +27,7 @@ from kernelswarm.agents.parts.dispersions import Dispersion, Variance
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -172,9 +173,9 @@ class RbfNetwork(LinearInFeatures):
         super().__post_init__()
         check_pairs(self.batch_size)
         if self.centers < 2:
-            raise ValueError(f"centers = {self.centers!r} must be at least 2: points of the grid along each input")
+            raise RefusedKey("centers", f"= {self.centers!r} must be at least 2: points of the grid along each input")
         if not isinstance(self.low, str) and not isinstance(self.high, str) and not self.low < self.high:
-            raise ValueError(f"low = {self.low!r} must be below high = {self.high!r}: they are the ends of the grid")
+            raise RefusedKey("low", f"= {self.low!r} must be below high = {self.high!r}: they are the ends of the grid")
         self.composition  # noqa: B018  made now, so that it refuses what is out of range
 
     @property
@@ -207,14 +208,16 @@ class RbfNetwork(LinearInFeatures):
     def init(self, inputs: int, outputs: int) -> NetworkState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         if self.centers**inputs > MOST_CENTERS:
-            raise ValueError(
-                f"centers = {self.centers!r} are {self.centers}^{inputs} on a grid of {inputs} inputs: use fewer, or a "
-                "learner that chooses its points"
+            raise RefusedKey(
+                "centers",
+                f"= {self.centers!r} are {self.centers}^{inputs} on a grid of {inputs} inputs: use fewer, or a "
+                "learner that chooses its points",
             )
         if isinstance(self.low, str) or isinstance(self.high, str):
-            raise ValueError(
-                'low = "auto" and high = "auto" are words that training data turn into numbers before learning '
-                "starts: take learner.fitted(sample), or give numbers"
+            raise RefusedKey(
+                "low",
+                '= "auto" and high = "auto" are words that training data turn into numbers before learning '
+                "starts: take learner.fitted(sample), or give numbers",
             )
         axis = np.linspace(self.low, self.high, self.centers)
         grid = np.stack(np.meshgrid(*[axis] * inputs, indexing="ij"), axis=-1).reshape(-1, inputs)

@@ -13,6 +13,7 @@ from kernelswarm.agents.learners.descent import Descent, joined, share
 from kernelswarm.agents.learners.second_order import moves
 from kernelswarm.agents.parts.losses import Loss, curvatures_of
 from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -86,28 +87,29 @@ class CertainDescent(Descent):
 
 
 def check_certain(ridge: float | Literal["auto"], batch_size: int, loss: Loss, with_zero: bool = False) -> None:
-    """Refuse values out of range with a ValueError that starts with the key.
+    """Refuse values out of range with a RefusedKey.
 
     ``with_zero`` allows a ridge of 0, where the loss is quadratic.
     """
     if ridge != "auto":
         if with_zero and ridge == 0.0:
             if not loss.quadratic:
-                raise ValueError(
-                    f"ridge = 0 needs a quadratic loss: the curvature of {loss} can vanish. Use a positive ridge"
+                raise RefusedKey(
+                    "ridge", f"= 0 needs a quadratic loss: the curvature of {loss} can vanish. Use a positive ridge"
                 )
         elif not 0.0 < ridge < math.inf:
-            raise ValueError(f'ridge = {ridge!r} must be positive, or "auto"')
+            raise RefusedKey("ridge", f'= {ridge!r} must be positive, or "auto"')
     if batch_size < 1:
-        raise ValueError(f"batch_size = {batch_size!r} must be at least 1")
+        raise RefusedKey("batch_size", f"= {batch_size!r} must be at least 1")
     if not loss.curvature > 0.0:
-        raise ValueError(
-            f"loss = {loss} has no curvature, and second-order steps divide by it: use squared, huber, "
-            'logistic, multiclass_logistic, squared_hinge or multiclass_squared_hinge, or learner.name = "polk"'
+        raise RefusedKey(
+            "loss",
+            f"= {loss} has no curvature, and second-order steps divide by it: use squared, huber, "
+            'logistic, multiclass_logistic, squared_hinge or multiclass_squared_hinge, or learner.name = "polk"',
         )
 
 
 def check_forgetting(forgetting: float) -> None:
-    """Refuse what is no factor of forgetting with a ValueError that starts with the key."""
+    """Refuse what is no factor of forgetting with a RefusedKey."""
     if not 0.0 < forgetting <= 1.0:
-        raise ValueError(f"forgetting = {forgetting!r} must be in (0, 1]: 1 forgets nothing")
+        raise RefusedKey("forgetting", f"= {forgetting!r} must be in (0, 1]: 1 forgets nothing")

@@ -13,6 +13,7 @@ from kernelswarm.agents.arithmetic import subspace_updates
 from kernelswarm.agents.arithmetic.subspace_updates import Basis, Squares
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.subspace_rules import Censoring, Normalized, SubspaceStep, Threshold
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -57,20 +58,21 @@ class Tracking:
 
     def __post_init__(self) -> None:
         if self.rank < 1:
-            raise ValueError(f"rank = {self.rank!r} must be at least 1: 5 to 50 are usual")
+            raise RefusedKey("rank", f"= {self.rank!r} must be at least 1: 5 to 50 are usual")
         if not self.regularization > 0.0:
-            raise ValueError(f"regularization = {self.regularization!r} must be positive: 1e-3 is usual")
+            raise RefusedKey("regularization", f"= {self.regularization!r} must be positive: 1e-3 is usual")
         if self.budget_size is not None and self.budget_size < self.rank:
-            raise ValueError(
-                f"rank = {self.rank!r} must not be above budget_size = {self.budget_size!r}: budgets of 1.5 to 5 "
-                "times the rank are usual"
+            raise RefusedKey(
+                "rank",
+                f"= {self.rank!r} must not be above budget_size = {self.budget_size!r}: budgets of 1.5 to 5 "
+                "times the rank are usual",
             )
         if not 0.0 < self.recency <= 1.0:
-            raise ValueError(
-                f"recency = {self.recency!r} must be in (0, 1]: 1 keeps what matters most, 0.9 favours new points"
+            raise RefusedKey(
+                "recency", f"= {self.recency!r} must be in (0, 1]: 1 keeps what matters most, 0.9 favours new points"
             )
         if self.censoring_from == "budget" and self.budget_size is None:
-            raise ValueError('censoring_from = "budget" needs a budget_size: without one no budget is ever full')
+            raise RefusedKey("censoring_from", '= "budget" needs a budget_size: without one no budget is ever full')
 
     @property
     def censored_from(self) -> int:

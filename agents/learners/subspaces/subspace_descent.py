@@ -14,6 +14,7 @@ from kernelswarm.agents.learners.features.linear_in_features import LinearInFeat
 from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.subspace_rules import Normalized, SubspaceStep
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -73,12 +74,12 @@ class SubspaceDescent(LinearInFeatures, ABC):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.subspace_regularization > 0.0:
-            raise ValueError(
-                f"subspace_regularization = {self.subspace_regularization!r} must be positive: 1e-3 is usual"
+            raise RefusedKey(
+                "subspace_regularization", f"= {self.subspace_regularization!r} must be positive: 1e-3 is usual"
             )
         if self.coordinates == "points" and self.follow:
-            raise ValueError(
-                'coordinates = "points" needs follow = false: weights that follow are the same function in both'
+            raise RefusedKey(
+                "coordinates", '= "points" needs follow = false: weights that follow are the same function in both'
             )
         self.tracking()  # refuses what does not fit together
 

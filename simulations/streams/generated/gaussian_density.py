@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from kernelswarm.agents.parts.grids import Grid
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.ranges import check_positive, check_share
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Array, HeldOut, Source, freeze
@@ -124,15 +125,16 @@ class GaussianDensity:
         check_share(background=self.background)
         Grid(self.low, self.high, (1,) * len(self.low))
         if not self.centers:
-            raise ValueError("centers = [] must name at least one: use background = 1.0 for uniform events")
+            raise RefusedKey("centers", "= [] must name at least one: use background = 1.0 for uniform events")
         for center in self.centers:
             inside = len(center) == len(self.low) and all(
                 a <= c <= b for a, c, b in zip(self.low, center, self.high, strict=True)
             )
             if not inside:
-                raise ValueError(
-                    f"centers = {shown(list(map(list, self.centers)))} has {shown(list(center))}, which is no point of "
-                    f"the box from {list(self.low)} to {list(self.high)}: give {len(self.low)} coordinates inside it"
+                raise RefusedKey(
+                    "centers",
+                    f"= {shown(list(map(list, self.centers)))} has {shown(list(center))}, which is no point of "
+                    f"the box from {list(self.low)} to {list(self.high)}: give {len(self.low)} coordinates inside it",
                 )
 
     def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:

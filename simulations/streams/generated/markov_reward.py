@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.ranges import check_finite, check_not_negative, check_positive
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Array, HeldOut, Source
@@ -53,11 +54,12 @@ class MarkovReward:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.correlation < 1.0:
-            raise ValueError(
-                f"correlation = {shown(self.correlation)} must be at least 0 and below 1: at 1 the chain stands still"
+            raise RefusedKey(
+                "correlation",
+                f"= {shown(self.correlation)} must be at least 0 and below 1: at 1 the chain stands still",
             )
         if not 0.0 < self.discount < 1.0:
-            raise ValueError(f"discount = {shown(self.discount)} must be between 0 and 1: use the learner's")
+            raise RefusedKey("discount", f"= {shown(self.discount)} must be between 0 and 1: use the learner's")
         check_positive(spread=self.spread)
         check_finite(amplitude=self.amplitude, frequency=self.frequency, phase=self.phase)
         check_not_negative(noise=self.noise)

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.ranges import check_at_least, check_not_negative, check_positive
 from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.ground.wording import shown
@@ -45,11 +46,12 @@ class Dealing:
         check_not_negative(shift=self.shift)
         check_at_least(1, epochs=self.epochs)
         if self.order not in get_args(Order):
-            raise ValueError(f'order = {shown(self.order)} must be "shuffled" or "file"')
+            raise RefusedKey("order", f'= {shown(self.order)} must be "shuffled" or "file"')
         if not 0 < self.test_fraction < 1:
-            raise ValueError(
-                f"test_fraction = {shown(self.test_fraction)} must lie between 0 and 1: every node needs rows to "
-                "learn from and rows to measure its risk on"
+            raise RefusedKey(
+                "test_fraction",
+                f"= {shown(self.test_fraction)} must lie between 0 and 1: every node needs rows to "
+                "learn from and rows to measure its risk on",
             )
 
 
@@ -217,9 +219,10 @@ def skewed(concentration: float, rows: Rows, classes: int, nodes: int, seed: int
         if counts.sum(axis=0).min() >= least:
             break
     else:
-        raise ValueError(
-            f"concentration = {shown(concentration)} left a node with fewer than {least} of {len(rows)} rows in each "
-            f"of {ATTEMPTS} draws for {nodes} nodes: use a larger concentration, fewer nodes or more data"
+        raise RefusedKey(
+            "concentration",
+            f"= {shown(concentration)} left a node with fewer than {least} of {len(rows)} rows in each "
+            f"of {ATTEMPTS} draws for {nodes} nodes: use a larger concentration, fewer nodes or more data",
         )
 
     def rule(data: Rows, order: Indices) -> Indices:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Array, Source, Stream
 from kernelswarm.simulations.streams.rows.arrays import read_npz, read_svmlight
@@ -133,22 +134,25 @@ class File:
         if self.test_path is not None:
             object.__setattr__(self, "test_path", Path(self.test_path))
         if len(self.delimiter) != 1:
-            raise ValueError(f'delimiter = {shown(self.delimiter)} must be one character: use "," or ";" or "\\t"')
+            raise RefusedKey("delimiter", f'= {shown(self.delimiter)} must be one character: use "," or ";" or "\\t"')
         if self.decimal not in (".", ","):
-            raise ValueError(f'decimal = {shown(self.decimal)} must be "." or ","')
+            raise RefusedKey("decimal", f'= {shown(self.decimal)} must be "." or ","')
         if self.decimal == self.delimiter:
-            raise ValueError(
-                f"decimal = {shown(self.decimal)} is also the delimiter between fields: set stream.delimiter to what "
-                'stands there, such as ";"'
+            raise RefusedKey(
+                "decimal",
+                f"= {shown(self.decimal)} is also the delimiter between fields: set stream.delimiter to what "
+                'stands there, such as ";"',
             )
         if self.task == "classification" and self.split == "target_shift":
-            raise ValueError('split = "target_shift" adds an offset, which a class does not have: use "label_skew"')
+            raise RefusedKey("split", '= "target_shift" adds an offset, which a class does not have: use "label_skew"')
         if self.task == "regression" and self.split == "label_skew":
-            raise ValueError('split = "label_skew" needs classes, and task = "regression" has none: use "target_shift"')
+            raise RefusedKey(
+                "split", '= "label_skew" needs classes, and task = "regression" has none: use "target_shift"'
+            )
         if self.task == "events" and self.split in ("label_skew", "target_shift"):
-            raise ValueError(f'split = "{self.split}" changes targets, and events have none: use "patches" or "iid"')
+            raise RefusedKey("split", f'= "{self.split}" changes targets, and events have none: use "patches" or "iid"')
         if self.task == "events" and self.standardize_targets:
-            raise ValueError("standardize_targets = true changes how many events a row stands for: leave it out")
+            raise RefusedKey("standardize_targets", "= true changes how many events a row stands for: leave it out")
 
     def holding(self, held: Held) -> File:
         """Return the stream with data in memory in place of its file."""
@@ -166,9 +170,9 @@ class File:
         kind = self._format()
         if kind in ("npz", "svmlight") and (self.target or self.features):
             key = "target" if self.target else "features"
-            raise ValueError(f"{key} names columns, and {kind} files have none: leave it out")
+            raise RefusedKey(key, f"names columns, and {kind} files have none: leave it out")
         if kind == "npz" and self.test_path is not None:
-            raise ValueError("test_path is not for npz files: put the arrays x_test and y_test into the same file")
+            raise RefusedKey("test_path", "is not for npz files: put the arrays x_test and y_test into the same file")
         columns = self._columns()
         if self.held is not None:
             return self.held.rows(columns)
@@ -202,7 +206,7 @@ class File:
     def _required(self, kind: Format, found: list[tuple[str, Path]]) -> Held:
         """Read npz or parquet files whole, and refuse other contents than those asked for."""
         if kind not in ("npz", "parquet"):
-            raise ValueError(f"contents = {shown(self.contents)} is for npz and parquet files: leave it out")
+            raise RefusedKey("contents", f"= {shown(self.contents)} is for npz and parquet files: leave it out")
         held: Held = read_npz_whole(*found[0]) if kind == "npz" else read_parquet_whole(found)
         require_contents(self.contents, held.contents, call(*found[0]))
         return held
@@ -230,9 +234,10 @@ class File:
         name = self.path.name.lower().removesuffix(".gz")
         ending = Path(name).suffix
         if ending not in FORMATS:
-            raise ValueError(
-                f'format = "auto" cannot tell the format of {call("path", self.path)} from its ending {shown(ending)}: '
-                f'set format to "npz", "csv", "parquet" or "svmlight", or use an ending of {", ".join(FORMATS)}'
+            raise RefusedKey(
+                "format",
+                f'= "auto" cannot tell the format of {call("path", self.path)} from its ending {shown(ending)}: '
+                f'set format to "npz", "csv", "parquet" or "svmlight", or use an ending of {", ".join(FORMATS)}',
             )
         return FORMATS[ending]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.data_description import DataDescription, Labels, Variables
 from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.ground.wording import shown
@@ -157,9 +158,10 @@ def open_rows(
 def check_task_split(task: str, split: Split, rows: Rows) -> None:
     """Refuse a split that the task or the file contradicts."""
     if rows.ids is not None and split != "iid":
-        raise ValueError(
-            f"split = {shown(split)} deals rows to nodes, but {rows.name} already says each row's node: leave split "
-            'out, or set stream.node_column = "" to ignore the nodes of the data'
+        raise RefusedKey(
+            "split",
+            f"= {shown(split)} deals rows to nodes, but {rows.name} already says each row's node: leave split "
+            'out, or set stream.node_column = "" to ignore the nodes of the data',
         )
     possible: tuple[Split, ...] = (
         ("iid", "label_skew", "patches", "sorted")

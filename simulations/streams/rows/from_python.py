@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.rows.held import NAME, TEST_NAME, Held, HeldArrays, HeldTable
 from kernelswarm.simulations.streams.rows.reading import check_names, shorten
@@ -91,7 +92,7 @@ def _is_frame(data: Any) -> bool:
 def _refuse_names(target: Names | None, node: str | None) -> None:
     for key, name in (("target", target), ("node", node)):
         if name is not None:
-            raise ValueError(f"{key} = {shown(name)} names a column, and arrays have none: give (X, y) or (X, y, node)")
+            raise RefusedKey(key, f"= {shown(name)} names a column, and arrays have none: give (X, y) or (X, y, node)")
 
 
 def _arrays(pieces: Sequence[Any], ending: str) -> dict[str, Numbers]:
@@ -125,9 +126,7 @@ def _table(
     columns = _columns(pieces[0], name)
     for key, given in (("target", target), ("node", node)):
         if given is not None and name == NAME:
-            raise ValueError(
-                f"{key} = {shown(given)} stands beside {name} = (X, y): name columns of one frame, or none"
-            )
+            raise RefusedKey(key, f"= {shown(given)} stands beside {name} = (X, y): name columns of one frame, or none")
     added = _columns(pieces[1], name) if _is_frame(pieces[1]) else {_called(pieces[1], "y"): pieces[1]}
     if len(pieces) == 3:
         node = _called(pieces[2], "node")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.rows.arrays import arrays_of, rows_of_arrays
 from kernelswarm.simulations.streams.rows.reading import call
@@ -219,9 +220,9 @@ def contents_of_tables(tables: list[pyarrow.Table]) -> str:
 def require_contents(wanted: str, found: str, name: str) -> None:
     """Refuse data that are not those asked for; raises ValueError."""
     if wanted and wanted != found:
-        raise ValueError(
-            f"contents = {shown(wanted)} is not what {name} holds, {shown(found)}: give the former data, or leave "
-            "contents out"
+        raise RefusedKey(
+            "contents",
+            f"= {shown(wanted)} is not what {name} holds, {shown(found)}: give the former data, or leave contents out",
         )
 
 

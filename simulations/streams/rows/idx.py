@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.rows.dealing import Dealing
 from kernelswarm.simulations.streams.rows.finite import open_rows
@@ -62,12 +63,12 @@ class Idx:
             if getattr(self, key) is not None:
                 object.__setattr__(self, key, Path(getattr(self, key)))  # a string from Python
         if self.split == "target_shift":
-            raise ValueError('split = "target_shift" adds an offset, which a class does not have: use "label_skew"')
+            raise RefusedKey("split", '= "target_shift" adds an offset, which a class does not have: use "label_skew"')
         if (self.test_images is None) != (self.test_labels is None):
             given, missing = (
                 ("test_labels", "test_images") if self.test_images is None else ("test_images", "test_labels")
             )
-            raise ValueError(f"{missing} is missing, and {given} is given: give both or neither")
+            raise RefusedKey(missing, f"is missing, and {given} is given: give both or neither")
 
     def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
         rows = self._read("images", self.images, "labels", self.labels)

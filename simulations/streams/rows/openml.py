@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.rows.dealing import Dealing
@@ -63,8 +64,8 @@ class OpenML:
         if self.cache is not None:
             object.__setattr__(self, "cache", Path(self.cache))  # a string from Python
         if self.version < 0:
-            raise ValueError(
-                f"version = {shown(self.version)} must not be negative: use 0 for the newest active version"
+            raise RefusedKey(
+                "version", f"= {shown(self.version)} must not be negative: use 0 for the newest active version"
             )
 
     def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.wording import choices, nearest, shown, some
 
 GZIP = b"\x1f\x8b"
@@ -87,15 +88,15 @@ def check_names(name: str, key: str, wanted: Sequence[str], known: Sequence[str]
     """Refuse columns that the file does not have."""
     for column in wanted:
         if column not in known:
-            raise ValueError(f"{key} = {shown(column)} is not a column of {name}{choices(column, known)}")
+            raise RefusedKey(key, f"= {shown(column)} is not a column of {name}{choices(column, known)}")
 
 
 def column_numbers(name: str, columns: Sequence[str | int], count: int) -> list[int]:
     """Check split columns that are numbers of input columns 0..count-1, for data whose columns have no names."""
     for column in columns:
         if not isinstance(column, int) or not 0 <= column < count:
-            raise ValueError(
-                f"split_columns = {shown(column)}: the columns of {name} have no names: give numbers from 0 "
-                f"to {count - 1}"
+            raise RefusedKey(
+                "split_columns",
+                f"= {shown(column)}: the columns of {name} have no names: give numbers from 0 to {count - 1}",
             )
     return [int(column) for column in columns]

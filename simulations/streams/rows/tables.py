@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.wording import choices, shown, some
 from kernelswarm.simulations.streams.rows.columns import (
     COUNTING,
@@ -131,8 +132,9 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
     counted = columns.task != "events" or bool(columns.target)
     if counted and not columns.target and "y" not in known:
         others = [column for column in known if column != columns.node]
-        raise ValueError(
-            f'target = "" means the column "y", which {name} does not have: set target to one or more of {some(others)}'
+        raise RefusedKey(
+            "target",
+            f'= "" means the column "y", which {name} does not have: set target to one or more of {some(others)}',
         )
     target = columns.target or (("y",) if counted else ())
     check_names(name, "target", target, known)
@@ -145,14 +147,14 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
     check_size(name, table.num_rows, len(features))
     both = sorted(set(features) & {*target, ids})
     if both:
-        raise ValueError(
-            f"features = {shown(both[0])} is also the target or the node of {name}: leave it out, a column has one "
-            "meaning"
+        raise RefusedKey(
+            "features",
+            f"= {shown(both[0])} is also the target or the node of {name}: leave it out, a column has one meaning",
         )
     for column in columns.split:
         if not isinstance(column, str):
-            raise ValueError(
-                f"split_columns = {shown(column)}: the columns of {name} have names{choices(str(column), known)}"
+            raise RefusedKey(
+                "split_columns", f"= {shown(column)}: the columns of {name} have names{choices(str(column), known)}"
             )
     split = [str(column) for column in columns.split]
     check_names(name, "split_columns", split, known)

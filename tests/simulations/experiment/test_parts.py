@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import inspect
 import math
+import pickle
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
@@ -15,6 +16,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm import RefusedKey
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
 from kernelswarm.agents.parts.losses import Huber
@@ -197,9 +199,11 @@ class Sample:
 
     def __post_init__(self) -> None:
         if self.ratio < 0:
-            raise ValueError(f"ratio = {self.ratio!r} must not be negative")
+            raise RefusedKey("ratio", f"= {self.ratio!r} must not be negative")
         if self.count > 9 and self.flag:
             raise ValueError("many of them cannot be flagged")
+        if self.count == 8:
+            raise ValueError("count = 8 words begin like a key, and nobody reads a key out of them")
 
 
 def sample(**table: Any) -> Sample:
@@ -225,6 +229,7 @@ def test_numpy_values_are_numbers() -> None:
     ("table", "message"),
     [
         ({"ratio": "1"}, 'here.ratio = "1" must be a number'),
+        ({"count": 8}, "here: count = 8 words begin like a key, and nobody reads a key out of them"),
         ({"ratio": True}, "here.ratio = true must be a number"),
         ({"ratio": [1.0]}, "here.ratio = [1.0] must be a number"),
         ({"ratio": math.nan}, "here.ratio = nan must be a number, and finite"),
@@ -391,3 +396,12 @@ def test_parts_are_found_by_their_own_class() -> None:
         cls = find(kind, name, kind)
         assert PARTS[kind][name] == f"{cls.__module__}:{cls.__qualname__}"
         assert inspect.getdoc(cls)
+
+
+def test_a_refused_key_stands_where_its_table_does_and_travels_between_processes() -> None:
+    refused = RefusedKey("gamma.scale", "= 0 must be positive")
+    assert str(refused) == refused.at("") == "gamma.scale = 0 must be positive"
+    assert refused.at("protocol") == "protocol.gamma.scale = 0 must be positive"
+    assert RefusedKey("value", "= 0 is too small").at("step_size", alone="value") == "step_size = 0 is too small"
+    copied = pickle.loads(pickle.dumps(refused))
+    assert (copied.key, copied.told) == ("gamma.scale", "= 0 must be positive")

@@ -1,0 +1,36 @@
+"""The refusal of one key of a part: it says which key, so that nobody has to find it in a sentence."""
+
+from __future__ import annotations
+
+
+class RefusedKey(ValueError):
+    """A value that a part refuses for one of its keys; text and key are told apart.
+
+    On its own it reads ``rank = 0 must be at least 1``. Where the part stands in an experiment file the path of its
+    table comes before the key: ``learner.rank = 0 must be at least 1``.
+
+    Parameters
+    ----------
+    key : str
+        The key as the part's table has it: ``rank``, or within a part of it, ``gamma.scale``.
+    told : str
+        What follows the key: the value, the rule and the remedy.
+
+    Examples
+    --------
+    >>> str(RefusedKey("rank", "= 0 must be at least 1: 5 to 50 are usual"))
+    'rank = 0 must be at least 1: 5 to 50 are usual'
+    """
+
+    def __init__(self, key: str, told: str) -> None:
+        super().__init__(key, told)
+        self.key = key
+        self.told = told
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.told}"
+
+    def at(self, path: str, alone: str | None = None) -> str:
+        """Return the refusal as a sentence about the table at ``path``, where the value of ``alone`` stands itself."""
+        where = path if self.key == alone else f"{path}.{self.key}" if path else self.key
+        return f"{where} {self.told}"
