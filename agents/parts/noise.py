@@ -2,6 +2,7 @@
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import lapack
 
 Array = npt.NDArray[np.float64]
 
@@ -52,13 +53,45 @@ def noise_ratio(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> tup
     doubts = (np.log(RIDGES / USUAL) / DOUBT) ** 2
     least, found = np.inf, (float(RIDGES[0]), 0.0)
     for share in (1.0,) if together.all() else SHARED:
-        eigenvalues, vectors = np.linalg.eigh(gram / scale * np.where(together, 1.0, share))
-        energy = np.sum((vectors.T @ values) ** 2, axis=1) / values.shape[1]
-        spectra = np.maximum(eigenvalues, 0.0) + RIDGES[:, None]
-        amplitudes = np.mean(energy / spectra, axis=1)
-        surprises = values.shape[1] * (len(values) * np.log(amplitudes) + np.sum(np.log(spectra), axis=1)) + doubts
+        forms, logarithms = _ridged(gram / scale * np.where(together, 1.0, share), values)
+        amplitudes = forms / values.size
+        surprises = values.shape[1] * (len(values) * np.log(amplitudes) + logarithms) + doubts
         best = int(np.argmin(surprises))
         if surprises[best] < least:
             least = float(surprises[best])
             found = float(RIDGES[best]), min(1.0, float(RIDGES[best] * amplitudes[best] / total))
     return found
+
+
+def _ridged(matrix: Array, values: Array) -> tuple[Array, Array]:
+    """Compute tr(Y' inv(A + r I) Y) and log det(A + r I) for each r of `RIDGES`, A symmetric and positive semidefinite.
+
+    With A = Q T Q', T tridiagonal, both take O(n) steps a ridge. T takes three eighths of the time of eigenvectors.
+
+    Parameters
+    ----------
+    matrix : Array
+        A, (n, n).
+    values : Array
+        Y, (n, C).
+    """
+    size = len(matrix)
+    turned = np.asfortranarray(values, dtype=np.float64)
+    diagonal, beside = matrix.diagonal().copy(), np.zeros(0)
+    if size > 1:
+        room, _ = lapack.dsytrd_lwork(size, lower=1)
+        reflectors, diagonal, beside, scales, _ = lapack.dsytrd(matrix, lower=1, lwork=int(room))
+        # Q leaves the first row alone; for the others its reflections are stored as those of a QR decomposition are.
+        turned = np.vstack([values[:1], _turned_back(reflectors[1:, :-1], scales, values[1:])])
+    forms, logarithms = np.empty(len(RIDGES)), np.empty(len(RIDGES))
+    for place, ridge in enumerate(RIDGES):
+        pivots, _, solved, _ = lapack.dptsv(diagonal + ridge, beside, turned)
+        forms[place], logarithms[place] = np.sum(turned * solved), np.sum(np.log(pivots))
+    return forms, logarithms
+
+
+def _turned_back(reflectors: Array, scales: Array, values: Array) -> Array:
+    """Compute Q' Y from the reflections whose product is Q, as LAPACK stores them."""
+    _, work, _ = lapack.dormqr("L", "T", reflectors, scales, values, -1)
+    turned: Array = lapack.dormqr("L", "T", reflectors, scales, values, int(work[0]))[0]
+    return turned
