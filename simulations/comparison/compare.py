@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
 from kernelswarm.simulations.backends.ray_backend import keep_ray
 from kernelswarm.simulations.backends.rehearsal import rehearse
 from kernelswarm.simulations.backends.serial import Serial
@@ -29,6 +27,7 @@ from kernelswarm.simulations.ground.errors import InputError, Interrupted, Simul
 from kernelswarm.simulations.ground.notebook import watched
 from kernelswarm.simulations.ground.wording import plain
 from kernelswarm.simulations.machine import parallel
+from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.records.outcome import Comparison, Run, State, run_of
 from kernelswarm.simulations.records.run_folder import check_place
@@ -286,7 +285,7 @@ def _compile(tasks: Sequence[_Task]) -> None:
     """Compile, once for each learner, what the processes to come would otherwise each compile for themselves."""
     learners = {task.experiment.to_dict()["learner"]["name"]: task for task in reversed(tasks)}
     for task in learners.values():
-        with suppress(InputError), threadpool_limits(1):  # a refusal is said of the run that it ends
+        with suppress(InputError), one_thread():  # a refusal is said of the run that it ends
             rehearse(open_network(task.experiment).plans, apart=False)
 
 

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from threadpoolctl import threadpool_limits
-
 from kernelswarm.simulations.figures.sheet import look
 from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.records.run_folder import check_place
 from kernelswarm.simulations.reproductions.catalogue import describe, find
 from kernelswarm.simulations.reproductions.contract import Finding, Request
@@ -71,7 +70,7 @@ def reproduce(
         request = Request(request.data, quick, seed, observe)
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     begin = time.perf_counter()
-    with threadpool_limits(1), look():  # the same bits, and the same pictures, on every machine
+    with one_thread(), look():  # the same bits, and the same pictures, on every machine
         found = run(request)
     finding = Finding(name, entry.sentence, request, found, started, time.perf_counter() - begin)
     if out is not None:

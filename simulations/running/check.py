@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.populations.populating import obstacle
 from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, vector_cost
@@ -22,6 +21,7 @@ from kernelswarm.simulations.experiment.parts import describe
 from kernelswarm.simulations.ground.wording import shown, some
 from kernelswarm.simulations.machine.memory import free, require_memory
 from kernelswarm.simulations.machine.parallel import cores
+from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.observing.first_steps import warning
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.batch import rows_until
@@ -82,7 +82,7 @@ def examine(experiment: Experiment) -> list[Section]:
         sections[3].lines.append(("nodes of their own", f"{own}, by {tables} [[node]]"))
     sections[3].lines.append(("outputs", f"{network.outputs}"))
     few = network.plans[:: -(-len(network.plans) // LOOKED_AT)]
-    with threadpool_limits(limits=1):  # as in a run
+    with one_thread():  # as in a run
         stalls = "" if experiment.protocol.offline is not None else warning(few)
     if stalls:
         sections[3].lines.append(("warning", stalls))

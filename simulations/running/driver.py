@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import ThreadpoolController
 
 from kernelswarm.simulations.backends.rehearsal import compile_at_once
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import Interrupted
 from kernelswarm.simulations.machine.compiling import Compilation, heard
 from kernelswarm.simulations.machine.interruption import Asked, noted
+from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.observing import verdict
 from kernelswarm.simulations.observing.own_columns import CallbackError, OwnColumns, joined_columns
@@ -85,7 +85,6 @@ class Driver:
     ) -> None:
         self._clock = time.perf_counter()  # when it began: what is compiled to open the network is timed too
         self._compilation = Compilation()
-        self._libraries = ThreadpoolController()
         with self.at_work():
             self.network: Network = open_network(experiment)
         experiment = self.network.experiment  # words in it are numbers now
@@ -126,7 +125,7 @@ class Driver:
 
         Not between steps: what happens there is the user's own.
         """
-        with self._libraries.limit(limits=1), heard(compilation=self._compilation):
+        with one_thread(), heard(compilation=self._compilation):
             yield
 
     def _starting(self, phase: str, done: int, total: int) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner, MixtureLearner, ScheduledLearner, ValueLearner
 from kernelswarm.graphs.directed import asks, is_directed
@@ -27,6 +26,7 @@ from kernelswarm.simulations.experiment.parts import build, describe
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.node_names import node_names
 from kernelswarm.simulations.ground.seeding import Role, generator
+from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.round.stackable import refuse_unstackable
@@ -98,7 +98,7 @@ def open_network(experiment: Experiment, most: int | None = None) -> Network:
     """
     # With one thread, what words become has the same bits on every machine; and on a busy one, threads that wait for
     # one another have taken eighty times as long.
-    with uncollected(), threadpool_limits(limits=1):
+    with uncollected(), one_thread():
         return _opened(experiment, most)
 
 

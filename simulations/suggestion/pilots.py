@@ -8,12 +8,11 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from threadpoolctl import threadpool_limits
-
 from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.machine import parallel
+from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.suggestion.set_aside import SetAside
 
@@ -119,7 +118,7 @@ def run_all(pilots: Sequence[Pilot], jobs: int, watch: Callable[[float], None]) 
     found: dict[int, Figures] = {}
     if jobs == 1 or len(pilots) == 1:
         for place, pilot in enumerate(pilots):
-            with threadpool_limits(1):
+            with one_thread():
                 found[place] = run(pilot)
             watch(len(found) / len(pilots))
         return [found[place] for place in range(len(pilots))]

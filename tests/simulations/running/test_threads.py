@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar
 
+import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.machine import threads
+from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.network import open_network
 
@@ -40,3 +45,17 @@ def test_words_become_numbers_in_one_thread():
             assert Watching.seen == {1}
             assert allowed() == before
     assert before == {2}
+
+
+def test_libraries_are_looked_for_again_only_when_modules_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    controller = threads.ThreadpoolController
+    monkeypatch.setattr(threads, "ThreadpoolController", lambda: looked.append(1) or controller())
+    threads._libraries.cache_clear()
+    for wanted in (1, 1, 2):
+        if wanted == 2:
+            monkeypatch.setitem(sys.modules, "a_module_that_brings_a_library", ModuleType("a_module"))
+        with one_thread():
+            assert allowed() == {1}
+        assert len(looked) == wanted
+    threads._libraries.cache_clear()
