@@ -250,9 +250,14 @@ def kind_of(cls: type[Any], key: str) -> str | None:
     return kind
 
 
-def _hints(cls: type[Any], title: str) -> dict[str, Any]:
+def _hints(cls: Any, title: str) -> dict[str, Any]:
     with OwnCode(f"{title}: reading the annotations of {cls.__name__}"):
-        return get_type_hints(cls)
+        return _hints_of(cls)
+
+
+@cache
+def _hints_of(cls: Any) -> dict[str, Any]:
+    return get_type_hints(cls)
 
 
 def _made(cls: type[Any], values: Mapping[str, Any], path: str, alone: str | None = None) -> Any:

@@ -14,7 +14,8 @@ def one_thread() -> AbstractContextManager[Any]:
     Libraries are loaded by imports: only where modules have come since the last call are they looked for again, which
     takes milliseconds.
     """
-    return _libraries(len(sys.modules)).limit(limits=1)
+    limited: AbstractContextManager[Any] = _libraries(len(sys.modules)).limit(limits=1)
+    return limited
 
 
 @lru_cache(maxsize=1)
