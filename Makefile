@@ -18,8 +18,8 @@ demo: $(VENV)/installed  ## install, then compare four protocols on a network of
 
 # Files go to one process whole: what a file has made once serves all of its tests. Where the environment forbids to
 # keep compiled modules, each of hundreds of processes, Ray's actors among them, would compile all of them again.
-PROCESSES ?= 2
-test: $(VENV)/installed-dev  ## run the tests, in two processes; more: make test PROCESSES=4
+PROCESSES ?= 3
+test: $(VENV)/installed-dev  ## run the tests, in three processes, one of which mostly waits for Ray; more: make test PROCESSES=5
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --durations=10
 
 lint: $(VENV)/installed-dev  ## check style (ruff) and types (mypy --strict)

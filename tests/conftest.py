@@ -45,11 +45,15 @@ settings.load_profile("suite")
 
 
 SLOW_FIRST = (  # where several processes share the files, the long ones begin, so that none is left for the end
-    # While one process compiles what all networks run, the other does what needs none of it: two would compile it both,
-    # and each of Ray's actors once more.
+    # While one process compiles what all networks run, the others do what needs little of it: each of them would
+    # compile it too, and Ray's actors once more.
     "simulations/figures/test_papers.py",
     "contracts/test_every_part.py",
     "simulations/figures/test_plots.py",
+    "house/test_architecture.py",
+    "house/test_package.py",
+    "graphs/",
+    "simulations/streams/",
     "simulations/backends/test_ray_failures.py",
     "simulations/running/test_recovery.py",
     "simulations/backends/test_ray_cluster.py",
@@ -68,8 +72,11 @@ SLOW_FIRST = (  # where several processes share the files, the long ones begin, 
 )
 SLOWEST = 12  # files named at the end
 
+WAITING = "waiting for Ray"
 TOGETHER = {
-    "waiting for Ray": {
+    WAITING: {
+        "tests/simulations/figures/test_papers.py",  # these two while others compile
+        "tests/simulations/figures/test_plots.py",
         "tests/simulations/backends/test_ray_failures.py",
         "tests/simulations/backends/test_ray_cluster.py",
         "tests/simulations/backends/test_ray_backend.py",
@@ -106,13 +113,32 @@ class Together(LoadFileScheduling):
     """Files go to one process whole, and some of them all to the same one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file: str = super()._split_scope(nodeid)
-        return next((name for name, files in TOGETHER.items() if file in files), file)
+        return together(super()._split_scope(nodeid))
+
+
+def together(file: str) -> str:
+    """Return the name of the group that a file belongs to, its own name where it belongs to none."""
+    return next((name for name, files in TOGETHER.items() if file in files), file)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
     """Have one process wait for Ray while the others have the cores, and one compile what several files need."""
     return Together(config, log)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let the process that waits for Ray go before those that compute, of which there are as many as cores.
+
+    What it waits for needs little of a core, but soon: actors that starve are taken for hanging ones.
+    """
+    if item.config.stash.get(STEPPED_BACK, False) or not hasattr(item.config, "workerinput"):
+        return
+    if together(item.nodeid.partition("::")[0]) != WAITING:
+        os.nice(5)
+        item.config.stash[STEPPED_BACK] = True
+
+
+STEPPED_BACK = pytest.StashKey[bool]()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
