@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.suggestion.suggest import Suggestion, suggest
 
 # The compiled functions of these two rooms call one another.
-drop_stale([Path(__file__).parent / room for room in ("agents", "protocols")])
+drop_stale(Path(__file__).parent, ("agents", "protocols"))
 
 _PLACES = {
     "BudgetedKernelFeatures": "estimators.kernel_features:BudgetedKernelFeatures",
