@@ -28,6 +28,7 @@ from kernelswarm.simulations.reproductions.densities import (
     learned,
     loss_of,
 )
+from kernelswarm.simulations.streams.rows.dialect import Dialect
 from kernelswarm.simulations.streams.rows.reading import find
 from kernelswarm.simulations.streams.rows.tables import Columns, read_csv
 
@@ -120,7 +121,9 @@ def read_distances(path: Path | None) -> Array:
         raise InputError(f"spppot-shots needs {DATA}: give it as --data stephen_curry_shots.csv.gz")
     try:
         columns = Columns((), (COLUMN,), "", (), task="events")
-        points = np.asarray(read_csv("--data", find("--data", path), ",", ".", columns).points, dtype=np.float64)
+        points = np.asarray(
+            read_csv("--data", find("--data", path), Dialect(",", "."), columns).points, dtype=np.float64
+        )
     except ValueError as refusal:
         raise InputError(f"{refusal}; spppot-shots needs {DATA}") from refusal
     near = points[(points[:, 0] >= 0.0) & (points[:, 0] < FARTHEST)] / FARTHEST

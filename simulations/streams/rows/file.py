@@ -11,6 +11,7 @@ from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Array, Source, Stream
 from kernelswarm.simulations.streams.rows.arrays import read_npz, read_svmlight
 from kernelswarm.simulations.streams.rows.dealing import Dealing, Order
+from kernelswarm.simulations.streams.rows.dialect import AUTO, dialect_of
 from kernelswarm.simulations.streams.rows.finite import open_rows
 from kernelswarm.simulations.streams.rows.held import (
     FILES,
@@ -73,9 +74,10 @@ class File:
         "shuffled": the seed decides in which order rows are learned from. "file": every node sees its rows in the order
         of the file, which time series need; where there are test rows too, all seeds are then the same run.
     delimiter
-        One character between the fields of a csv file.
+        One character between the fields of a csv file; "auto" finds which of "," ";" "\\t" "|" the first lines have.
     decimal
-        "." or ",": what stands before the fraction of a number in a csv file.
+        "." or ",": what stands before the fraction of a number in a csv file; "auto" takes the comma where fields are
+        parted by something else, no number has a point, and one shows it, such as 0,5 (1,234 may be a thousand).
     split
         "iid": dealt in turn; "label_skew": each class shared out in Dirichlet proportions; "patches": the
         rows cut into regions of equal size along ``split_columns``; "target_shift": iid, and each node's targets get
@@ -115,8 +117,8 @@ class File:
     features: tuple[str, ...] = ()
     node_column: str = "node"
     order: Order = "shuffled"
-    delimiter: str = ","
-    decimal: Literal[".", ","] = "."
+    delimiter: str = AUTO
+    decimal: Literal["auto", ".", ","] = "auto"
     split: Split = "iid"
     split_columns: tuple[str | int, ...] = ()
     concentration: float = 1.0
@@ -133,11 +135,13 @@ class File:
         object.__setattr__(self, "path", Path(self.path))  # a string from Python
         if self.test_path is not None:
             object.__setattr__(self, "test_path", Path(self.test_path))
-        if len(self.delimiter) != 1:
-            raise RefusedKey("delimiter", f'= {shown(self.delimiter)} must be one character: use "," or ";" or "\\t"')
-        if self.decimal not in (".", ","):
-            raise RefusedKey("decimal", f'= {shown(self.decimal)} must be "." or ","')
-        if self.decimal == self.delimiter:
+        if len(self.delimiter) != 1 and self.delimiter != AUTO:
+            raise RefusedKey(
+                "delimiter", f'= {shown(self.delimiter)} must be one character, or "auto": use "," or ";" or "\\t"'
+            )
+        if self.decimal not in (AUTO, ".", ","):
+            raise RefusedKey("decimal", f'= {shown(self.decimal)} must be "auto", "." or ","')
+        if self.decimal == self.delimiter != AUTO:
             raise RefusedKey(
                 "decimal",
                 f"= {shown(self.decimal)} is also the delimiter between fields: set stream.delimiter to what "
@@ -182,8 +186,12 @@ class File:
             return read_npz(*found[0], self.node_column, self.split_columns)
         if kind == "svmlight":
             return read_svmlight(found, self.split_columns)
-        rows = self._table(kind, *found[0], columns)
-        return rows, None if len(found) == 1 else self._table(kind, *found[1], columns.of_test(rows))
+        if kind == "parquet":
+            rows = read_parquet(*found[0], columns)
+            return rows, None if len(found) == 1 else read_parquet(*found[1], columns.of_test(rows))
+        dialect = dialect_of(call(*found[0]), found[0][1], self.delimiter, self.decimal)
+        rows = read_csv(*found[0], dialect, columns)
+        return rows, None if len(found) == 1 else read_csv(*found[1], dialect, columns.of_test(rows))
 
     def _files(self) -> list[tuple[str, Path]]:
         files = [("path", self.path)]
@@ -222,11 +230,6 @@ class File:
             standardize_targets=self.standardize_targets,
             order=self.order,
         )
-
-    def _table(self, kind: Format, key: str, path: Path, columns: Columns) -> Rows:
-        if kind == "csv":
-            return read_csv(key, path, self.delimiter, self.decimal, columns)
-        return read_parquet(key, path, columns)
 
     def _format(self) -> Format:
         if self.format != "auto":

@@ -20,6 +20,7 @@ from kernelswarm.simulations.streams.rows.columns import (
     names_of_nodes,
     numbers,
 )
+from kernelswarm.simulations.streams.rows.dialect import Dialect
 from kernelswarm.simulations.streams.rows.reading import binary, call, check_names, shorten
 from kernelswarm.simulations.streams.rows.rows import Numbers, Rows, Task, check_size
 
@@ -54,7 +55,7 @@ class Columns:
         return replace(self, target=target, features=rows.columns, texts=texts)
 
 
-def read_csv(key: str, path: Path, delimiter: str, decimal: str, columns: Columns) -> Rows:
+def read_csv(key: str, path: Path, dialect: Dialect, columns: Columns) -> Rows:
     """Read a csv file, compressed with gzip or not, whose first line names the columns.
 
     Raises
@@ -70,7 +71,7 @@ def read_csv(key: str, path: Path, delimiter: str, decimal: str, columns: Column
     convert = csv.ConvertOptions(
         null_values=[""],
         strings_can_be_null=True,
-        decimal_point=decimal,
+        decimal_point=dialect.decimal,
         column_types=dict.fromkeys(columns.texts, pyarrow.string()),
     )
     try:
@@ -79,18 +80,18 @@ def read_csv(key: str, path: Path, delimiter: str, decimal: str, columns: Column
         content = pyarrow.BufferOutputStream()
         with binary(name, path) as file:
             shutil.copyfileobj(file, content)
-        parse = csv.ParseOptions(delimiter=delimiter)
+        parse = csv.ParseOptions(delimiter=dialect.delimiter)
         table = csv.read_csv(pyarrow.BufferReader(content.getvalue()), parse_options=parse, convert_options=convert)
         table = table.rename_columns([column.strip() for column in table.column_names])
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise ValueError(
-            f"{name} cannot be read as csv with delimiter {shown(delimiter)} ({shorten(error)}): "
-            "it must be UTF-8 text with as many fields in every line as in the header"
+            f"{name} cannot be read as csv with delimiter {shown(dialect.delimiter)} ({shorten(error)}): it must be "
+            "UTF-8 text with as many fields in every line as in the header; stream.delimiter names another delimiter"
         ) from error
     if all(is_number(column) for column in table.column_names):
         raise ValueError(
-            f"{name}: the first line, {shown(delimiter.join(table.column_names[:6]))}, holds numbers; it must name the "
-            "columns: put a header such as x1,x2,y above it"
+            f"{name}: the first line, {shown(dialect.delimiter.join(table.column_names[:6]))}, holds numbers; it must "
+            "name the columns: put a header such as x1,x2,y above it"
         )
     return select(name, table, columns)
 

@@ -129,22 +129,23 @@ def test_a_label_or_node_without_a_name_is_refused(tmp_path: Path, column: str) 
 
 def test_decimal_commas_are_read_with_the_key_and_named_without_it(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("x;y\n" + "".join(f"{k},5;{100 + k},25\n" for k in range(8)))
-    source = File(tmp_path / "t.csv", delimiter=";", decimal=",").open(1, 0, 9, None)
-    assert source.classes is None
-    assert samples(source) == [{k + 0.5: 100.25 + k for k in range(8)}]
-    message = refusal(File(tmp_path / "t.csv", delimiter=";"), nodes=1)
+    for told in ({"delimiter": ";", "decimal": ","}, {"delimiter": ";"}, {"decimal": ","}, {}):
+        source = File(tmp_path / "t.csv", **told).open(1, 0, 9, None)  # type: ignore[arg-type]
+        assert source.classes is None
+        assert samples(source) == [{k + 0.5: 100.25 + k for k in range(8)}]
+    message = refusal(File(tmp_path / "t.csv", decimal="."), nodes=1)
     assert 'holds "100,25", which is not a number' in message and 'set stream.decimal = ","' in message
-    message = refusal(File(tmp_path / "t.csv", delimiter=";", task="regression"), nodes=1)
+    message = refusal(File(tmp_path / "t.csv", decimal=".", task="regression"), nodes=1)
     assert 'set stream.decimal = ","' in message
     (tmp_path / "t.csv").write_text("x;y\n" + "".join(f"{k},5;{k}\n" for k in range(8)))
-    message = refusal(File(tmp_path / "t.csv", delimiter=";", task="regression"), nodes=1)
+    message = refusal(File(tmp_path / "t.csv", decimal=".", task="regression"), nodes=1)
     assert 'column "x" holds "0,5"' in message and 'set stream.decimal = ","' in message
 
 
 def test_one_character_cannot_be_both_delimiter_and_decimal_mark(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r'decimal = "," is also the delimiter between fields: set stream.delimiter'):
-        File(tmp_path / "t.csv", decimal=",")
-    with pytest.raises(ValueError, match=r'decimal = "x" must be "\." or ","'):
+        File(tmp_path / "t.csv", delimiter=",", decimal=",")
+    with pytest.raises(ValueError, match=r'decimal = "x" must be "auto", "\." or ","'):
         File(tmp_path / "t.csv", decimal="x")  # type: ignore[arg-type]
 
 
