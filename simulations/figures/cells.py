@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -127,19 +127,20 @@ def caption(comparison: Comparison, also: str = "", spread: bool = True) -> str:
     """Name what all cells have in common, and say what is drawn of the seeds."""
     about = []
     for part in ("protocol", "topology", "stream", "learner"):
-        names, nodes = _shared(comparison, part, "name"), _shared(comparison, part, "nodes")
-        if names is not None:
-            about.append(names.replace("_", " ") + (f", {nodes} nodes" if nodes and part == "topology" else ""))
+        tables = [cell.config.get(part, {}) for cell in comparison.cells]
+        name = _shared(map(style.called, tables))
+        nodes = _shared(table.get("nodes", "") if isinstance(table, Mapping) else "" for table in tables)
+        if name:
+            about.append(name + (f", {nodes} nodes" if nodes and part == "topology" else ""))
     seeds = len({run.seed for run in comparison.runs})
     said = [f"mean ± one standard deviation of {seeds} seeds"] if seeds > 1 and spread else []
     return "\n".join(line for line in (" · ".join(about), ", ".join(filter(None, [*said, also]))) if line)
 
 
-def _shared(comparison: Comparison, part: str, key: str) -> str | None:
-    """Return the value of a part's key in all cells; None where they differ, or have none."""
-    tables = [cell.config.get(part, {}) for cell in comparison.cells]
-    values = {str((table if isinstance(table, Mapping) else {"name": table}).get(key, "")) for table in tables}
-    return values.pop() or None if len(values) == 1 else None
+def _shared(values: Iterable[Any]) -> str:
+    """Return what all cells have in common; empty where they differ."""
+    different = set(map(str, values))
+    return different.pop() if len(different) == 1 else ""
 
 
 def curves(axes: Axes, panel: Panel, column: str, against: str = "samples") -> list[Array]:

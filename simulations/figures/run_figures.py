@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelswarm.simulations.figures import curves, timeline
+from kernelswarm.simulations.figures import curves, style, timeline
 from kernelswarm.simulations.figures.sheet import Sheet, legend_entries, refuse_unknown
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def title(result: Result) -> str:
     about = [
         str(protocol.get("name", "")) + (f" ({form.replace('_', '-')})" if form else ""),
         f"{topology}, {count} node{'s' if count != 1 else ''}",
-        *(str(part.get("name", "")).replace("_", " ") for part in (stream, learner)),
+        *(style.called(part) for part in (stream, learner)),
         f"seed {config.get('seed', 0)}",
     ]
     failed = f"\nfailed after round {result.summary.get('rounds', 0):,}" if result.failed else ""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -238,3 +239,17 @@ def column_label(column: str, config: dict[str, Any]) -> str:
         "samples": "samples a node",
     }
     return words.get(column, column.replace("_", " "))
+
+
+def called(table: Any) -> str:
+    """Return what titles call a part that a table, or its name alone, describes: one from a file by the file's name.
+
+    Examples
+    --------
+    >>> called("sensor_field"), called({"name": "file", "path": "data/wine.csv", "epochs": 3})
+    ('sensor field', 'wine.csv')
+    """
+    found = table if isinstance(table, Mapping) else {"name": table}
+    if found.get("name") == "file" and found.get("path"):
+        return Path(str(found["path"])).name
+    return str(found.get("name", "")).replace("_", " ")

@@ -442,3 +442,9 @@ def test_titles_name_the_learner_of_a_run_and_the_one_that_all_share(tmp_path: P
         assert {title(figure) for figure in sketched} == {wanted}
     labels = {curve.label for curve in cells.panels(gather([polk, other]), "risk")[0].curves}
     assert len(labels) == 2 and any("linear" in label for label in labels)
+
+
+def test_titles_call_own_data_by_its_file() -> None:
+    table = {"stream": {"name": "file", "path": "data/wine.csv"}, "learner": {"name": "random_features"}}
+    assert [style.called(table[part]) for part in table] == ["wine.csv", "random features"]
+    assert style.called("sensor_field") == "sensor field"
