@@ -53,7 +53,7 @@ def reproduce(request: Request) -> Reproduction:
     for place, (name, method) in enumerate(METHODS.items()):
         request.tell(name, place / len(METHODS))
         learner, settings[name] = prepared(method, tuning[0], tuning[1])
-        runs[name] = [learn(learner, *method.given(*training)) for training, _, _ in drawn]
+        runs[name] = [learn(learner, *training) for training, _, _ in drawn]
         errors[name] = [
             float("nan") if run.function is None else mean_square(run.function, *test)
             for run, (_, test, _) in zip(runs[name], drawn, strict=True)

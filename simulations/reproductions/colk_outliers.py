@@ -57,7 +57,7 @@ def reproduce(request: Request) -> Reproduction:
         request.tell(name, place / (len(METHODS) + 2))
         learner, settings[name] = prepared(method, training, validation)
         runs[name] = [
-            learn(learner, *method.given(points[rows], SCALE * targets[rows]), probes, LOOKS)
+            learn(learner, points[rows], SCALE * targets[rows], probes, LOOKS)
             for rows in (_rows(request.seed, which, len(points), half) for which in range(sets))
         ]
         errors[name] = [_error(run, test_points, test_targets) for run in runs[name]]

@@ -51,22 +51,12 @@ class Method:
         Whether its step size is the best of STEPS on samples that are used for nothing else.
     printed : bool
         Whether the paper's figure has it; the others are controls.
-    sliding : bool
-        Whether every sample is the second of a pair and then the first of the next, as eq. 47 has it.
     """
 
     table: Mapping[str, Any]
     settings: str
     tuned: bool = False
     printed: bool = True
-    sliding: bool = False
-
-    def given(self, points: Array, targets: Array) -> tuple[Array, Array]:
-        """Return samples as they are learned, (n, p) and (n, 1); as 0, 1, 1, 2, 2, 3, ... where pairs slide."""
-        if not self.sliding:
-            return points, targets
-        rows = np.repeat(np.arange(len(points)), 2)[1:-1]
-        return points[rows], targets[rows]
 
 
 # A further method of the paper is one entry here.
@@ -93,10 +83,15 @@ METHODS: dict[str, Method] = {
         {**_COLK, "dispersion": "variance", "dispersion_weight": 0.1}, "COLK's settings, variance alone", printed=False
     ),
     "COLK, sliding pairs": Method(
-        {**_COLK, "dispersion": "central_moments", "dispersion_weight": 0.1},
+        {
+            **_COLK,
+            "dispersion": "central_moments",
+            "dispersion_weight": 0.1,
+            "pairs": "sliding",
+            "batch_size": 1,
+        },
         "COLK's settings, a step at every sample",
         printed=False,
-        sliding=True,
     ),
 }
 

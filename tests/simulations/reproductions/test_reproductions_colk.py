@@ -112,9 +112,11 @@ def test_a_method_that_diverges_has_neither_error_nor_rank() -> None:
     assert {"colk-outliers", "colk-lidar"} <= set(REPRODUCTIONS)
 
 
-def test_sliding_pairs_hold_every_sample_twice_but_for_the_ends() -> None:
-    points, targets = np.arange(4.0)[:, None], 10.0 * np.arange(4.0)[:, None]
-    found, values = METHODS["COLK, sliding pairs"].given(points, targets)
-    assert found.reshape(-1, 2).tolist() == [[0.0, 1.0], [1.0, 2.0], [2.0, 3.0]]
-    np.testing.assert_array_equal(values, 10.0 * found)
-    assert METHODS["COLK"].given(points, targets) == (points, targets)
+def test_sliding_pairs_are_learned_as_doubled_samples_are_in_disjoint_ones() -> None:
+    generator = np.random.default_rng(1)
+    points, targets = generator.random((300, 1)), 0.3 * generator.standard_normal((300, 1))
+    rows = np.repeat(np.arange(300), 2)[1:-1]
+    slid = learn(build("learner", METHODS["COLK, sliding pairs"].table), points, targets).function
+    doubled = learn(build("learner", METHODS["COLK"].table), points[rows], targets[rows]).function
+    assert slid is not None and doubled is not None
+    np.testing.assert_array_equal(slid.arrays()["weights"], doubled.arrays()["weights"])
