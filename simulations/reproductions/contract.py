@@ -13,6 +13,8 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from kernelswarm.simulations.reproductions.pieces import Shelf
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -86,12 +88,18 @@ class Request:
         Seed of everything that is drawn.
     tell : callable
         ``tell(what, share)``: hears what is being done and which share in [0, 1] of the whole is done.
+    jobs : int
+        Processes at a time, of those that are made of pieces (`pieces.py`).
+    shelf : Shelf or None
+        Where they keep the pieces that have ended, to go on from.
     """
 
     data: Path | None = None
     quick: bool = False
     seed: int = 0
     tell: Callable[[str, float], None] = lambda what, share: None
+    jobs: int = 1
+    shelf: Shelf | None = None
 
 
 class Reproduce(Protocol):
