@@ -52,6 +52,19 @@ def errs_more(errors: Sequence[float], others: Sequence[float]) -> bool | None:
     return bool(np.mean(differences) > 2.0 * np.std(differences, ddof=1) / len(differences) ** 0.5)
 
 
+def beyond(errors: Sequence[float], others: Sequence[float], unit: float = 1.0) -> str:
+    """Write by how much errors are larger than others of the same draws, with the difference's standard error.
+
+    Examples
+    --------
+    >>> beyond([0.3, 0.4, 0.5], [0.1, 0.2, 0.2], 100.0)
+    'a difference of 23 ± 3.3'
+    """
+    differences = unit * np.subtract(errors, others)
+    error = f" ± {np.std(differences, ddof=1) / len(differences) ** 0.5:.2g}" if len(differences) > 1 else ""
+    return f"a difference of {np.mean(differences):.2g}{error}"
+
+
 @dataclass
 class Reproduction:
     """What a reproduction found.

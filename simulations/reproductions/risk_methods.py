@@ -14,7 +14,7 @@ from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.node.node import DIVERGED
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.experiment.parts import build
-from kernelswarm.simulations.reproductions.contract import Claim
+from kernelswarm.simulations.reproductions.contract import Claim, beyond, errs_more
 
 Array = npt.NDArray[np.float64]
 
@@ -201,3 +201,34 @@ def least(measured: Mapping[str, Sequence[float]], names: Sequence[str], statist
         return found if np.isfinite(found) else np.inf
 
     return min(names, key=value)
+
+
+def lead(measured: Mapping[str, Sequence[float]], names: Sequence[str], statistic: str, first: str) -> str:
+    """Write which method has the least, and by how much the next one to ``first`` is beyond that."""
+    best = least(measured, names, statistic)
+    others = [name for name in names if name != first and np.all(np.isfinite(measured[name]))]
+    if not others or not np.all(np.isfinite(measured[first])):
+        return best
+    nearest = least(measured, others, statistic)
+    found = beyond(_strays(measured[nearest], statistic), _strays(measured[first], statistic))
+    return f"{best}; from {first} to {nearest} {found}"
+
+
+def is_least(measured: Mapping[str, Sequence[float]], names: Sequence[str], statistic: str, first: str) -> bool | None:
+    """Tell whether the method ``first`` has the least "mean" or "deviation" by more than the spread of the sets.
+
+    Every other one that diverged nowhere must err more on the same sets, or lie farther from its median (Brown and
+    Forsythe), by two standard errors of the difference. None where there are too few sets.
+    """
+    if not np.all(np.isfinite(measured[first])):
+        return False
+    own = _strays(measured[first], statistic)
+    others = [name for name in names if name != first and np.all(np.isfinite(measured[name]))]
+    found = [errs_more(_strays(measured[name], statistic), own) for name in others]
+    return None if None in found else all(found)
+
+
+def _strays(errors: Sequence[float], statistic: str) -> list[float]:
+    """Return the errors, or how far each is from their median."""
+    values = np.asarray(errors, dtype=np.float64)
+    return (values if statistic == "mean" else np.abs(values - np.median(values))).tolist()
