@@ -245,7 +245,7 @@ def _rows(found: Found) -> Iterator[Claim]:
     """Write a row for each method on each stream."""
     for (stream, method), tuned in found.items():
         errors, stopped = tuned.errors, int(np.isnan(tuned.errors).sum())
-        spread = f"{np.mean(errors):.4g} +- {np.std(errors, ddof=1) if len(errors) > 1 else 0.0:.2g}"
+        spread = f"{np.mean(errors):.4g} ± {np.std(errors, ddof=1) if len(errors) > 1 else 0.0:.2g}"
         measured = f"error {spread}" if not stopped else f"{stopped} of {len(errors)} runs stopped"
         if tuned.bytes:
             measured += f", disagreement {tuned.disagreement:.2g}, {tuned.bytes / 1e6:.3g} MB"

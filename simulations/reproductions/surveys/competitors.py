@@ -235,9 +235,9 @@ def _notes() -> list[str]:
         f"{FEATURES} weights more for each class.",
         "A claim of a competitor holds where it errs more than POLK with K = 0.04 on the same draws, by more than two "
         "standard errors of the difference. Ten times POLK's error is taken as it stands, which a Bayes error of this "
-        "size hardly allows; the row below it counts what is beyond the Bayes error. So is the error after "
-        "1,249 samples, which cannot be below the Bayes error of a draw. Errors are means over the last 5% of the "
-        "samples.",
+        "size hardly allows; the row below it counts what is beyond the Bayes error. The error after 1,249 "
+        "samples is taken as it stands too, though none can be below the Bayes error of its draw. Errors are means "
+        "over the last 5% of the samples.",
         "Tried on the same five draws where a claim does not hold: POLK's own step of 6 for all, with which every "
         "competitor errs more than POLK (dual space 6.2%, BSGD 8.5%, BPA 8.7%, NPBSGD 9.9%, NORMA 12.0%); dual space "
         "with 16 features (6.1% at its best step) and with 32 (4.9%); NPBSGD with a growth of 0.001 (13.5%) and none "
