@@ -231,4 +231,4 @@ def is_least(measured: Mapping[str, Sequence[float]], names: Sequence[str], stat
 def _strays(errors: Sequence[float], statistic: str) -> list[float]:
     """Return the errors, or how far each is from their median."""
     values = np.asarray(errors, dtype=np.float64)
-    return (values if statistic == "mean" else np.abs(values - np.median(values))).tolist()
+    return list(values if statistic == "mean" else np.abs(values - np.median(values)))

@@ -118,7 +118,7 @@ def mean(outcomes: Sequence[Outcome]) -> Outcome:
     if failure:
         return _NOTHING._replace(failure=failure)
     errors = tuple(entry.error for entry in outcomes)
-    return Outcome(*np.mean([entry[:9] for entry in outcomes], axis=0).tolist(), errors=errors)
+    return Outcome(*np.mean([entry[:9] for entry in outcomes], axis=0).tolist())._replace(errors=errors)
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
