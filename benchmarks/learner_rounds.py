@@ -68,6 +68,7 @@ LEARNERS: dict[str, dict[str, object]] = {
         "budget": {"proportional": 0.01},
     },
     "colk, pairs": {"name": "colk", "batch_size": 2, "kernel": KERNEL, "budget": {"epsilon": 0.02}},
+    "colk, sliding": {"name": "colk", "pairs": "sliding", "kernel": KERNEL, "budget": {"epsilon": 0.02}},
     "rbf_network, pairs": {
         "name": "rbf_network",
         "batch_size": 2,

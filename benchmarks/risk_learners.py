@@ -25,6 +25,7 @@ RISK: dict[str, dict[str, Any]] = {
     "colk, weight 0": {"name": "colk", "dispersion_weight": 0.0},
     "colk, variance, average": {"name": "colk", "dispersion": "variance", "tracking": "average"},
     "colk, variance": {"name": "colk", "dispersion": "variance"},
+    "colk, variance, sliding": {"name": "colk", "dispersion": "variance", "pairs": "sliding"},
     "colk, central_moments": {"name": "colk", "dispersion": "central_moments", "dispersion_weight": 1e-3},
     "colk, semivariance": {"name": "colk", "dispersion": "semivariance"},
     "colk, cvar": {"name": "colk", "dispersion": "cvar"},

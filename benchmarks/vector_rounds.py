@@ -35,6 +35,7 @@ PROTOCOLS: list[dict[str, object]] = [
     {"name": "gradient_tracking"},
     {"name": "odkla"},
     {"name": "multitask"},
+    {"name": "mocha"},
     {"name": "ditto"},
 ]
 
@@ -75,7 +76,7 @@ def weathered() -> None:
     print("| protocol | weather | compiled, node-rounds/s | node by node | ratio | times plain |")
     print("|---|---|---:|---:|---:|---:|")
     learner = next(iter(LEARNERS.values()))
-    for protocol in ({"name": "diffusion"}, {"name": "gradient_tracking"}, {"name": "odkla"}):
+    for protocol in ({"name": "diffusion"}, {"name": "gradient_tracking"}, {"name": "odkla"}, {"name": "mocha"}):
         plain = block(learner, protocol, True)
         for called, weather in WEATHERS.items():
             together, alone = block(learner, protocol, True, weather), block(learner, protocol, False, weather)

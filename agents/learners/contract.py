@@ -107,7 +107,8 @@ class Learner(Protocol):
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``.
 
-        All that a step takes comes with it: between the steps evaluations and gradients may be asked for at will.
+        All that a step takes comes with it: between the steps evaluations and gradients may be asked for at will. A
+        learner may add to it what it learns from samples that it has kept, whatever the gradients are.
 
         Parameters
         ----------

@@ -1,5 +1,6 @@
 """Sums of samples from which least squares on features is solved."""
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -36,20 +37,28 @@ def add(moments: Moments, features: Array, targets: Array, forgetting: float) ->
     )
 
 
+@cache
+def _triangles(size: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return the places of the upper triangle and of its mirror image in a matrix (size, size), row by row."""
+    rows, columns = np.triu_indices(size)
+    return rows * size + columns, columns * size + rows
+
+
 def packed(moments: Moments) -> Array:
     """Write the upper triangle of the gram matrix, the products and the number of samples one behind the other."""
     gram, products, samples = moments
-    return np.concatenate([gram[np.triu_indices(len(gram))], products.reshape(-1), [samples]])
+    return np.concatenate([gram.reshape(-1)[_triangles(len(gram))[0]], products.reshape(-1), [samples]])
 
 
 def unpacked(vector: Array, features: int, outputs: int) -> Moments:
     """Return the sums that :func:`packed` wrote."""
-    upper = np.triu_indices(features)
-    count = len(upper[0])
-    gram = np.zeros((features, features))
-    gram[upper] = vector[:count]
-    gram.T[upper] = vector[:count]
-    return Moments(gram, vector[count:-1].reshape(features, outputs).copy(), float(vector[-1]))
+    upper, lower = _triangles(features)
+    count = len(upper)
+    gram = np.empty(features * features)
+    gram[upper] = gram[lower] = vector[:count]
+    return Moments(
+        gram.reshape(features, features), vector[count:-1].reshape(features, outputs).copy(), float(vector[-1])
+    )
 
 
 def solve(gram: Array, ridge: Array, right: Array) -> Array:

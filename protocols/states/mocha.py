@@ -1,13 +1,16 @@
 """MOCHA: every node has weights of its own, held to its neighbours' by relations that are learned from the weights."""
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import eigh
+from numba.core import config, types
 
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.states.compiled import CompiledPhase, CompiledStateRule, from_weights, to_second
 from kernelswarm.protocols.states.contract import Heard, Samples
 from kernelswarm.protocols.states.penalties import Penalized
 
@@ -59,26 +62,135 @@ class Mocha(Penalized):
 
     def hear(self, state: Related, heard: Heard, samples: Samples) -> Related:
         """Find the relations, and take the penalty's step."""
-        there, own = heard.counts > 0.0, state.adapted.reshape(-1)
-        theirs = own + heard.counts[there, np.newaxis] * (heard.vectors[there] - own)
-        together = np.vstack([own, theirs])  # (m, n)
-        mean = together.mean(axis=0)
-        apart = together - mean  # D'
-        kept = kept_of(apart @ apart.T, samples.eta * state.penalty)
-        return state._replace(weights=(mean + kept @ apart).reshape(state.weights.shape))
+        weights = np.empty(state.weights.shape)
+        relate(
+            state.adapted.reshape(-1),
+            heard.vectors,
+            heard.counts,
+            float(samples.eta * state.penalty),
+            weights.reshape(-1),
+        )
+        return state._replace(weights=weights)
 
     def weights(self, state: Related) -> Array:
         """Return theta_i."""
         return state.weights
 
+    @property
+    def compiled(self) -> CompiledStateRule:
+        """What the protocol hands over to compiled rounds."""
+        return CompiledStateRule(CompiledPhase(_hold), "adapted", np.zeros(0), CompiledPhase(to_second, from_weights))
 
-def kept_of(gram: Array, pull: float) -> Array:
-    """Compute the first column of ``Omega inv(Omega + pull I)`` from the Gram matrix D'D, (m,); 1, 0, ... for D = 0."""
-    squares, directions = eigh(gram, check_finite=False)
-    roots = np.sqrt(np.maximum(squares, 0.0))
-    whole = float(roots.sum())
+
+@jitted
+def _hold(numbers: Array, state: Array, said: Array, vectors: Array, counts: Array, eta: float, weights: Array) -> None:
+    """Take the penalty's step; the state is the weights, what is sent (L C,), and the penalty."""
+    size = len(weights)
+    relate(state[size : 2 * size], vectors, counts, eta * state[2 * size], state[:size])
+
+
+@jitted
+def relate(own: ReadOnly, vectors: ReadOnly, counts: ReadOnly, pull: float, weights: Array) -> None:
+    """Fill in ``m + [D Omega inv(Omega + pull I)]_0``, (n,), of a node's weights and its neighbours'.
+
+    Parameters
+    ----------
+    own, vectors : Array
+        psi of the node, (n,), and of the neighbours, (deg, n).
+    counts : Array
+        How much each neighbour counts, (deg,): that share of its difference from the node; 0 leaves it out.
+    pull : float
+        eta c.
+    weights : Array
+        (n,), filled in.
+    """
+    size, members = len(own), 1
+    apart = np.empty((1 + len(vectors), size))  # D', in the end
+    for k in range(size):
+        apart[0, k] = weights[k] = own[k]
+    for j in range(len(vectors)):
+        if counts[j] > 0.0:
+            for k in range(size):
+                apart[members, k] = own[k] + counts[j] * (vectors[j, k] - own[k])
+                weights[k] += apart[members, k]
+            members += 1
+    gram = np.empty((members, members))
+    for k in range(size):
+        weights[k] /= members
+    for i in range(members):
+        for k in range(size):
+            apart[i, k] -= weights[k]
+        for j in range(i + 1):
+            gram[i, j] = gram[j, i] = _product(apart, i, j)
+    kept = np.empty(members)
+    keep(gram, pull, kept)
+    for i in range(members):
+        for k in range(size):
+            weights[k] += kept[i] * apart[i, k]
+
+
+@jitted
+def keep(gram: Array, pull: float, kept: Array) -> None:
+    """Fill in the first column of ``Omega inv(Omega + pull I)``, (m,), from the Gram matrix D'D; 1, 0, ... for D = 0.
+
+    The Gram matrix, (m, m), is written to.
+    """
+    size = len(gram)
+    squares, whole = np.empty(size), 0.0
+    _decompose(gram, squares)
+    for i in range(size):
+        squares[i] = math.sqrt(max(squares[i], 0.0))
+        whole += squares[i]
+        kept[i] = 0.0
     if whole == 0.0 or pull == 0.0:
-        nothing: Array = np.eye(1, len(gram))[0]
-        return nothing
-    found: Array = directions @ (roots / (roots + pull * whole) * directions[0])
-    return found
+        kept[0] = 1.0
+        return
+    for k in range(size):
+        share = squares[k] / (squares[k] + pull * whole) * gram[k, 0]
+        for i in range(size):
+            kept[i] += share * gram[k, i]
+
+
+@jitted
+def _product(rows: Array, i: int, j: int) -> float:
+    """Compute the inner product of two rows, in four sums that do not wait for each other."""
+    whole = rows.shape[1] - rows.shape[1] % 4
+    first = second = third = fourth = 0.0
+    for k in range(0, whole, 4):
+        first += rows[i, k] * rows[j, k]
+        second += rows[i, k + 1] * rows[j, k + 1]
+        third += rows[i, k + 2] * rows[j, k + 2]
+        fourth += rows[i, k + 3] * rows[j, k + 3]
+    for k in range(whole, rows.shape[1]):
+        first += rows[i, k] * rows[j, k]
+    return (first + second) + (third + fourth)
+
+
+_pointer: Any = types.CPointer
+_lapack_eigenvectors: Any = types.ExternalFunction(
+    "numba_ez_xxxevd",
+    types.intc(
+        types.char, types.char, types.char, types.intp, _pointer(types.float64), types.intp, _pointer(types.float64)
+    ),
+)
+"""The function that numba's `np.linalg.eigh` calls: it takes the kind of numbers, what is wanted, the half that is
+read, the size, the matrix by columns, its pitch, and room for the eigenvalues."""
+
+if vars(config)["DISABLE_JIT"]:
+
+    def _decompose(matrix: Array, values: Array) -> None:
+        found, vectors = np.linalg.eigh(matrix)
+        values[:], matrix[:] = found, vectors.T
+
+else:
+
+    @jitted
+    def _decompose(matrix: Array, values: Array) -> None:
+        """Put the eigenvectors of a symmetric matrix (m, m) in the place of its rows, and fill in the eigenvalues."""
+        # `np.linalg.eigh` would have numba compile its checks and their messages.
+        size = len(matrix)
+        if size == 1:
+            values[0], matrix[0, 0] = matrix[0, 0], 1.0
+            return
+        if _lapack_eigenvectors(ord("d"), ord("V"), ord("L"), size, matrix.ctypes, size, values.ctypes):
+            raise np.linalg.LinAlgError("the eigenvalues of a neighbourhood's weights did not converge")

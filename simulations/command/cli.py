@@ -251,7 +251,7 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sets, samples and passes: a look.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.")] = 0,
     together: Annotated[bool, typer.Option("--all", help="All of them, and one page with their tables.")] = False,
-    jobs: Annotated[int | None, typer.Option(help="Processes at a time with --all; the number of cores.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes at a time; the number of cores.")] = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -260,19 +260,18 @@ def reproduce(
     if together:
         showing.all_reproductions(name, data, out, quick, seed, jobs, quiet)
         return
-    if jobs is not None:
-        raise InputError(f"jobs = {jobs} says how many reproductions run at a time: add --all, or leave it out")
     if name is None:
         from kernelswarm.simulations.command import listing
 
         print(*listing.reproductions(width), sep="\n")
         return
     from kernelswarm.simulations.command import progress
+    from kernelswarm.simulations.machine.parallel import cores
     from kernelswarm.simulations.reproductions import report, running
 
     place = Path("reproductions") / name if out is None else out
-    with progress.watch_reproduction(quiet) as observe, warnings_in_one_line():
-        finding = running.reproduce(name, data, place, quick, seed, observe)
+    with in_words(), progress.watch_reproduction(quiet) as observe, warnings_in_one_line():
+        finding = running.reproduce(name, data, place, quick, seed, observe, cores() if jobs is None else jobs)
     folder = finding.folder or place
     print(report.as_text(finding, width))
     print(f"folder  {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")

@@ -15,8 +15,9 @@ from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, 
 from kernelswarm.simulations.reproductions.risk_methods import (
     METHODS,
     Fit,
+    is_least,
+    lead,
     learn,
-    least,
     mean_square,
     prepared,
     rows_of,
@@ -53,7 +54,7 @@ def reproduce(request: Request) -> Reproduction:
     for place, (name, method) in enumerate(METHODS.items()):
         request.tell(name, place / len(METHODS))
         learner, settings[name] = prepared(method, tuning[0], tuning[1])
-        runs[name] = [learn(learner, *method.given(*training)) for training, _, _ in drawn]
+        runs[name] = [learn(learner, *training) for training, _, _ in drawn]
         errors[name] = [
             float("nan") if run.function is None else mean_square(run.function, *test)
             for run, (_, test, _) in zip(runs[name], drawn, strict=True)
@@ -113,26 +114,12 @@ def _claims(
     printed = [name for name in METHODS if METHODS[name].printed]
     claims = rows_of(errors, runs, settings, "clean test error", "")
     claims.append(Claim(f"clean test error without outliers, {CLEAN}", "", spread(clean), METHODS[CLEAN].settings))
-    best = least(errors, printed, "mean")
-    claims.append(
-        Claim(
-            "least test error",
-            "COLK is robust where others overfit (figure 3)",
-            best,
-            "the methods as printed",
-            best == "COLK",
-        )
-    )
-    best = least(errors, ["COLK", CLEAN], "mean")
-    claims.append(
-        Claim(
-            "least test error, POLK with COLK's step",
-            "COLK (figure 3)",
-            best,
-            "the same step size for both",
-            best == "COLK",
-        )
-    )
+    for quantity, published, names, words in (
+        ("least test error", "COLK is robust where others overfit (figure 3)", printed, "the methods as printed"),
+        ("least test error, POLK with COLK's step", "COLK (figure 3)", ["COLK", CLEAN], "the same step size for both"),
+    ):
+        said, holds = lead(errors, names, "mean", "COLK"), is_least(errors, names, "mean", "COLK")
+        claims.append(Claim(quantity, published, said, words, holds))
     return claims
 
 
@@ -143,6 +130,8 @@ def _notes(sets: int, epochs: int, rows: int) -> list[str]:
         f"{epochs} passes of new order each. The settings are those of the regression with outliers, since no others "
         "are printed; the range is scaled to [0, 1], the targets are as published.",
         "Pairs are consecutive samples of a pass over finite data; they are independent only given the data.",
+        "COLK errs least where every other method errs more on the same splits, by more than two standard errors of "
+        "the difference.",
         "Tried where COLK does not err least: its step without a dispersion, with the variance alone, with sliding "
         "pairs, and POLK with its step. The less dispersion, the smaller the error, as in colk-outliers.",
     ]

@@ -13,6 +13,8 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from kernelswarm.simulations.reproductions.pieces import Shelf
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -48,6 +50,19 @@ def errs_more(errors: Sequence[float], others: Sequence[float]) -> bool | None:
         return None
     differences = np.subtract(errors, others)
     return bool(np.mean(differences) > 2.0 * np.std(differences, ddof=1) / len(differences) ** 0.5)
+
+
+def beyond(errors: Sequence[float], others: Sequence[float], unit: float = 1.0) -> str:
+    """Write by how much errors are larger than others of the same draws, with the difference's standard error.
+
+    Examples
+    --------
+    >>> beyond([0.3, 0.4, 0.5], [0.1, 0.2, 0.2], 100.0)
+    'a difference of 23 ± 3.3'
+    """
+    differences = unit * np.subtract(errors, others)
+    error = f" ± {np.std(differences, ddof=1) / len(differences) ** 0.5:.2g}" if len(differences) > 1 else ""
+    return f"a difference of {np.mean(differences):.2g}{error}"
 
 
 @dataclass
@@ -86,12 +101,18 @@ class Request:
         Seed of everything that is drawn.
     tell : callable
         ``tell(what, share)``: hears what is being done and which share in [0, 1] of the whole is done.
+    jobs : int
+        Processes at a time, of those that are made of pieces (`pieces.py`).
+    shelf : Shelf or None
+        Where they keep the pieces that have ended, to go on from.
     """
 
     data: Path | None = None
     quick: bool = False
     seed: int = 0
     tell: Callable[[str, float], None] = lambda what, share: None
+    jobs: int = 1
+    shelf: Shelf | None = None
 
 
 class Reproduce(Protocol):

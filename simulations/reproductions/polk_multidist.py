@@ -22,7 +22,7 @@ from kernelswarm.agents.parts.losses import Loss, MulticlassHinge, MulticlassLog
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.batch.classifiers import import_vectors, lbfgs, objective
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
 from kernelswarm.simulations.streams.contract import HeldOut
 from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
 
@@ -40,6 +40,9 @@ RIVALS: tuple[Literal["removal", "projection", "merging"], ...] = ("removal", "p
 
 NEAR = 0.005
 """An error this far above LIBSVM's is taken for "approximately the same"."""
+
+LIKE_LIBSVM = "about that of LIBSVM"
+"""What is said of POLK's errors and judged; the numbers beside it are of another draw of the classes."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +247,7 @@ def _errors(group: Radius, settings: Sequence[Setting]) -> list[Claim]:
         claims.append(
             Claim(
                 f"test error, {name}, {group.words}",
-                published,
+                f"{LIKE_LIBSVM}: {published}",
                 f"{_percent(errors)}; risk {float(np.mean([fit.risk for fit in fits])):.3g}",
                 f"the same kernel, λ = 1e-6, {fits[0].order:.0f} points" + " of the first draw" * ("L-BFGS" in name),
                 float(np.mean(np.subtract(errors, group.libsvm))) <= NEAR,
@@ -256,17 +259,18 @@ def _errors(group: Radius, settings: Sequence[Setting]) -> list[Claim]:
         holds: bool | None = float(np.mean(np.subtract(found, group.libsvm))) <= NEAR
         if setting.rival:
             holds = errs_more(found, best)
+        published = f"{'above that of POLK' if setting.rival else LIKE_LIBSVM}: {setting.error}"
         claims.append(
-            Claim(f"test error, {setting.label}, {group.words}", setting.error, _percent(found), setting.words, holds)
+            Claim(f"test error, {setting.label}, {group.words}", published, _percent(found), setting.words, holds)
         )
-    coarse, fine = float(np.mean(best)), float(np.mean(group.courses[settings[1].label].errors))
+    fine = group.courses[settings[1].label].errors
     claims.append(
         Claim(
             f"test error, hinge loss, the smaller K, {group.words}",
             "below that of the larger (figure 2)",
-            f"{100 * fine:.2f}% against {100 * coarse:.2f}%",
-            "means over the draws",
-            fine < coarse,
+            f"{100 * float(np.mean(fine)):.2f}% against {100 * float(np.mean(best)):.2f}%, {beyond(best, fine, 100.0)}",
+            "means over the draws, in points",
+            errs_more(best, fine),
         )
     )
     return claims
@@ -298,10 +302,11 @@ def _notes(groups: Sequence[Radius]) -> list[str]:
         f"{spread.radius:g}, where the Bayes errors are like the published errors.",
         f'An error claim holds where POLK errs at most {100 * NEAR:.1f} points more than LIBSVM in the mean: "'
         'approximately the same error rate with significantly fewer model points". A claim of BSGD holds where it errs '
-        "more than POLK with K = 0.04 on the same draws, by more than two standard errors of the difference; the paper "
-        "says that BSGD does not converge at 16 points. An order claim holds where the mean over the draws as printed "
-        "is within a quarter of the published one. Errors and orders are means over the last 5% of the samples, as in "
-        "table 2, on 2,500 test samples.",
+        "more than POLK with K = 0.04 on the same draws, by more than two standard errors of the difference, and one "
+        "of the smaller K where it errs as much less; the paper says that BSGD does not converge at 16 points. "
+        "Published numbers are of another draw of the classes, and judge nothing. An order claim holds where the mean "
+        "over the draws as printed is within a quarter of the published one. Errors and orders are means over the last "
+        "5% of the samples, as in table 2, on 2,500 test samples.",
         "L-BFGS minimises the regularised risk over all functions: samples that span all others to working precision "
         "carry them, so that fewer than 5,000 points are stored and nothing is lost. The import vector machine (Zhu "
         "and Hastie 2005) chooses each of 16 vectors among 300 samples by one Newton step, and fits all coefficients "

@@ -14,7 +14,7 @@ from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.node.node import DIVERGED
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.experiment.parts import build
-from kernelswarm.simulations.reproductions.contract import Claim
+from kernelswarm.simulations.reproductions.contract import Claim, beyond, errs_more
 
 Array = npt.NDArray[np.float64]
 
@@ -51,22 +51,12 @@ class Method:
         Whether its step size is the best of STEPS on samples that are used for nothing else.
     printed : bool
         Whether the paper's figure has it; the others are controls.
-    sliding : bool
-        Whether every sample is the second of a pair and then the first of the next, as eq. 47 has it.
     """
 
     table: Mapping[str, Any]
     settings: str
     tuned: bool = False
     printed: bool = True
-    sliding: bool = False
-
-    def given(self, points: Array, targets: Array) -> tuple[Array, Array]:
-        """Return samples as they are learned, (n, p) and (n, 1); as 0, 1, 1, 2, 2, 3, ... where pairs slide."""
-        if not self.sliding:
-            return points, targets
-        rows = np.repeat(np.arange(len(points)), 2)[1:-1]
-        return points[rows], targets[rows]
 
 
 # A further method of the paper is one entry here.
@@ -93,10 +83,15 @@ METHODS: dict[str, Method] = {
         {**_COLK, "dispersion": "variance", "dispersion_weight": 0.1}, "COLK's settings, variance alone", printed=False
     ),
     "COLK, sliding pairs": Method(
-        {**_COLK, "dispersion": "central_moments", "dispersion_weight": 0.1},
+        {
+            **_COLK,
+            "dispersion": "central_moments",
+            "dispersion_weight": 0.1,
+            "pairs": "sliding",
+            "batch_size": 1,
+        },
         "COLK's settings, a step at every sample",
         printed=False,
-        sliding=True,
     ),
 }
 
@@ -206,3 +201,34 @@ def least(measured: Mapping[str, Sequence[float]], names: Sequence[str], statist
         return found if np.isfinite(found) else np.inf
 
     return min(names, key=value)
+
+
+def lead(measured: Mapping[str, Sequence[float]], names: Sequence[str], statistic: str, first: str) -> str:
+    """Write which method has the least, and by how much the next one to ``first`` is beyond that."""
+    best = least(measured, names, statistic)
+    others = [name for name in names if name != first and np.all(np.isfinite(measured[name]))]
+    if not others or not np.all(np.isfinite(measured[first])):
+        return best
+    nearest = least(measured, others, statistic)
+    found = beyond(_strays(measured[nearest], statistic), _strays(measured[first], statistic))
+    return f"{best}; from {first} to {nearest} {found}"
+
+
+def is_least(measured: Mapping[str, Sequence[float]], names: Sequence[str], statistic: str, first: str) -> bool | None:
+    """Tell whether the method ``first`` has the least "mean" or "deviation" by more than the spread of the sets.
+
+    Every other one that diverged nowhere must err more on the same sets, or lie farther from its median (Brown and
+    Forsythe), by two standard errors of the difference. None where there are too few sets.
+    """
+    if not np.all(np.isfinite(measured[first])):
+        return False
+    own = _strays(measured[first], statistic)
+    others = [name for name in names if name != first and np.all(np.isfinite(measured[name]))]
+    found = [errs_more(_strays(measured[name], statistic), own) for name in others]
+    return None if None in found else all(found)
+
+
+def _strays(errors: Sequence[float], statistic: str) -> list[float]:
+    """Return the errors, or how far each is from their median."""
+    values = np.asarray(errors, dtype=np.float64)
+    return list(values if statistic == "mean" else np.abs(values - np.median(values)))

@@ -11,9 +11,11 @@ from pathlib import Path
 from kernelswarm.simulations.figures.sheet import look
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.machine.threads import one_thread
+from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.records.run_folder import check_place
 from kernelswarm.simulations.reproductions.catalogue import describe, find
 from kernelswarm.simulations.reproductions.contract import Finding, Request
+from kernelswarm.simulations.reproductions.pieces import Shelf, stamp
 
 
 def reproduce(
@@ -23,6 +25,7 @@ def reproduce(
     quick: bool = False,
     seed: int = 0,
     observe: Callable[[str, float], None] | None = None,
+    jobs: int = 1,
 ) -> Finding:
     """Run the experiment of a paper and set what is measured beside what was published.
 
@@ -34,12 +37,16 @@ def reproduce(
         The file or folder of the data, for a reproduction that needs one.
     out : str or Path, optional
         Folder for the table, the numbers and the figures; a taken name gets a number. Nothing is written when left out.
+        Long ones keep their pieces beside it until they end: the same call goes on after an interruption.
     quick : bool
         Fewer sets, samples and passes: shows how the result looks, and reproduces nothing.
     seed : int
         Seed of everything that is drawn, not negative.
     observe : callable, optional
         Hears what is being done, and the share in [0, 1] of the whole that is done.
+    jobs : int
+        Processes at a time, for the long ones that use several. A script calls this function with more than one under
+        ``if __name__ == "__main__":``, because each process reads the script again.
 
     Returns
     -------
@@ -65,16 +72,32 @@ def reproduce(
         raise InputError(f"there is no file or folder {data} ({name} needs {entry.data})")
     if out is not None:
         check_place(Path(out))
-    request = Request(None if data is None else Path(data), quick, seed)
+    if jobs < 1:
+        raise InputError(f"jobs = {jobs!r} must be at least 1")
+    place = None if data is None else Path(data)
+    shelf = None if out is None else _shelf(name, Path(out), place, quick, seed)
+    request = Request(place, quick, seed, jobs=jobs, shelf=shelf)
     if observe is not None:
-        request = Request(request.data, quick, seed, observe)
+        request = replace(request, tell=observe)
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     begin = time.perf_counter()
-    with one_thread(), look():  # the same bits, and the same pictures, on every machine
-        found = run(request)
+    try:
+        with one_thread(), look():  # the same bits, and the same pictures, on every machine
+            found = run(request)
+    except KeyboardInterrupt as stop:
+        if shelf is not None and shelf.folder.is_dir():
+            stop.add_note(f"what has ended is in {shelf.folder}: the same command goes on with the rest")
+        raise
     finding = Finding(name, entry.sentence, request, found, started, time.perf_counter() - begin)
     if out is not None:
         from kernelswarm.simulations.reproductions.report import write
 
-        return replace(finding, folder=write(finding, Path(out)))
+        finding = replace(finding, folder=write(finding, Path(out)))
+        if shelf is not None:
+            shelf.clear()
     return finding
+
+
+def _shelf(name: str, out: Path, data: Path | None, quick: bool, seed: int) -> Shelf:
+    asked = {"name": name, "quick": quick, "seed": seed, "data": stamp(data), "version": versions()["kernelswarm"]}
+    return Shelf(out.parent / f".{out.name}.pieces", asked)

@@ -116,6 +116,8 @@ def _steps_as_declared(learner: Learner, state: Any, points: Array, targets: Arr
     learner.restore(other, learner.snapshot(state))
     half = learner.step(other, [learner.evaluate(other, points)], [gradient], None, targets, 0.5 * eta)
     require_equal(half.step_size, 0.5 * eta, learner, "a step has the size that it is given")
+    unmoved = learner.init(points.shape[1], outputs)
+    learner.restore(unmoved, learner.snapshot(state))
     inner = learner.inner(state, own)
     require_shape(inner, (len(points), len(points)), learner, "inner")
     require_close(inner, inner.T, learner, "inner is symmetric", relative=1e-12, absolute=1e-300)
@@ -124,9 +126,11 @@ def _steps_as_declared(learner: Learner, state: Any, points: Array, targets: Arr
     error = info.compression_error
     require(0.0 <= error < math.inf, learner, f"compression_error is a norm, finite and not negative, not {error}")
     if learner.linear:
-        moved = learner.function(state).values(points) - own.values
+        # Beside a step along nothing, since a learner may learn from samples that it has kept, too.
+        still = learner.step(unmoved, [learner.evaluate(unmoved, points)], [np.zeros_like(gradient)], None, targets)
+        moved = learner.function(state).values(points) - learner.function(unmoved).values(points)
         beside = np.abs(moved + eta / len(points) * inner @ gradient)
-        lost = error * np.sqrt(np.diag(inner))[:, np.newaxis]
+        lost = (error + still.compression_error) * np.sqrt(np.diag(inner))[:, np.newaxis]
         shrunk = REGULARIZED * np.abs(own.values)
         sentence = "a step moves the function as inner says, but for what compression and regularization take"
         require(bool((beside <= lost + shrunk + 1e-9).all()), learner, sentence)

@@ -133,6 +133,7 @@ LEARNERS = [
     *(learner(name) for name in SIZES if "budget_size" not in SIZES[name]),
     *(learner(name, **SMALL) for name in SIZES if "budget_size" in SIZES[name]),
     *(learner(name, tracking="average") for name in ("colk", "rbf_network")),
+    learner("colk", pairs="sliding", batch_size=3),
     *(learner("bsgd", maintenance=maintenance, **SMALL) for maintenance in ("removal", "projection")),
     learner("okfeb", follow=False, coordinates="points", **SMALL),
     Specimen(

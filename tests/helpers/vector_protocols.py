@@ -17,6 +17,8 @@ PROTOCOLS = [
     {"name": "odkla", "as_published": True},
     {"name": "multitask", "penalty": 2.0},
     {"name": "multitask", "penalty": 0.2, "as_published": True},
+    {"name": "mocha"},
+    {"name": "mocha", "penalty": 2.0},
     {"name": "ditto"},
     {"name": "ditto", "as_published": True},
 ]

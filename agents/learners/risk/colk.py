@@ -11,18 +11,22 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import KernelSum
-from kernelswarm.agents.learners.contract import Evaluated, Info
-from kernelswarm.agents.learners.descent import weigh
+from kernelswarm.agents.learners.contract import Evaluated, Info, together
+from kernelswarm.agents.learners.descent import joined, share, weigh
 from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.learners.risk.colk_steps import CompiledColk
 from kernelswarm.agents.learners.risk.compositional import (
     Composition,
+    Joined,
+    Pairing,
     TrackedMean,
     Weight,
     check_pairs,
     weight_strengths,
     weight_words,
 )
+from kernelswarm.agents.learners.risk.kept_sample import KeptSample
+from kernelswarm.agents.learners.risk.sliding_steps import CompiledSlidingColk, slid
 from kernelswarm.agents.parts.budgets import Budget, PerSample
 from kernelswarm.agents.parts.dispersions import Dispersion, Variance
 from kernelswarm.agents.parts.sample import Sample
@@ -32,15 +36,19 @@ Array = npt.NDArray[np.float64]
 
 
 class ColkState(PolkState):
-    """A POLK learner's state, the center of the dispersion, and the function before the last step."""
+    """A POLK learner's state, the center of the dispersion, and the function before the last step.
 
-    __slots__ = ("previous", "vector")
+    Where pairs slide, the last sample too.
+    """
+
+    __slots__ = ("kept", "previous", "vector")
 
     def __init__(self, function: Expansion, budget: float) -> None:
         super().__init__(function, budget)
         self.previous = KernelSum(function.kernel, function.inputs, function.outputs)
+        self.kept = KeptSample(function.inputs, function.outputs)
         self.vector: Array | None = None
-        """What both functions lie in, while compiled steps are taken."""
+        """What all of these lie in, while compiled steps are taken."""
         self.center = math.nan
 
     @property
@@ -67,7 +75,9 @@ class Colk(Polk):
         f~ = (1 - eta lambda) f - eta { l'(f(x), y) kappa(x, .)
                  + nu d'(l(f(x), y) - g) [ l'(f(x), y) kappa(x, .) - l'(f(x'), y') kappa(x', .) ] }
 
-    and is compressed as in :class:`~kernelswarm.agents.learners.polk.Polk`. Under a protocol the coupling acts at all
+    and is compressed as in :class:`~kernelswarm.agents.learners.polk.Polk`. Where pairs slide, each sample is the
+    second of a pair and then the first of the next, and a step is the mean over as many pairs as there are samples; the
+    last sample of a round is kept for the next, whose first pair it begins. Under a protocol the coupling acts at all
     samples of the round. With nu = 0 and no coupling, second samples change nothing: this is POLK on the first ones, to
     the bit up to 32 inputs. The implicit step takes the coupling and a quadratic mean loss at the new function; the
     dispersion stays explicit.
@@ -80,11 +90,11 @@ class Colk(Polk):
         The reproducing kernel.
     step_size : Schedule
         eta, a number or a schedule; below 1 / regularization. The default is half of "auto", since the first sample of
-        a pair counts for both.
+        a pair counts for both, and since a sample of two sliding pairs is learned from twice.
     regularization : float
         lambda, the Tikhonov coefficient, not negative.
     batch_size : int
-        The samples that a node draws in a round, two for each pair: even.
+        The samples that a node draws in a round, two for each pair: even, unless pairs slide.
     budget : Budget
         The rule for the compression error eps, as for POLK; ``{ quadratic = K }`` is the published one.
     dispersion : Dispersion
@@ -96,6 +106,9 @@ class Colk(Polk):
         "difference" (COLK eq. 20) or "average" (SURVEY eq. 11): how g follows the mean loss.
     tracking_rate : Schedule
         beta in (0, 1], a number or a schedule.
+    pairs : str
+        "disjoint": two fresh samples for each pair, as the theorems have it. "sliding": a pair for each sample, the
+        first of which was drawn before, and is known to f and g.
     """
 
     step_size: Schedule = field(default=Auto(0.5), metadata={"part": "schedule", "scalar": "constant"})
@@ -105,10 +118,12 @@ class Colk(Polk):
     dispersion_weight: Weight = "auto"
     tracking: TrackedMean = "difference"
     tracking_rate: Schedule = field(default=Constant(0.01), metadata={"part": "schedule", "scalar": "constant"})
+    pairs: Pairing = "disjoint"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_pairs(self.batch_size)
+        if self.pairs == "disjoint":
+            check_pairs(self.batch_size)
         self.composition  # noqa: B018  made now, so that it refuses what is out of range
 
     @property
@@ -128,12 +143,16 @@ class Colk(Polk):
     @cached_property
     def composition(self) -> Composition:
         """The mean loss and its dispersion."""
-        return Composition(self.loss, self.dispersion, self.dispersion_weight, self.tracking, self.tracking_rate)
+        return Composition(
+            self.loss, self.dispersion, self.dispersion_weight, self.tracking, self.tracking_rate, self.pairs
+        )
 
     @property
     def gain(self) -> float | None:
-        """Twice the supremum of kappa(x, x), since the first sample of a pair counts for both."""
-        return None if self.kernel.supremum is None else 2.0 * self.kernel.supremum
+        """The supremum of kappa(x, x); twice that where pairs are disjoint, whose first sample counts for both."""
+        if self.kernel.supremum is None or self.pairs == "sliding":
+            return self.kernel.supremum
+        return 2.0 * self.kernel.supremum
 
     def init(self, inputs: int, outputs: int) -> ColkState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
@@ -141,14 +160,27 @@ class Colk(Polk):
 
     def gradient(self, state: ColkState, own: Evaluated, targets: Array) -> Array:
         """Return the objective's coefficients at the samples, (n, C)."""
-        losses = self.loss.values(own.values, targets)
-        return self.composition.gradient(self._center(state, own, losses, targets), losses, own.values, targets)
+        paired, wanted = self._paired(state, own, targets)
+        losses = self.loss.values(paired.values, wanted)
+        center = self._center(state, paired, losses, wanted)
+        coefficients = self.composition.gradient(center, losses, paired.values, wanted)
+        return coefficients[len(wanted) - len(targets) :]
 
-    def _center(self, state: ColkState, own: Evaluated, losses: Array, targets: Array) -> float:
+    def _paired(self, state: ColkState, own: Evaluated, targets: Array) -> tuple[Evaluated, Array]:
+        """Return the samples of the step's pairs: those of the round, where pairs slide behind the one that was kept.
+
+        It is evaluated here, since nobody else looks at it.
+        """
+        if self.pairs == "disjoint" or not state.kept.width:
+            return own, targets
+        before = self.evaluate(state, state.kept.points)
+        return together([before, own]), np.concatenate([state.kept.targets, targets])
+
+    def _center(self, state: ColkState, paired: Evaluated, losses: Array, targets: Array) -> float:
         """Return g in the step to come."""
 
         def before() -> Array:
-            return state.previous.values(np.ascontiguousarray(own.points[1::2]))
+            return state.previous.values(np.ascontiguousarray(paired.points[self.composition.seconds]))
 
         return self.composition.center(state.center, losses, targets, before, state.steps)
 
@@ -163,28 +195,68 @@ class Colk(Polk):
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)`` and compress.
 
-        With own samples, g advances.
+        With own samples, g advances; where pairs slide, the step is along the kept sample too, and keeps the last.
         """
         assert isinstance(state, ColkState)
         eta = self.eta(state) if eta is None else eta
-        points, rows, weights, rates, stiffness = self.composition.pairs(
-            eta, evaluations, gradients, curvatures, len(targets), self.batch_size
-        )
         if len(targets):
-            losses = self.loss.values(evaluations[0].values, targets)
-            state.center = self._center(state, evaluations[0], losses, targets)
+            paired, wanted = self._paired(state, evaluations[0], targets)
+            losses = self.loss.values(paired.values, wanted)
+            center = self._center(state, paired, losses, wanted)
+        if len(targets) and self.pairs == "sliding":
+            count = len(wanted) - len(targets)
+            first = self.composition.gradient(center, losses, paired.values, wanted)[:count]
+            kept = Evaluated(*(part[:count] for part in paired))
+            taken = self._slid(eta, kept, first, evaluations, gradients, curvatures, len(targets))
+            state.kept.keep(evaluations[0].points, targets)
+        else:
+            taken = self.composition.pairs(eta, evaluations, gradients, curvatures, len(targets), self.batch_size)
+        if len(targets):
+            state.center = center
             if self.composition.looks_back:
                 state.previous.assign(state.function.points, state.function.weights)
+        points, rows, weights, rates, stiffness = taken
         implicit = curvatures is not None
         gram = self.kernel.cross(points, points) if implicit else np.empty((0, 0))
         weigh(gram, weights, rates, stiffness, implicit)
         return self.move(state, eta, points, weights, rows)
 
+    def _slid(
+        self,
+        eta: float,
+        kept: Evaluated,
+        first: Array,
+        evaluations: Sequence[Evaluated],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None,
+        own: int,
+    ) -> Joined:
+        """Put all points of a step together, the kept sample with its coefficients (1, C) before the others."""
+        points = np.concatenate([kept.points, *(evaluation.points for evaluation in evaluations)])
+        rows = np.concatenate([kept.rows, *(evaluation.rows for evaluation in evaluations)])
+        weights, rates, stiffness = joined(eta, gradients, curvatures)
+        part = share(own, self.batch_size)
+        before = len(first)
+        found = Joined(
+            points,
+            rows,
+            np.concatenate([first * part, weights]),
+            np.concatenate([np.full(before, rates[0]), rates]),
+            np.concatenate([np.zeros(before), stiffness]),
+        )
+        count = slid(*found, curvatures is not None, own, before, self.loss.curvature * part)
+        return Joined(*(array[:count] for array in found))
+
     def snapshot(self, state: PolkState) -> dict[str, Array]:
-        """Return what POLK does, the ``center`` g, NaN before the first pair, and the function before the last step."""
+        """Return what POLK does, the ``center`` g, NaN before the first pair, and the function before the last step.
+
+        Where pairs slide, the sample that is kept too.
+        """
         assert isinstance(state, ColkState)
-        before = {f"previous_{name}": array for name, array in state.previous.arrays().items()}
-        return {**super().snapshot(state), **before, "center": np.array(state.center)}
+        found = {f"previous_{name}": array for name, array in state.previous.arrays().items()}
+        if self.pairs == "sliding":
+            found |= {"kept_points": state.kept.points, "kept_targets": state.kept.targets}
+        return {**super().snapshot(state), **found, "center": np.array(state.center)}
 
     def restore(self, state: PolkState, arrays: Mapping[str, Array]) -> None:
         """Put the state where :meth:`snapshot` was taken."""
@@ -192,6 +264,8 @@ class Colk(Polk):
         super().restore(state, arrays)
         state.previous.assign(arrays["previous_points"], arrays["previous_weights"])
         state.center = float(arrays["center"])
+        if self.pairs == "sliding":
+            state.kept.keep(arrays["kept_points"], arrays["kept_targets"])
 
     @property
     def compiled(self) -> CompiledColk:
@@ -202,4 +276,4 @@ class Colk(Polk):
         NotCompiledError
             When the kernel, the budget, the loss or the dispersion hands nothing over.
         """
-        return CompiledColk(self)
+        return CompiledColk(self) if self.pairs == "disjoint" else CompiledSlidingColk(self)

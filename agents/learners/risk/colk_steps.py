@@ -20,15 +20,15 @@ from kernelswarm.agents.learners.risk.compositional_steps import (
     CompiledComposition,
     base_numbers,
     coefficients,
-    every_other,
     looks_back,
     next_center,
     own_part,
     pair_up,
+    seconds_in,
     tool,
 )
 from kernelswarm.agents.learners.risk.joint_storage import length, put_together, together
-from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, jitted
+from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -60,10 +60,23 @@ def _center(
         rows = table(scratch, seconds * (outputs + inputs), seconds, order)
         dictionary = table(storage, first + OWN, order, inputs)
         weights = table(storage, first + OWN + capacity * inputs, order, outputs)
-        every_other(points, heard)
+        seconds_in(points, 2, heard)
         kernel_at(tools[CROSS])(kernel_numbers(numbers), heard, dictionary, rows)
         komp.combine(rows, weights, order, before)
     return next_center(tools, numbers, sizes, center, before, values, targets, losses)
+
+
+@inlined
+def look_back(storage: Array, counts: Integers, inputs: int, outputs: int) -> None:
+    """Make of the function the one before the last step."""
+    capacity, order = counts[CAPACITY], counts[ORDER]
+    first = length_of(capacity, inputs, outputs)
+    dictionary, weights, _, _ = tables(storage, capacity, inputs, outputs)
+    before = table(storage, first + OWN, capacity, inputs)
+    copy_matrix(table(dictionary, 0, order, inputs), before)
+    before = table(storage, first + OWN + capacity * inputs, capacity, outputs)
+    copy_matrix(table(weights, 0, order, outputs), before)
+    counts[PREVIOUS] = order
 
 
 @jitted
@@ -106,17 +119,12 @@ def step(
     """Take a step, as :meth:`~kernelswarm.agents.learners.risk.colk.Colk.step` does."""
     taken, inputs = points.shape
     own, outputs = values.shape
-    capacity, order, columns = counts[CAPACITY], counts[ORDER], rows.shape[1]
+    capacity, columns = counts[CAPACITY], rows.shape[1]
     first = length_of(capacity, inputs, outputs)
     heard = table(points, 0, own, inputs)
     storage[first] = _center(tools, numbers, storage, counts, scratch, heard, values, targets, sizes, np.empty(own))
     if looks_back(numbers):
-        dictionary, weights, _, _ = tables(storage, capacity, inputs, outputs)
-        before = table(storage, first + OWN, capacity, inputs)
-        copy_matrix(table(dictionary, 0, order, inputs), before)
-        before = table(storage, first + OWN + capacity * inputs, capacity, outputs)
-        copy_matrix(table(weights, 0, order, outputs), before)
-        counts[PREVIOUS] = order
+        look_back(storage, counts, inputs, outputs)
     behind = 5 * capacity + taken * taken  # what POLK works with
     kept_points = table(scratch, behind, taken, inputs)
     behind += taken * inputs

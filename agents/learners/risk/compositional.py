@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.descent import joined, share
-from kernelswarm.agents.learners.risk.compositional_steps import averaged, corrected, mean, pair_up, spread
+from kernelswarm.agents.learners.risk.compositional_steps import averaged, corrected, mean, pair_up, slide, spread
 from kernelswarm.agents.parts.dispersions import Dispersion
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.sample import Sample
@@ -27,6 +27,8 @@ from kernelswarm.refused_key import RefusedKey
 Array = npt.NDArray[np.float64]
 
 TrackedMean = Literal["difference", "average"]
+
+Pairing = Literal["disjoint", "sliding"]
 
 Weight = float | Literal["auto"]
 """nu, or the word that data turn into it."""
@@ -51,7 +53,8 @@ class Composition:
     """A mean loss plus ``weight`` times a dispersion of it, and how the mean is tracked.
 
     Rows 2k and 2k + 1 of a batch are a pair (x, y), (x', y'); a row left over at the end has no partner, and counts for
-    its loss alone.
+    its loss alone. Where pairs slide, rows k and k + 1 are one: every row is the second of a pair and then the first of
+    the next.
 
     Parameters
     ----------
@@ -67,6 +70,8 @@ class Composition:
         l(f(x'), y'), and take means over a batch.
     rate : Schedule
         beta, in (0, 1].
+    pairing : str
+        "disjoint" or "sliding".
     """
 
     loss: Loss
@@ -74,6 +79,7 @@ class Composition:
     weight: Weight
     tracking: TrackedMean
     rate: Schedule
+    pairing: Pairing = "disjoint"
 
     def __post_init__(self) -> None:
         if self.weight != "auto" and not 0.0 <= self.weight < math.inf:
@@ -96,7 +102,7 @@ class Composition:
         predictions = np.zeros((len(sample.points), sample.outputs))
         losses = sample.loss.values(predictions, np.ascontiguousarray(sample.targets))
         met = np.concatenate([losses, [0.0, MARGIN * losses.max()]])
-        largest = float(np.abs(self.dispersion.slopes(met, float(mean(losses, 0)))).max())
+        largest = float(np.abs(self.dispersion.slopes(met, float(mean(losses)))).max())
         return float(f"{MOST_CHANGE / largest:.3g}") if 0.0 < largest < math.inf else 0.0
 
     @property
@@ -115,6 +121,11 @@ class Composition:
         """Whether the gradient needs the values of the function before the last step."""
         return self.strength > 0.0 and self.dispersion.centered and self.tracking == "difference"
 
+    @property
+    def seconds(self) -> slice:
+        """Which rows are second ones."""
+        return slice(1, None, 2 if self.pairing == "disjoint" else 1)
+
     def center(self, center: float, losses: Array, targets: Array, before: Callable[[], Array], step: int) -> float:
         """Return what g is in the step to come, from the second rows of the pairs.
 
@@ -125,26 +136,28 @@ class Composition:
         losses, targets : Array
             The losses of the rows, (n,), and their targets, (n, q).
         before : callable
-            Gives the values of the function before the last step at rows 1, 3, ..., (n // 2, C).
+            Gives the values of the function before the last step at the second rows, (m, C).
         step : int
             The steps taken before.
         """
         if self.strength == 0.0 or len(losses) < 2:
             return center
+        heard = losses[self.seconds].copy()
         if math.isnan(center):
-            return float(mean(losses, 1))
+            return float(mean(heard))
         if not self.dispersion.centered:
-            return self.dispersion.descend(losses[1::2].copy(), center, step)
+            return self.dispersion.descend(heard, center, step)
         rate = self.rate.at(step)
         if self.tracking == "average":
-            return float(averaged(center, losses, rate))
-        past = self.loss.values(before(), np.ascontiguousarray(targets[1::2]))
-        return float(corrected(center, losses, past, rate))
+            return float(averaged(center, heard, rate))
+        past = self.loss.values(before(), np.ascontiguousarray(targets[self.seconds]))
+        return float(corrected(center, heard, past, rate))
 
     def gradient(self, center: float, losses: Array, values: Array, targets: Array) -> Array:
         """Return the coefficients at the rows of a batch, whose mean over the rows is the mean over the pairs.
 
-        The first row of a pair has ``2 (1 + nu d') l'``, the second ``-2 nu d' l'``.
+        The first row of a pair has ``2 (1 + nu d') l'``, the second ``-2 nu d' l'``. Where pairs slide, a row has
+        ``(1 + nu d') l'`` as the first of one and ``-nu d' l'`` as the second of another, and the last is no first.
 
         Parameters
         ----------
@@ -156,11 +169,12 @@ class Composition:
             f at the rows, (n, C), and their targets, (n, q).
         """
         slopes = self.loss.derivatives(values, targets)
+        share_out = spread if self.pairing == "disjoint" else slide
         if self.strength == 0.0 or len(slopes) < 2:
-            spread(slopes, np.zeros(len(slopes)), 0.0, False)
+            share_out(slopes, np.zeros(len(slopes)), 0.0, False)
         else:
             factors = self.dispersion.slopes(losses, center)
-            spread(slopes, factors, self.strength, self.dispersion.centered)
+            share_out(slopes, factors, self.strength, self.dispersion.centered)
         return slopes
 
     def pairs(

@@ -29,7 +29,7 @@ Array = npt.NDArray[np.float64]
 STEP, LOSS_VALUES, LOSS_DERIVATIVES, SLOPES, DESCEND = range(5)
 """Among the addresses, from `PLACE` on: the step of the base, and the functions of the loss and the dispersion."""
 
-LOSS, DISPERSION, PLACE, WEIGHT, CURVATURE, BATCH_SIZE, CENTERED, DIFFERENCE, COUNT = range(9)
+LOSS, DISPERSION, PLACE, WEIGHT, CURVATURE, BATCH_SIZE, CENTERED, DIFFERENCE, STRIDE, COUNT = range(10)
 """The last numbers, of which there are `COUNT`: how many the loss and the dispersion have, which stand before these."""
 
 RATE, THRESHOLD_STEP = 1, 2
@@ -81,32 +81,32 @@ def next_center(
     numbers: Array,
     sizes: Array,
     center: float,
-    before: Array,  # (n // 2, C), read where `looks_back` and there is a center
+    before: Array,  # (m, C) at the m second rows, read where `looks_back` and there is a center
     values: Array,  # (n, C)
     targets: Array,  # (n, q)
     losses: Array,  # (n,), filled in
 ) -> float:
     """Return g in the step to come, as :meth:`Composition.center` does."""
     own = composition(numbers)
-    size, seconds = len(values), len(values) // 2
+    size, stride = len(values), int(own[STRIDE])
     values_of = loss_values_at(tool(tools, numbers, LOSS_VALUES))
     values_of(_loss_numbers(numbers), values, targets, losses)
     if own[WEIGHT] == 0.0 or size < 2:
         return center
+    heard = np.empty(seconds_of(size, stride))
+    for k in range(len(heard)):
+        heard[k] = losses[1 + stride * k]
     if math.isnan(center):
-        return mean(losses, 1)
+        return mean(heard)
     if own[CENTERED] == 0.0:
-        heard = np.empty(seconds)
-        for k in range(seconds):
-            heard[k] = losses[2 * k + 1]
         descend = descend_at(tool(tools, numbers, DESCEND))
         return float(descend(_dispersion_numbers(numbers), heard, center, sizes[THRESHOLD_STEP]))
     if own[DIFFERENCE] == 0.0:
-        return averaged(center, losses, sizes[RATE])
-    past, wanted = np.empty(seconds), np.empty((seconds, targets.shape[1]))
-    every_other(targets, wanted)
+        return averaged(center, heard, sizes[RATE])
+    past, wanted = np.empty(len(heard)), np.empty((len(heard), targets.shape[1]))
+    seconds_in(targets, stride, wanted)
     values_of(_loss_numbers(numbers), before, wanted, past)
-    return corrected(center, losses, past, sizes[RATE])
+    return corrected(center, heard, past, sizes[RATE])
 
 
 @jitted
@@ -126,38 +126,45 @@ def coefficients(
     factors = np.zeros(len(losses))
     if own[WEIGHT] > 0.0 and len(losses) > 1:
         slopes_at(tool(tools, numbers, SLOPES))(_dispersion_numbers(numbers), losses, center, factors)
-    spread(gradient, factors, own[WEIGHT], own[CENTERED] > 0.0)
+    if own[STRIDE] == 1.0:
+        slide(gradient, factors, own[WEIGHT], own[CENTERED] > 0.0)
+    else:
+        spread(gradient, factors, own[WEIGHT], own[CENTERED] > 0.0)
 
 
 @jitted
-def mean(losses: Array, first: int) -> float:
-    """Average from entry ``first`` on: all of them from 0, those of second samples from 1."""
-    stride = 1 + first
-    added, count = 0.0, 0
-    for n in range(first, len(losses), stride):
+def mean(losses: Array) -> float:
+    """Average losses (n,)."""
+    added = 0.0
+    for n in range(len(losses)):
         added += losses[n]
-        count += 1
-    return added / count
+    return added / len(losses)
 
 
 @inlined
-def averaged(center: float, losses: Array, rate: float) -> float:
-    """Let g follow the mean loss of second samples by averages (SURVEY eq. 11)."""
-    return (1.0 - rate) * center + rate * mean(losses, 1)
+def averaged(center: float, heard: Array, rate: float) -> float:
+    """Let g follow the mean loss of second samples, (m,), by averages (SURVEY eq. 11)."""
+    return (1.0 - rate) * center + rate * mean(heard)
 
 
 @inlined
-def corrected(center: float, losses: Array, past: Array, rate: float) -> float:
-    """Let g follow by what the second samples' losses were before the last step, (n // 2,) (COLK eq. 20)."""
-    return (1.0 - rate) * (center - mean(past, 0)) + mean(losses, 1)
+def corrected(center: float, heard: Array, past: Array, rate: float) -> float:
+    """Let g follow by what the second samples' losses, (m,), were before the last step, (m,) (COLK eq. 20)."""
+    return (1.0 - rate) * (center - mean(past)) + mean(heard)
 
 
 @inlined
-def every_other(rows: Array, seconds: Array) -> None:
-    """Copy rows 1, 3, ... of (n, q)."""
+def seconds_of(size: int, stride: int) -> int:
+    """Return how many of so many rows are second ones: every other from the second on, or each, by the stride."""
+    return (size - 2 + stride) // stride
+
+
+@inlined
+def seconds_in(rows: Array, stride: int, seconds: Array) -> None:
+    """Copy the second rows of (n, q)."""
     for k in range(len(seconds)):
         for c in range(rows.shape[1]):
-            seconds[k, c] = rows[2 * k + 1, c]
+            seconds[k, c] = rows[1 + stride * k, c]
 
 
 @inlined
@@ -172,6 +179,20 @@ def spread(slopes: Array, factors: Array, weight: float, centered: bool) -> None
             share *= -factor if centered else 0.0
         elif n + 1 < size:
             share *= 1.0 + factor
+        for c in range(slopes.shape[1]):
+            slopes[n, c] = share * slopes[n, c] if share != 0.0 else 0.0
+
+
+@inlined
+def slide(slopes: Array, factors: Array, weight: float, centered: bool) -> None:
+    """Do as `spread` does where rows k and k + 1 are a pair, whose factor is that of row k."""
+    last = len(slopes) - 1
+    for n in range(last + 1):
+        share = 0.0
+        if n < last:
+            share += 1.0 + weight * factors[n]
+        if n > 0 and centered:
+            share -= weight * factors[n - 1]
         for c in range(slopes.shape[1]):
             slopes[n, c] = share * slopes[n, c] if share != 0.0 else 0.0
 
@@ -260,6 +281,7 @@ class CompiledComposition:
             BATCH_SIZE: learner.batch_size,
             CENTERED: composition.dispersion.centered,
             DIFFERENCE: composition.tracking == "difference",
+            STRIDE: composition.seconds.step,
         }
         last = [float(own[place]) for place in range(COUNT)]
         self._learner = learner
@@ -285,9 +307,14 @@ class CompiledComposition:
 
 
 @inlined
+def share_of(numbers: Array, count: int) -> float:
+    """Return what share of a whole batch ``count`` own samples are."""
+    size: float = composition(numbers)[BATCH_SIZE]
+    return 1.0 if count >= size else count / size
+
+
+@inlined
 def own_part(numbers: Array, count: int) -> float:
-    """Return what share of a whole batch ``count`` own samples are, times the loss's curvature."""
-    own = composition(numbers)
-    part = 1.0 if count >= own[BATCH_SIZE] else count / own[BATCH_SIZE]
-    curvature: float = own[CURVATURE] * part
-    return curvature
+    """Return that share times the loss's curvature."""
+    curvature: float = composition(numbers)[CURVATURE]
+    return curvature * share_of(numbers, count)

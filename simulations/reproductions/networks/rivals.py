@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -22,12 +24,15 @@ from kernelswarm.simulations.reproductions.networks.methods import (
     Task,
     run,
 )
+from kernelswarm.simulations.reproductions.pieces import computed
 
 Array = npt.NDArray[np.float64]
 
 DATA = f"for nodes by location, and left out without: {HOUSING}"
 FILES = (HOUSING_FILE,)
 DATA_IS_OPTIONAL = True
+
+HOUSING_STREAM = "housing"
 
 TUNED_WITH = 1000
 """Added to the seed of the runs that methods are tuned with, and that nothing is measured of."""
@@ -63,6 +68,25 @@ Found = dict[tuple[str, str], Tuned]
 """By stream and method."""
 
 
+class Run(NamedTuple):
+    """A run of a method, as another process is told of it."""
+
+    stream: str
+    method: str
+    setting: int
+    seed: int
+    rounds: int
+    validation: bool
+    """Whether it is on what methods are tuned on."""
+    data: Path | None
+
+    @property
+    def words(self) -> str:
+        """What distinguishes it from all others of a request."""
+        place = METHODS[self.method].settings[self.setting][0]
+        return f"{self.method}: {self.stream}, setting {self.setting} ({place}), {self.seed}, {self.rounds} rounds"
+
+
 def reproduce(request: Request) -> Reproduction:
     """Rivals: error and disagreement against bytes of protocols that send values and of those that send weights.
 
@@ -73,52 +97,108 @@ def reproduce(request: Request) -> Reproduction:
     seeds = range(count * request.seed, count * (request.seed + 1))
     tasks = {"patches": STREAMS["patches"]} if quick else dict(STREAMS)
     if request.data is not None:
-        tasks["housing"] = housing_by_location(request.data)
+        tasks[HOUSING_STREAM] = housing_by_location(request.data)
     cells = [(stream, method) for stream, task in tasks.items() for method in METHODS.values() if method.suits(task)]
-    found: Found = {}
-    for place, (stream, method) in enumerate(cells):
-        settings = method.settings[:1] if quick else method.settings
-
-        def tell(share: float, words: str = f"{method.words}: {stream}", place: int = place) -> None:
-            request.tell(words, (place + share) / len(cells))
-
-        for words, tuned in _tuned(tasks[stream], method, settings, seeds, rounds, tell):
-            found[stream + words, method.words] = tuned
+    chosen = _tuned(tasks, cells, TUNED_WITH + seeds[0], rounds, request)
+    found = _measured(tasks, chosen, seeds, rounds, request)
     return Reproduction(
         [*_published(found), *_best(found), *_rows(found)],
-        [*_notes(len(seeds), rounds), WITH_HOUSING if "housing" in tasks else WITHOUT_HOUSING],
+        [*_notes(len(seeds), rounds), WITH_HOUSING if HOUSING_STREAM in tasks else WITHOUT_HOUSING],
         {"rivals_bytes": rival_figures.draw(found)},
         dict(_arrays(found)),
     )
 
 
+TUNING = 0.5
+"""The share of the runs, about, with which methods are tuned."""
+
+
 def _tuned(
-    task: Task,
-    method: Method,
-    settings: Sequence[tuple[str, Table]],
+    tasks: Mapping[str, Task], cells: Sequence[tuple[str, Method]], seed: int, rounds: int, request: Request
+) -> dict[tuple[str, str], dict[str, int]]:
+    """Find for each stream and method, by each error, the setting with the least at the end of one run: its place."""
+    tried = {
+        (stream, method.words): [
+            Run(stream, method.words, place, seed, rounds, True, request.data)
+            for place in range(1 if request.quick else len(method.settings))
+        ]
+        for stream, method in cells
+    }
+    ends = _run_all([run for runs in tried.values() for run in runs], request, 0.0, TUNING)
+
+    def best(runs: Sequence[Run], error: str) -> int:
+        found = [ends[run][error].last_error for run in runs]
+        return int(np.argmin([np.inf if np.isnan(end) else end for end in found]))
+
+    return {cell: {error: best(runs, error) for error in tasks[cell[0]].errors} for cell, runs in tried.items()}
+
+
+def _measured(
+    tasks: Mapping[str, Task],
+    chosen: Mapping[tuple[str, str], Mapping[str, int]],
     seeds: Sequence[int],
     rounds: int,
-    tell: Callable[[float], None] = lambda share: None,
-) -> Iterator[tuple[str, Tuned]]:
-    """Take, for each error of the task, the settings with the least at the end of one run; run them with every seed.
+    request: Request,
+) -> Found:
+    """Run every method with each of its chosen settings and every seed."""
+    runs = {
+        (cell, place): [Run(*cell, place, seed, rounds, False, request.data) for seed in seeds]
+        for cell, places in chosen.items()
+        for place in dict.fromkeys(places.values())
+    }
+    courses = _run_all([run for each in runs.values() for run in each], request, TUNING, 1.0)
+    found: Found = {}
+    for cell, places in chosen.items():
+        stream, method = cell
+        for error, place in places.items():
+            words, table = METHODS[method].settings[place]
+            found[stream + error, method] = Tuned(table, words, [courses[run][error] for run in runs[cell, place]])
+    return found
 
-    ``tell`` hears before each run which share of the runs is done, if every error takes settings of its own.
-    """
-    tried, most = [], len(settings) + len(seeds) * min(len(settings), len(task.errors))
-    for place, (_, table) in enumerate(settings):
-        tell(place / most)
-        tried.append(run(task.validation or task, method, table, TUNED_WITH + seeds[0], rounds))
-    measured: dict[int, list[dict[str, Course]]] = {}
-    for error in task.errors:
-        ends = [courses[error].last_error for courses in tried]
-        best = int(np.argmin([np.inf if np.isnan(end) else end for end in ends]))
-        words, table = settings[best]
-        if best not in measured:
-            measured[best] = []
-            for place, seed in enumerate(seeds):
-                tell((len(settings) + len(seeds) * (len(measured) - 1) + place) / most)
-                measured[best].append(run(task, method, table, seed, rounds))
-        yield error, Tuned(table, words, [courses[error] for courses in measured[best]])
+
+def _run_all(runs: Sequence[Run], request: Request, begin: float, end: float) -> dict[Run, dict[str, Course]]:
+    """Run all of them, on so many processes as are asked for; what has ended before is read."""
+
+    def tell(words: str, share: float) -> None:
+        request.tell(words.partition(", setting")[0], begin + (end - begin) * share)
+
+    pieces = computed(course_arrays, {run.words: run for run in runs}, request.jobs, request.shelf, tell)
+    return {run: _courses(pieces[run.words]) for run in runs}
+
+
+def course_arrays(asked: Run) -> dict[str, Array]:
+    """Run a method once, and write what was measured as arrays."""
+    task = STREAMS[asked.stream] if asked.stream in STREAMS else _housing(asked.data)
+    method = METHODS[asked.method]
+    table = method.settings[asked.setting][1]
+    on = (task.validation or task) if asked.validation else task
+    courses = run(on, method, table, asked.seed, asked.rounds)
+    return {
+        f"{name}{error}": np.asarray(value, dtype=np.float64)
+        for error, course in courses.items()
+        for name, value in course._asdict().items()
+    }
+
+
+@cache
+def _housing(data: Path | None) -> Task:
+    assert data is not None
+    return housing_by_location(data)
+
+
+def _courses(piece: Mapping[str, Array]) -> dict[str, Course]:
+    """Return the courses that were written as arrays, by their errors."""
+    errors = [name.removeprefix("bytes") for name in piece if name.startswith("bytes")]
+    return {
+        error: Course(
+            piece["error" + error],
+            piece["disagreement" + error],
+            piece["bytes" + error],
+            float(piece["last_error" + error]),
+            float(piece["last_disagreement" + error]),
+        )
+        for error in errors
+    }
 
 
 PUBLISHED = (
@@ -165,7 +245,7 @@ def _rows(found: Found) -> Iterator[Claim]:
     """Write a row for each method on each stream."""
     for (stream, method), tuned in found.items():
         errors, stopped = tuned.errors, int(np.isnan(tuned.errors).sum())
-        spread = f"{np.mean(errors):.4g} +- {np.std(errors, ddof=1) if len(errors) > 1 else 0.0:.2g}"
+        spread = f"{np.mean(errors):.4g} ± {np.std(errors, ddof=1) if len(errors) > 1 else 0.0:.2g}"
         measured = f"error {spread}" if not stopped else f"{stopped} of {len(errors)} runs stopped"
         if tuned.bytes:
             measured += f", disagreement {tuned.disagreement:.2g}, {tuned.bytes / 1e6:.3g} MB"

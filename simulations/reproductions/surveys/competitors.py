@@ -22,7 +22,7 @@ from kernelswarm.agents.parts.losses import MulticlassHinge
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more
-from kernelswarm.simulations.reproductions.polk_multidist import BATCH, KERNEL, NEAR, SAMPLES, TEST
+from kernelswarm.simulations.reproductions.polk_multidist import BATCH, KERNEL, SAMPLES, TEST
 from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ LOSS, OUTPUTS, REGULARIZATION = MulticlassHinge(), 5, 1e-6
 POINTS = 16
 """What the competitors are given, and what POLK ends with for K = 0.04."""
 
-EARLY = 1249
-"""The samples after which POLK is said to be below an error of 4%."""
+EARLY, FOUR = 1249, 0.04
+"""The samples after which POLK is said to be below an error, and which."""
 
 STEPS = (0.03, 0.1, 0.3, 1.0, 3.0)
 """Of which each competitor is given the one that errs least on a draw of its own."""
@@ -195,7 +195,16 @@ def _claims(courses: Mapping[str, RivalCourse], places: Array, bayes: Sequence[f
             "below 4% (section II-A)",
             _percent(early),
             labels[1],
-            float(np.mean(np.subtract(early, bayes))) <= NEAR,
+            bool(np.mean(early) < FOUR),
+        )
+    )
+    claims.append(
+        Claim(
+            f"error after {EARLY:,} samples beyond the Bayes error",
+            "",
+            f"{100.0 * float(np.mean(np.subtract(early, bayes))):.2f} points; below 4% on "
+            f"{sum(error < FOUR for error in early)} of {len(early)} draws",
+            labels[1],
         )
     )
     return claims
@@ -226,9 +235,9 @@ def _notes() -> list[str]:
         f"{FEATURES} weights more for each class.",
         "A claim of a competitor holds where it errs more than POLK with K = 0.04 on the same draws, by more than two "
         "standard errors of the difference. Ten times POLK's error is taken as it stands, which a Bayes error of this "
-        "size hardly allows; the row below it counts what is beyond the Bayes error. The claim of 1,249 samples "
-        f"holds within {100 * NEAR:g} points of the Bayes error in the mean. Errors are means over the last 5% of the "
-        "samples.",
+        "size hardly allows; the row below it counts what is beyond the Bayes error. The error after 1,249 "
+        "samples is taken as it stands too, though none can be below the Bayes error of its draw. Errors are means "
+        "over the last 5% of the samples.",
         "Tried on the same five draws where a claim does not hold: POLK's own step of 6 for all, with which every "
         "competitor errs more than POLK (dual space 6.2%, BSGD 8.5%, BPA 8.7%, NPBSGD 9.9%, NORMA 12.0%); dual space "
         "with 16 features (6.1% at its best step) and with 32 (4.9%); NPBSGD with a growth of 0.001 (13.5%) and none "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
 from kernelswarm.simulations.reproductions.surveys.networks import GRAPHS, SINE, SIZES, Outcome, graph, mean, outcome
 
 if TYPE_CHECKING:
@@ -143,7 +143,9 @@ def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...], rounds: in
             falls = [_falls(found[low], found[high]) for low, high in _steps_of_penalty(runs, sizes)]
             measured = f"falls in {sum(falls)} of {len(falls)} steps of c by ten"
             published = "falls with c, O(1/c) (section III-A)"
-            claims.append(Claim(f"disagreement, {words}", published, measured, "c = .01 to 10", all(falls)))
+            claims.append(
+                Claim(f"disagreement, {words}", published, measured, "c = .01 to 10", bool(falls) and all(falls))
+            )
     for name in GRAPHS:
         rows = [(nodes, name) for nodes in sizes]
         ours = [found[Setting(*network, "symmetric", "implicit", BEST)] for network in rows]
@@ -153,7 +155,10 @@ def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...], rounds: in
             f"{nodes} nodes {mine.error:.3f} (alone {one.error:.3f}, centralized {whole.error:.3f})"
             for (nodes, _), mine, one, whole in zip(rows, ours, alone, central, strict=True)
         )
-        below = all(mine.error < one.error for mine, one in zip(ours, alone, strict=True))
+        theirs, own = ([error for entry in each for error in entry.errors] for each in (alone, ours))
+        ended = len(theirs) == len(own) > 0
+        below = errs_more(theirs, own) if ended else False
+        measured += f"; in all networks and seeds {beyond(theirs, own)}" if ended else ""
         published = "below learning alone (section III)"
         claims.append(Claim(f"error, {name}", published, measured, f"c = {BEST:g}, symmetric, implicit", below))
         sizes_of = ", ".join(f"{mine.order:.1f} (alone {one.order:.1f})" for mine, one in zip(ours, alone, strict=True))
@@ -179,6 +184,8 @@ def _notes(rounds: int, seeds: int) -> list[str]:
         "disagreement then stays where it is, on the complete graph of 50 nodes from a penalty of 1 on. It has fallen "
         "where it is less by more than rounding; where it has not, other step sizes were tried, and hardly any "
         "compression, on the same samples. The smaller the step, the larger the penalty that still tells.",
+        "An error is below learning alone where it is less on the same graphs and seeds by more than two standard "
+        "errors of the difference.",
     ]
 
 

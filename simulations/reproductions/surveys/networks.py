@@ -37,6 +37,8 @@ class Outcome(NamedTuple):
     regret: float = math.nan
     dynamic_regret: float = math.nan
     failure: str = ""
+    errors: tuple[float, ...] = ()
+    """Of several runs, the errors by seed."""
 
 
 _NOTHING = Outcome(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, math.nan)
@@ -115,7 +117,8 @@ def mean(outcomes: Sequence[Outcome]) -> Outcome:
     failure = next((entry.failure for entry in outcomes if entry.failure), "")
     if failure:
         return _NOTHING._replace(failure=failure)
-    return Outcome(*np.mean([entry[:9] for entry in outcomes], axis=0).tolist())
+    errors = tuple(entry.error for entry in outcomes)
+    return Outcome(*np.mean([entry[:9] for entry in outcomes], axis=0).tolist())._replace(errors=errors)
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.risk.colk import Colk
-from kernelswarm.agents.learners.risk.compositional import TrackedMean
+from kernelswarm.agents.learners.risk.compositional import Pairing, TrackedMean
 from kernelswarm.agents.parts.budgets import Quadratic
 from kernelswarm.agents.parts.dispersions import Variance
 from kernelswarm.agents.parts.kernels import Gaussian
@@ -50,13 +50,13 @@ STEP, RATE, BUDGET = 0.05, 0.3, 1.0
 LENGTH = 60.0
 """Steps of a run in units of 1 / (alpha lambda)."""
 
-WAYS: dict[str, tuple[TrackedMean, bool]] = {
-    "difference, disjoint": ("difference", False),
-    "average, disjoint": ("average", False),
-    "difference, sliding": ("difference", True),
-    "average, sliding": ("average", True),
+WAYS: dict[str, tuple[TrackedMean, Pairing]] = {
+    "difference, disjoint": ("difference", "disjoint"),
+    "average, disjoint": ("average", "disjoint"),
+    "difference, sliding": ("difference", "sliding"),
+    "average, sliding": ("average", "sliding"),
 }
-"""How the mean loss is tracked, and whether a sample is in two pairs."""
+"""How the mean loss is tracked, and how samples are paired."""
 
 
 def reproduce(request: Request) -> Reproduction:
@@ -71,8 +71,8 @@ def reproduce(request: Request) -> Reproduction:
         rows["together"].append([_run(step, step, BUDGET, length, seed) for step in steps])
         rows["fixed"].append([_run(step, RATE, BUDGET, length, seed) for step in steps])
         rows["budgets"].append([_run(STEP, STEP, budget, length, seed) for budget in BUDGETS])
-        for way, (tracking, sliding) in WAYS.items():
-            rows[way].append([_run(STEP, rate, BUDGET, length, seed, tracking, sliding) for rate in rates])
+        for way, (tracking, pairs) in WAYS.items():
+            rows[way].append([_run(STEP, rate, BUDGET, length, seed, tracking, pairs) for rate in rates])
     arrays = {"steps": np.array(steps), "rates": np.array(rates), "budgets": np.array(BUDGETS)}
     for name, found in rows.items():
         distances, errors, orders, starts = np.moveaxis(np.array(found), -1, 0)
@@ -132,7 +132,7 @@ def _run(
     length: float,
     seed: Sequence[int],
     tracking: TrackedMean = "difference",
-    sliding: bool = False,
+    pairs: Pairing = "disjoint",
 ) -> list[float]:
     """Return what a run settles at: ||f - f*||^2, (g - E l)^2, M; and ||f - f*||^2 after the first samples."""
     learner = Colk(
@@ -145,6 +145,8 @@ def _run(
         dispersion_weight=WEIGHT,
         tracking=tracking,
         tracking_rate=Constant(rate),
+        batch_size=2 if pairs == "disjoint" else 1,
+        pairs=pairs,
     )
     generator = np.random.default_rng(seed)
     count = 2 * round(length / (step * REGULARIZATION))
@@ -152,9 +154,6 @@ def _run(
     targets = _curve(points) + NOISE * generator.choice([-1.0, 1.0], size=points.shape)
     first = 2 * round(0.5 / (step * REGULARIZATION))
     looks = [first, *evenly(count, 60, 2)]
-    if sliding:  # 0, 1, 1, 2, 2, 3, ...: every sample is the second of a pair, then the first of the next
-        places = np.repeat(np.arange(count), 2)[1:-1]
-        points, targets, looks = points[places], targets[places], [2 * look - 2 for look in looks]
     errors = []
 
     def distance(function: Any, state: Any) -> float:

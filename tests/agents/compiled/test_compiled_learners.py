@@ -92,6 +92,21 @@ LEARNERS = {
         "dispersion": {"name": "cvar", "level": 0.6, "threshold_step": {"name": "diminishing", "initial": 0.1}},
         "tracking_rate": {"name": "diminishing", "initial": 0.5},
     },
+    "colk, sliding": {"name": "colk", "kernel": KERNEL, "pairs": "sliding", "budget": {"epsilon": 0.02}},
+    "colk, sliding, polynomial": {
+        "name": "colk",
+        "kernel": CUBIC,
+        "step_size": 0.02,
+        "pairs": "sliding",
+        "tracking": "average",
+        "dispersion": "semivariance",
+    },
+    "colk, sliding, threshold": {
+        "name": "colk",
+        "kernel": KERNEL,
+        "pairs": "sliding",
+        "dispersion": {"name": "cvar", "level": 0.6},
+    },
     "okfe": {"name": "okfe", "kernel": KERNEL, "rank": 5, "censoring": {"name": "moving_average", "window": 9}},
     "okfe, polynomial, parametric": {
         "name": "okfe",
@@ -150,7 +165,8 @@ EVERY = pytest.mark.parametrize("learner", LEARNERS)
 
 
 def batch_size(learner, batch):
-    return max(batch, 2) if LEARNERS[learner]["name"] in PAIRED else batch
+    table = LEARNERS[learner]
+    return max(batch, 2) if table["name"] in PAIRED and table.get("pairs") != "sliding" else batch
 
 
 def experiment(learner, protocol, batch=1, stream="sine_regression", **keys):

@@ -327,6 +327,8 @@ def test_the_network_of_fixed_centers_is_a_kernel_expansion_on_its_grid() -> Non
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"batch_size": 3}, "learner.batch_size = 3 must be even"),
     ({"batch_size": 0}, "learner.batch_size = 0 must be at least 1"),
+    ({"pairs": "sliding", "batch_size": 0}, "learner.batch_size = 0 must be at least 1"),
+    ({"pairs": "twice"}, 'learner.pairs = "twice" must be'),
     ({"dispersion_weight": -0.1}, "learner.dispersion_weight = -0.1 must not be negative"),
     ({"tracking_rate": 1.5}, r"learner.tracking_rate = 1.5 must be in \(0, 1\]"),
     ({"tracking_rate": 0.0}, "learner.tracking_rate = 0.0 must be positive"),

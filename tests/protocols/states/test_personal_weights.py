@@ -6,6 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.protocols.states.mocha import relate
 from tests.helpers.vector_network import (
     ADJACENCY,
     DEGREES,
@@ -56,6 +57,30 @@ def test_mocha_holds_weights_by_relations_that_are_learned():
             theta[i] = mean + (np.linalg.solve(system, root) @ apart)[0]
     assert np.abs(theta).max() > 0.1 and np.ptp(theta, axis=0).max() > 1e-3
     np.testing.assert_allclose(learned(tried), theta, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("degree", [0, 1, 4, 60])
+def test_relations_of_a_neighbourhood_of_any_size(degree):
+    # (D'D)^1/2 by SVD; counts move a neighbour towards the node, or leave it out. Without a pull all stays, under an
+    # endless one all is the mean, and where nothing differs nothing moves.
+    generator = np.random.default_rng(degree)
+    own, vectors = generator.normal(size=23), generator.normal(size=(degree, 23))
+    counts = generator.choice([0.0, 0.5, 1.0], degree)
+    together = np.vstack([own, *(own + c * (vector - own) for c, vector in zip(counts, vectors, strict=True) if c)])
+    mean = together.mean(axis=0)
+    apart = together - mean
+    directions, lengths, _ = np.linalg.svd(apart, full_matrices=False)
+    relations = directions * lengths @ directions.T / max(lengths.sum(), 1e-300)
+    found = np.empty(23)
+    for pull in (0.03, 2.0):
+        relate(own, vectors, counts, pull, found)
+        kept = np.linalg.solve(relations + pull * np.eye(len(together)), relations)
+        np.testing.assert_allclose(found, mean + (kept @ apart)[0], rtol=1e-6, atol=1e-7)
+    for pull, expected in ((0.0, own), (1e12, mean)):
+        relate(own, vectors, counts, pull, found)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+    relate(own, np.tile(own, (degree, 1)), counts, 1.0, found)
+    np.testing.assert_allclose(found, own, atol=1e-12)
 
 
 @pytest.mark.parametrize("step", ["explicit", "implicit"])

@@ -36,6 +36,8 @@ def test_a_run_that_breaks_the_stability_rule_is_named_and_a_wrong_one_is_raised
     found = outcome(graph("ring", 5), SINE, rule, 20)
     assert found.failure == "refused" and math.isnan(found.error)
     assert mean([GOOD, found]).failure == "refused"
+    assert mean([GOOD, GOOD._replace(error=0.3)])[0] == pytest.approx(0.2)
+    assert mean([GOOD, GOOD._replace(error=0.3)]).errors == (0.1, 0.3)
     assert mean([GOOD, GOOD._replace(error=0.3)]).error == pytest.approx(0.2)
     with pytest.raises(ValueError, match="penality"):
         outcome(graph("ring", 5), SINE, {"name": "consensus", "penality": 1.0}, 20)
@@ -73,7 +75,9 @@ def test_rates_hold_up_to_their_exponents(exponents: tuple[float, ...], holds: t
         ({("symmetric", "implicit", 10.0): {"disagreement": 9.0}}, "disagreement, symmetric, implicit", False),
         ({("symmetric", "implicit", 10.0): {"disagreement": 9.0}}, "disagreement, one_sided, implicit", True),
         ({}, "error, ring", True),
-        ({("symmetric", "implicit", 10.0): {"error": 0.8}}, "error, ring", False),
+        ({("symmetric", "implicit", 10.0): {"errors": (0.8, 0.9, 0.7)}}, "error, ring", False),
+        ({("symmetric", "implicit", 10.0): {"errors": (0.1, 0.7, 0.6)}}, "error, ring", False),  # by one seed of three
+        ({("symmetric", "implicit", 10.0): {"errors": (0.1, 0.2)}}, "error, ring", False),  # one run did not end
         ({("symmetric", "explicit", 10.0): {"failure": "diverged", "disagreement": math.nan}}, "error, ring", True),
     ],
 )
@@ -81,9 +85,9 @@ def test_claims_on_consensus(change: dict[tuple[str, str, float], dict[str, Any]
     found = {}
     for setting in consensus._settings(NETWORKS):
         entry = (
-            GOOD._replace(error=0.5)
+            GOOD._replace(error=0.5, errors=(0.5, 0.6, 0.4))
             if setting.penalty < 0.0
-            else GOOD._replace(disagreement=1.0 / (1.0 + setting.penalty))
+            else GOOD._replace(errors=(0.1, 0.11, 0.09), disagreement=1.0 / (1.0 + setting.penalty))
         )
         found[setting] = entry._replace(**change.get((setting.form, setting.step, setting.penalty), {}))
     rows = {claim.quantity: claim for claim in consensus._claims(found, NETWORKS, 10)}

@@ -54,6 +54,11 @@ CASES: dict[str, dict[str, Any]] = {
     "okfe": {"protocol": ADAPTIVE, "learner": {"name": "okfe", "rank": 5, "censoring": 0.05}},
     "okfeb": {"protocol": {"name": "consensus"}, "learner": {"name": "okfeb", "rank": 5, "budget_size": 12}},
     "colk": {"protocol": ADAPTIVE, "learner": {**POLK, "name": "colk", "dispersion": "semivariance"}, "stream": FINITE},
+    "colk, sliding pairs": {
+        "protocol": ADAPTIVE,
+        "learner": {**POLK, "name": "colk", "dispersion": "variance", "pairs": "sliding"},
+        "stream": FINITE,
+    },
 }
 EVERY_CASE = pytest.mark.parametrize("case", CASES)
 

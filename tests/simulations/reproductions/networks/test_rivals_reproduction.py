@@ -7,8 +7,9 @@ import pytest
 
 from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.networks import methods, rivals
-from kernelswarm.simulations.reproductions.networks.methods import METHODS, STREAMS, Course, Task, run
-from kernelswarm.simulations.reproductions.networks.rivals import Tuned, ranked
+from kernelswarm.simulations.reproductions.networks.methods import METHODS, STREAMS, Course, Method, Task, run
+from kernelswarm.simulations.reproductions.networks.rivals import Run, Tuned, ranked
+from kernelswarm.simulations.reproductions.running import reproduce
 
 
 def tuned(errors: list[float], sent: float) -> Tuned:
@@ -71,6 +72,7 @@ def test_methods_are_tuned_on_another_seed_than_they_are_measured_on(monkeypatch
 def test_for_each_error_a_method_has_the_settings_that_are_best_by_it(monkeypatch):
     ends = {"first": {"a": 1.0, "b": 2.0}, "second": {"a": 2.0, "b": 1.0}, "third": {"a": np.nan, "b": 3.0}}
     task = Task({}, {}, errors={"a": "error", "b": "global_error"}, validation=Task({}, {}, rounds=7))
+    method = Method("it", "polk", tuple((words, {"is": words}) for words in ends))
     asked: list[tuple[Task, int]] = []
 
     def noted(task, method, settings, seed, rounds):
@@ -80,10 +82,55 @@ def test_for_each_error_a_method_has_the_settings_that_are_best_by_it(monkeypatc
         }
 
     monkeypatch.setattr(rivals, "run", noted)
-    settings = [(words, {"is": words}) for words in ends]
+    monkeypatch.setattr(rivals, "STREAMS", {"s": task})
+    monkeypatch.setattr(rivals, "METHODS", {"it": method})
     told: list[float] = []
-    found = dict(rivals._tuned(task, METHODS["diffusion"], settings, [4, 5], 10, told.append))
-    assert {error: tuned.words for error, tuned in found.items()} == {"a": "first", "b": "second"}
-    assert [course.last_disagreement for course in found["b"].courses] == [4, 5]
+    request = Request(tell=lambda words, share: told.append(share))
+    chosen = rivals._tuned({"s": task}, [("s", method)], 1004, 10, request)
+    assert chosen == {("s", "it"): {"a": 0, "b": 1}}
+    found = rivals._measured({"s": task}, chosen, [4, 5], 10, request)
+    assert {error: tuned.words for error, tuned in found.items()} == {("sa", "it"): "first", ("sb", "it"): "second"}
+    assert [course.last_disagreement for course in found["sb", "it"].courses] == [4, 5]
     assert asked == [(task.validation, 1004)] * 3 + [(task, 4), (task, 5)] * 2
-    assert told == [run / 7 for run in range(7)]  # before each of them
+    assert told == pytest.approx([k / 6 for k in range(3)] + [0.5 + k / 8 for k in range(4)])  # before each of them
+
+
+def test_runs_have_names_that_tell_them_apart():
+    settings = [
+        Run(stream, method.words, place, seed, rounds, False, None)
+        for stream in STREAMS
+        for method in METHODS.values()
+        for place in range(len(method.settings))
+        for seed in (0, 1)
+        for rounds in (100, 500)
+    ]
+    assert len({run.words for run in settings}) == len(settings)
+
+
+def test_what_was_interrupted_goes_on_with_the_same_numbers_on_any_number_of_processes(tmp_path, monkeypatch):
+    kept = {name: METHODS[name] for name in ("isolated, POLK", "diffusion", "MOCHA")}
+    monkeypatch.setattr(rivals, "METHODS", kept)
+    wanted = reproduce("rivals", quick=True)
+    runs = []
+
+    def stopped(*given):
+        if len(runs) == 5:
+            raise KeyboardInterrupt
+        runs.append(given)
+        return run(*given)
+
+    monkeypatch.setattr(rivals, "run", stopped)
+    with pytest.raises(KeyboardInterrupt) as stop:
+        reproduce("rivals", out=tmp_path / "rivals", quick=True)
+    assert "the same command goes on" in stop.value.__notes__[0]
+    assert [path.name for path in tmp_path.iterdir()] == [".rivals.pieces"]
+    monkeypatch.setattr(rivals, "run", lambda *given: runs.append(given) or run(*given))
+    found = reproduce("rivals", out=tmp_path / "rivals", quick=True)
+    assert len(runs) == 3 + 3 * 3  # none of them twice
+    apart = reproduce("rivals", out=tmp_path / "apart", quick=True, jobs=2)
+    for other in (found, apart):
+        assert other.claims == wanted.claims
+        assert other.reproduction.arrays.keys() == wanted.reproduction.arrays.keys()
+        for name, array in wanted.reproduction.arrays.items():
+            np.testing.assert_array_equal(other.reproduction.arrays[name], array)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["apart", "rivals"]

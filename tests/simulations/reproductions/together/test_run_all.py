@@ -153,7 +153,7 @@ def test_the_command_prints_a_line_each_and_fails_at_the_end(
         (["coin", "--all"], "leave out coin"),
         (["--all", "--data", "nowhere"], "there is no folder nowhere"),
         (["--all", "--jobs", "0"], "jobs = 0 must be at least 1"),
-        (["coin", "--jobs", "2"], "add --all"),
+        (["coin", "--jobs", "0"], "jobs = 0 must be at least 1"),
     ):
         answer = call("reproduce", *words)
         assert answer.code == 2 and refusal in answer.err

@@ -1,0 +1,286 @@
+"""COLK's step in compiled code where pairs slide: the last sample of the batch before is the first of a pair.
+
+That sample lies behind both functions, and is evaluated within the gradient and the step: who runs the steps does not
+know of it. It may enter the dictionary besides the points of the step, so that a state says that it has room for one
+point less than there is.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.signatures import ORDER, ROOM, WANTS, kernel_at, step_at
+from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.expansion import length_of
+from kernelswarm.agents.functions.kernel_sum import OWN
+from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, evaluate, kernel_numbers, own_numbers
+from kernelswarm.agents.learners.polk_steps import CHANGES, wanted
+from kernelswarm.agents.learners.risk.colk_steps import PREVIOUS, CompiledColk, look_back, sums_of
+from kernelswarm.agents.learners.risk.compositional_steps import (
+    STEP,
+    base_numbers,
+    coefficients,
+    looks_back,
+    next_center,
+    own_part,
+    share_of,
+    tool,
+)
+from kernelswarm.agents.learners.risk.joint_storage import length
+from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.first_class import Integers
+
+Array = npt.NDArray[np.float64]
+
+KEPT = 6
+"""Among a state's integers, after those of COLK, the length of the target of the sample that is kept; 0 for none."""
+
+
+@jitted
+def slid(
+    points: Array,  # (N, p)
+    rows: Array,  # (N, R)
+    gradients: Array,  # (N, C)
+    rates: Array,  # (N,)
+    stiffness: Array,  # (N,)
+    implicit: bool,
+    own: int,
+    before: int,
+    curvature: float,
+) -> int:
+    """Weigh the points of a step on sliding pairs, ``before`` kept ones and ``own`` behind them; returns how many stay.
+
+    An implicit step takes the mean loss, whose ``curvature`` is part of the stiffness of own samples, at the new
+    function in the first samples of pairs only: in the kept one, and not in the last. That is left out where nothing
+    moves along it. What stays moves up in its own arrays.
+    """
+    coupled = stiffness[before] - curvature if implicit else 0.0
+    last = before + own - 1
+    place = 0
+    for n in range(len(points)):
+        if n < before:
+            stiffness[n] = curvature if implicit else 0.0
+        elif n == last:
+            stiffness[n] = coupled
+            moves = coupled != 0.0 or len(points) == 1
+            for c in range(gradients.shape[1]):
+                moves = moves or gradients[n, c] != 0.0
+            if not moves:
+                continue
+        if place < n:
+            rates[place], stiffness[place] = rates[n], stiffness[n]
+            for k in range(points.shape[1]):
+                points[place, k] = points[n, k]
+            for m in range(rows.shape[1]):
+                rows[place, m] = rows[n, m]
+            for c in range(gradients.shape[1]):
+                gradients[place, c] = gradients[n, c]
+        place += 1
+    return place
+
+
+@inlined
+def _place_of_kept(capacity: int, inputs: int, outputs: int) -> int:
+    """Return where in the storage the sample lies that is kept."""
+    return length_of(capacity, inputs, outputs) + OWN + capacity * (inputs + outputs)
+
+
+@jitted
+def _paired(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,  # (n, p)
+    values: Array,  # (n, C)
+    targets: Array,  # (n, q)
+    sizes: Array,
+    row: Array,  # (1, R) of the kept sample, filled in
+    paired: Array,  # (m, C) the values at the samples of the pairs, filled in
+    aims: Array,  # (m, q) their targets, filled in
+    losses: Array,  # (m,) filled in
+) -> float:
+    """Put the kept sample before the others; returns g in the step to come."""
+    capacity, inputs, outputs, size = counts[CAPACITY], points.shape[1], values.shape[1], len(paired)
+    before = size - len(values)
+    kept = _place_of_kept(capacity, inputs, outputs)
+    if before:
+        evaluate(tools, numbers, storage, counts, table(storage, kept, 1, inputs), row, table(paired, 0, 1, outputs))
+        for c in range(targets.shape[1]):
+            aims[0, c] = storage[kept + inputs + c]
+    copy_matrix(values, table(paired, before * outputs, len(values), outputs))
+    copy_matrix(targets, table(aims, before * targets.shape[1], len(values), targets.shape[1]))
+    first, order, seconds = length_of(capacity, inputs, outputs), counts[PREVIOUS], max(size - 1, 0)
+    center, past = storage[first], table(scratch, 0, seconds, outputs)
+    if looks_back(numbers) and not math.isnan(center) and seconds:
+        heard = table(points, (1 - before) * inputs, seconds, inputs)
+        rows = table(scratch, seconds * outputs, seconds, order)
+        weights = table(storage, first + OWN + capacity * inputs, order, outputs)
+        kernel_at(tools[CROSS])(kernel_numbers(numbers), heard, table(storage, first + OWN, order, inputs), rows)
+        komp.combine(rows, weights, order, past)
+    return next_center(tools, numbers, sizes, center, past, paired, aims, losses)
+
+
+@jitted
+def gradient(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    values: Array,
+    targets: Array,
+    sizes: Array,
+    found: Array,
+) -> None:
+    """Fill in the coefficients at the node's own samples."""
+    columns, outputs, before = rows.shape[1], values.shape[1], min(counts[KEPT], 1)
+    size = before + len(values)
+    paired, aims, losses = np.empty((size, outputs)), np.empty((size, targets.shape[1])), np.empty(size)
+    all_found = np.empty((size, outputs))
+    row, work = table(scratch, 0, 1, columns), line(scratch, columns, len(scratch) - columns)
+    center = _paired(tools, numbers, storage, counts, work, points, values, targets, sizes, row, paired, aims, losses)
+    coefficients(tools, numbers, center, paired, aims, losses, all_found)
+    copy_matrix(table(all_found, before * outputs, len(values), outputs), found)
+
+
+@jitted
+def step(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    gradients: Array,
+    rates: Array,
+    stiffness: Array,
+    implicit: bool,
+    sizes: Array,
+    values: Array,
+    targets: Array,
+) -> float:
+    """Take a step, as :meth:`~kernelswarm.agents.learners.risk.colk.Colk.step` does."""
+    taken, inputs = points.shape
+    own, outputs = values.shape
+    capacity, columns = counts[CAPACITY], rows.shape[1]
+    before = min(counts[KEPT], 1) if own else 0
+    size, most = before + own, before + taken
+    first, kept = length_of(capacity, inputs, outputs), _place_of_kept(capacity, inputs, outputs)
+    behind = 5 * capacity + most * most  # what POLK works with
+    all_points = table(scratch, behind, most, inputs)
+    behind += most * inputs
+    all_rows = table(scratch, behind, most, columns)
+    behind += most * columns
+    all_gradients = table(scratch, behind, most, outputs)
+    behind += most * outputs
+    all_rates, all_stiffness = line(scratch, behind, most), line(scratch, behind + most, most)
+    behind += 2 * most
+    if own:
+        paired, aims, losses = np.empty((size, outputs)), np.empty((size, targets.shape[1])), np.empty(size)
+        heard, work = table(points, 0, own, inputs), line(scratch, behind, len(scratch) - behind)
+        row, found = table(all_rows, 0, before, columns), np.empty((size, outputs))
+        center = _paired(
+            tools, numbers, storage, counts, work, heard, values, targets, sizes, row, paired, aims, losses
+        )
+        storage[first] = center
+        coefficients(tools, numbers, center, paired, aims, losses, found)
+        if before:
+            all_rates[0] = rates[0]
+            for k in range(inputs):
+                all_points[0, k] = storage[kept + k]
+            for c in range(outputs):
+                all_gradients[0, c] = found[0, c] * share_of(numbers, own)
+        if looks_back(numbers):
+            look_back(storage, counts, inputs, outputs)
+        for k in range(inputs):
+            storage[kept + k] = points[own - 1, k]
+        for c in range(targets.shape[1]):
+            storage[kept + inputs + c] = targets[own - 1, c]
+        counts[KEPT] = targets.shape[1]
+    copy_matrix(points, table(all_points, before * inputs, taken, inputs))
+    copy_matrix(rows, table(all_rows, before * columns, taken, columns))
+    copy_matrix(gradients, table(all_gradients, before * outputs, taken, outputs))
+    for n in range(taken):
+        all_rates[before + n], all_stiffness[before + n] = rates[n], stiffness[n]
+    count = slid(
+        all_points, all_rows, all_gradients, all_rates, all_stiffness, implicit, own, before, own_part(numbers, own)
+    )
+    base = base_numbers(numbers)
+    error: float = step_at(tool(tools, numbers, STEP))(
+        tools,
+        base,
+        storage,
+        counts,
+        scratch,
+        table(all_points, 0, count, inputs),
+        table(all_rows, 0, count, columns),
+        table(all_gradients, 0, count, outputs),
+        line(all_rates, 0, count),
+        line(all_stiffness, 0, count),
+        implicit,
+        sizes,
+        values,
+        targets,
+    )
+    counts[ROOM] -= 1
+    counts[WANTS] = wanted(own_numbers(base), counts[ORDER], counts[CHANGES], taken + 1)
+    return error
+
+
+class CompiledSlidingColk(CompiledColk):
+    """What COLK on sliding pairs hands over to compiled rounds: behind both functions lies the sample that is kept."""
+
+    step = staticmethod(step)
+
+    @property
+    def gradient(self) -> Any:
+        """The gradient of the composition."""
+        return gradient
+
+    def length(self, state: Any, capacity: int) -> int:
+        """Return the numbers of both functions and the sample."""
+        return length(sums_of(state), capacity) + len(state.kept.numbers)
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers that POLK works with, those of the points of a step, and those of the earlier values."""
+        function, most = state.function, points + 1
+        polk = 5 * capacity + most * most
+        return int(polk + most * (function.inputs + 2 * function.outputs + 2 * capacity + 2) + capacity)
+
+    def order(self, state: Any) -> int:
+        """Return the number of dictionary points of the larger function, and one more for the sample."""
+        return super().order(state) + 1
+
+    def reserve(self, state: Any, points: int) -> int:
+        """Make room for more points, and for the sample; returns the capacity."""
+        capacity = super().reserve(state, points + 1)
+        functions = length(sums_of(state), capacity)
+        if len(state.vector) == functions or not np.may_share_memory(state.vector, state.kept.numbers):
+            vector = np.zeros(functions + len(state.kept.numbers))
+            self.move(state, vector, capacity)
+        return capacity
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        """Have the state live in another vector."""
+        super().move(state, storage, capacity)
+        state.kept.move(storage[length(sums_of(state), capacity) :][: len(state.kept.numbers)])
+
+    def counts(self, state: Any, capacity: int, points: int) -> Integers:
+        """Return the state's integers."""
+        counts = np.append(super().counts(state, capacity, points + 1), state.kept.width)
+        counts[ROOM] -= 1
+        return counts
+
+    def settle(self, state: Any, counts: Integers, steps: int) -> None:
+        """Bring a state up to date."""
+        super().settle(state, counts, steps)
+        state.kept.width = int(counts[KEPT])
