@@ -10,6 +10,8 @@ import pytest
 from kernelswarm.compiled_cache import drop_stale
 from tests.helpers.checkout import ROOT
 
+ROOTED = "kernelswarm"  # of modules that are made up here
+
 
 def written(path, age, text=""):
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,7 +31,7 @@ def there(files):
 
 
 def test_compiled_functions_older_than_what_they_call_are_dropped(tmp_path):
-    caller = written(tmp_path / "first" / "caller.py", 50, "from kernelswarm.second.called import g\n")
+    caller = written(tmp_path / "first" / "caller.py", 50, f"from {ROOTED}.second.called import g\n")
     written(tmp_path / "second" / "called.py", 10)
     old, fresh = kept(caller, 20), kept(caller, 5, "g-1")
     other = written(tmp_path / "first" / "__pycache__" / "caller.cpython-311.pyc", 90)
@@ -42,24 +44,24 @@ def test_compiled_functions_older_than_what_they_call_are_dropped(tmp_path):
 @pytest.mark.parametrize(
     "line",
     [
-        "from kernelswarm.rooms.inner import called",
-        "from kernelswarm.rooms.inner import (\n    another,\n    called,\n)",
-        "from kernelswarm.rooms.inner.called import (\n    f,\n)",
-        "def f():\n    from kernelswarm.rooms.inner.called import f",
-        "from kernelswarm.rooms.between import h",
+        f"from {ROOTED}.rooms.inner import called",
+        f"from {ROOTED}.rooms.inner import (\n    another,\n    called,\n)",
+        f"from {ROOTED}.rooms.inner.called import (\n    f,\n)",
+        f"def f():\n    from {ROOTED}.rooms.inner.called import f",
+        f"from {ROOTED}.rooms.between import h",
     ],
 )
 def test_every_way_to_come_by_a_function_counts(tmp_path, line):
     written(tmp_path / "rooms" / "inner" / "called.py", 10)
-    written(tmp_path / "rooms" / "between.py", 50, "from kernelswarm.rooms.inner import called as same\n")
+    written(tmp_path / "rooms" / "between.py", 50, f"from {ROOTED}.rooms.inner import called as same\n")
     old = kept(written(tmp_path / "rooms" / "caller.py", 50, f"{line}\n"), 20)
     drop_stale(tmp_path, ["rooms"])
     assert there(old) == [False, False]
 
 
 def test_what_holds_nothing_of_a_changed_file_is_kept(tmp_path):
-    first = written(tmp_path / "rooms" / "first.py", 50, "from kernelswarm.rooms.third import h\n")
-    second = written(tmp_path / "rooms" / "second.py", 50, "from kernelswarm.rooms.first import f\n")
+    first = written(tmp_path / "rooms" / "first.py", 50, f"from {ROOTED}.rooms.third import h\n")
+    second = written(tmp_path / "rooms" / "second.py", 50, f"from {ROOTED}.rooms.first import f\n")
     third = written(tmp_path / "rooms" / "third.py", 50)
     files = {source: kept(source, 30) for source in (first, second, third)}
     written(first, 20, first.read_text())
@@ -87,7 +89,7 @@ def test_other_folders_and_those_without_anything_compiled_are_left_alone(tmp_pa
 
 CALL = """
 import sys
-from kernelswarm.agents.caller import f
+from {package}.agents.caller import f
 print(f(1.0), sum(f.stats.cache_hits.values()))
 """
 
@@ -104,12 +106,12 @@ def test_a_change_in_a_called_file_is_computed_with(tmp_path):
     )
     compiled = "import numba\n{line}\n@numba.njit(cache=True)\ndef {name}(x):\n    return {value}\n"
     called, other = package / "protocols" / "called.py", package / "protocols" / "other.py"
-    line = "from kernelswarm.protocols.called import g"
+    line = f"from {ROOTED}.protocols.called import g"
     (package / "agents" / "caller.py").write_text(compiled.format(line=line, name="f", value="g(x)"))
 
     def answer():
-        done = subprocess.run([sys.executable, "-c", CALL], cwd=tmp_path, capture_output=True, text=True, check=True)
-        return done.stdout.split()
+        program = [sys.executable, "-c", CALL.format(package=ROOTED)]
+        return subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()
 
     for value, hits in (("x + 1.0", 0), ("x + 1.0", 1), ("x + 5.0", 0)):
         text = compiled.format(line="", name="g", value=value)
