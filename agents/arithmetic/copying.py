@@ -3,12 +3,12 @@
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.protocols.compiling import ReadOnly, uncounted
 
 Array = npt.NDArray[np.float64]
 
 
-@jitted
+@uncounted
 def copy_vector(source: ReadOnly, target: Array) -> None:
     """Copy (n,) into the first n entries of ``target``.
 
@@ -19,7 +19,7 @@ def copy_vector(source: ReadOnly, target: Array) -> None:
         target[i] = source[i]
 
 
-@jitted
+@uncounted
 def copy_matrix(source: Array, target: Array) -> None:
     """Copy (n, m) into the first n rows and m columns of ``target``; as :func:`copy_vector`."""
     for i in range(source.shape[0]):

@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.lanes import dot
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.protocols.compiling import ReadOnly, uncounted
 
 Array = npt.NDArray[np.float64]
 
 
-@jitted
+@uncounted
 def split(factor: Array, order: int, row: Array, diagonal: float, image: Array, projection: Array) -> float:
     """Project a point on the span: fill u = U k and a = U'u, return the Schur complement kappa(x,x) - u.u.
 
@@ -49,7 +49,7 @@ def split(factor: Array, order: int, row: Array, diagonal: float, image: Array, 
     return diagonal - dot(image, 0, image, order)
 
 
-@jitted
+@uncounted
 def append(
     points: Array,
     weights: Array,
@@ -74,7 +74,7 @@ def append(
     precision[order] = root * root
 
 
-@jitted
+@uncounted
 def remove(points: Array, weights: Array, factor: Array, precision: Array, order: int, j: int, carried: Array) -> None:
     """Drop element j: rotate column j of U into one row, which leaves with it, and refit the weights.
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.inverse_factor import append, remove, split
 from kernelswarm.agents.arithmetic.lanes import LANES, dot
 from kernelswarm.agents.arithmetic.screening import screen
-from kernelswarm.agents.arithmetic.tables import read_only
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.agents.arithmetic.tables import line, read_only
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted, uncounted
 
 Array = npt.NDArray[np.float64]
 
@@ -34,7 +34,7 @@ TRANSIENT = 1e3
 """So much further it may go while a mini-batch enters, before KOMP has had its turn."""
 
 
-@jitted
+@uncounted
 def _square(weights: Array, order: int, norms: Array) -> None:
     """Compute ``norms[j] = ||W_j||^2``."""
     outputs = weights.shape[1]
@@ -53,7 +53,7 @@ def _square(weights: Array, order: int, norms: Array) -> None:
         norms[j] = total
 
 
-@jitted
+@uncounted
 def _add(weights: Array, order: int, projection: Array, new_weights: Array, n: int) -> None:
     """Give the weight of new point n to its projection on the dictionary: ``W += a w'``."""
     outputs = weights.shape[1]
@@ -67,7 +67,7 @@ def _add(weights: Array, order: int, projection: Array, new_weights: Array, n: i
             weights[j, c] += projection[j] * new_weights[n, c]
 
 
-@jitted
+@uncounted
 def _cheapest(norms: Array, precision: Array, order: int, fixed: int) -> int:
     """Find the element whose removal adds the least error after refitting: argmin ||W_j||^2 / inv(K)_jj."""
     best = fixed
@@ -77,7 +77,7 @@ def _cheapest(norms: Array, precision: Array, order: int, fixed: int) -> int:
     return best
 
 
-@jitted
+@uncounted
 def _may_remove(norms: Array, precision: Array, order: int, fixed: int, budget: float) -> bool:
     """Tell, but for rounding, whether any element's removal adds at most ``budget``."""
     affordable = 0
@@ -86,7 +86,7 @@ def _may_remove(norms: Array, precision: Array, order: int, fixed: int, budget: 
     return affordable > 0
 
 
-@jitted
+@uncounted
 def _count_beyond(precision: Array, order: int, fixed: int, limit: float) -> int:
     beyond = 0
     for j in range(fixed, order):
@@ -94,7 +94,7 @@ def _count_beyond(precision: Array, order: int, fixed: int, limit: float) -> int
     return beyond
 
 
-@jitted
+@uncounted
 def _cheapest_beyond(norms: Array, precision: Array, order: int, fixed: int, limit: float) -> int:
     """Find the cheapest element to remove among those in the span of the others."""
     best = -1
@@ -104,7 +104,7 @@ def _cheapest_beyond(norms: Array, precision: Array, order: int, fixed: int, lim
     return best
 
 
-@jitted
+@uncounted
 def _is_cheapest(
     magnitude: float, schur: float, norms: Array, precision: Array, projection: Array, order: int, fixed: int
 ) -> bool:
@@ -195,7 +195,7 @@ def project_in(
     """
     row, image, projection, norms, origin = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     outputs = weights.shape[1]
-    flat = weights.reshape(-1)
+    flat = line(weights, 0, order * outputs)
     for k in range(order * outputs):
         flat[k] *= shrink
     budget = epsilon * epsilon
@@ -276,7 +276,7 @@ def project_in(
     return order, math.sqrt(spent), changes
 
 
-@jitted
+@uncounted
 def drop_dependent(
     row: Array,  # (capacity,), to work with
     norms: Array,  # (capacity,), to work with
@@ -310,7 +310,7 @@ def drop_dependent(
     return order, squared
 
 
-@jitted
+@uncounted
 def combine(rows: Array, weights: ReadOnly, order: int, values: Array) -> None:
     """Evaluate the expansion from its kernel rows (n, M): ``values[n] = f(x_n) = sum_m W[m] kappa(D[m], x_n)``."""
     outputs = weights.shape[1]

@@ -13,7 +13,7 @@ from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.schedules import Schedule
-from kernelswarm.protocols.compiling import inlined
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 
 Array = npt.NDArray[np.float64]
 
@@ -155,7 +155,7 @@ def weigh(gram: Array, gradients: Array, rates: Array, stiffness: Array, implici
     """
     size, outputs = gradients.shape
     if implicit and size > 1:
-        copy_matrix(solved(gram, gradients, rates, stiffness), gradients)
+        _weigh_together(gram, gradients, rates, stiffness)
         return
     for k in range(size):
         for c in range(outputs):
@@ -163,6 +163,11 @@ def weigh(gram: Array, gradients: Array, rates: Array, stiffness: Array, implici
     if implicit:
         for c in range(outputs):
             gradients[0, c] /= 1.0 + stiffness[0] * rates[0] * gram[0, 0]
+
+
+@jitted
+def _weigh_together(gram: ReadOnly, gradients: Array, rates: ReadOnly, stiffness: ReadOnly) -> None:
+    copy_matrix(solved(gram, gradients, rates, stiffness), gradients)
 
 
 @inlined

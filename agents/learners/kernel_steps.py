@@ -12,7 +12,7 @@ from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN
 from kernelswarm.agents.parts.schedules import step_sizes
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, inlined, uncounted
 from kernelswarm.protocols.first_class import Compiled, Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -37,7 +37,7 @@ def own_numbers(numbers: Array) -> Array:
     return line(numbers, first, len(numbers) - first)
 
 
-@jitted
+@uncounted
 def evaluate(
     tools: ReadOnlyIntegers,
     numbers: ReadOnly,
@@ -56,7 +56,7 @@ def evaluate(
     komp.combine(rows, weights, order, values)
 
 
-@jitted
+@uncounted
 def inner(
     tools: Integers,
     numbers: Array,
