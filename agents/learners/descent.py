@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.agents.arithmetic.implicit_systems import solve
+from kernelswarm.agents.arithmetic.implicit_systems import board_of, solve
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.parts.kernels import Kernel
@@ -178,16 +178,15 @@ def solved(gram: Array, gradient: Array, rates: Array, stiffness: Array) -> Arra
         for c in range(outputs):
             weights[0, c] = -rates[0] * gradient[0, c] / (1.0 + stiffness[0] * rates[0] * gram[0, 0])
         return weights
-    system = np.empty((size, size))
+    board = board_of(size, outputs)
     for i in range(size):
         for j in range(size):
-            system[i, j] = stiffness[i] * gram[i, j] * rates[j]
-        system[i, i] += 1.0
+            board[i, j] = stiffness[i] * gram[i, j] * rates[j]
+        board[i, i] += 1.0
+        for c in range(outputs):
+            board[i, size + c] = gradient[i, c]
+    solve(board, outputs)
     for i in range(size):
         for c in range(outputs):
-            weights[i, c] = gradient[i, c]
-    solve(system, weights)
-    for i in range(size):
-        for c in range(outputs):
-            weights[i, c] *= -rates[i]
+            weights[i, c] = board[i, size + c] * -rates[i]
     return weights

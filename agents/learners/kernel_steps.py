@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.signatures import KERNEL, NOTHING, ORDER, kernel_at
 from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.kernel_sum import OWN
 from kernelswarm.agents.parts.schedules import step_sizes
 from kernelswarm.protocols.compiled import handed_over
@@ -53,7 +53,7 @@ def evaluate(
     dictionary = table(storage, OWN, order, inputs)
     weights = table(storage, OWN + capacity * inputs, capacity, outputs)
     kernel_at(tools[CROSS])(line(numbers, 1, int(numbers[0])), points, dictionary, rows)
-    komp.combine(rows, weights, order, values)
+    combine(rows, weights, order, values)
 
 
 @uncounted
