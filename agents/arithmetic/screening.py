@@ -15,6 +15,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.copying import transpose
 from kernelswarm.agents.arithmetic.lanes import add_scaled, add_squares, dot, first_least, rotate, sum_rows, whole
 from kernelswarm.agents.arithmetic.tables import line
 from kernelswarm.protocols.compiling import ReadOnly, jitted
@@ -78,18 +79,19 @@ def screen(
     keys = sums + (count + 1) * long
     sides = keys + whole(count)
     memory = np.zeros(sides + wide)
-    # The images V = U B and projections A = U'V of all points at once, a point to a lane.
-    for q in range(count):
-        values_at = line(cross, entering[q] * columns, order)
-        for j in range(order):
-            memory[crossed + j * wide + q] = values_at[j]
+    # The images -V = -U B and projections -A = -U'V of all points at once, a point to a lane.
+    if count == size:
+        transpose(memory, crossed, wide, cross, 0, columns, count, order, -1.0)
+    else:
+        for q in range(count):
+            for j in range(order):
+                memory[crossed + j * wide + q] = -cross[entering[q], j]
     for i in range(order):
         sum_rows(memory, images + i * wide, factor, i * capacity, 1, memory, crossed, wide, i + 1, wide)
     for j in range(order):
-        place = images + j * wide
-        sum_rows(memory, crossed, factor, j * capacity + j, capacity, memory, place, wide, order - j, wide)
-        for q in range(count):
-            memory[board + q * pitch + wide + j] = -memory[crossed + q]
+        into, place = crossed + j * wide, images + j * wide
+        sum_rows(memory, into, factor, j * capacity + j, capacity, memory, place, wide, order - j, wide)
+    transpose(memory, board + wide, pitch, memory, crossed, wide, order, count, 1.0)
     for q in range(count):
         row = board + q * pitch
         sum_rows(memory, row, memory, images + q, wide, memory, images, wide, order, wide)
