@@ -22,10 +22,11 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents.arithmetic import kernel_formulas, komp
+from kernelswarm.agents.arithmetic import kernel_formulas
 from kernelswarm.agents.arithmetic.lanes import dot
 from kernelswarm.agents.arithmetic.signatures import LOSS_DERIVATIVES, loss_derivatives_at
 from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
@@ -72,7 +73,7 @@ def inverse_steps(
         rows = np.empty((1, order))
         kernel_formulas.gaussian(numbers, points[n : n + 1], dictionary[:order], rows)
         row = rows[0]
-        komp.combine(rows, weights, order, values)
+        combine(rows, weights, order, values)
         differentiate(nothing, values, targets[n : n + 1], slopes)
         new = slopes[0]
         for c in range(outputs):

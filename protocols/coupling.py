@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted, uncounted
 from kernelswarm.protocols.contract import Constrained, Exchange, Pull
 from kernelswarm.protocols.fulfilling import fulfils
 
@@ -17,7 +17,7 @@ def pull(own: Array, answers: Array, strengths: Array, scale: float) -> Pull:
     return found
 
 
-@jitted
+@uncounted
 def pull_in(
     own: ReadOnly, answers: ReadOnly, strengths: ReadOnly, scale: float, gradients: Array, curvatures: Array
 ) -> None:
@@ -36,7 +36,7 @@ def pull_back(strength: float, mine: Array, theirs: Array) -> Pull:
     return Pull(strength * (mine - theirs), np.full(len(mine), strength))
 
 
-@jitted
+@uncounted
 def pull_back_in(strength: float, mine: Array, theirs: Array, gradients: Array, curvatures: Array) -> None:
     """Fill ``gradients`` (b, C) and ``curvatures`` (b,) with what :func:`pull_back` computes."""
     for k in range(mine.shape[0]):
@@ -61,7 +61,7 @@ def mean_square_gaps(own: Array, answers: ReadOnly) -> Array:
     return gaps
 
 
-@jitted
+@uncounted
 def mean_square_gaps_in(own: Array, answers: ReadOnly, gaps: Array) -> None:
     """Fill ``gaps`` (deg,) with what :func:`mean_square_gaps` computes."""
     degree, size, outputs = answers.shape
@@ -74,7 +74,7 @@ def mean_square_gaps_in(own: Array, answers: ReadOnly, gaps: Array) -> None:
         gaps[j] = total / size
 
 
-@jitted
+@uncounted
 def total(values: ReadOnly) -> float:
     """Add ``values`` up from left to right; Python's own sum rounds differently from version to version."""
     added = 0.0
@@ -83,13 +83,13 @@ def total(values: ReadOnly) -> float:
     return added
 
 
-@jitted
+@uncounted
 def squared(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
     """Fill in the pull of half the squared difference."""
     pull_in(own, answers, links[0], 1.0, gradients, curvatures)
 
 
-@jitted
+@uncounted
 def squared_back(
     numbers: ReadOnly,
     links: ReadOnly,
@@ -104,13 +104,13 @@ def squared_back(
     pull_back_in(numbers[0], mine, theirs, gradients, curvatures)
 
 
-@jitted
+@uncounted
 def whole_square(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
     """Fill in the pull of the whole squared difference."""
     pull_in(own, answers, links[0], 2.0, gradients, curvatures)
 
 
-@jitted
+@uncounted
 def whole_square_back(
     numbers: Array,
     links: Array,
@@ -125,7 +125,7 @@ def whole_square_back(
     pull_back_in(2.0 * dual, mine, theirs, gradients, curvatures)
 
 
-@jitted
+@uncounted
 def _toward(strength: float, mine: Array, theirs: Array, gradient: Array) -> float:
     """Fill the pull (C,) of the length of the difference; returns its bound."""
     square = 0.0
@@ -141,7 +141,7 @@ def _toward(strength: float, mine: Array, theirs: Array, gradient: Array) -> flo
     return float(strength / length)
 
 
-@jitted
+@uncounted
 def absolute(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
     """Fill in the pull of the length of the difference."""
     degree, size, _ = answers.shape
@@ -150,7 +150,7 @@ def absolute(numbers: Array, links: Array, own: Array, answers: Array, gradients
             curvatures[j, k] = _toward(links[0, j], own[k], answers[j, k], gradients[j, k])
 
 
-@jitted
+@uncounted
 def absolute_back(
     numbers: Array,
     links: Array,
@@ -166,7 +166,7 @@ def absolute_back(
         curvatures[k] = _toward(numbers[0], mine[k], theirs[k], gradients[k])
 
 
-@jitted
+@uncounted
 def absolute_dual(
     numbers: Array,
     links: Array,
@@ -182,7 +182,7 @@ def absolute_dual(
         curvatures[k] = _toward(dual, mine[k], theirs[k], gradients[k])
 
 
-@jitted
+@uncounted
 def absolute_gaps(own: Array, answers: Array, gaps: Array) -> None:
     """Fill ``gaps`` (deg,) with the mean length of each difference."""
     degree, size, outputs = answers.shape
@@ -197,7 +197,7 @@ def absolute_gaps(own: Array, answers: Array, gaps: Array) -> None:
         gaps[j] = total / size
 
 
-@jitted
+@uncounted
 def _probabilities(values: Array, found: Array) -> None:
     """Fill the softmax of values (C,), or of one value f the probability 1 / (1 + exp(-f))."""
     if len(values) == 1:
@@ -222,7 +222,7 @@ def _between(strength: float, mine: Array, theirs: Array, gradient: Array) -> No
         gradient[c] = strength * (gradient[c] - other[c])
 
 
-@jitted
+@uncounted
 def divergence(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
     """Fill in the pull of the Kullback-Leibler divergence between class probabilities."""
     degree, size, outputs = answers.shape
@@ -232,7 +232,7 @@ def divergence(numbers: Array, links: Array, own: Array, answers: Array, gradien
             curvatures[j, k] = links[0, j] / (4.0 if outputs == 1 else 2.0)
 
 
-@jitted
+@uncounted
 def divergence_back(
     numbers: Array,
     links: Array,
@@ -249,7 +249,7 @@ def divergence_back(
         curvatures[k] = numbers[0] / (4.0 if mine.shape[1] == 1 else 2.0)
 
 
-@jitted
+@uncounted
 def divergence_dual(
     numbers: Array,
     links: Array,
@@ -266,7 +266,7 @@ def divergence_dual(
         curvatures[k] = dual / (4.0 if mine.shape[1] == 1 else 2.0)
 
 
-@jitted
+@uncounted
 def _log_partition(values: Array) -> float:
     """Compute ``log sum_c exp(f_c)`` of values (C,), of one value f ``log(1 + exp(f))``."""
     if len(values) == 1:

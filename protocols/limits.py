@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import uncounted
 
 Array = npt.NDArray[np.float64]
 
@@ -12,7 +12,7 @@ OWN_STEP = 0.04
 makes it an average of about 25 of them. A shorter one would only follow a change more slowly."""
 
 
-@jitted
+@uncounted
 def pair_loads_in(gram: Array, size: int, degree: int, eta: float, loads: Array) -> None:
     """Fill ``loads`` (N,) with eta times the row sums of the inner products of a node's pairs, at each of its points.
 
@@ -33,7 +33,7 @@ def pair_loads_in(gram: Array, size: int, degree: int, eta: float, loads: Array)
         loads[m] = eta * (degree * own + others)
 
 
-@jitted
+@uncounted
 def own_products(gram: Array, size: int) -> tuple[float, float]:
     """Compute the mean of kappa(x, x) over the first ``size`` points, and that of their row sums; 0 for none."""
     gain, reach = 0.0, 0.0
@@ -44,7 +44,7 @@ def own_products(gram: Array, size: int) -> tuple[float, float]:
     return gain / max(size, 1), reach / max(size, 1)
 
 
-@jitted
+@uncounted
 def limit(curvature: float, load: float, batch_size: int) -> float:
     """Compute the share of a pair's pull that implicit steps take, ``min(1, b / (r E))``.
 
@@ -56,7 +56,7 @@ def limit(curvature: float, load: float, batch_size: int) -> float:
     return 1.0 if bound <= batch_size else batch_size / bound
 
 
-@jitted
+@uncounted
 def gather_in(
     gradients: Array, curvatures: Array, loads: Array, batch_size: int, pulling: Array
 ) -> tuple[float, float]:
@@ -94,7 +94,7 @@ def gather_in(
     return largest, taken
 
 
-@jitted
+@uncounted
 def restrain(gradients: Array, curvatures: Array, loads: Array, batch_size: int) -> tuple[float, float]:
     """Shorten the pulls at a neighbour's samples, (b, C), to their limits; returns as :func:`gather_in`."""
     size, outputs = gradients.shape
@@ -107,7 +107,7 @@ def restrain(gradients: Array, curvatures: Array, loads: Array, batch_size: int)
     return largest, taken
 
 
-@jitted
+@uncounted
 def own_share(
     rate: float, gain: float, reach: float, curvature: float, coupling: float, order: int, samples: float
 ) -> float:

@@ -1,14 +1,104 @@
 """Copies into parts of arrays, in compiled code."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba.core import cgutils, config, types
+from numba.extending import intrinsic
 
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.agents.arithmetic.lanes import LANES, Lanes
+from kernelswarm.protocols.compiling import ReadOnly, uncounted
 
 Array = npt.NDArray[np.float64]
 
+_codegen: Any = cgutils
 
-@jitted
+
+def _transpose(
+    typing_context: Any,
+    target: Any,
+    t: Any,
+    target_pitch: Any,
+    source: Any,
+    s: Any,
+    pitch: Any,
+    rows: Any,
+    columns: Any,
+    factor: Any,
+) -> Any:
+    size = types.intp
+    signature = types.void(target, size, size, source, size, size, size, size, types.float64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = Lanes(context, builder, signature.args, arguments)
+        into, out_of = lanes.pointer(0), lanes.pointer(3)
+        target_pitch, pitch, rows, columns = (arguments[k] for k in (2, 5, 6, 7))
+        zero, eight = ir.Constant(rows.type, 0), ir.Constant(rows.type, LANES)
+        by = lanes.spread(arguments[8])
+
+        def turn(q: Any, j: Any) -> None:
+            """Turn eight rows from q on, their entries from j on."""
+            found = []
+            for r in range(LANES):
+                row = builder.add(q, ir.Constant(rows.type, r))
+                inside = builder.icmp_signed("<", row, rows)
+                end = builder.select(inside, columns, zero)  # of rows beyond the last nothing is read
+                place = builder.mul(builder.select(inside, row, zero), pitch)
+                found.append(builder.fmul(by, lanes.load_part(builder.gep(out_of, [place]), j, end)))
+            for half in (4, 2, 1):  # blocks beside the diagonal change places
+                for r in range(LANES):
+                    if not r & half:
+                        x, y = found[r], found[r + half]
+                        upper = [LANES + i - half if i & half else i for i in range(LANES)]
+                        lower = [LANES + i if i & half else i + half for i in range(LANES)]
+                        found[r], found[r + half] = lanes.shuffled(x, y, upper), lanes.shuffled(x, y, lower)
+            for r, entries in enumerate(found):
+                column = builder.add(j, ir.Constant(rows.type, r))
+                with builder.if_then(builder.icmp_signed("<", column, columns)):
+                    lanes.store(entries, builder.gep(into, [builder.mul(column, target_pitch)]), q)
+
+        def each(end: Any) -> Any:
+            return _codegen.for_range_slice(builder, zero, end, eight, intp=rows.type)
+
+        with each(rows) as (q, _), each(columns) as (j, _):
+            turn(q, j)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+if vars(config)["DISABLE_JIT"]:
+
+    def transpose(
+        target: Array,
+        t: int,
+        target_pitch: int,
+        source: Array,
+        s: int,
+        pitch: int,
+        rows: int,
+        columns: int,
+        factor: float,
+    ) -> None:
+        """Write ``factor source[s + q pitch + j]`` to ``target[t + j target_pitch + q]`` for q < rows, j < columns.
+
+        Rows of the target are written in whole lanes, with zeros behind the last entry.
+        """
+        into, out_of = target.reshape(-1), source.reshape(-1)
+        wide = (rows + LANES - 1) // LANES * LANES
+        for j in range(columns):
+            line = into[t + j * target_pitch : t + j * target_pitch + wide]
+            line[rows:] = 0.0
+            line[:rows] = [factor * out_of[s + q * pitch + j] for q in range(rows)]
+
+else:
+    _intrinsic: Any = intrinsic
+    transpose = _intrinsic(_transpose)
+
+
+@uncounted
 def copy_vector(source: ReadOnly, target: Array) -> None:
     """Copy (n,) into the first n entries of ``target``.
 
@@ -19,7 +109,7 @@ def copy_vector(source: ReadOnly, target: Array) -> None:
         target[i] = source[i]
 
 
-@jitted
+@uncounted
 def copy_matrix(source: Array, target: Array) -> None:
     """Copy (n, m) into the first n rows and m columns of ``target``; as :func:`copy_vector`."""
     for i in range(source.shape[0]):

@@ -71,20 +71,15 @@ def _decay(typing_context: Any, values: Any, start: Any, rate: Any, size: Any) -
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = Lanes(context, builder, signature.args, arguments)
         into, by, size = lanes.pointer(0), lanes.spread(arguments[2]), arguments[3]
-        zero, one, eight = (ir.Constant(size.type, number) for number in (0, 1, LANES))
+        zero, eight = (ir.Constant(size.type, number) for number in (0, LANES))
 
         def exponentials(place: Any, of: Any) -> Any:
             return _vector_of(builder, lanes, builder.fmul(by, lanes.load(of, place)))
 
         with builder.if_else(builder.icmp_signed("<", size, eight)) as (few, many):
             with few:
-                some = builder.bitcast(_codegen.alloca_once(builder, lanes.vector), ir.DoubleType().as_pointer())
-                lanes.store(ir.Constant(lanes.vector, [0.0] * LANES), some, zero)
-                with _codegen.for_range_slice(builder, zero, size, one, intp=size.type) as (i, _):
-                    builder.store(builder.load(builder.gep(into, [i])), builder.gep(some, [i]))
-                lanes.store(exponentials(zero, some), some, zero)
-                with _codegen.for_range_slice(builder, zero, size, one, intp=size.type) as (i, _):
-                    builder.store(builder.load(builder.gep(some, [i])), builder.gep(into, [i]))
+                some = _vector_of(builder, lanes, builder.fmul(by, lanes.load_part(into, zero, size)))
+                lanes.store_part(some, into, zero, size)
             with many:
                 # The last eight are read before and written after the others, with which they may overlap.
                 end = builder.sub(size, eight)

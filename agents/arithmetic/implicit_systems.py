@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import config, types
 
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.agents.arithmetic.lanes import LANES, add_scaled, whole
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted, uncounted
 
 Array = npt.NDArray[np.float64]
 
@@ -21,26 +22,32 @@ PRECISION = 1e-12
 
 
 @inlined
-def eliminate(system: Array, right: Array) -> None:
-    """Solve a system (N, N) for its right-hand sides (N, C) in their place, by elimination without pivoting.
+def board_of(size: int, outputs: int) -> Array:
+    """Return the zeros of a board, (N, N + C or more): a system of N equations, and behind it C right-hand sides."""
+    board: Array = np.zeros((size, whole(size + outputs)))
+    return board
+
+
+@uncounted
+def eliminate(board: Array, outputs: int) -> None:
+    """Solve the system on a board for its right-hand sides in their place, by elimination without pivoting.
 
     ``I + diag(r) K diag(q)`` needs no pivoting: with rows divided by r and columns by q it is positive definite, and
-    such factors do not change what elimination does. A row with r = 0 is one of the identity.
+    such factors do not change what elimination does. A row with r = 0 is one of the identity. Whole lanes are
+    eliminated, the columns before the pivot among them, which nobody reads any more.
     """
-    size, outputs = right.shape
+    size, pitch = board.shape
     for k in range(size):
+        first = k - k % LANES
         for i in range(k + 1, size):
-            ratio = system[i, k] / system[k, k]
-            for j in range(k + 1, size):
-                system[i, j] -= ratio * system[k, j]
-            for c in range(outputs):
-                right[i, c] -= ratio * right[k, c]
+            ratio = board[i, k] / board[k, k]
+            add_scaled(board, i * pitch + first, board, k * pitch + first, -ratio, pitch - first)
     for k in range(size - 1, -1, -1):
-        for c in range(outputs):
-            entry = right[k, c]
+        for c in range(size, size + outputs):
+            entry = board[k, c]
             for j in range(k + 1, size):
-                entry -= system[k, j] * right[j, c]
-            right[k, c] = entry / system[k, k]
+                entry -= board[k, j] * board[j, c]
+            board[k, c] = entry / board[k, k]
 
 
 _pointer: Any = types.CPointer
@@ -64,37 +71,38 @@ _DOUBLE = ord("d")
 
 if vars(config)["DISABLE_JIT"]:
 
-    def _solve_with_pivots(system: Array, right: Array) -> None:
-        right[:] = np.linalg.solve(system, right)
+    def _solve_with_pivots(board: Array, outputs: int) -> None:
+        size = len(board)
+        board[:, size : size + outputs] = np.linalg.solve(board[:, :size], board[:, size : size + outputs])
 
 else:
 
     @jitted
-    def _solve_with_pivots(system: Array, right: Array) -> None:
+    def _solve_with_pivots(board: Array, outputs: int) -> None:
         # `np.linalg.solve` would have numba compile its checks of shapes and their messages: five seconds.
-        size, outputs = right.shape
+        size = len(board)
         columns, found = np.empty((size, size)), np.empty((outputs, size))
         for i in range(size):
             for j in range(size):
-                columns[j, i] = system[i, j]
+                columns[j, i] = board[i, j]
             for c in range(outputs):
-                found[c, i] = right[i, c]
+                found[c, i] = board[i, size + c]
         pivots = np.empty(size, np.int64)
         failed = _lapack_solve(_DOUBLE, size, outputs, columns.ctypes, size, pivots.ctypes, found.ctypes, size)
         if failed:
             raise np.linalg.LinAlgError("the system of an implicit step is singular to machine precision")
         for i in range(size):
             for c in range(outputs):
-                right[i, c] = found[c, i]
+                board[i, size + c] = found[c, i]
 
 
 @inlined
-def solve(system: Array, right: Array) -> None:
-    """Solve the system of an implicit step (N, N) for its right-hand sides (N, C) in their place; it is written to."""
-    if len(system) <= SMALL:
-        eliminate(system, right)
+def solve(board: Array, outputs: int) -> None:
+    """Solve the system of an implicit step on a board for its right-hand sides in their place."""
+    if len(board) <= SMALL:
+        eliminate(board, outputs)
     else:
-        _solve_with_pivots(system, right)
+        _solve_with_pivots(board, outputs)
 
 
 @jitted
@@ -119,7 +127,7 @@ def solve_mirrored(gram: Array, gradients: Array, rates: ReadOnly, stiffness: Re
         z at the points before the step, (N, C).
     """
     size, outputs = gradients.shape
-    system, direction = np.empty((size, size)), np.empty((size, 1))
+    board = board_of(size, 1)
     solution, change, shift = np.empty(size), np.empty(size), np.empty(size)  # change is that of z
     for c in range(outputs):
         for i in range(size):
@@ -128,20 +136,20 @@ def solve_mirrored(gram: Array, gradients: Array, rates: ReadOnly, stiffness: Re
             for i in range(size):
                 before = np.exp(duals[i, c])
                 after = np.exp(duals[i, c] + change[i])
-                direction[i, 0] = gradients[i, c] + stiffness[i] * (after - before) - solution[i]
+                board[i, size] = gradients[i, c] + stiffness[i] * (after - before) - solution[i]
                 for j in range(size):
-                    system[i, j] = stiffness[i] * after * gram[i, j] * rates[j]
-                system[i, i] += 1.0
-            solve(system, direction)
+                    board[i, j] = stiffness[i] * after * gram[i, j] * rates[j]
+                board[i, i] += 1.0
+            solve(board, 1)
             longest = 0.0
             for i in range(size):
                 shift[i] = 0.0
                 for j in range(size):
-                    shift[i] -= gram[i, j] * rates[j] * direction[j, 0]
+                    shift[i] -= gram[i, j] * rates[j] * board[j, size]
                 longest = max(longest, abs(shift[i]))
             share = 1.0 if longest <= 1.0 else 1.0 / longest
             for i in range(size):
-                solution[i] += share * direction[i, 0]
+                solution[i] += share * board[i, size]
                 change[i] += share * shift[i]
             if not longest > PRECISION:
                 break

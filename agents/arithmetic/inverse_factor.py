@@ -7,49 +7,128 @@ another. U stays lower triangular (zero above the diagonal in the whole buffer, 
 """
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba.core import cgutils, config, types
+from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.copying import copy_vector
-from kernelswarm.agents.arithmetic.lanes import dot
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.agents.arithmetic.lanes import LANES, Lanes, dot, whole
+from kernelswarm.protocols.compiling import ReadOnly, uncounted
 
 Array = npt.NDArray[np.float64]
 
 
-@jitted
-def split(factor: Array, order: int, row: Array, diagonal: float, image: Array, projection: Array) -> float:
+ROWS = 4
+"""So many rows of the factor are multiplied at a time."""
+
+_I32 = ir.IntType(32)
+_codegen: Any = cgutils
+
+
+def _multiply_twice(typing_context: Any, factor: Any, order: Any, row: Any, image: Any, projection: Any) -> Any:
+    signature = types.void(factor, types.intp, row, image, projection)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        order = arguments[1]
+        size = order.type
+        zero, lanes_wide = ir.Constant(size, 0), ir.Constant(size, LANES)
+        lanes = Lanes(context, builder, signature.args, arguments)
+        arrays = [context.make_array(signature.args[k])(context, builder, arguments[k]) for k in (0, 2, 3, 4)]
+        matrix, known, u_at, a_at = (array.data for array in arrays)
+        width = builder.extract_value(arrays[0].shape, 1)
+        images, sums = (_codegen.alloca_once(builder, lanes.vector) for _ in range(2))
+
+        def multiply(first: Any, start: Any, second: bool) -> None:
+            """Take ROWS rows from ``first`` on, the lanes from ``start`` on being the last of theirs."""
+            last = builder.sub(order, ir.Constant(size, 1))
+            rows = []
+            for r in range(ROWS):
+                i = builder.add(first, ir.Constant(size, r))
+                i = builder.select(builder.icmp_signed("<", i, last), i, last)
+                rows.append(builder.gep(matrix, [builder.mul(i, width)]))
+            totals = [_codegen.alloca_once_value(builder, lanes.equal(0.0)) for _ in rows]
+
+            def add(entries: list[Any], by: Any) -> None:
+                for total, entry in zip(totals, entries, strict=True):
+                    builder.store(builder.fadd(builder.load(total), builder.fmul(entry, by)), total)
+
+            def before(place: Any) -> None:
+                add([lanes.load(row, place) for row in rows], lanes.load(known, place))
+
+            lanes.each(start, before)
+            ends = [lanes.load_part(row, start, order) for row in rows]
+            add(ends, lanes.load_part(known, start, order))
+            # The lanes of four rows are added in pairs, as those of a dot product are.
+            x, y, z, w = (builder.load(total) for total in totals)
+            halves = [[0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]]
+            x, y = (builder.fadd(*(lanes.shuffled(p, q, half) for half in halves)) for p, q in ((x, z), (y, w)))
+            quarters = [[0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]]
+            x = builder.fadd(*(lanes.shuffled(x, y, quarter) for quarter in quarters))
+            found = builder.fadd(*(lanes.shuffled(x, x, list(range(side, LANES, 2)) * 2) for side in (0, 1)))
+            found = builder.select(lanes.mask(first, order), found, lanes.equal(0.0))
+            spread = [lanes.shuffled(found, found, [r] * LANES) for r in range(ROWS)]
+            both = lanes.shuffled(builder.load(images), found, [*range(ROWS), *range(LANES, LANES + ROWS)])
+            builder.store(both if second else found, images)
+
+            def combined(entries: list[Any]) -> Any:
+                p, q, r, s = (builder.fmul(u, entry) for u, entry in zip(spread, entries, strict=True))
+                return builder.fadd(builder.fadd(p, q), builder.fadd(r, s))
+
+            def collect(place: Any) -> None:
+                change = combined([lanes.load(row, place) for row in rows])
+                lanes.store(builder.fadd(lanes.load(a_at, place), change), a_at, place)
+
+            lanes.each(start, collect)
+            builder.store(builder.fadd(builder.load(sums), combined(ends)), sums)
+
+        with _codegen.for_range_slice(builder, zero, order, lanes_wide, intp=size) as (start, _):
+            builder.store(lanes.equal(0.0), sums)
+            multiply(start, start, second=False)
+            half = builder.add(start, ir.Constant(size, ROWS))
+            with builder.if_then(builder.icmp_signed("<", half, order)):
+                multiply(half, start, second=True)
+            lanes.store_part(builder.load(images), u_at, start, order)
+            lanes.store_part(builder.load(sums), a_at, start, order)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+if vars(config)["DISABLE_JIT"]:
+
+    def _products(factor: Array, order: int, row: Array, image: Array, projection: Array) -> None:
+        size = whole(order)
+        rows, known, found, sums = np.zeros((size, size)), np.zeros(size), np.zeros(size), np.zeros(size)
+        rows[:order, :order], known[:order] = np.tril(factor[:order, :order]), row[:order]
+        for i in range(order):
+            found[i] = dot(rows, i * size, known, whole(i + 1))
+        for i in range(0, order, ROWS):
+            p, q, r, s = (found[i + k] * rows[i + k] for k in range(ROWS))
+            sums += (p + q) + (r + s)
+        image[:order], projection[:order] = found[:order], sums[:order]
+
+else:
+    _intrinsic: Any = intrinsic
+    _products = _intrinsic(_multiply_twice)
+
+
+@uncounted
+def split(factor: Array, order: int, row: ReadOnly, diagonal: float, image: Array, projection: Array) -> float:
     """Project a point on the span: fill u = U k and a = U'u, return the Schur complement kappa(x,x) - u.u.
 
-    Both products take one pass over the factor, four rows at a time, so that each entry is loaded once.
+    Both products take one pass over the factor, four rows at a time, so that each entry is loaded once. A row is
+    multiplied in whole lanes, with zeros behind its end: one by one, the up to seven entries that fill no lanes would
+    take longer than all others of a small dictionary.
     """
-    width = factor.shape[1]
-    for j in range(order):
-        projection[j] = 0.0
-    whole = order - order % 4
-    for i in range(0, whole, 4):
-        u0 = dot(factor, i * width, row, i + 1)
-        u1 = dot(factor, (i + 1) * width, row, i + 2)
-        u2 = dot(factor, (i + 2) * width, row, i + 3)
-        u3 = dot(factor, (i + 3) * width, row, i + 4)
-        image[i] = u0
-        image[i + 1] = u1
-        image[i + 2] = u2
-        image[i + 3] = u3
-        for j in range(i + 4):  # zeros above the diagonal
-            projection[j] += (u0 * factor[i, j] + u1 * factor[i + 1, j]) + (
-                u2 * factor[i + 2, j] + u3 * factor[i + 3, j]
-            )
-    for i in range(whole, order):
-        u = dot(factor, i * width, row, i + 1)
-        image[i] = u
-        for j in range(i + 1):
-            projection[j] += u * factor[i, j]
+    _products(factor, order, row, image, projection)
     return diagonal - dot(image, 0, image, order)
 
 
-@jitted
+@uncounted
 def append(
     points: Array,
     weights: Array,
@@ -74,7 +153,7 @@ def append(
     precision[order] = root * root
 
 
-@jitted
+@uncounted
 def remove(points: Array, weights: Array, factor: Array, precision: Array, order: int, j: int, carried: Array) -> None:
     """Drop element j: rotate column j of U into one row, which leaves with it, and refit the weights.
 

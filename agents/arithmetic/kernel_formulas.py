@@ -18,7 +18,7 @@ from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.exponentials import decay
 from kernelswarm.agents.arithmetic.lanes import dot
 from kernelswarm.agents.arithmetic.tables import line, read_only
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import inlined, jitted, uncounted
 
 Array = npt.NDArray[np.float64]
 
@@ -57,7 +57,7 @@ def _stretched(rows: Array, factors: Array) -> Array:
     return stretched
 
 
-@jitted
+@uncounted
 def _wide_distances(points: Array, centers: Array, factors: Array, squares: Array) -> None:
     if len(factors):
         stretched_points, stretched_centers = _stretched(points, factors), _stretched(centers, factors)
@@ -122,7 +122,7 @@ def _decay(values: Array, rate: float, rows: int, columns: int) -> None:
             decay(values, i * pitch, rate, columns)
 
 
-@jitted
+@uncounted
 def gaussian(numbers: Array, points: Array, centers: Array, values: Array) -> None:
     """Evaluate exp(-||x - y||^2 / (2 bandwidth^2))."""
     bandwidth = numbers[0]
@@ -130,7 +130,7 @@ def gaussian(numbers: Array, points: Array, centers: Array, values: Array) -> No
     _decay(values, -0.5 / (bandwidth * bandwidth), points.shape[0], centers.shape[0])
 
 
-@jitted
+@uncounted
 def laplacian(numbers: Array, points: Array, centers: Array, values: Array) -> None:
     """Evaluate exp(-||x - y||_1 / bandwidth)."""
     bandwidth, factors = numbers[0], line(numbers, 1, len(numbers) - 1)
@@ -148,7 +148,7 @@ def laplacian(numbers: Array, points: Array, centers: Array, values: Array) -> N
     _decay(values, -1.0 / bandwidth, points.shape[0], centers.shape[0])
 
 
-@jitted
+@uncounted
 def matern(numbers: Array, points: Array, centers: Array, values: Array) -> None:
     """Evaluate the Matern kernel of smoothness 1.5 or 2.5."""
     bandwidth, smoothness = numbers[0], numbers[1]
@@ -166,7 +166,7 @@ def matern(numbers: Array, points: Array, centers: Array, values: Array) -> None
                 values[i, j] = (1.0 + distance * (1.0 + curved * distance)) * math.exp(-distance)
 
 
-@jitted
+@uncounted
 def _power(base: float, degree: int) -> float:
     # Repeated multiplication gives the same bits compiled and not; the ** operator does not.
     value = base
@@ -194,7 +194,7 @@ def polynomial(numbers: Array, points: Array, centers: Array, values: Array) -> 
             values[i, j] = _power(scale * values[i, j] + offset, degree)
 
 
-@jitted
+@uncounted
 def polynomial_diagonal(numbers: Array, points: Array, values: Array) -> None:
     """Evaluate (scale ||x||^2 + offset)^degree."""
     scale, offset, degree = numbers[0], numbers[1], int(numbers[2])

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.inverse_factor import append, remove, split
-from kernelswarm.agents.arithmetic.lanes import LANES, dot
+from kernelswarm.agents.arithmetic.lanes import LANES, any_within, dot
 from kernelswarm.agents.arithmetic.screening import screen
-from kernelswarm.agents.arithmetic.tables import read_only
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.agents.arithmetic.tables import line, read_only
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted, uncounted
 
 Array = npt.NDArray[np.float64]
 
@@ -34,7 +34,7 @@ TRANSIENT = 1e3
 """So much further it may go while a mini-batch enters, before KOMP has had its turn."""
 
 
-@jitted
+@uncounted
 def _square(weights: Array, order: int, norms: Array) -> None:
     """Compute ``norms[j] = ||W_j||^2``."""
     outputs = weights.shape[1]
@@ -46,6 +46,13 @@ def _square(weights: Array, order: int, norms: Array) -> None:
         for j in range(order):
             norms[j] = dot(weights, j * outputs, weights[j], outputs)
         return
+    if outputs <= LANES:  # element after element, the short loop inside would cost more than its sum
+        for j in range(order):
+            norms[j] = weights[j, 0] * weights[j, 0]
+        for c in range(1, outputs):
+            for j in range(order):
+                norms[j] += weights[j, c] * weights[j, c]
+        return
     for j in range(order):
         total = 0.0
         for c in range(outputs):
@@ -53,7 +60,7 @@ def _square(weights: Array, order: int, norms: Array) -> None:
         norms[j] = total
 
 
-@jitted
+@uncounted
 def _add(weights: Array, order: int, projection: Array, new_weights: Array, n: int) -> None:
     """Give the weight of new point n to its projection on the dictionary: ``W += a w'``."""
     outputs = weights.shape[1]
@@ -67,7 +74,24 @@ def _add(weights: Array, order: int, projection: Array, new_weights: Array, n: i
             weights[j, c] += projection[j] * new_weights[n, c]
 
 
-@jitted
+@uncounted
+def _add_and_square(weights: Array, order: int, projection: Array, new_weights: Array, n: int, norms: Array) -> None:
+    """Do both, :func:`_add` and :func:`_square`, in one pass where there are few outputs."""
+    outputs = weights.shape[1]
+    if outputs == 1 or outputs > 2 * LANES:
+        _add(weights, order, projection, new_weights, n)
+        _square(weights, order, norms)
+        return
+    for j in range(order):
+        share, total = projection[j], 0.0
+        for c in range(outputs):
+            entry = weights[j, c] + share * new_weights[n, c]
+            weights[j, c] = entry
+            total += entry * entry
+        norms[j] = total
+
+
+@uncounted
 def _cheapest(norms: Array, precision: Array, order: int, fixed: int) -> int:
     """Find the element whose removal adds the least error after refitting: argmin ||W_j||^2 / inv(K)_jj."""
     best = fixed
@@ -77,16 +101,13 @@ def _cheapest(norms: Array, precision: Array, order: int, fixed: int) -> int:
     return best
 
 
-@jitted
+@inlined
 def _may_remove(norms: Array, precision: Array, order: int, fixed: int, budget: float) -> bool:
     """Tell, but for rounding, whether any element's removal adds at most ``budget``."""
-    affordable = 0
-    for j in range(fixed, order):
-        affordable += norms[j] <= budget * precision[j]
-    return affordable > 0
+    return any_within(norms, precision, norms, budget, 0.0, fixed, order)
 
 
-@jitted
+@uncounted
 def _count_beyond(precision: Array, order: int, fixed: int, limit: float) -> int:
     beyond = 0
     for j in range(fixed, order):
@@ -94,7 +115,7 @@ def _count_beyond(precision: Array, order: int, fixed: int, limit: float) -> int
     return beyond
 
 
-@jitted
+@uncounted
 def _cheapest_beyond(norms: Array, precision: Array, order: int, fixed: int, limit: float) -> int:
     """Find the cheapest element to remove among those in the span of the others."""
     best = -1
@@ -104,17 +125,13 @@ def _cheapest_beyond(norms: Array, precision: Array, order: int, fixed: int, lim
     return best
 
 
-@jitted
+@inlined
 def _is_cheapest(
     magnitude: float, schur: float, norms: Array, precision: Array, projection: Array, order: int, fixed: int
 ) -> bool:
     """Tell whether a new point would be the first to go, ``||w||^2 s < ||W_j||^2 / (inv(K)_jj + a_j^2 / s)`` for all j;
     equal scores fall to the older."""
-    added = magnitude * schur
-    cheaper = 0
-    for j in range(fixed, order):
-        cheaper += norms[j] <= added * precision[j] + magnitude * (projection[j] * projection[j])
-    return cheaper == 0
+    return not any_within(norms, precision, projection, magnitude * schur, magnitude, fixed, order)
 
 
 @jitted
@@ -195,12 +212,13 @@ def project_in(
     """
     row, image, projection, norms, origin = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     outputs = weights.shape[1]
-    flat = weights.reshape(-1)
+    flat = line(weights, 0, order * outputs)
     for k in range(order * outputs):
         flat[k] *= shrink
     budget = epsilon * epsilon
     spent = 0.0
     changes = 0
+    squared = False  # whether the norms are those of the weights as they are
     before = order
     size = new_points.shape[0]
     if size > 1 and budget > 0.0:
@@ -229,6 +247,8 @@ def project_in(
             continue  # it would be the first to go, at no cost
         if known:
             schur = gram[n, n] - dot(image, 0, image, order)
+        elif size == 1:
+            schur = split(factor, order, line(cross, 0, order), gram[0, 0], image, projection)
         else:
             for j in range(order):
                 place = int(origin[j]) if n > 0 else j
@@ -241,7 +261,8 @@ def project_in(
             _square(weights, order, norms)
             leaves = _is_cheapest(magnitude, schur, norms, precision, projection, order, fixed)
         if leaves:
-            _add(weights, order, projection, new_weights, n)
+            _add_and_square(weights, order, projection, new_weights, n, norms)
+            squared = n == size - 1
             spent += added
         else:
             append(points, weights, factor, precision, order, new_points[n], new_weights[n], projection, schur)
@@ -250,14 +271,16 @@ def project_in(
             order += 1
             changes += 1
             if size > 1:
-                left, squared = drop_dependent(
+                left, lost = drop_dependent(
                     row, norms, points, weights, factor, precision, order, TRANSIENT * limit, origin, fixed
                 )
                 changes += order - left
-                spent += squared
+                spent += lost
                 order = left
     while order > fixed:
-        _square(weights, order, norms)
+        if not squared:
+            _square(weights, order, norms)
+        squared = False
         if not _may_remove(norms, precision, order, fixed, (budget - spent) * (1.0 + 1e-9)):
             break
         j = _cheapest(norms, precision, order, fixed)
@@ -269,14 +292,14 @@ def project_in(
         changes += 1
         spent += score
     if changes:
-        left, squared = drop_dependent(row, norms, points, weights, factor, precision, order, limit, origin, fixed)
+        left, lost = drop_dependent(row, norms, points, weights, factor, precision, order, limit, origin, fixed)
         changes += order - left
-        spent += squared
+        spent += lost
         order = left
     return order, math.sqrt(spent), changes
 
 
-@jitted
+@uncounted
 def drop_dependent(
     row: Array,  # (capacity,), to work with
     norms: Array,  # (capacity,), to work with
@@ -308,25 +331,3 @@ def drop_dependent(
             origin[k] = origin[k + 1]
         order -= 1
     return order, squared
-
-
-@jitted
-def combine(rows: Array, weights: ReadOnly, order: int, values: Array) -> None:
-    """Evaluate the expansion from its kernel rows (n, M): ``values[n] = f(x_n) = sum_m W[m] kappa(D[m], x_n)``."""
-    outputs = weights.shape[1]
-    whole = order - order % 4
-    for n in range(rows.shape[0]):
-        if outputs == 1:
-            values[n, 0] = dot(rows, n * rows.shape[1], weights, order)
-            continue
-        for c in range(outputs):
-            values[n, c] = 0.0
-        for m in range(0, whole, 4):
-            k0, k1, k2, k3 = rows[n, m], rows[n, m + 1], rows[n, m + 2], rows[n, m + 3]
-            for c in range(outputs):
-                values[n, c] += (k0 * weights[m, c] + k1 * weights[m + 1, c]) + (
-                    k2 * weights[m + 2, c] + k3 * weights[m + 3, c]
-                )
-        for m in range(whole, order):
-            for c in range(outputs):
-                values[n, c] += rows[n, m] * weights[m, c]

@@ -11,6 +11,7 @@ small dictionary they do little else than the rest. These leave nothing over: wh
 :func:`whole` does, and keeps room behind what it uses.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ from llvmlite import ir
 from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, inlined, uncounted
 
 Array = npt.NDArray[np.float64]
 
@@ -71,6 +72,7 @@ class Lanes:
     def __init__(self, context: Any, builder: Any, kinds: Any, arguments: Any) -> None:
         self._context, self._builder, self._kinds, self._arguments = context, builder, kinds, arguments
         self.vector = ir.VectorType(ir.DoubleType(), LANES)
+        self._mask_type = ir.VectorType(ir.IntType(1), LANES)
 
     def pointer(self, place: int) -> Any:
         """Return where the stretch begins whose array is the argument in a place, and its first entry the next one."""
@@ -83,6 +85,15 @@ class Lanes:
         pattern = ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES)
         return self._builder.shuffle_vector(one, ir.Constant(self.vector, ir.Undefined), pattern)
 
+    def equal(self, number: float) -> Any:
+        """Return a vector of equal numbers that are known beforehand."""
+        return ir.Constant(self.vector, [number] * LANES)
+
+    def shuffled(self, left: Any, right: Any, places: list[int]) -> Any:
+        """Return the entries at some places of two vectors, those of the second counted on from the first."""
+        pattern = ir.Constant(ir.VectorType(_I32, len(places)), places)
+        return self._builder.shuffle_vector(left, right, pattern)
+
     def load(self, pointer: Any, place: Any) -> Any:
         """Return the entries from a place in a stretch on."""
         return self._builder.load(self._lanes_at(pointer, place), align=8)
@@ -90,6 +101,32 @@ class Lanes:
     def store(self, found: Any, pointer: Any, place: Any) -> None:
         """Write entries from a place in a stretch on."""
         self._builder.store(found, self._lanes_at(pointer, place), align=8)
+
+    def load_part(self, pointer: Any, place: Any, end: Any) -> Any:
+        """Return the entries from a place in a stretch on, and 0 for those from ``end`` on, which are not read."""
+        kind = ir.FunctionType(self.vector, [self.vector.as_pointer(), _I32, self._mask_type, self.vector])
+        load = _codegen.get_or_insert_function(self._builder.module, kind, "llvm.masked.load.v8f64.p0v8f64")
+        arguments = [self._lanes_at(pointer, place), ir.Constant(_I32, 8), self.mask(place, end), self.equal(0.0)]
+        return self._builder.call(load, arguments)
+
+    def store_part(self, found: Any, pointer: Any, place: Any, end: Any) -> None:
+        """Write entries from a place in a stretch on, but not those from ``end`` on."""
+        kind = ir.FunctionType(ir.VoidType(), [self.vector, self.vector.as_pointer(), _I32, self._mask_type])
+        store = _codegen.get_or_insert_function(self._builder.module, kind, "llvm.masked.store.v8f64.p0v8f64")
+        arguments = [found, self._lanes_at(pointer, place), ir.Constant(_I32, 8), self.mask(place, end)]
+        self._builder.call(store, arguments)
+
+    def numbered(self, place: Any) -> Any:
+        """Return the places of eight entries from one on."""
+        whole = ir.VectorType(place.type, LANES)
+        one = self._builder.insert_element(ir.Constant(whole, ir.Undefined), place, ir.Constant(_I32, 0))
+        return self._builder.add(self.shuffled(one, one, [0] * LANES), ir.Constant(whole, list(range(LANES))))
+
+    def mask(self, place: Any, end: Any) -> Any:
+        """Tell of eight entries from a place on which come before ``end``."""
+        whole = ir.VectorType(end.type, LANES)
+        one = self._builder.insert_element(ir.Constant(whole, ir.Undefined), end, ir.Constant(_I32, 0))
+        return self._builder.icmp_signed("<", self.numbered(place), self.shuffled(one, one, [0] * LANES))
 
     def _lanes_at(self, pointer: Any, place: Any) -> Any:
         return self._builder.bitcast(self._builder.gep(pointer, [place]), self.vector.as_pointer())
@@ -191,6 +228,72 @@ def _sum_rows(
     return signature, generate
 
 
+def _first_least(
+    typing_context: Any, numerators: Any, n: Any, denominators: Any, d: Any, begin: Any, end: Any, size: Any
+) -> Any:
+    size_type = types.intp
+    signature = size_type(numerators, size_type, denominators, *[size_type] * 4)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = Lanes(context, builder, signature.args, arguments)
+        above, below = lanes.pointer(0), lanes.pointer(2)
+        begin, end, size = arguments[4:]
+        whole = ir.VectorType(size.type, LANES)
+
+        least = _codegen.alloca_once_value(builder, lanes.equal(math.inf))
+        found = _codegen.alloca_once_value(builder, ir.Constant(whole, [-1] * LANES))
+
+        def body(place: Any) -> None:
+            entry = builder.fdiv(lanes.load(above, place), lanes.load(below, place))
+            inside = builder.and_(builder.not_(lanes.mask(place, begin)), lanes.mask(place, end))
+            places = lanes.numbered(place)
+            better = builder.and_(inside, builder.fcmp_ordered("<", entry, builder.load(least)))
+            builder.store(builder.select(better, entry, builder.load(least)), least)
+            builder.store(builder.select(better, places, builder.load(found)), found)
+
+        lanes.each(size, body)
+        entries, places = builder.load(least), builder.load(found)
+        half = LANES
+        while half > 1:
+            half //= 2
+            low, high = list(range(half)), list(range(half, 2 * half))
+            x, y = (lanes.shuffled(entries, entries, side) for side in (low, high))
+            i, j = (lanes.shuffled(places, places, side) for side in (low, high))
+            older = builder.and_(builder.fcmp_ordered("==", y, x), builder.icmp_signed("<", j, i))
+            better = builder.or_(builder.fcmp_ordered("<", y, x), older)
+            entries, places = builder.select(better, y, x), builder.select(better, j, i)
+        return builder.extract_element(places, ir.Constant(_I32, 0))
+
+    return signature, generate
+
+
+def _any_within(typing_context: Any, left: Any, right: Any, root: Any, a: Any, b: Any, begin: Any, end: Any) -> Any:
+    signature = types.boolean(left, right, root, types.float64, types.float64, types.intp, types.intp)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = Lanes(context, builder, signature.args, arguments)
+        first, second, third = (
+            context.make_array(signature.args[k])(context, builder, arguments[k]).data for k in range(3)
+        )
+        by, times = lanes.spread(arguments[3]), lanes.spread(arguments[4])
+        begin, end = arguments[5:]
+        none = ir.Constant(ir.VectorType(ir.IntType(1), LANES), [0] * LANES)
+        found = _codegen.alloca_once_value(builder, none)
+
+        def body(place: Any) -> None:
+            x, y, z = (lanes.load_part(pointer, place, end) for pointer in (first, second, third))
+            bound = builder.fadd(builder.fmul(by, y), builder.fmul(times, builder.fmul(z, z)))
+            inside = builder.and_(builder.not_(lanes.mask(place, begin)), lanes.mask(place, end))
+            within = builder.and_(inside, builder.fcmp_ordered("<=", x, bound))
+            builder.store(builder.or_(builder.load(found), within), found)
+
+        lanes.each(end, body)
+        any_of = builder.bitcast(builder.load(found), ir.IntType(LANES))
+        return builder.icmp_unsigned("!=", any_of, ir.Constant(any_of.type, 0))
+
+    return signature, generate
+
+
 _dot_in_lanes: Any = intrinsic(_type_and_code)
 
 if vars(config)["DISABLE_JIT"]:
@@ -244,9 +347,27 @@ if vars(config)["DISABLE_JIT"]:
             found += factors.reshape(-1)[f + k * step] * _stretch(rows, r + k * pitch, size)
         _stretch(target, t, size)[:] = found
 
+    def first_least(numerators: Array, n: int, denominators: Array, d: int, begin: int, end: int, size: int) -> int:
+        """Find the least of ``size`` quotients among those from ``begin`` on and before ``end``, the first of equal
+        ones.
+
+        Those that are no numbers, or infinite, do not count; -1 where none does.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            quotients = _stretch(numerators, n, size)[:end] / _stretch(denominators, d, size)[:end]
+        quotients[:begin] = np.inf
+        quotients[np.isnan(quotients)] = np.inf
+        found = int(np.argmin(quotients)) if len(quotients) else -1
+        return found if found >= 0 and quotients[found] < np.inf else -1
+
+    def any_within(left: Array, right: Array, root: Array, a: float, b: float, begin: int, end: int) -> bool:
+        """Tell whether ``left[j] <= a right[j] + b root[j]^2`` for any j from ``begin`` on and before ``end``."""
+        part = slice(begin, end)
+        return bool(np.any(left[part] <= a * right[part] + b * (root[part] * root[part])))
+
 else:
 
-    @jitted
+    @uncounted
     def dot(left: ReadOnly, start: int, right: ReadOnly, size: int) -> float:
         """Compute ``sum_i left.flat[start + i] right.flat[i]`` over ``size`` entries of two contiguous arrays."""
         # An offset in place of a view of a row: a view costs more than the product of a short row.
@@ -254,7 +375,9 @@ else:
         return total
 
     _intrinsic: Any = intrinsic
+    any_within = _intrinsic(_any_within)
     add_scaled = _intrinsic(_add_scaled)
     add_squares = _intrinsic(_add_squares)
+    first_least = _intrinsic(_first_least)
     rotate = _intrinsic(_rotate)
     sum_rows = _intrinsic(_sum_rows)

@@ -15,7 +15,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.lanes import add_scaled, add_squares, rotate, sum_rows, whole
+from kernelswarm.agents.arithmetic.copying import transpose
+from kernelswarm.agents.arithmetic.lanes import add_scaled, add_squares, dot, first_least, rotate, sum_rows, whole
 from kernelswarm.agents.arithmetic.tables import line
 from kernelswarm.protocols.compiling import ReadOnly, jitted
 
@@ -23,6 +24,9 @@ Array = npt.NDArray[np.float64]
 
 NEAR = 1e-6
 """The share of kappa(x, x) at which a Schur complement is nearly 0."""
+
+SLACK = 1e-6
+"""By how much of itself an error is taken for more than it was computed to be, where the rest follows from a bound."""
 
 
 @jitted
@@ -73,19 +77,21 @@ def screen(
     norms = bare + long
     sums = norms + long  # of the squares of U's columns and of the rows up to each place
     keys = sums + (count + 1) * long
-    memory = np.zeros(keys + whole(count))
-    # The images V = U B and projections A = U'V of all points at once, a point to a lane.
-    for q in range(count):
-        values_at = line(cross, entering[q] * columns, order)
-        for j in range(order):
-            memory[crossed + j * wide + q] = values_at[j]
+    sides = keys + whole(count)
+    memory = np.zeros(sides + wide)
+    # The images -V = -U B and projections -A = -U'V of all points at once, a point to a lane.
+    if count == size:
+        transpose(memory, crossed, wide, cross, 0, columns, count, order, -1.0)
+    else:
+        for q in range(count):
+            for j in range(order):
+                memory[crossed + j * wide + q] = -cross[entering[q], j]
     for i in range(order):
         sum_rows(memory, images + i * wide, factor, i * capacity, 1, memory, crossed, wide, i + 1, wide)
     for j in range(order):
-        place = images + j * wide
-        sum_rows(memory, crossed, factor, j * capacity + j, capacity, memory, place, wide, order - j, wide)
-        for q in range(count):
-            memory[board + q * pitch + wide + j] = -memory[crossed + q]
+        into, place = crossed + j * wide, images + j * wide
+        sum_rows(memory, into, factor, j * capacity + j, capacity, memory, place, wide, order - j, wide)
+    transpose(memory, board + wide, pitch, memory, crossed, wide, order, count, 1.0)
     for q in range(count):
         row = board + q * pitch
         sum_rows(memory, row, memory, images + q, wide, memory, images, wide, order, wide)
@@ -112,6 +118,13 @@ def screen(
             turn[place] = turn[place - 1]
             place -= 1
         turn[place] = q
+    # What removing all of them costs, ||sum_q w_q r_q||^2 with what is left of the points.
+    cost = 0.0 if near == 0 else math.inf
+    for c in range(outputs):
+        place = values + c * long + order
+        sum_rows(memory, sides, memory, place, 1, memory, board, pitch, count, wide)
+        cost += dot(memory, sides, line(memory, place, count), count)
+    cost *= 1.0 + SLACK
     # Elimination on the board leaves the rows, but for their length.
     rows, spent = 0, 0.0
     for j in range(order):
@@ -145,22 +158,28 @@ def screen(
         highest = max(highest, memory[sums + rows * long + k])
     if highest > fence:
         return 0.0
+    all_go = False
     while rows > 0:
-        add_squares(memory, norms, memory, bare, memory, values, long)
-        for c in range(1, outputs):
-            add_squares(memory, norms, memory, norms, memory, values + c * long, long)
-        left, squared = line(memory, sums + rows * long, total), line(memory, norms, total)
-        best = fixed
-        while left[best] == 0.0:  # gone; later ones, with norms of 0 too, are never less than another
-            best += 1
-        for j in range(best + 1, total):
-            if squared[j] * left[best] < squared[best] * left[j]:
-                best = j
-        if best < order:
-            break
-        score = squared[best] / left[best]
-        if not spent + score <= budget:
-            break
+        if not all_go:
+            add_squares(memory, norms, memory, bare, memory, values, long)
+            for c in range(1, outputs):
+                add_squares(memory, norms, memory, norms, memory, values + c * long, long)
+            left = sums + rows * long
+            old = first_least(memory, norms, memory, left, fixed, order, whole(order))
+            threat = math.inf if old < 0 else memory[norms + old] / memory[left + old]
+            rest = cost - spent
+            all_go = spent + rest <= budget and 2.0 * rest < threat
+        if all_go:
+            best, score = order + turn[rows - 1], 0.0
+            pivot = memory[board + turn[rows - 1] * pitch + wide + best]
+            for c in range(outputs):
+                entry = memory[values + c * long + best] / pivot
+                score += entry * entry
+        else:
+            best = first_least(memory, norms, memory, left, order, total, long)
+            score = math.inf if best < 0 else memory[norms + best] / memory[left + best]
+            if not (score < threat and spent + score <= budget):
+                break
         q = best - order
         row = board + q * pitch + wide
         place = 0

@@ -20,12 +20,13 @@ from kernelswarm.agents.arithmetic.signatures import (
     loss_derivatives_at,
     step_at,
 )
+from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.compiled.arrays import addresses_of
 from kernelswarm.agents.compiled.rounds import EVALUATE, GRADIENT, LOSS_DERIVATIVES, STEP
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import uncounted
 from kernelswarm.protocols.first_class import NONE, Integers
 
 Array = npt.NDArray[np.float64]
@@ -123,7 +124,8 @@ def _compiled_steps(learner: Learner, form: CompiledLearner, state: Any, points:
             taken,
             rates,
             np.empty((size, form.columns(state, capacity))),
-            state.function.outputs,
+            np.empty((2, size, state.function.outputs)),
+            np.zeros((2, size)),
         )
         form.settle(state, counts, taken - before)
         if counts[WANTS] == LOOK:
@@ -132,7 +134,7 @@ def _compiled_steps(learner: Learner, form: CompiledLearner, state: Any, points:
             return min(taken * size, len(points))
 
 
-@jitted
+@uncounted
 def _steps(
     functions: Integers,
     tools: Integers,
@@ -147,19 +149,21 @@ def _steps(
     taken: int,
     step_sizes: Array,  # (steps, k)
     all_rows: Array,  # (b, R)
-    outputs: int,
+    work: Array,  # (2, b, C)
+    weighting: Array,  # (2, b), of which the second row is 0
 ) -> tuple[int, int]:
-    all_values, all_gradients = np.empty((size, outputs)), np.empty((size, outputs))
-    rates, stiffness = np.empty(size), np.zeros(size)
+    outputs, inputs, width, columns = work.shape[2], points.shape[1], targets.shape[1], all_rows.shape[1]
+    kinds = step_sizes.shape[1]
     evaluate, step = evaluate_at(functions[EVALUATE]), step_at(functions[STEP])
     while taken < len(step_sizes):
         start = taken * size
-        batch, wanted = points[start : start + size], targets[start : start + size]
-        count = len(batch)
+        count = min(size, len(points) - start)
+        batch, wanted = table(points, start * inputs, count, inputs), table(targets, start * width, count, width)
         if counts[WANTS] != NOTHING or counts[ROOM] < count:
             return taken, PAUSED
-        sizes = step_sizes[taken]
-        rows, values, gradients = all_rows[:count], all_values[:count], all_gradients[:count]
+        sizes, rows = line(step_sizes, taken * kinds, kinds), table(all_rows, 0, count, columns)
+        values, gradients = table(work, 0, count, outputs), table(work, size * outputs, count, outputs)
+        rates, stiffness = line(weighting, 0, count), line(weighting, size, count)
         evaluate(tools, numbers, storage, counts, batch, rows, values)
         if functions[GRADIENT] == NONE:
             loss_derivatives_at(functions[LOSS_DERIVATIVES])(loss_numbers, values, wanted, gradients)
@@ -185,8 +189,8 @@ def _steps(
             batch,
             rows,
             gradients,
-            rates[:count],
-            stiffness[:count],
+            rates,
+            stiffness,
             False,
             sizes,
             values,

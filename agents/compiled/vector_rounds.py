@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.signatures import (
     evaluate_at,
@@ -30,6 +29,7 @@ from kernelswarm.agents.compiled.rounds import (
     Kinds,
     States,
 )
+from kernelswarm.agents.functions.combination import combine
 from kernelswarm.protocols.compiling import absorbed, uncounted
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.first_class import NONE
@@ -234,7 +234,7 @@ def descend(
     points = table(samples.points, (i * rounds + t) * size * inputs, size, inputs)
     targets = table(samples.targets, (i * rounds + t) * size * wide, size, wide)
     rows = table(vectors.rows, i * size * columns, size, columns)
-    komp.combine(rows, table(weights, 0, features, outputs), features, values)
+    combine(rows, table(weights, 0, features, outputs), features, values)
     if functions[GRADIENT] == NONE:
         loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
         loss_derivatives_at(functions[LOSS_DERIVATIVES])(loss_numbers, values, targets, gradient)

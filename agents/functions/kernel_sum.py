@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.protocols.compiling import inlined, jitted
 
@@ -99,7 +99,7 @@ class KernelSum:
     def combined(self, rows: Array) -> Array:
         """Compute the values of f, (n, C), from kernel rows (n, M)."""
         values = np.empty((len(rows), self.outputs))
-        komp.combine(rows, self.weights_buffer, self.order, values)
+        combine(rows, self.weights_buffer, self.order, values)
         return values
 
     def inner(self, other: "KernelSum") -> float:

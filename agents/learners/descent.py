@@ -7,13 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.agents.arithmetic.implicit_systems import solve
+from kernelswarm.agents.arithmetic.implicit_systems import board_of, solve
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.schedules import Schedule
-from kernelswarm.protocols.compiling import inlined
+from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -157,7 +157,7 @@ def weigh(gram: Array, gradients: Array, rates: Array, stiffness: Array, implici
     """
     size, outputs = gradients.shape
     if implicit and size > 1:
-        copy_matrix(solved(gram, gradients, rates, stiffness), gradients)
+        _weigh_together(gram, gradients, rates, stiffness)
         return
     for k in range(size):
         for c in range(outputs):
@@ -165,6 +165,11 @@ def weigh(gram: Array, gradients: Array, rates: Array, stiffness: Array, implici
     if implicit:
         for c in range(outputs):
             gradients[0, c] /= 1.0 + stiffness[0] * rates[0] * gram[0, 0]
+
+
+@jitted
+def _weigh_together(gram: ReadOnly, gradients: Array, rates: ReadOnly, stiffness: ReadOnly) -> None:
+    copy_matrix(solved(gram, gradients, rates, stiffness), gradients)
 
 
 @inlined
@@ -175,16 +180,15 @@ def solved(gram: Array, gradient: Array, rates: Array, stiffness: Array) -> Arra
         for c in range(outputs):
             weights[0, c] = -rates[0] * gradient[0, c] / (1.0 + stiffness[0] * rates[0] * gram[0, 0])
         return weights
-    system = np.empty((size, size))
+    board = board_of(size, outputs)
     for i in range(size):
         for j in range(size):
-            system[i, j] = stiffness[i] * gram[i, j] * rates[j]
-        system[i, i] += 1.0
+            board[i, j] = stiffness[i] * gram[i, j] * rates[j]
+        board[i, i] += 1.0
+        for c in range(outputs):
+            board[i, size + c] = gradient[i, c]
+    solve(board, outputs)
     for i in range(size):
         for c in range(outputs):
-            weights[i, c] = gradient[i, c]
-    solve(system, weights)
-    for i in range(size):
-        for c in range(outputs):
-            weights[i, c] *= -rates[i]
+            weights[i, c] = board[i, size + c] * -rates[i]
     return weights

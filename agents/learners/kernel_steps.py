@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.signatures import KERNEL, NOTHING, ORDER, kernel_at
 from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.kernel_sum import OWN
 from kernelswarm.agents.parts.schedules import step_sizes
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, inlined, uncounted
 from kernelswarm.protocols.first_class import Compiled, Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -37,7 +37,7 @@ def own_numbers(numbers: Array) -> Array:
     return line(numbers, first, len(numbers) - first)
 
 
-@jitted
+@uncounted
 def evaluate(
     tools: ReadOnlyIntegers,
     numbers: ReadOnly,
@@ -53,10 +53,10 @@ def evaluate(
     dictionary = table(storage, OWN, order, inputs)
     weights = table(storage, OWN + capacity * inputs, capacity, outputs)
     kernel_at(tools[CROSS])(line(numbers, 1, int(numbers[0])), points, dictionary, rows)
-    komp.combine(rows, weights, order, values)
+    combine(rows, weights, order, values)
 
 
-@jitted
+@uncounted
 def inner(
     tools: Integers,
     numbers: Array,

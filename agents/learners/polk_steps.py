@@ -31,7 +31,7 @@ from kernelswarm.agents.learners.kernel_steps import (
     own_numbers,
 )
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import inlined, uncounted
 from kernelswarm.protocols.first_class import (
     COUNTS_OUT,
     MATRIX,
@@ -83,7 +83,7 @@ def inspection_due(order: int) -> int:
     return max(INSPECT_EVERY, INSPECT_PER_POINT * order)
 
 
-@jitted
+@uncounted
 def step(
     tools: Integers,
     numbers: Array,
@@ -155,7 +155,7 @@ def compress(
     return error
 
 
-@jitted
+@uncounted
 def project(
     scratch: Array,
     storage: Array,

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.implicit_systems import solve_mirrored
 from kernelswarm.agents.arithmetic.signatures import (
     LOSS_DERIVATIVES,
@@ -16,6 +15,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     mirror_at,
 )
 from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES, absorb_points, tables
 from kernelswarm.agents.learners import kernel_steps
 from kernelswarm.agents.learners.descent import weigh
@@ -168,7 +168,7 @@ def step(
     behind += taken * outputs
     duals = table(scratch, behind, taken if implicit and own[CURVED] > 0.0 else 0, outputs)
     if len(duals):
-        komp.combine(rows, weights, order, duals)
+        combine(rows, weights, order, duals)
     gram = inner_products(tools, polk, counts, scratch, points)
     weigh_duals(gram, gradients, rates, stiffness, implicit, duals, apart)
     if own[GRID_ONLY] > 0.0:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.signatures import CompiledBudget
 from kernelswarm.agents.parts.sample import Sample
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, inlined, uncounted
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -298,42 +298,42 @@ class TargetOrder:
 # costs more than the formula.
 
 
-@jitted
+@uncounted
 def _constant(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0])
 
 
-@jitted
+@uncounted
 def _parsimony(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0] * step_size * math.sqrt(step_size))
 
 
-@jitted
+@uncounted
 def _quadratic(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0] * step_size * step_size)
 
 
-@jitted
+@uncounted
 def _proportional(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0] * step_size)
 
 
-@jitted
+@uncounted
 def _per_sample(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0] * numbers[1] * step_size / batch_size)
 
 
-@jitted
+@uncounted
 def _follow(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return state * step_size
 
 
-@jitted
+@uncounted
 def _unchanged(numbers: ReadOnly, state: float, order: int) -> float:
     return state
 
 
-@jitted
+@uncounted
 def _adapted(numbers: ReadOnly, state: float, order: int) -> float:
     return float(adapted(state, float(order), numbers[0], numbers[1], numbers[2], numbers[3]))
 

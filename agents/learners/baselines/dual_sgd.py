@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.signatures import ORDER, kernel_at
 from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.cosines import CosineFunction, cosines
 from kernelswarm.agents.functions.dual_sum import DualSum, add_combination, coefficients_of
 from kernelswarm.agents.functions.kernel_sum import close_up, enter, find, is_zero, scale, squared_length
@@ -142,7 +142,7 @@ def evaluate(
     count = int(own[COUNT])
     dictionary, weights = sum_of(storage, capacity, inputs, outputs)
     kernel_at(tools[CROSS])(kernel_numbers(numbers), points, table(dictionary, 0, order, inputs), rows)
-    komp.combine(rows, weights, order, values)
+    combine(rows, weights, order, values)
     cosines(line(own, FEATURES, count * (1 + inputs)), points, rows)
     add_combination(rows, coefficients_of(storage, capacity, inputs, outputs, count), count, values)
 

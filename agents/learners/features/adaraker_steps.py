@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.signatures import loss_derivatives_at, loss_values_at
 from kernelswarm.agents.arithmetic.tables import cube, line, read_only, table
+from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features import raker_steps
 from kernelswarm.agents.learners.features.feature_steps import CompiledLinear, features_at
 from kernelswarm.agents.learners.features.raker_steps import DERIVATIVES, EVALUATES, VALUES
@@ -230,7 +230,7 @@ def evaluate(
     first = FIRST + int(numbers[LOSS_NUMBERS])
     count = int(numbers[MEMBERS]) * int(numbers[WIDTH])
     features_at(tools[EVALUATES])(line(numbers, first, len(numbers) - first), points, rows)
-    komp.combine(rows, table(storage, 0, count, values.shape[1]), count, values)
+    combine(rows, table(storage, 0, count, values.shape[1]), count, values)
     raker_steps.in_their_unit(rows, int(numbers[MEMBERS]))
 
 

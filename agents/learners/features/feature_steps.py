@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.lanes import dot
 from kernelswarm.agents.arithmetic.signatures import ALWAYS, NOTHING
 from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.parts.schedules import step_sizes
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
@@ -40,7 +40,7 @@ def evaluate(
     """Compute the features of points, and from them the values."""
     count = int(numbers[COUNT])
     features_at(tools[0])(line(numbers, FIRST, len(numbers) - FIRST), points, rows)
-    komp.combine(rows, table(storage, 0, count, values.shape[1]), count, values)
+    combine(rows, table(storage, 0, count, values.shape[1]), count, values)
 
 
 @jitted

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.lanes import dot
 from kernelswarm.agents.arithmetic.signatures import (
     LOSS_DERIVATIVES,
@@ -20,6 +19,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     loss_values_at,
 )
 from kernelswarm.agents.arithmetic.tables import cube, line, read_only, table
+from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledLinear, descend, features_at
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
@@ -61,7 +61,7 @@ def values_of(rows: Array, members: Array, features: Array, values: Array) -> No
     for e in range(count):
         member_features(rows, e, size, features)
         weights = table(members, e * width * outputs, width, outputs)
-        komp.combine(features, weights, width, table(values, e * size * outputs, size, outputs))
+        combine(features, weights, width, table(values, e * size * outputs, size, outputs))
 
 
 @jitted
@@ -191,7 +191,7 @@ def evaluate(
     first = FIRST + int(numbers[LOSS_NUMBERS])
     count = int(numbers[MEMBERS]) * int(numbers[FEATURES_EACH])
     features_at(tools[EVALUATES])(line(numbers, first, len(numbers) - first), points, rows)
-    komp.combine(rows, table(storage, 0, count, values.shape[1]), count, values)
+    combine(rows, table(storage, 0, count, values.shape[1]), count, values)
     in_their_unit(rows, int(numbers[MEMBERS]))
 
 

@@ -13,6 +13,7 @@ from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.signatures import KERNEL, kernel_at
 from kernelswarm.agents.arithmetic.subspace_updates import coordinates
 from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.spanning import spanning
 from kernelswarm.agents.functions.subspace_function import SubspaceFunction
@@ -165,7 +166,7 @@ def evaluate(
     kernel_numbers = line(numbers, first, int(numbers[KERNEL_NUMBERS]))
     kernel_at(tools[0])(kernel_numbers, points, table(numbers, landmarks, count, inputs), cross)
     coordinates(cross, table(numbers, landmarks + count * inputs, count, count), count, rows)
-    komp.combine(rows, table(storage, 0, count, values.shape[1]), count, values)
+    combine(rows, table(storage, 0, count, values.shape[1]), count, values)
 
 
 class CompiledLandmarks(CompiledLinear):

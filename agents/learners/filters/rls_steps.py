@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.lanes import dot
 from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledLinear, features_at
 from kernelswarm.agents.learners.second_order import information, sample_terms
 from kernelswarm.agents.learners.second_order.sample_terms import FORGETTING, OWN, REACH
@@ -148,7 +148,7 @@ def evaluate(
     """Compute the features of points, and from them the values."""
     count = int(_own(numbers)[OWN])
     features_at(tools[EVALUATES])(_feature_numbers(numbers), points, rows)
-    komp.combine(rows, table(storage, 0, count, values.shape[1]), count, values)
+    combine(rows, table(storage, 0, count, values.shape[1]), count, values)
 
 
 @jitted

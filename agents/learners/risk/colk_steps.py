@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.signatures import ORDER, WANTS, kernel_at, step_at
 from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.expansion import length_of, tables
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
 from kernelswarm.agents.learners import polk_steps
@@ -62,7 +62,7 @@ def _center(
         weights = table(storage, first + OWN + capacity * inputs, order, outputs)
         seconds_in(points, 2, heard)
         kernel_at(tools[CROSS])(kernel_numbers(numbers), heard, dictionary, rows)
-        komp.combine(rows, weights, order, before)
+        combine(rows, weights, order, before)
     return next_center(tools, numbers, sizes, center, before, values, targets, losses)
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.signatures import KERNEL, kernel_at, step_at
 from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features import feature_steps
 from kernelswarm.agents.learners.features.feature_steps import COUNT, FIRST, REGULARIZATION, SHRUNK, CompiledLinear
 from kernelswarm.agents.learners.risk.compositional_steps import (
@@ -39,7 +39,7 @@ def evaluate(
     kernel = line(numbers, FIRST + 1, size)
     centers = table(numbers, FIRST + 1 + size, count, points.shape[1])
     kernel_at(tools[0])(kernel, points, centers, rows)
-    komp.combine(rows, table(storage, 0, count, values.shape[1]), count, values)
+    combine(rows, table(storage, 0, count, values.shape[1]), count, values)
 
 
 @inlined
@@ -61,7 +61,7 @@ def _center(
         weights = table(storage, count * outputs, count, outputs)
         for k in range(len(before)):
             row = table(rows, (2 * k + 1) * columns, 1, columns)
-            komp.combine(row, weights, count, table(before, k * outputs, 1, outputs))
+            combine(row, weights, count, table(before, k * outputs, 1, outputs))
     return next_center(tools, numbers, sizes, center, before, values, targets, losses)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import komp, subspace_updates
+from kernelswarm.agents.arithmetic import subspace_updates
 from kernelswarm.agents.arithmetic.copying import copy_matrix, copy_vector
 from kernelswarm.agents.arithmetic.signatures import (
     ALWAYS,
@@ -21,6 +21,7 @@ from kernelswarm.agents.arithmetic.signatures import (
 )
 from kernelswarm.agents.arithmetic.subspace_updates import Basis, Squares, Update
 from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features.feature_steps import CompiledLinear, descend, gram_of
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.compiling import inlined, jitted
@@ -80,7 +81,7 @@ def evaluate(
     kernel_at(tools[CROSS])(_kernel_numbers(numbers), points, dictionary, known)
     subspace_updates.coordinates(known, factor, order, products)
     copy_matrix(subspace_updates.mix(products, mixing), rows)
-    komp.combine(rows, table(storage, 0, rank, outputs), rank, values)
+    combine(rows, table(storage, 0, rank, outputs), rank, values)
 
 
 @jitted
