@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.agents.compiled.rounds import Links
+from kernelswarm.agents.compiled.arrays import Links
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Terms
 from kernelswarm.agents.node.heard import ANSWERS, DELIVERED, LOST_ON_THE_WAY, OWN, POINTS, SILENT, TOO_LATE
 from kernelswarm.agents.node.node import PRIMING

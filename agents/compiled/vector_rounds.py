@@ -19,6 +19,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     step_at,
 )
 from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.compiled.arrays import Kinds, States
 from kernelswarm.agents.compiled.rounds import (
     DONE,
     EVALUATE,
@@ -27,8 +28,6 @@ from kernelswarm.agents.compiled.rounds import (
     LOSS_DERIVATIVES,
     LOSS_VALUES,
     STEP,
-    Kinds,
-    States,
 )
 from kernelswarm.protocols.compiling import absorbed, uncounted
 from kernelswarm.protocols.coupling import total

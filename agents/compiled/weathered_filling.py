@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.rounds import Links, first_row
-from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Kept, Terms
+from kernelswarm.agents.compiled.arrays import Links
+from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Kept, Terms, first_row
 from kernelswarm.agents.node.heard import SILENT, Packet, coarse
 from kernelswarm.agents.node.node import Outgoing
 from kernelswarm.agents.node.weathered import WeatheredAgent

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.tables import line
+from kernelswarm.agents.compiled.arrays import Kinds, Links, States
 from kernelswarm.agents.compiled.hearing import has_arrived, hear
-from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED, Kinds, Links, States
+from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED
 from kernelswarm.agents.compiled.vector_rounds import (
     Phases,
     Samples,

@@ -285,3 +285,11 @@ def in_words(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:,.3g} TB"
+
+
+def shared_with(entries: tuple[Any, ...], shared: dict[object, tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Return what was first shared of tuples with as many times the same entry: most nodes' neighbours are alike."""
+    first = entries[0] if entries else None
+    if any(entry is not first for entry in entries):
+        return entries
+    return shared.setdefault((id(first), len(entries)), entries)
