@@ -9,7 +9,10 @@ from typing import Any
 
 import networkx as nx
 
+from kernelswarm.agents.arithmetic.signatures import RepackedLearner
+from kernelswarm.agents.compiled.arrays import learner_forms
 from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.protocols.compiled import NotCompiledError
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.experiment.parts import describe
@@ -22,10 +25,10 @@ from kernelswarm.simulations.streams.contract import Source
 NUMBER = 8
 """Bytes of a number."""
 
-AGENT = 10_000
+AGENT = 8_000
 """Bytes of an agent with its neighborhood and its stream, about, before it has learned anything."""
 
-EDGE = 1_000
+EDGE = 700
 """Bytes of an edge of the network with both its agents' messages, about."""
 
 COLUMNS = 12
@@ -162,10 +165,22 @@ def functions(experiment: Experiment, graph: nx.Graph[int], source: Source, outp
         step, points, given = _step(experiment, graph)
         talking = rule.form == "symmetric" and rule.communicates
         each = [points] if rule.pooled else [learner.batch_size * (1 + talking * degree) for _, degree in graph.degree]
-        room = sum(one**2 for one in each) * _copies(experiment)
-        what = f"{len(each):,} functions with room for the points of a step, {points:,} at most,"
+        repacked = _repacked(experiment)  # room for the points of a step is there once, and for few others beside
+        room = points**2 if repacked else sum(one**2 for one in each) * _copies(experiment)
+        what = f"{1 if repacked else len(each):,} functions with room for the points of a step, {points:,} at most,"
         found.append(Need(step, given, what, NUMBER * room))
     return found
+
+
+def _repacked(experiment: Experiment) -> bool:
+    """Return whether nodes that hear others over ideal links keep no room for the points of a step."""
+    if not (experiment.links.ideal and experiment.clock.ideal and experiment.schedule.constant):
+        return False
+    try:
+        (form,) = learner_forms([experiment.learner])
+    except NotCompiledError:
+        return False
+    return isinstance(form, RepackedLearner) and not experiment.protocol.pooled
 
 
 def _step(experiment: Experiment, graph: nx.Graph[int]) -> tuple[str, int, Any]:

@@ -54,7 +54,7 @@ def call(capsys, tmp_path, monkeypatch):
 
 def test_room_for_the_points_of_all_neighbours_is_counted(monkeypatch):
     monkeypatch.setattr(memory, "free", lambda: ROOM)
-    tables = {"topology": {"name": "complete", "nodes": 1000}, "stream": "sine_regression", "learner": "polk"}
+    tables = {"topology": {"name": "complete", "nodes": 1000}, "stream": "sine_regression", "learner": "newton"}
     with pytest.raises(InputError, match=r'protocol\.form = "symmetric": 1,000 functions with room .* 1,000 at most'):
         open_network(Experiment.from_dict({**tables, "protocol": "consensus"}))
     one_sided = {"name": "consensus", "form": "one_sided"}
