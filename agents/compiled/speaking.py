@@ -9,7 +9,7 @@ from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.signatures import evaluate_at, inner_at
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.compiled.arrays import Coupling, Kinds, Links, States
-from kernelswarm.agents.compiled.hearing import has_arrived, points_of
+from kernelswarm.agents.compiled.hearing import before, has_arrived, points_of
 from kernelswarm.agents.compiled.rounds import EVALUATE, INNER
 from kernelswarm.agents.compiled.weathered_arrays import Air, Counts, Kept, Terms, Workspace, first_row
 from kernelswarm.agents.node.heard import SENT, SILENT
@@ -61,10 +61,12 @@ def prepare(
     copy_matrix(own, table(kept.predicted, kept_at * answer, size, outputs))
     for d in range(degree):
         e = begin + d
+        then = now % slots
         for sent in range(now - 1, max(now - terms.reach - 1, -1), -1):
-            if has_arrived(air, e, sent, now, terms.reach):
-                kept.heard_at[e] = air.carried[sent % slots, e]
-                heard = points_of(air, sent % slots, e, links.other[e])
+            then = before(then, slots)
+            if has_arrived(air, e, sent, then, now, terms.reach):
+                kept.heard_at[e] = air.carried[then, e]
+                heard = points_of(air, then, e, links.other[e])
                 copy_matrix(heard, table(kept.heard_points, e * sample, size, inputs))
                 break
         at = place + size * (1 + d)

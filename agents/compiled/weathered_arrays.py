@@ -68,6 +68,7 @@ class Air(NamedTuple):
     duals: Array  # (S, E + outside) of the edge's owner
     fates: Integers  # (S, E)
     due: Integers  # (S, E) the round of arrival, or ABSENT
+    arriving: Integers  # (S, E) how many arrive in a round, by that round, of those that are counted
 
 
 class Kept(NamedTuple):

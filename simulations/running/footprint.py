@@ -21,6 +21,7 @@ from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.machine import memory
 from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.streams.contract import Source
+from kernelswarm.simulations.streams.generated.synthetic import HELD, SyntheticSource
 
 NUMBER = 8
 """Bytes of a number."""
@@ -95,6 +96,9 @@ def needs(experiment: Experiment, graph: nx.Graph[int], source: Source, outputs:
     rule, learner, evaluation = experiment.protocol, experiment.learner, experiment.evaluation
     size, columns = learner.batch_size, source.inputs + source.targets
     own = evaluation.local_samples if source.lengths is None else 0  # else they are rows that are at hand
+    samples = nodes * own * (columns + source.targets)
+    if isinstance(source.nodes[0], SyntheticSource):
+        samples = min(samples, HELD)  # what is more is made again as often as it is needed
     pooled = _pooled(evaluation, source)
     step, learned, given = _step(experiment, graph)
     gram = 3 * learned**2 if getattr(learner, "kernel", None) is not None else 0
@@ -110,7 +114,7 @@ def needs(experiment: Experiment, graph: nx.Graph[int], source: Source, outputs:
             "evaluation.local_samples",
             evaluation.local_samples,
             "each node's held-out samples",
-            NUMBER * nodes * own * (columns + source.targets),
+            NUMBER * samples,
         ),
         Need(
             "evaluation.global_samples",
