@@ -143,7 +143,7 @@ def round_pairs(
     round: int,
     draws: int,
 ) -> None:
-    """Round so many pairs of the numbers of row k, each by one draw: a loop without branches goes into vector registers."""
+    """Round so many pairs of the numbers of row k by a draw each; a loop without branches goes into vector lanes."""
     for p in range(pairs):
         high, low = threefry(first, second, round & WORD, (round >> 32) + draws + p)
         c = begin + 2 * p
