@@ -39,7 +39,7 @@ def roomy(order: int) -> int:
 def fits(bench: Bench, counts: Integers, taken: int, length: int) -> bool:
     """Tell whether a step on so many points fits on the bench, and what becomes of the state into the storage, of a
     length."""
-    return counts[ORDER] + taken <= bench.capacity and bench.free[0] + len(bench.storage) <= length
+    return bool(counts[ORDER] + taken <= bench.capacity and bench.free[0] + len(bench.storage) <= length)
 
 
 @absorbed
@@ -72,4 +72,5 @@ def put_back(
 @inlined
 def capacity_of(counts: Integers) -> int:
     """Return the points for which a state has room."""
-    return counts[ORDER] + counts[ROOM]
+    capacity: int = counts[ORDER] + counts[ROOM]
+    return capacity

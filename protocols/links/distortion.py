@@ -126,7 +126,8 @@ def distort(
 def rounded(number: float, largest: float, scale: float, levels: float, u: float) -> float:
     """Return the value to which a uniform number u rounds a number."""
     level = np.floor(levels * (number / largest + 1.0) / 2.0 + u)
-    return scale * (2.0 * min(level, levels) / levels - 1.0)
+    value: float = scale * (2.0 * min(level, levels) / levels - 1.0)
+    return value
 
 
 @inlined

@@ -29,7 +29,7 @@ def lines(graph: Graph) -> Iterator[str]:
     """Yield the lines of a network as GraphML, as networkx writes them; nodes and edges are sorted."""
     from networkx.readwrite.graphml import GraphMLWriter
 
-    writer = GraphMLWriter()
+    writer: Any = GraphMLWriter()
     keys: Keys = {}
     for scope, found in (("node", _nodes(graph)), ("edge", _edges(graph))):
         for _, attributes in found:

@@ -64,12 +64,13 @@ def baseline(network: Network, recorder: Recorder) -> verdict.Baseline:
     return verdict.baseline(recorder.reports, sources, losses, network.outputs)
 
 
-def result_of(network: Network, recorder: Recorder, functions: LearnedFunctions, ending: Ending) -> Result:
-    """Put together what a simulation leaves; ``functions`` are empty where it failed."""
+def result_of(
+    network: Network, recorder: Recorder, functions: LearnedFunctions, ending: Ending, base: verdict.Baseline
+) -> Result:
+    """Put together what a simulation leaves; ``functions`` are empty where it failed, ``base`` is its baseline."""
     experiment = network.experiment
     models = arrays_of(network, functions)
     final = dict(recorder.last or {})
-    base = baseline(network, recorder)
     if final:
         final["constant_risk"] = base.constant
     if functions and experiment.evaluation.rkhs_distance:
