@@ -96,9 +96,10 @@ def needs(experiment: Experiment, graph: nx.Graph[int], source: Source, outputs:
     rule, learner, evaluation = experiment.protocol, experiment.learner, experiment.evaluation
     size, columns = learner.batch_size, source.inputs + source.targets
     own = evaluation.local_samples if source.lengths is None else 0  # else they are rows that are at hand
-    samples = nodes * own * (columns + source.targets)
+    each = own * (columns + source.targets)
+    samples = nodes * each
     if isinstance(source.nodes[0], SyntheticSource):
-        samples = min(samples, HELD)  # what is more is made again as often as it is needed
+        samples = max(each, min(samples, HELD))  # what is more is made again, node by node, when it is needed
     pooled = _pooled(evaluation, source)
     step, learned, given = _step(experiment, graph)
     gram = 3 * learned**2 if getattr(learner, "kernel", None) is not None else 0
