@@ -1,6 +1,7 @@
 """Node-rounds a second and memory of compiled rounds in a mix of all kinds of weather, beside those on ideal links.
 
-POLK, one sample a round, symmetric consensus, on a ring of 20 nodes and a random geometric graph of 1,000. Both kinds
+POLK, one sample a round, symmetric consensus, on a ring of 20 nodes, a circle of as many with four neighbours each,
+whose plain steps take five points as those of the mix on the ring do, and a random geometric graph of 1,000. Both kinds
 of rounds are timed in turn, and the ratios of neighbouring stretches are compared, so that other work on the machine
 falls on both. A node that sleeps does nothing, so that rounds of the mix are counted by those who are awake too.
 
@@ -22,34 +23,27 @@ from kernelswarm.simulations.running.network import open_network
 
 GRAPHS: dict[str, Mapping[str, Any]] = {
     "ring of 20": {"name": "ring", "nodes": 20},
+    "four neighbours, 20": {"name": "small_world", "nodes": 20, "neighbors": 4, "rewire_probability": 0.0},
     "geometric, 1,000": {"name": "random_geometric", "nodes": 1000, "radius": 0.06},
 }
 LOSS = {"name": "bursts", "worsens": 0.1, "recovers": 0.4}
 DELAY = {"name": "geometric", "mean": 2.0}
+EVERYTHING: Mapping[str, Any] = {
+    "loss": LOSS,
+    "delay": DELAY,
+    "quantization": {"bits": 8},
+    "noise": 0.01,
+    "trigger": {"threshold": 0.001},
+}
 WEATHERS: dict[str, Mapping[str, Any]] = {
     "nothing happens": {"links": {"loss": {"name": "bursts", "good": 0.0, "bad": 0.0}}},
     "a fifth lost": {"links": {"loss": 0.2}},
     "2 rounds late": {"links": {"delay": DELAY}},
     "8 bits": {"links": {"quantization": {"bits": 8}}},
-    "everything, awake": {
-        "links": {
-            "loss": LOSS,
-            "delay": DELAY,
-            "quantization": {"bits": 8},
-            "noise": 0.01,
-            "trigger": {"threshold": 0.001},
-            "silence": "last",
-        }
-    },
+    "no answer twice": {"links": EVERYTHING},
+    "everything, awake": {"links": {**EVERYTHING, "silence": "last"}},
     "everything": {
-        "links": {
-            "loss": LOSS,
-            "delay": DELAY,
-            "quantization": {"bits": 8},
-            "noise": 0.01,
-            "trigger": {"threshold": 0.001},
-            "silence": "last",
-        },
+        "links": {**EVERYTHING, "silence": "last"},
         "clock": {"name": "bernoulli", "probability": 0.5},
     },
 }

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import CompiledRule, handed_over
-from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
+from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step, nothing_of
 from kernelswarm.protocols.data_size import DataSize, significant
 from kernelswarm.protocols.distances import Distance, Squared, refuse_explicit
 from kernelswarm.refused_key import RefusedKey
@@ -109,7 +109,7 @@ class Consensus:
 
     def record(self, links: Array, degree: int) -> LinkRecord:
         """Return NaN for every edge: a penalty has neither tolerance nor dual variable."""
-        return LinkRecord(np.full(degree, np.nan), np.full(degree, np.nan))
+        return nothing_of(degree)
 
     @property
     def compiled(self) -> CompiledRule:

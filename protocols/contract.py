@@ -6,6 +6,7 @@ A rule holds only its configuration. What a node remembers of its links goes in 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -94,6 +95,14 @@ class LinkRecord(NamedTuple):
 
     tolerances: Array
     duals: Array
+
+
+@cache
+def nothing_of(degree: int) -> LinkRecord:
+    """Return NaN for so many edges, the same arrays for all nodes that have as many."""
+    nan = np.full(degree, np.nan)
+    nan.flags.writeable = False
+    return LinkRecord(nan, nan)
 
 
 class BatchLimits(NamedTuple):

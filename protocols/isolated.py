@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
+from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step, nothing_of
 
 Array = npt.NDArray[np.float64]
 
@@ -61,4 +61,4 @@ class Isolated:
 
     def record(self, links: None, degree: int) -> LinkRecord:
         """Return NaN for every edge."""
-        return LinkRecord(np.full(degree, np.nan), np.full(degree, np.nan))
+        return nothing_of(degree)

@@ -92,12 +92,17 @@ STEP = types.float64(
 The first n of the points are the node's own samples, with f's values and the targets there; ``sizes`` are eta and what
 other schedules the learner has, at this step."""
 
+REPACK = types.int64(VECTOR_OUT, COUNTS_OUT, VECTOR_OUT, types.int64, types.int64, types.int64)
+"""``repack(storage, counts, other, p, C, capacity) -> length`` copies a state into another vector, laid out there with
+room for ``capacity`` points, where that is as long as it takes; returns how long. The counts say the new room then."""
+
 kernel_at, diagonal_at = at(KERNEL), at(DIAGONAL)
 loss_values_at, loss_derivatives_at = at(LOSS_VALUES), at(LOSS_DERIVATIVES)
 bound_at, next_budget_at = at(BOUND), at(NEXT_BUDGET)
 slopes_at, descend_at, mirror_at = at(SLOPES), at(DESCEND), at(MIRROR)
 subspace_step_at, censor_at = at(SUBSPACE_STEP), at(CENSOR)
 evaluate_at, inner_at, gradient_at, step_at = at(EVALUATE), at(INNER), at(GRADIENT), at(STEP)
+repack_at = at(REPACK)
 
 ROOM, WANTS, ORDER = 0, 1, 2
 """Among a state's integers: the points that it has room for, what it wants before the next step, and the order of its
@@ -237,6 +242,21 @@ class CompiledLearner(Protocol):
 
     def attend(self, state: Any) -> None:
         """Do what the state wants, after :meth:`settle`."""
+
+
+@runtime_checkable
+class RepackedLearner(CompiledLearner, Protocol):
+    """A learner whose states have room for their own points, and get that for the points of a step while they take it.
+
+    The kernel rows that its ``evaluate`` keeps have as many columns as the function has points.
+    """
+
+    @property
+    def repack(self) -> Compiled:
+        """The function with the signature REPACK."""
+
+    def lay_out(self, state: Any, storage: Array, capacity: int) -> None:
+        """Have the state live in a vector that holds it already, laid out for a capacity."""
 
 
 @runtime_checkable

@@ -1,22 +1,117 @@
 """The arrays of a population, filled from its agents."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import signatures as compiled
-from kernelswarm.agents.arithmetic.signatures import CompiledLearner, CompiledLoss
-from kernelswarm.agents.compiled.rounds import Coupling, Kinds, Links, Messages, States, Sums
+from kernelswarm.agents.arithmetic.benches import SPARE
+from kernelswarm.agents.arithmetic.signatures import CompiledLearner, CompiledLoss, RepackedLearner
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import Node, Outgoing
 from kernelswarm.protocols.compiled import ADVANCE, COUPLE, COUPLE_BACK, GAPS, CompiledRule, handed_over
 from kernelswarm.protocols.contract import Exchange, Rule
 from kernelswarm.protocols.first_class import NONE, Integers, address
+from kernelswarm.protocols.fulfilling import fulfils
 
 Array = npt.NDArray[np.float64]
+
+
+class States(NamedTuple):
+    """The nodes' states, as their learners lay them out."""
+
+    storage: Array  # (V, length), or (1, length of all together)
+    counts: Integers  # (V, the most that any has)
+    begins: Integers  # (V,) where each begins in the storage
+    lengths: Integers  # (V,) its numbers
+
+
+class Kinds(NamedTuple):
+    """The different learners."""
+
+    of: Integers  # (V,) the kind of each node
+    functions: Integers  # (K, 7) addresses
+    tools: Integers  # (K, most) addresses that those call
+    numbers: Array  # (K, most)
+    number_counts: Integers  # (K,)
+    loss_numbers: Array  # (K, most)
+    loss_number_counts: Integers  # (K,)
+    quadratic_curvature: Array  # (K,) l'' where it is exact, else 0
+    curvature: Array  # (K,) the bound on l''
+    gain: Array  # (K,) sup kappa(x, x); 0 where unbounded
+    linear: Integers  # (K,) whether weights move the function as the inner products say
+
+
+class Links(NamedTuple):
+    """The directed edges."""
+
+    start: Integers  # (V + 1,)
+    other: Integers  # (E,) the neighbour
+    reverse: Integers  # (E,) where the answer to the neighbour goes
+    state: Array  # (k E,) the protocol's matrices (k, deg), node by node
+    sent: Array  # (E + outside,) dual variables as they were sent, by the edge that they belong to
+
+
+class Messages(NamedTuple):
+    """What is in flight: each node's values at its own points, and the answers to its neighbours."""
+
+    values: Array  # (V + outside, b, C)
+    answers: Array  # (E + outside, b, C)
+    rows: Array  # (1, length of all together), of the points that each node steps on next: its own, its neighbours'
+    row_begins: Integers  # (V + 1,) where those of each node begin, all of as many columns
+    loads: Array  # (V + outside, b) of the pairs at each node's own points; where steps are limited
+    answer_loads: Array  # (E + outside, b) the same with the answers
+    products: Array  # (V, 2) the means of kappa(x, x) at each node's own points, and of their row sums
+
+
+class Sums(NamedTuple):
+    """Sums since the last report."""
+
+    loss: Array  # (V,)
+    compression_error: Array  # (V,)
+    largest_target: Array  # (V,) of the whole run
+    gaps: Array  # (E,)
+    violation: Array  # (E,) of the whole run
+    samples: Array  # (V,) of the whole run
+    distinct: Array  # (V,) so many of the samples differ; no sum
+
+
+class Coupling(NamedTuple):
+    """The protocol."""
+
+    functions: Integers  # (4,) addresses
+    tools: Integers  # addresses that those call
+    numbers: Array
+    rows: int  # k, of the matrices that hold the links' state
+    duals: int  # the row of the dual variables, -1 where there are none
+    tolerances: int  # that of the tolerances
+    symmetric: bool
+    implicit: bool
+    sends_duals: bool
+    compares_losses: bool
+
+
+NO_STAMPS = np.zeros(0, dtype=np.int64)
+
+
+class Flight(NamedTuple):
+    """What agents in arrays sent last and hear next: views of their arrays, as of now.
+
+    Nodes and directed edges are counted as in :mod:`~kernelswarm.agents.compiled.rounds`.
+    """
+
+    points: Array  # (V + outside, b, p)
+    values: Array  # (V + outside, b, C)
+    answers: Array  # (E + outside, b, C), those that node i gives at links.reverse of its edges
+    loads: Array  # (V + outside, b) with the values
+    answer_loads: Array  # (E + outside, b) with the answers
+    duals: Array  # (E,) as the agents send them
+    sent: Array  # (E + outside,) as they are heard
+    previous: Integers = NO_STAMPS  # (V + outside,) where links are not ideal: the round of the message before
+    answered: Integers = NO_STAMPS  # (E + outside,) and that of the points that are answered
 
 
 def rule_form(rule: Exchange) -> CompiledRule | None:
@@ -109,6 +204,7 @@ def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> Kinds:
 
 def addresses_of(form: CompiledLearner, loss: CompiledLoss) -> list[int]:
     """Return the addresses of a learner's functions and its loss's, in the order of the round."""
+    repack = address(form.repack, compiled.REPACK) if fulfils(form, RepackedLearner) else NONE
     gradient = NONE if form.gradient is None else address(form.gradient, compiled.GRADIENT)
     return [
         address(form.evaluate, compiled.EVALUATE),
@@ -117,6 +213,7 @@ def addresses_of(form: CompiledLearner, loss: CompiledLoss) -> list[int]:
         address(form.step, compiled.STEP),
         address(loss.values, compiled.LOSS_VALUES),
         address(loss.derivatives, compiled.LOSS_DERIVATIVES),
+        repack,
     ]
 
 
@@ -161,25 +258,44 @@ def states_of(
     capacities: Sequence[int],
     taken: Sequence[int],
     packed: bool = False,
+    spare: int = 0,
 ) -> States:
     """Move the agents' states into arrays, each with room for so many dictionary points.
 
-    They lie in rows of one length, or, packed, one behind the other.
+    They lie in rows of one length, or, packed, one behind the other, with a quarter more and ``spare`` numbers behind
+    the last, if there are to be any.
     """
     lengths = [
         form.length(agent.state, capacity) for agent, form, capacity in zip(agents, forms, capacities, strict=True)
     ]
-    begins = np.zeros(len(agents) + 1, dtype=np.int64)
-    begins[1:] = np.cumsum(lengths if packed else [max(lengths)] * len(agents))
-    storage = np.zeros((1, begins[-1]) if packed else (len(agents), max(lengths)))
+    ends = np.cumsum(lengths if packed else [max(lengths)] * len(agents))
+    room = spare + int(ends[-1]) // 4 if spare else 0
+    storage = np.zeros((1, int(ends[-1]) + room) if packed else (len(agents), max(lengths)))
+    begins = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     flat = storage.reshape(-1)
     counts: list[Integers] = []
     for begin, size, agent, form, capacity, points in zip(
-        begins.tolist(), lengths, agents, forms, capacities, taken, strict=False
+        begins.tolist(), lengths, agents, forms, capacities, taken, strict=True
     ):
         form.move(agent.state, flat[begin : begin + size], capacity)
         counts.append(form.counts(agent.state, capacity, points))
-    return States(storage, joined(counts, np.int64), begins)
+    return States(storage, joined(counts, np.int64), begins, np.array(lengths, dtype=np.int64))
+
+
+def find_states(states: States, laid: Integers, agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> None:
+    """Have the agents' states live where rounds have put them; ``laid`` (V,) says where they live so far."""
+    storage = states.storage.reshape(-1)
+    for i in np.flatnonzero(states.begins != laid).tolist():
+        form, begin = forms[i], states.begins[i]
+        assert isinstance(form, RepackedLearner)
+        capacity = int(states.counts[i, compiled.ROOM] + states.counts[i, compiled.ORDER])
+        form.lay_out(agents[i].state, storage[begin : begin + states.lengths[i]], capacity)
+    laid[:] = states.begins
+
+
+def with_spare(orders: Sequence[int]) -> Integers:
+    """Return for how many points states of so many are given room, as rounds do."""
+    return np.asarray(np.add(orders, np.maximum(SPARE, np.floor_divide(orders, 4))), dtype=np.int64)
 
 
 def no_messages(agents: Sequence[Agent], links: Links, places: int) -> Messages:
@@ -195,6 +311,11 @@ def no_messages(agents: Sequence[Agent], links: Links, places: int) -> Messages:
         answer_loads=np.zeros((answers, size)),
         products=np.zeros((len(agents), 2)),
     )
+
+
+def outside_of(agents: Sequence[Node]) -> list[int]:
+    """Return the labels of the nodes elsewhere that these hear, sorted."""
+    return sorted({other for agent in agents for other in agent.neighbors} - {agent.node for agent in agents})
 
 
 def sums_of(agents: Sequence[Agent], edges: int) -> Sums:

@@ -69,6 +69,14 @@ def prime(agents: Sequence[Agent]) -> bool:
     return bool(drawn)
 
 
+def in_flight(agent: Agent) -> tuple[Array, Array, Array, Array]:
+    """Return the points and targets that an agent learns from next, and those that follow."""
+    assert agent.own is not None
+    assert agent.targets is not None
+    assert agent.following is not None
+    return agent.own.points, agent.targets, *agent.following
+
+
 def sizes_ahead(agents: Sequence[Node], forms: Sequence[CompiledLearner], stepped: int, steps: int) -> Array:
     """Return the sizes of so many steps, (V, steps, k), where the states do not count the last ``stepped`` ones yet."""
     known: dict[tuple[int, int], Array] = {}  # most nodes have the same learner

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.agents.compiled.rounds import Links
+from kernelswarm.agents.compiled.arrays import Links
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Terms
 from kernelswarm.agents.node.heard import ANSWERS, DELIVERED, LOST_ON_THE_WAY, OWN, POINTS, SILENT, TOO_LATE
 from kernelswarm.agents.node.node import PRIMING
@@ -64,16 +64,15 @@ def hear(
             traffic[e, TOO_LATE] += own_priming
         else:
             air.due[slot, e] = now + fate
+            air.arriving[(now + fate) % slots, e] += own_priming
     for i in range(len(links.start) - 1):
         heard = awake[i, place] or terms.listens
         for e in range(links.start[i], links.start[i + 1]):
-            for back in range(1, terms.reach + 1):
-                then = (now - back) % slots
-                if air.due[then, e] == now and now >= back:
-                    if heard:
-                        traffic[e, DELIVERED] += now - back >= PRIMING
-                    else:
-                        traffic[e, LOST_ON_THE_WAY] += now - back >= PRIMING
+            traffic[e, DELIVERED if heard else LOST_ON_THE_WAY] += air.arriving[now % slots, e]
+            air.arriving[now % slots, e] = 0
+            if not heard:
+                for then in range(slots):
+                    if air.due[then, e] == now:
                         air.due[then, e] = ABSENT
 
 
@@ -87,12 +86,18 @@ def coarsen(numbers: Array, bits: int) -> None:
 
 
 @absorbed
-def has_arrived(air: Air, e: int, sent: int, now: int, reach: int) -> bool:
-    """Tell whether the message of a round has arrived on an edge, and is kept."""
+def has_arrived(air: Air, e: int, sent: int, slot: int, now: int, reach: int) -> bool:
+    """Tell whether the message of a round, in its slot, has arrived on an edge, and is kept."""
     if sent < 0 or sent < now - reach or sent >= now:
         return False
-    due = air.due[sent % air.due.shape[0], e]
+    due = air.due[slot, e]
     return bool(due != ABSENT and due <= now)
+
+
+@inlined
+def before(slot: int, slots: int) -> int:
+    """Return the slot of the round before: a remainder takes as long as a row of kernels."""
+    return slot - 1 if slot > 0 else slots - 1
 
 
 @inlined
@@ -110,10 +115,12 @@ def find_answer(air: Air, terms: Terms, drawn_at: Integers, used: int, e: int, n
 
     ``drawn_at`` (M,) are the rounds of the samples that the node remembers.
     """
+    slot = now % air.due.shape[0]
     for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
-        if not has_arrived(air, e, sent, now, terms.reach):
+        slot = before(slot, air.due.shape[0])
+        if not has_arrived(air, e, sent, slot, now, terms.reach):
             continue
-        answered = air.answered[sent % air.due.shape[0], e]
+        answered = air.answered[slot, e]
         if answered < 0 or answered < now - terms.memory or drawn_at[answered % len(drawn_at)] != answered:
             continue
         return ABSENT if sent == used and not terms.repeats else sent
@@ -123,14 +130,16 @@ def find_answer(air: Air, terms: Terms, drawn_at: Integers, used: int, e: int, n
 @absorbed
 def find_values(air: Air, terms: Terms, used: int, e: int, sender: int, now: int) -> int:
     """Return the round of the newest message whose sender's own values can be learned from, or ABSENT."""
+    slots = air.due.shape[0]
+    slot = now % slots
     for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
-        if not has_arrived(air, e, sent, now, terms.reach):
+        slot = before(slot, slots)
+        if not has_arrived(air, e, sent, slot, now, terms.reach):
             continue
-        slot = sent % air.due.shape[0]
         previous = air.previous[slot, sender]
-        if air.carried[slot, e] != previous and not (
-            has_arrived(air, e, previous, now, terms.reach) and air.carried[previous % air.due.shape[0], e] == previous
-        ):
-            continue
+        if air.carried[slot, e] != previous:
+            there = previous % slots
+            if not has_arrived(air, e, previous, there, now, terms.reach) or air.carried[there, e] != previous:
+                continue
         return ABSENT if sent == used and not terms.repeats else sent
     return ABSENT

@@ -14,6 +14,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     step_at,
 )
 from kernelswarm.agents.arithmetic.tables import cube, line, table
+from kernelswarm.agents.compiled.arrays import Coupling, Kinds, Links, States, Sums
 from kernelswarm.agents.compiled.hearing import find_answer, find_values, points_of
 from kernelswarm.agents.compiled.rounds import (
     ADVANCE,
@@ -29,14 +30,8 @@ from kernelswarm.agents.compiled.rounds import (
     LOSS_VALUES,
     STEP,
     UNSTABLE,
-    Coupling,
-    Kinds,
-    Links,
-    States,
-    Sums,
-    first_row,
 )
-from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Kept, Terms, Workspace
+from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Kept, Terms, Workspace, first_row
 from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at, gaps_at
 from kernelswarm.protocols.compiling import absorbed
 from kernelswarm.protocols.coupling import mean_square_gaps_in, total
@@ -75,7 +70,7 @@ def learn(
     tools = line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1])
     numbers = line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind])
     loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
-    state = line(states.storage, states.begins[i], states.begins[i + 1] - states.begins[i])
+    state = line(states.storage, states.begins[i], states.lengths[i])
     integers = line(states.counts, i * states.counts.shape[1], states.counts.shape[1])
     answer, sample = size * outputs, size * inputs
     own = table(kept.values, i * answer, size, outputs)

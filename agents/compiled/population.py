@@ -7,37 +7,43 @@ them.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import LOOK, NOTHING, ROOM, SINGLE_STEPS, WANTS
+from kernelswarm.agents.arithmetic.benches import Bench
+from kernelswarm.agents.arithmetic.signatures import LOOK, NOTHING, ORDER, ROOM, SINGLE_STEPS, WANTS
 from kernelswarm.agents.compiled.arrays import (
+    Flight,
     coupling_of,
+    find_states,
     hear,
     kinds_of,
     learner_forms,
     links_of,
     no_messages,
+    outside_of,
     rule_form,
     states_of,
     sums_of,
+    with_spare,
 )
-from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, put_back, sizes_ahead
-from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED, live
+from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, in_flight, put_back, sizes_ahead
+from kernelswarm.agents.compiled.rounds import DONE, FULL, LARGE_VALUES, PAUSED, REPACK, live
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
-from kernelswarm.agents.node.node import DIVERGED, Node, Outgoing
+from kernelswarm.agents.node.node import DIVERGED, Outgoing
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.contract import Exchange
+from kernelswarm.protocols.first_class import NONE
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-NO_STAMPS = np.zeros(0, dtype=np.int64)
-
 UNTOLD = np.zeros((0, 0, 0, 0))
+
+FIRST_POINTS = 8
+"""Points of each node for which there is room at first, beside those of a step."""
 
 WASTED = 2**28
 """Numbers of states, at most, that lie unused because nodes have dictionaries of different sizes: 2 GB."""
@@ -55,23 +61,6 @@ def obstacle(learners: Sequence[Learner], rule: Exchange) -> str | None:
     if len({learner.batch_size for learner in learners}) > 1:
         return "batch sizes that differ from node to node"
     return None
-
-
-class Flight(NamedTuple):
-    """What agents in arrays sent last and hear next: views of their arrays, as of now.
-
-    Nodes and directed edges are counted as in :mod:`~kernelswarm.agents.compiled.rounds`.
-    """
-
-    points: Array  # (V + outside, b, p)
-    values: Array  # (V + outside, b, C)
-    answers: Array  # (E + outside, b, C), those that node i gives at links.reverse of its edges
-    loads: Array  # (V + outside, b) with the values
-    answer_loads: Array  # (E + outside, b) with the answers
-    duals: Array  # (E,) as the agents send them
-    sent: Array  # (E + outside,) as they are heard
-    previous: Integers = NO_STAMPS  # (V + outside,) where links are not ideal: the round of the message before
-    answered: Integers = NO_STAMPS  # (E + outside,) and that of the points that are answered
 
 
 class Population:
@@ -103,8 +92,8 @@ class Population:
         self.symmetric, self.sends_duals = self._coupling.symmetric, self._coupling.sends_duals
         self._forms = learner_forms([agent.learner for agent in agents])
         self._kinds = kinds_of(agents, self._forms)
-        heard = [len(agent.neighbors) if self.symmetric else 0 for agent in agents]
-        self._taken = [self._size * (1 + count) for count in heard]  # the points of a step
+        self._repacks = self._kinds.functions[self._kinds.of, REPACK] != NONE
+        self._taken = [self._size * (1 + self.symmetric * len(agent.neighbors)) for agent in agents]
         self._capacity = self._wanted_capacity(0)
         self._messages = no_messages(agents, self.links, len(places))
         self._make_room()
@@ -171,30 +160,38 @@ class Population:
         self._live(self._at - 1, 1, learned=True)
 
     def _live(self, first: int, count: int, learned: bool = False) -> tuple[int, int, int, float]:
-        """Live through some rounds whose samples are there; returns as :func:`live`."""
-        return live(
-            self._states,
-            self._kinds,
-            self.links,
-            self._messages,
-            self._sums,
-            self._coupling,
-            self._scratch,
-            self._points,
-            self._targets,
-            self._step_sizes,
-            self._said,
-            first,
-            count,
-            self._lived,
-            DIVERGED,
-            learned,
-        )
+        """Live through some rounds whose samples are there; returns as :func:`live`, but is never full."""
+        lived, since = 0, len(self.agents) if learned else 0
+        while True:
+            reason, rounds, node, curvature = live(
+                self._states,
+                self._kinds,
+                self.links,
+                self._messages,
+                self._sums,
+                self._coupling,
+                self._bench,
+                self._scratch,
+                self._points,
+                self._targets,
+                self._step_sizes,
+                self._said,
+                first + lived,
+                count - lived,
+                self._lived + lived,
+                DIVERGED,
+                since,
+            )
+            lived += rounds
+            if reason != FULL:
+                return reason, lived, node, curvature
+            since = node
+            self._make_way(learned=since == len(self.agents))
 
     def ready(self) -> bool:
         """Make way for the next round, and tell whether it can be lived, its samples apart."""
         counts = self._states.counts
-        waiting = (counts[:, WANTS] != NOTHING) | (counts[:, ROOM] < self._taken)
+        waiting = (counts[:, WANTS] != NOTHING) | (~self._repacks & (counts[:, ROOM] < self._taken))
         return not waiting.any() or self._attend()
 
     def settle(self) -> None:
@@ -286,8 +283,7 @@ class Population:
         if (self._states.counts[:, WANTS] == SINGLE_STEPS).any():
             return False
         orders = self._orders()
-        wanted = map(sum, zip(orders, self._taken, strict=True))
-        if any(points > capacity for points, capacity in zip(wanted, self._capacities(), strict=True)):
+        if (~self._repacks & (np.add(orders, self._taken) > self._capacities())).any():
             before, self._capacity = self._capacity, self._wanted_capacity(self._capacity)
             lengths = [
                 (form.length(agent.state, order), form.length(agent.state, capacity))
@@ -307,27 +303,52 @@ class Population:
         """Move the states, which are up to date, into arrays of the present capacity, and make room for rows there."""
         self._messages = self._messages._replace(rows=np.zeros((1, 0)))  # what was in there is evaluated again
         self._make_states()
-        each = zip(self._forms, self.agents, self._capacities(), self._taken, strict=True)
-        lengths = [taken * form.columns(agent.state, capacity) for form, agent, capacity, taken in each]
+        each = zip(self._forms, self.agents, self._capacities(), self._taken, self._repacks.tolist(), strict=True)
+        lengths = [
+            0 if repacked else taken * form.columns(agent.state, capacity)  # rounds lay those of repacked ones
+            for form, agent, capacity, taken, repacked in each
+        ]
         begins = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self._messages = self._messages._replace(rows=np.zeros((1, begins[-1])), row_begins=begins)
 
+    def _make_way(self, learned: bool) -> None:
+        """Within a round, give the states more room, or, where all have been learned in, their rows, which are then
+        evaluated again."""
+        self._settle_states()
+        needed = int(self._messages.row_begins[-1])
+        if learned and needed > self._messages.rows.size:
+            for room in (0, needed + needed // 4):  # not both the old and the new ones at once
+                self._messages = self._messages._replace(rows=np.zeros((1, room)))
+        if not learned or max(self._orders()) > self._bench.capacity:
+            self._make_states()
+
     def _make_states(self) -> None:
-        """Move the agents' states, which are up to date, into arrays of the present capacity."""
-        self._states = states_of(self.agents, self._forms, self._capacities(), self._taken, packed=True)
+        """Move the agents' states, which are up to date, into arrays of the present capacity, and make the bench."""
+        capacity, largest, length = self._capacity, self._capacity, 0
+        if self._repacks.any():
+            capacity = max(capacity, int(with_spare(self._orders()).max()) + max(self._taken))
+            largest = int(with_spare([capacity])[0])
+            one_of_each = {id(form): i for i, form in enumerate(self._forms) if self._repacks[i]}
+            length = max(self._forms[i].length(self.agents[i].state, largest) for i in one_of_each.values())
+        self._bench = Bench(np.zeros(length), capacity, np.zeros(1, dtype=np.int64))
+        self._states = states_of(self.agents, self._forms, self._capacities(), self._taken, packed=True, spare=length)
+        self._bench.free[0] = self._states.begins[-1] + self._states.lengths[-1]
+        self._laid = self._states.begins.copy()
         each = zip(self._forms, self.agents, self._taken, strict=True)
-        most = max(form.scratch(agent.state, self._capacity, taken) for form, agent, taken in each)
+        most = max(form.scratch(agent.state, largest, taken) for form, agent, taken in each)
         self._scratch = np.zeros(max(most, *[taken * taken for taken in self._taken]))
 
     def _settle_states(self) -> None:
         """Bring the agents' states up to date, and do what they want."""
         rounds, self._stepped = self._stepped, 0
-        counts, capacities = self._states.counts, self._capacities()
+        find_states(self._states, self._laid, self.agents, self._forms)
+        counts = self._states.counts
+        capacities = np.where(self._repacks, counts[:, ORDER] + counts[:, ROOM], self._capacities())
         for i, (agent, form) in enumerate(zip(self.agents, self._forms, strict=True)):
             form.settle(agent.state, counts[i], rounds)
             if counts[i, WANTS] == LOOK:  # as the agents' own steps do at their end
                 form.attend(agent.state)
-                known = form.counts(agent.state, capacities[i], self._taken[i])
+                known = form.counts(agent.state, int(capacities[i]), self._taken[i])
                 counts[i, : len(known)] = known
 
     def _orders(self) -> list[int]:
@@ -336,11 +357,13 @@ class Population:
     def _capacities(self) -> list[int]:
         """Return for how many points there is room: for those of each node's own neighbours, since some may be many."""
         room = self._capacity - max(self._taken)
-        return [room + taken for taken in self._taken]
+        spared = np.maximum(with_spare(self._orders()), FIRST_POINTS)
+        found: list[int] = np.where(self._repacks, spared, np.add(self._taken, room)).tolist()
+        return found
 
     def _wanted_capacity(self, capacity: int) -> int:
         most = max(self._taken)
-        return most + max(max(self._orders()), 8, (capacity - most) * 3 // 2)
+        return most + max(max(self._orders()), FIRST_POINTS, (capacity - most) * 3 // 2)
 
     def _scalars(self, degree: int) -> int:
         """Count what a node sends in a round: points and answers; symmetric, also its values and dual variables."""
@@ -365,7 +388,7 @@ class Population:
         points = np.zeros((len(self.places), 2, self._size, first.width))
         targets = np.zeros((len(self.agents), 2, *first.targets.shape))
         for i, agent in enumerate(self.agents):
-            points[i, 0], targets[i, 0], points[i, 1], targets[i, 1] = _in_flight(agent)
+            points[i, 0], targets[i, 0], points[i, 1], targets[i, 1] = in_flight(agent)
         if not self._outside:
             return points, targets
         for agent in self.agents:
@@ -375,16 +398,3 @@ class Population:
         for node in self._outside:
             points[self.places[node], int(answered)] = messages[node].points
         return points, targets
-
-
-def outside_of(agents: Sequence[Node]) -> list[int]:
-    """Return the labels of the nodes elsewhere that these hear, sorted."""
-    return sorted({other for agent in agents for other in agent.neighbors} - {agent.node for agent in agents})
-
-
-def _in_flight(agent: Agent) -> tuple[Array, Array, Array, Array]:
-    """Return the points and targets that an agent learns from next, and those that follow."""
-    assert agent.own is not None
-    assert agent.targets is not None
-    assert agent.following is not None
-    return agent.own.points, agent.targets, *agent.following

@@ -8,13 +8,13 @@ Arrays of V nodes come first by node, arrays of E directed edges first by edge: 
 follow as V, V + 1, ...; answers to them as edges E, E + 1, ...
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.benches import Bench, capacity_of, fits, put_back
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.signatures import (
+    ALWAYS,
     NOTHING,
     ORDER,
     ROOM,
@@ -24,11 +24,13 @@ from kernelswarm.agents.arithmetic.signatures import (
     inner_at,
     loss_derivatives_at,
     loss_values_at,
+    repack_at,
     step_at,
 )
 from kernelswarm.agents.arithmetic.tables import cube, line, table
+from kernelswarm.agents.compiled.arrays import Coupling, Kinds, Links, Messages, States, Sums
 from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at, gaps_at
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import absorbed, jitted
 from kernelswarm.protocols.coupling import mean_square_gaps_in, total
 from kernelswarm.protocols.first_class import NONE
 from kernelswarm.protocols.limits import gather_in, own_products, own_share, pair_loads_in, restrain
@@ -36,87 +38,15 @@ from kernelswarm.protocols.limits import gather_in, own_products, own_share, pai
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-DONE, PAUSED, LARGE_VALUES, UNSTABLE = range(4)
-"""Why rounds end; paused, some node wants room, its factor looked at, or steps that are not compiled."""
+DONE, PAUSED, FULL, LARGE_VALUES, UNSTABLE = range(5)
+"""Why rounds end; paused, some node wants room, its factor looked at, or steps that are not compiled; full, arrays are
+too short to go on within a round."""
 
-EVALUATE, INNER, GRADIENT, STEP, LOSS_VALUES, LOSS_DERIVATIVES = range(6)
+EVALUATE, INNER, GRADIENT, STEP, LOSS_VALUES, LOSS_DERIVATIVES, REPACK = range(7)
 """The functions of a learner, by their addresses."""
 
 COUPLE, COUPLE_BACK, ADVANCE, GAPS = range(4)
 """The functions of a protocol."""
-
-
-class States(NamedTuple):
-    """The nodes' states, as their learners lay them out."""
-
-    storage: Array  # (V, length), or (1, length of all together)
-    counts: Integers  # (V, the most that any has)
-    begins: Integers  # (V + 1,) where each begins in the storage
-
-
-class Kinds(NamedTuple):
-    """The different learners."""
-
-    of: Integers  # (V,) the kind of each node
-    functions: Integers  # (K, 6) addresses
-    tools: Integers  # (K, most) addresses that those call
-    numbers: Array  # (K, most)
-    number_counts: Integers  # (K,)
-    loss_numbers: Array  # (K, most)
-    loss_number_counts: Integers  # (K,)
-    quadratic_curvature: Array  # (K,) l'' where it is exact, else 0
-    curvature: Array  # (K,) the bound on l''
-    gain: Array  # (K,) sup kappa(x, x); 0 where unbounded
-    linear: Integers  # (K,) whether weights move the function as the inner products say
-
-
-class Links(NamedTuple):
-    """The directed edges."""
-
-    start: Integers  # (V + 1,)
-    other: Integers  # (E,) the neighbour
-    reverse: Integers  # (E,) where the answer to the neighbour goes
-    state: Array  # (k E,) the protocol's matrices (k, deg), node by node
-    sent: Array  # (E + outside,) dual variables as they were sent, by the edge that they belong to
-
-
-class Messages(NamedTuple):
-    """What is in flight: each node's values at its own points, and the answers to its neighbours."""
-
-    values: Array  # (V + outside, b, C)
-    answers: Array  # (E + outside, b, C)
-    rows: Array  # (1, length of all together), of the points that each node steps on next: its own, its neighbours'
-    row_begins: Integers  # (V + 1,) where those of each node begin, all of as many columns
-    loads: Array  # (V + outside, b) of the pairs at each node's own points; where steps are limited
-    answer_loads: Array  # (E + outside, b) the same with the answers
-    products: Array  # (V, 2) the means of kappa(x, x) at each node's own points, and of their row sums
-
-
-class Sums(NamedTuple):
-    """Sums since the last report."""
-
-    loss: Array  # (V,)
-    compression_error: Array  # (V,)
-    largest_target: Array  # (V,) of the whole run
-    gaps: Array  # (E,)
-    violation: Array  # (E,) of the whole run
-    samples: Array  # (V,) of the whole run
-    distinct: Array  # (V,) so many of the samples differ; no sum
-
-
-class Coupling(NamedTuple):
-    """The protocol."""
-
-    functions: Integers  # (4,) addresses
-    tools: Integers  # addresses that those call
-    numbers: Array
-    rows: int  # k, of the matrices that hold the links' state
-    duals: int  # the row of the dual variables, -1 where there are none
-    tolerances: int  # that of the tolerances
-    symmetric: bool
-    implicit: bool
-    sends_duals: bool
-    compares_losses: bool
 
 
 @jitted
@@ -127,6 +57,7 @@ def live(
     messages: Messages,
     sums: Sums,
     coupling: Coupling,
+    bench: Bench,
     scratch: Array,  # what the steps work with
     points: Array,  # (V + outside, rounds + 2, b, p) of the samples learned from in each round
     targets: Array,  # (V, rounds + 2, b, q)
@@ -136,11 +67,11 @@ def live(
     count: int,
     lived: int,  # rounds of the whole run before
     diverged: float,
-    learned: bool,  # whether the first of these rounds has been learned in, and is to be answered in only
+    since: int,  # the nodes that have learned in the first of these rounds
 ) -> tuple[int, int, int, float]:
     """Live through ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
     # Each taken out of its tuple once: that counts references.
-    storage, all_counts, begins = states.storage, states.counts, states.begins
+    storage, all_counts, begins, lengths = states.storage, states.counts, states.begins, states.lengths
     kind_of, functions_of, tools_of, numbers_of = kinds.of, kinds.functions, kinds.tools, kinds.numbers
     number_counts, loss_numbers_of, loss_number_counts = (
         kinds.number_counts,
@@ -164,7 +95,7 @@ def live(
     widest, columns, kept_rounds = 0, 0, told.shape[1]
     for i in range(nodes):
         widest = max(widest, starts[i + 1] - starts[i])
-        columns = max(columns, (row_begins[i + 1] - row_begins[i]) // size)
+        columns = max(columns, (row_begins[i + 1] - row_begins[i]) // size, bench.capacity)
     most = size * (1 + widest) if symmetric else size
     joined_points, joined = np.empty((most, inputs)), np.empty((most, outputs))
     unused, pulling = np.empty((size, columns)), np.empty((size, outputs))
@@ -173,20 +104,23 @@ def live(
     pair_loads, step_loads, sizes = np.zeros(widest * size), np.empty(most), np.empty(step_sizes.shape[2])
     gaps, excess = np.empty(widest), np.empty(widest)
     for t in range(first, first + count):
-        learning = 0 if learned and t == first else nodes
-        for i in range(learning):
+        for i in range(0 if since == 0 or t > first else nodes, nodes):
             taken = size * (1 + starts[i + 1] - starts[i]) if symmetric else size
-            if all_counts[i, WANTS] != NOTHING or all_counts[i, ROOM] < taken:
+            needs_room = all_counts[i, ROOM] < taken and functions_of[kind_of[i], REPACK] == NONE
+            if all_counts[i, WANTS] != NOTHING or needs_room:
                 return PAUSED, t - first, 0, 0.0
-        for i in range(learning):
+        for i in range(since if t == first else 0, nodes):
             begin, degree = starts[i], starts[i + 1] - starts[i]
             taken = size * (1 + degree) if symmetric else size
             kind = kind_of[i]
             tools = line(tools_of, kind * tool_count, tool_count)
             numbers = line(numbers_of, kind * numbers_of.shape[1], number_counts[kind])
             loss_numbers = line(loss_numbers_of, kind * loss_numbers_of.shape[1], loss_number_counts[kind])
-            state = line(storage, begins[i], begins[i + 1] - begins[i])
+            state = line(storage, begins[i], lengths[i])
             counts = line(all_counts, i * integers, integers)
+            repack, benched, capacity = functions_of[kind, REPACK], counts[ROOM] < taken, capacity_of(counts)
+            if benched and not fits(bench, counts, taken, storage.shape[1]):
+                return FULL, t - first, i, 0.0
             own = table(all_values, i * answer, size, outputs)
             wanted = table(targets, (i * rounds + t) * size * width, size, width)
             stepped = table(points, (i * rounds + t) * sample, size, inputs)
@@ -290,6 +224,9 @@ def live(
                     for k in range(after, after + size):
                         stiffness[k] = 0.0 if kinds.linear[kind] else taken_strength
                 stepped = table(joined_points, 0, taken, inputs)
+            if benched:
+                repack_at(repack)(state, counts, bench.storage, inputs, outputs, counts[ORDER] + taken)
+                state = bench.storage
             sums.compression_error[i] += step_at(functions_of[kind, STEP])(
                 tools,
                 numbers,
@@ -306,6 +243,8 @@ def live(
                 own,
                 wanted,
             )
+            if benched:
+                put_back(i, repack, storage, begins, lengths, counts, bench, capacity, taken, inputs, outputs)
             if not degree:
                 continue
             if rule[GAPS] == NONE:
@@ -333,13 +272,15 @@ def live(
                 sums.gaps[begin + e] += gaps[e]
                 if coupling.duals >= 0:
                     sums.violation[begin + e] += gaps[e] - edges[coupling.tolerances, e]
+        if lay_rows(states, kinds, links, messages, symmetric, size) > bench.capacity:
+            return FULL, t - first, nodes, 0.0
         for i in range(nodes):
             kind, begin, degree = kind_of[i], starts[i], starts[i + 1] - starts[i]
             taken = size * (1 + degree) if symmetric else size
             evaluate = evaluate_at(functions_of[kind, EVALUATE])
             tools = line(tools_of, kind * tool_count, tool_count)
             numbers = line(numbers_of, kind * numbers_of.shape[1], number_counts[kind])
-            state = line(storage, begins[i], begins[i + 1] - begins[i])
+            state = line(storage, begins[i], lengths[i])
             counts = line(all_counts, i * integers, integers)
             place = row_begins[i]
             columns = (row_begins[i + 1] - place) // taken
@@ -392,7 +333,16 @@ def send_duals(links: Links, coupling: Coupling) -> None:
             links.sent[begin + e] = edges[coupling.duals, e]
 
 
-@jitted
-def first_row(node: int, edges: int, size: int, symmetric: bool) -> int:
-    """Return where the rows of the points that a node steps on begin; ``edges`` are those of the nodes before it."""
-    return size * (node + edges) if symmetric else size * node
+@absorbed
+def lay_rows(states: States, kinds: Kinds, links: Links, messages: Messages, symmetric: bool, size: int) -> int:
+    """Say where the rows of each node begin, as long as those of repacked states are now; returns the most points of
+    such a state, or, where the rows are not long enough, more than there may be."""
+    before, widest, begins = messages.row_begins[0], 0, messages.row_begins
+    for i in range(len(kinds.of)):
+        taken = size * (1 + links.start[i + 1] - links.start[i]) if symmetric else size
+        length, before = begins[i + 1] - before, begins[i + 1]
+        if kinds.functions[kinds.of[i], REPACK] != NONE:
+            length = taken * states.counts[i, ORDER]
+            widest = max(widest, states.counts[i, ORDER])
+        begins[i + 1] = begins[i] + length
+    return widest if begins[len(kinds.of)] <= messages.rows.shape[1] else ALWAYS

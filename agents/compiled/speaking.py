@@ -8,9 +8,10 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.signatures import evaluate_at, inner_at
 from kernelswarm.agents.arithmetic.tables import line, table
-from kernelswarm.agents.compiled.hearing import has_arrived, points_of
-from kernelswarm.agents.compiled.rounds import EVALUATE, INNER, Coupling, Kinds, Links, States, first_row
-from kernelswarm.agents.compiled.weathered_arrays import Air, Counts, Kept, Terms, Workspace
+from kernelswarm.agents.compiled.arrays import Coupling, Kinds, Links, States
+from kernelswarm.agents.compiled.hearing import before, has_arrived, points_of
+from kernelswarm.agents.compiled.rounds import EVALUATE, INNER
+from kernelswarm.agents.compiled.weathered_arrays import Air, Counts, Kept, Terms, Workspace, first_row
 from kernelswarm.agents.node.heard import SENT, SILENT
 from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.protocols.compiling import absorbed
@@ -45,7 +46,7 @@ def prepare(
     evaluate = evaluate_at(kinds.functions[kind, EVALUATE])
     tools = line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1])
     numbers = line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind])
-    state = line(states.storage, states.begins[i], states.begins[i + 1] - states.begins[i])
+    state = line(states.storage, states.begins[i], states.lengths[i])
     integers = line(states.counts, i * states.counts.shape[1], states.counts.shape[1])
     answer, sample = size * outputs, size * inputs
     kept.learning[i] = kept.following[i]
@@ -60,10 +61,12 @@ def prepare(
     copy_matrix(own, table(kept.predicted, kept_at * answer, size, outputs))
     for d in range(degree):
         e = begin + d
+        then = now % slots
         for sent in range(now - 1, max(now - terms.reach - 1, -1), -1):
-            if has_arrived(air, e, sent, now, terms.reach):
-                kept.heard_at[e] = air.carried[sent % slots, e]
-                heard = points_of(air, sent % slots, e, links.other[e])
+            then = before(then, slots)
+            if has_arrived(air, e, sent, then, now, terms.reach):
+                kept.heard_at[e] = air.carried[then, e]
+                heard = points_of(air, then, e, links.other[e])
                 copy_matrix(heard, table(kept.heard_points, e * sample, size, inputs))
                 break
         at = place + size * (1 + d)
@@ -190,7 +193,7 @@ def moved(i: int, e: int, states: States, kinds: Kinds, kept: Kept, work: Worksp
     evaluate_at(kinds.functions[kind, EVALUATE])(
         line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1]),
         line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
-        line(states.storage, states.begins[i], states.begins[i + 1] - states.begins[i]),
+        line(states.storage, states.begins[i], states.lengths[i]),
         line(states.counts, i * states.counts.shape[1], states.counts.shape[1]),
         kept.said_points[e],
         work.said_rows,

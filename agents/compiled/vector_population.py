@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.signatures import CompiledFeatureLearner
-from kernelswarm.agents.compiled.arrays import kinds_of, learner_forms, links_of, states_of
+from kernelswarm.agents.compiled.arrays import Flight, kinds_of, learner_forms, links_of, outside_of, states_of
 from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, put_back, sizes_ahead
-from kernelswarm.agents.compiled.population import Flight, outside_of
 from kernelswarm.agents.compiled.rounds import DONE
 from kernelswarm.agents.compiled.vector_rounds import Phases, Samples, Vectors, VectorSums, Work, live_by_vectors
 from kernelswarm.agents.learners.contract import Evaluated, Learner

@@ -18,6 +18,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     step_at,
 )
 from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.compiled.arrays import Kinds, States
 from kernelswarm.agents.compiled.rounds import (
     DONE,
     EVALUATE,
@@ -26,8 +27,6 @@ from kernelswarm.agents.compiled.rounds import (
     LOSS_DERIVATIVES,
     LOSS_VALUES,
     STEP,
-    Kinds,
-    States,
 )
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.protocols.compiling import absorbed, uncounted

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled.rounds import UNSTABLE
+from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -20,6 +21,12 @@ RETURNED = UNSTABLE + 1
 
 ABSENT = -1
 """In place of the slot of a message, or of its arrival: there is none."""
+
+
+@jitted
+def first_row(node: int, edges: int, size: int, symmetric: bool) -> int:
+    """Return where the rows of the points that a node steps on begin; ``edges`` are those of the nodes before it."""
+    return size * (node + edges) if symmetric else size * node
 
 
 class Terms(NamedTuple):
@@ -61,6 +68,7 @@ class Air(NamedTuple):
     duals: Array  # (S, E + outside) of the edge's owner
     fates: Integers  # (S, E)
     due: Integers  # (S, E) the round of arrival, or ABSENT
+    arriving: Integers  # (S, E) how many arrive in a round, by that round, of those that are counted
 
 
 class Kept(NamedTuple):

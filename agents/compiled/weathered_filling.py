@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.rounds import Links, first_row
-from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Kept, Terms
+from kernelswarm.agents.compiled.arrays import Links
+from kernelswarm.agents.compiled.weathered_arrays import ABSENT, Air, Counts, Kept, Terms, first_row
 from kernelswarm.agents.node.heard import SILENT, Packet, coarse
-from kernelswarm.agents.node.node import Outgoing
+from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.agents.node.weathered import WeatheredAgent
 from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
 from kernelswarm.protocols.clocks.presence import forgets
@@ -113,6 +113,7 @@ def air_of(
         duals=np.zeros((slots, sent)),
         fates=np.zeros((slots, edges), dtype=np.int64),
         due=np.full((slots, edges), ABSENT),
+        arriving=np.zeros((slots, edges), dtype=np.int64),
     )
     slot = (now - 1) % slots
     for label, place in places.items():
@@ -139,6 +140,8 @@ def air_of(
                 carriers[then, sender] = packet.points
                 air.carried[then, e], air.previous[then, sender] = packet.carried, packet.previous
                 air.answered[then, e], air.due[then, e] = packet.answered, packet.due
+                if packet.due >= now:
+                    air.arriving[packet.due % slots, e] += at >= PRIMING
                 air.duals[then, links.reverse[e]] = packet.dual
                 _put(packet.own, air.own[then, links.other[e]], air.own_loads[then, links.other[e]])
                 _put(packet.answer, air.answers[then, e], air.answer_loads[then, e])

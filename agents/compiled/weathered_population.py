@@ -7,15 +7,17 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.signatures import LOOK, WANTS
 from kernelswarm.agents.compiled.arrays import (
+    Flight,
     coupling_of,
     kinds_of,
     learner_forms,
     links_of,
+    outside_of,
     rule_form,
     sums_of,
 )
 from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, put_back, sizes_ahead
-from kernelswarm.agents.compiled.population import Flight, Population, outside_of
+from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, RETURNED, Workspace
 from kernelswarm.agents.compiled.weathered_filling import (
@@ -83,6 +85,7 @@ class WeatheredPopulation(Population):
         self.symmetric, self.sends_duals = self._coupling.symmetric, self._coupling.sends_duals
         self._forms = learner_forms([agent.learner for agent in agents])
         self._kinds = kinds_of(agents, self._forms)
+        self._repacks = np.zeros(len(agents), dtype=np.bool_)
         sets = 2 if self.symmetric else 1
         self._taken = [size * (1 + sets * len(agent.neighbors)) for agent in agents]
         self._capacity = self._wanted_capacity(0)
@@ -246,7 +249,7 @@ class WeatheredPopulation(Population):
             edges = slice(int(self.links.start[i]), int(self.links.start[i + 1]))
             agent.begin_anew()
             capacity, begins = self._capacities()[i], self._states.begins
-            own = self._states.storage.reshape(-1)[begins[i] : begins[i + 1]]
+            own = self._states.storage.reshape(-1)[begins[i] : begins[i] + self._states.lengths[i]]
             own[:] = 0.0
             form.move(agent.state, own, capacity)
             known = form.counts(agent.state, capacity, self._taken[i])

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.signatures import NOTHING, ROOM, WANTS
+from kernelswarm.agents.compiled.arrays import Coupling, Kinds, Links, States, Sums
 from kernelswarm.agents.compiled.hearing import hear
 from kernelswarm.agents.compiled.learning_in_weather import learn
-from kernelswarm.agents.compiled.rounds import DONE, PAUSED, Coupling, Kinds, Links, States, Sums
+from kernelswarm.agents.compiled.rounds import DONE, PAUSED
 from kernelswarm.agents.compiled.speaking import prepare, say
 from kernelswarm.agents.compiled.weathered_arrays import RETURNED, Air, Counts, Kept, Terms, Workspace
 from kernelswarm.agents.node.heard import SILENT

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.compiled.arrays import Flight
 from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, put_back, sizes_ahead
-from kernelswarm.agents.compiled.population import Flight
 from kernelswarm.agents.compiled.rounds import DONE, PAUSED
 from kernelswarm.agents.compiled.vector_population import NO_DUALS, VectorPopulation
 from kernelswarm.agents.compiled.vector_rounds import Samples

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.tables import line
-from kernelswarm.agents.compiled.hearing import has_arrived, hear
-from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED, Kinds, Links, States
+from kernelswarm.agents.compiled.arrays import Kinds, Links, States
+from kernelswarm.agents.compiled.hearing import before, has_arrived, hear
+from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED
 from kernelswarm.agents.compiled.vector_rounds import (
     Phases,
     Samples,
@@ -96,8 +97,10 @@ def gather(i: int, links: Links, air: Air, told: Told, vectors: Vectors, terms: 
     for d in range(links.start[i + 1] - begin):
         e, newest = begin + d, NO_ANSWER
         if told.asks[e]:
+            slot = now % slots
             for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
-                if has_arrived(air, e, sent, now, terms.reach):
+                slot = before(slot, slots)
+                if has_arrived(air, e, sent, slot, now, terms.reach):
                     newest = sent
                     break
         heard = line(work.heard, d * width, width)

@@ -49,7 +49,7 @@ class KernelSum:
         self.points_buffer: Array
         self.weights_buffer: Array
         self.storage: Array
-        self._lay_out(np.zeros(self.length(0)), 0)
+        self.lay_out(np.zeros(self.length(0)), 0)
 
     def __getstate__(self) -> tuple[object, ...]:
         """Return what a copy is made of: its buffers must lie in its own storage."""
@@ -58,7 +58,7 @@ class KernelSum:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         """Become the copy."""
         self.kernel, self.inputs, self.outputs, self.order, capacity, storage = state
-        self._lay_out(storage, capacity)
+        self.lay_out(storage, capacity)
 
     def assign(self, points: Array, weights: Array) -> Self:
         """Become the sum over ``points`` (M, p) with ``weights`` (M, C)."""
@@ -124,7 +124,12 @@ class KernelSum:
         """Compute the Hilbert distance ``||f - g||``; NaN unless the other function has the same kernel."""
         if not isinstance(other, KernelSum) or self.kernel != other.kernel:
             return math.nan
-        squared = self.inner(self) - 2.0 * self.inner(other) + other.inner(other)
+        return self.apart(other, self.inner(self), other.inner(other))
+
+    def apart(self, other: "KernelSum", square: float, its_square: float) -> float:
+        """Compute the Hilbert distance ``||f - g||`` from the squares of both norms: those of many pairs take a third
+        of the time."""
+        squared = square - 2.0 * self.inner(other) + its_square
         return math.sqrt(max(squared, 0.0))
 
     def averaged(self, others: "Sequence[KernelSum]", shares: Array) -> "KernelSum":
@@ -148,7 +153,7 @@ class KernelSum:
         """Live in another vector, of the length for so many points, from now on."""
         storage[:OWN] = self.storage[:OWN]
         used = self._used()
-        self._lay_out(storage, capacity)
+        self.lay_out(storage, capacity)
         for part, values in zip(self._used(), used, strict=True):
             part[:] = values
 
@@ -164,8 +169,8 @@ class KernelSum:
         """Return what of the buffers is in use."""
         return [self.points, self.weights]
 
-    def _lay_out(self, storage: Array, capacity: int) -> None:
-        """Have the buffers lie in a vector."""
+    def lay_out(self, storage: Array, capacity: int) -> None:
+        """Have the buffers lie in a vector, which holds what they hold where it is not new."""
         self.storage, first = storage, OWN
         found = []
         for shape in self._shapes(capacity):

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import DescentInSpace, check_step, explicit_or_implicit
-from kernelswarm.agents.learners.polk_steps import CompiledPolk, inspection_due
+from kernelswarm.agents.learners.polk_steps import CompiledPolk, RepackedPolk, inspection_due
 from kernelswarm.agents.parts.budgets import Budget, PerSample
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
@@ -139,4 +139,4 @@ class Polk(DescentInSpace):
         NotCompiledError
             When the kernel or the budget hands nothing over.
         """
-        return CompiledPolk(self)
+        return RepackedPolk(self)

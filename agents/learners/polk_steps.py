@@ -7,6 +7,7 @@ import numpy.typing as npt
 from numba import types
 
 from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.signatures import (
     BOUND,
     LOOK,
@@ -21,7 +22,8 @@ from kernelswarm.agents.arithmetic.signatures import (
     next_budget_at,
 )
 from kernelswarm.agents.arithmetic.tables import line, table
-from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES, tables
+from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES, length_of, tables
+from kernelswarm.agents.functions.kernel_sum import OWN
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.kernel_steps import (
     CAPACITY,
@@ -193,6 +195,30 @@ def project(
     return error
 
 
+@jitted
+def repack(storage: Array, counts: Integers, other: Array, inputs: int, outputs: int, capacity: int) -> int:
+    """Copy the state of an expansion into another vector, if that is long enough; returns how long it must be."""
+    length = length_of(capacity, inputs, outputs)
+    if length > len(other):
+        return length
+    order = counts[ORDER]
+    points, weights, factor, precision = tables(storage, counts[CAPACITY], inputs, outputs)
+    to_points, to_weights, to_factor, to_precision = tables(other, capacity, inputs, outputs)
+    for k in range(OWN):
+        other[k] = storage[k]
+    for m in range(order):
+        copy_vector(points[m], to_points[m])
+        copy_vector(weights[m], to_weights[m])
+        for k in range(m + 1):
+            to_factor[m, k] = factor[m, k]
+        to_precision[m] = precision[m]
+    for m in range(capacity):  # what works with the factor takes it for zero there
+        for k in range(m + 1, capacity):
+            to_factor[m, k] = 0.0
+    counts[CAPACITY], counts[ROOM] = capacity, capacity - order
+    return length
+
+
 @inlined
 def wanted(own: Array, order: int, changes: int, points: int) -> int:
     """Say what a state wants before its next step, on so many points."""
@@ -262,3 +288,13 @@ class CompiledPolk(CompiledExpansion):
     def attend(self, state: Any) -> None:
         """Look at the accuracy of the factor."""
         self._learner.inspect(state)
+
+
+class RepackedPolk(CompiledPolk):
+    """The same for POLK itself, whose states need hold no more than their own points between steps."""
+
+    repack = staticmethod(repack)
+
+    def lay_out(self, state: Any, storage: Array, capacity: int) -> None:
+        """Have the state live in a vector that holds it already."""
+        state.function.lay_out(storage, capacity)

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from kernelswarm.agents.compiled import drawing, population, vector_population
-from kernelswarm.agents.compiled.population import Population, outside_of
+from kernelswarm.agents.compiled.arrays import outside_of
+from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.compiled.rounds import live
 from kernelswarm.agents.compiled.vector_population import VectorPopulation
 from kernelswarm.agents.compiled.weathered_population import WeatheredPopulation, whole

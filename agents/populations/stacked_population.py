@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled import population
-from kernelswarm.agents.compiled.arrays import joined, kinds_of, learner_forms
+from kernelswarm.agents.compiled.arrays import joined, kinds_of, learner_forms, outside_of
 from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, put_back
-from kernelswarm.agents.compiled.population import Population, outside_of
+from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import DIVERGED, DivergenceError, Outgoing

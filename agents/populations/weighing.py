@@ -13,7 +13,8 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.signatures import loss_derivatives_at, loss_values_at
 from kernelswarm.agents.arithmetic.tables import line, table
-from kernelswarm.agents.compiled.rounds import LOSS_DERIVATIVES, LOSS_VALUES, Kinds, Links
+from kernelswarm.agents.compiled.arrays import Kinds, Links
+from kernelswarm.agents.compiled.rounds import LOSS_DERIVATIVES, LOSS_VALUES
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.copies.compiled import hear_at, learn_at, say_at, shares_at
 from kernelswarm.protocols.coupling import total

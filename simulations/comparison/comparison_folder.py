@@ -20,7 +20,7 @@ from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.machine.lock import held
 from kernelswarm.simulations.records import run_folder
-from kernelswarm.simulations.records.run_folder import graphml
+from kernelswarm.simulations.records.graphml import graphml
 from kernelswarm.simulations.running.network import build_graph
 from kernelswarm.simulations.streams.rows.file import held_by
 

@@ -15,7 +15,7 @@ from kernelswarm.simulations.experiment.data_files import file_paths
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.graph_function import GraphFunction
 from kernelswarm.simulations.ground.wording import plain
-from kernelswarm.simulations.records.run_folder import graphml
+from kernelswarm.simulations.records.graphml import graphml
 from kernelswarm.simulations.running.network import build_graph
 from kernelswarm.simulations.streams.rows.file import File
 

@@ -27,6 +27,10 @@ FLUSH_ROWS = 50_000
 """What a killed process has measured and not written yet is no older than this, and no more."""
 
 
+BATCH_ROWS = 500_000
+"""Rows that are written together, at most: on their way to the disk there are three more copies of them."""
+
+
 class Measurements(Protocol):
     """Three tables that grow."""
 
@@ -117,9 +121,11 @@ class OnDisk:
     def _flush(self) -> None:
         self._flushed = time.monotonic()
         for name, pieces in self._waiting.items():
-            if pieces:
-                self._append(name, self._paths[name], joined(pieces))
-                pieces.clear()
+            while pieces:
+                table = joined(pieces)
+                self._append(name, self._paths[name], {key: column[:BATCH_ROWS] for key, column in table.items()})
+                left = {key: column[BATCH_ROWS:] for key, column in table.items()}
+                pieces[:] = [left] if len(left["round"]) else []
 
     def _append(self, name: str, path: Path, columns: Table) -> None:
         import pyarrow
@@ -162,4 +168,6 @@ def stream(folder: Path, table: str) -> Path:
 
 def joined(pieces: list[Columns]) -> Columns:
     """Put the rows of tables with the same columns under one another."""
+    if len(pieces) == 1:
+        return pieces[0]
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in (pieces[0] if pieces else ())}

@@ -27,6 +27,7 @@ from kernelswarm.simulations.ground.toml_tables import parse
 from kernelswarm.simulations.ground.wording import plain, shown
 from kernelswarm.simulations.machine.archives import read_arrays, write_arrays
 from kernelswarm.simulations.records import measurements
+from kernelswarm.simulations.records.graphml import write_graph
 from kernelswarm.simulations.records.measured_table import MeasuredTable
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.stored_table import StoredTable, as_array, write_table
@@ -321,31 +322,6 @@ def write_summary(summary: Mapping[str, Any], folder: Path) -> None:
     """Write ``summary.json``: infinities and NaN, which JSON does not have, as null."""
     text = json.dumps(_finite(plain(summary)), indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
-
-
-def write_graph(graph: Graph, path: Path) -> None:
-    """Write a network as GraphML."""
-    path.write_text(graphml(graph), encoding="utf-8")
-
-
-def graphml(graph: Graph) -> str:
-    """Return a network as GraphML: positions as ``x`` and ``y``, other attributes where GraphML has a type for them."""
-    import networkx as nx
-
-    written: Graph = nx.Graph()
-    for node in sorted(graph.nodes):
-        attributes = graph.nodes[node]
-        written.add_node(node, **_scalars(attributes))
-        if "pos" in attributes:
-            x, y = attributes["pos"]
-            written.add_node(node, x=float(x), y=float(y))
-    for source, target in sorted((min(edge), max(edge)) for edge in graph.edges):
-        written.add_edge(source, target, **_scalars(graph.edges[source, target]))
-    return "\n".join(nx.generate_graphml(written)) + "\n"
-
-
-def _scalars(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    return {str(key): value for key, value in attributes.items() if isinstance(value, str | int | float)}
 
 
 def take_name(unfinished: Path, folder: Path) -> Path:

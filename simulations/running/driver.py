@@ -28,6 +28,7 @@ from kernelswarm.simulations.records.checkpoint import Checkpoint, refuse_unsave
 from kernelswarm.simulations.records.checkpoints import Checkpoints, newest
 from kernelswarm.simulations.records.result import Columns, Result
 from kernelswarm.simulations.round.engine import Backend, Engine, LostError
+from kernelswarm.simulations.round.measure import Report
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions
 from kernelswarm.simulations.running.batch import BatchBackend
 from kernelswarm.simulations.running.checkpoint_contents import require_same
@@ -94,6 +95,7 @@ class Driver:
         self._observe = observe
         self._checkpoints = checkpoints
         self._own = own
+        self._known: tuple[list[Report], verdict.Baseline] | None = None
         self.recorder = Recorder(self.network, experiment.protocol)
         self.done = 0
         self.stopping = False
@@ -278,6 +280,7 @@ class Driver:
         rows = recorder.rows(self.done, reports, self._now() - self._started)
         paused = self._now()
         regret = {name: np.array([value]) for name, value in self._regret.add(reports).items()}
+        del reports  # those of a large network take a fifth of its memory
         rows = joined_columns(rows, {"network": regret})
         self._idle += self._now() - paused  # rounds take no longer by it
         for column in (column for columns in rows.values() for column in columns.values()):
@@ -343,9 +346,16 @@ class Driver:
         )
         LOG.info("%s after round %d%s", status, self.done, f": {reason}" if reason else "")
         with self.at_work():
-            return result_of(self.network, self.recorder, functions, ending)
+            return result_of(self.network, self.recorder, functions, ending, self._baseline())
 
     def failure(self) -> verdict.Failure | None:
         """Return why a run that came to its end has no result, if that is so."""
         with self.at_work():
-            return verdict.failure(self.recorder.reports, baseline(self.network, self.recorder))
+            return verdict.failure(self.recorder.reports, self._baseline())
+
+    def _baseline(self) -> verdict.Baseline:
+        """Return what nodes would reach without learning; of many nodes the data for it takes long to make again."""
+        reports = self.recorder.reports
+        if self._known is None or self._known[0] is not reports:
+            self._known = reports, baseline(self.network, self.recorder)
+        return self._known[1]

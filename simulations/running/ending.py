@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.observing import verdict
@@ -62,12 +64,13 @@ def baseline(network: Network, recorder: Recorder) -> verdict.Baseline:
     return verdict.baseline(recorder.reports, sources, losses, network.outputs)
 
 
-def result_of(network: Network, recorder: Recorder, functions: LearnedFunctions, ending: Ending) -> Result:
-    """Put together what a simulation leaves; ``functions`` are empty where it failed."""
+def result_of(
+    network: Network, recorder: Recorder, functions: LearnedFunctions, ending: Ending, base: verdict.Baseline
+) -> Result:
+    """Put together what a simulation leaves; ``functions`` are empty where it failed, ``base`` is its baseline."""
     experiment = network.experiment
     models = arrays_of(network, functions)
     final = dict(recorder.last or {})
-    base = baseline(network, recorder)
     if final:
         final["constant_risk"] = base.constant
     if functions and experiment.evaluation.rkhs_distance:
@@ -149,4 +152,9 @@ def _distance(network: Network, functions: LearnedFunctions) -> float:
         return 0.0
     learners = {plan.neighborhood.node: plan.learner for plan in network.plans}
     found = {node: learners[node].function_from(learned.arrays) for node, learned in functions.items()}
-    return float(np.mean([found[i].distance(found[j]) for i, j in network.graph.edges]))
+    sums = {node: function for node, function in found.items() if type(function) is KernelSum}
+    if len(sums) < len(found) or any(function.kernel != one.kernel for one, function in pairwise(sums.values())):
+        return float(np.mean([found[i].distance(found[j]) for i, j in network.graph.edges]))
+    squares = {node: function.inner(function) for node, function in sums.items()}
+    apart = [sums[i].apart(sums[j], squares[i], squares[j]) for i, j in network.graph.edges]
+    return float(np.mean(apart))

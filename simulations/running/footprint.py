@@ -9,7 +9,10 @@ from typing import Any
 
 import networkx as nx
 
+from kernelswarm.agents.arithmetic.signatures import RepackedLearner
+from kernelswarm.agents.compiled.arrays import learner_forms
 from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.protocols.compiled import NotCompiledError
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.experiment.parts import describe
@@ -18,14 +21,15 @@ from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.machine import memory
 from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.streams.contract import Source
+from kernelswarm.simulations.streams.generated.synthetic import HELD, SyntheticSource
 
 NUMBER = 8
 """Bytes of a number."""
 
-AGENT = 10_000
+AGENT = 8_000
 """Bytes of an agent with its neighborhood and its stream, about, before it has learned anything."""
 
-EDGE = 1_000
+EDGE = 700
 """Bytes of an edge of the network with both its agents' messages, about."""
 
 COLUMNS = 12
@@ -92,6 +96,10 @@ def needs(experiment: Experiment, graph: nx.Graph[int], source: Source, outputs:
     rule, learner, evaluation = experiment.protocol, experiment.learner, experiment.evaluation
     size, columns = learner.batch_size, source.inputs + source.targets
     own = evaluation.local_samples if source.lengths is None else 0  # else they are rows that are at hand
+    each = own * (columns + source.targets)
+    samples = nodes * each
+    if isinstance(source.nodes[0], SyntheticSource):
+        samples = max(each, min(samples, HELD))  # what is more is made again, node by node, when it is needed
     pooled = _pooled(evaluation, source)
     step, learned, given = _step(experiment, graph)
     gram = 3 * learned**2 if getattr(learner, "kernel", None) is not None else 0
@@ -107,7 +115,7 @@ def needs(experiment: Experiment, graph: nx.Graph[int], source: Source, outputs:
             "evaluation.local_samples",
             evaluation.local_samples,
             "each node's held-out samples",
-            NUMBER * nodes * own * (columns + source.targets),
+            NUMBER * samples,
         ),
         Need(
             "evaluation.global_samples",
@@ -162,10 +170,22 @@ def functions(experiment: Experiment, graph: nx.Graph[int], source: Source, outp
         step, points, given = _step(experiment, graph)
         talking = rule.form == "symmetric" and rule.communicates
         each = [points] if rule.pooled else [learner.batch_size * (1 + talking * degree) for _, degree in graph.degree]
-        room = sum(one**2 for one in each) * _copies(experiment)
-        what = f"{len(each):,} functions with room for the points of a step, {points:,} at most,"
+        repacked = _repacked(experiment)  # room for the points of a step is there once, and for few others beside
+        room = points**2 if repacked else sum(one**2 for one in each) * _copies(experiment)
+        what = f"{1 if repacked else len(each):,} functions with room for the points of a step, {points:,} at most,"
         found.append(Need(step, given, what, NUMBER * room))
     return found
+
+
+def _repacked(experiment: Experiment) -> bool:
+    """Return whether nodes that hear others over ideal links keep no room for the points of a step."""
+    if not (experiment.links.ideal and experiment.clock.ideal and experiment.schedule.constant):
+        return False
+    try:
+        (form,) = learner_forms([experiment.learner])
+    except NotCompiledError:
+        return False
+    return isinstance(form, RepackedLearner) and not experiment.protocol.pooled
 
 
 def _step(experiment: Experiment, graph: nx.Graph[int]) -> tuple[str, int, Any]:
@@ -285,3 +305,11 @@ def in_words(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:,.3g} TB"
+
+
+def shared_with(entries: tuple[Any, ...], shared: dict[object, tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Return what was first shared of tuples with as many times the same entry: most nodes' neighbours are alike."""
+    first = entries[0] if entries else None
+    if any(entry is not first for entry in entries):
+        return entries
+    return shared.setdefault((id(first), len(entries)), entries)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.contract import StackedRule
+from kernelswarm.protocols.fulfilling import fulfils
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links, bytes_of
 from kernelswarm.protocols.links.privacy import Privacy, privacy, privacy_of_samples
@@ -87,7 +88,7 @@ def privacy_of(links: Links, plans: Sequence[AgentPlan], source: Source) -> Priv
         return privacy_of_samples(links, source.inputs, source.targets, source.classes is not None, source.epochs)
     if not links.noise.scale or not rule.communicates:
         return None
-    if isinstance(rule, StateRule):
+    if fulfils(rule, StateRule):
         return Privacy(
             None, None, "a sample is exposed: vectors are learned from it, and nothing bounds how they change"
         )
@@ -144,11 +145,11 @@ def _messages(plans: Sequence[AgentPlan], bits: int, bare: bool = False) -> list
     found: list[float] = []
     for plan in plans:
         rule, own = plan.rule, plan.learner.batch_size
-        if isinstance(rule, StateRule):
+        if fulfils(rule, StateRule):
             length = len(rule.say(plan.begin()))
             found += [bytes_of(length, 0, 0, 1, bits)] * len(plan.neighborhood.neighbors)
             continue
-        if isinstance(rule, StackedRule):
+        if fulfils(rule, StackedRule):
             found += _stacked(plan, rule, bits)
             continue
         symmetric = rule.form == "symmetric"

@@ -32,7 +32,7 @@ from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.round.stackable import refuse_unstackable
 from kernelswarm.simulations.running.boxes import refuse_misfit
 from kernelswarm.simulations.running.fitting import resolved
-from kernelswarm.simulations.running.footprint import Bounded, functions, needs, require
+from kernelswarm.simulations.running.footprint import Bounded, functions, needs, require, shared_with
 from kernelswarm.simulations.running.forecast import forecast, transit
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.pooled import PooledSource, members
@@ -138,6 +138,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     rule, learners = experiment.protocol, _learners(experiment, labels)
     evaluated = list(zip(labels, source.nodes, strict=True))
     plans: list[AgentPlan] = []
+    shared: dict[object, tuple[Any, ...]] = {}
     pooled = rule.pooled
     conditions = weather(experiment, graph)
     slots = {} if pooled else slots_of(graph, planned)
@@ -151,7 +152,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
             plans.append(
                 AgentPlan(
                     neighborhood=_neighborhood(
-                        adjacency, source, label, places, learners, pooled, conditions.directed, count
+                        adjacency, source, label, places, learners, pooled, conditions.directed, count, shared
                     ),
                     slots=() if pooled else slots[label],
                     learner=learners[label],
@@ -297,6 +298,7 @@ def _neighborhood(
     alone: bool,
     directed: bool,
     outputs: int,
+    shared: dict[object, tuple[Any, ...]],
 ) -> Neighborhood:
     place = places[label]
     known = adjacency[label]
@@ -315,8 +317,8 @@ def _neighborhood(
         learners[label].loss.curvature,
         learners[label].batch_size,
         degrees=tuple(len(adjacency[other]) for other in neighbors),
-        edges=tuple(dict(known[other]) if known[other] else NO_ATTRIBUTES for other in neighbors),
-        batch_sizes=tuple(learners[other].batch_size for other in neighbors),
+        edges=shared_with(tuple(dict(known[other]) if known[other] else NO_ATTRIBUTES for other in neighbors), shared),
+        batch_sizes=shared_with(tuple(learners[other].batch_size for other in neighbors), shared),
         asks=tuple(asks(label, other, known[other]) for other in neighbors) if directed else (),
         asked=tuple(asks(other, label, known[other]) for other in neighbors) if directed else (),
         outputs=outputs,

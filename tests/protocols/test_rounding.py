@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kernelswarm.protocols.chance import pair
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import NONE, address
-from kernelswarm.protocols.links.distortion import EXACT, FEW_BITS, STEPS, distort
+from kernelswarm.protocols.links.distortion import EXACT, FEW_BITS, MOST, STEPS, distort, rounded_up
 from kernelswarm.protocols.links.noises import QUANTILE, Laplace
 
 
@@ -34,6 +35,25 @@ def test_rounding_is_right_on_average_and_leaves_the_largest(bits: int, numbers:
     sent = np.abs(found[:, 0, 0])[:, np.newaxis, np.newaxis]
     levels = (found / sent + 1.0) * (2.0**bits - 1.0) / 2.0
     np.testing.assert_allclose(levels, np.round(levels), atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 1), (2, 5), (3, 3), (4, 2), (1, 100), (7, 13)], ids=str)
+@pytest.mark.parametrize("bits", [1, 8, 20])
+def test_each_number_is_rounded_by_its_half_of_a_draw(shape: tuple[int, int], bits: int) -> None:
+    """Whatever rows and columns there are: numbers n and n + 1, n even, share the draw at place n / 2."""
+    stage, round, levels = 2, 2**31 + 3, 2.0**bits - 1.0
+    start = np.random.default_rng(3).normal(size=shape)
+    found = start.copy()
+    distort(found, np.inf, 0.0, NONE, bits, 17, 23, round, stage)
+    few = bits <= FEW_BITS
+    scale = np.abs(found).max() if few else rounded_up(np.abs(start).max())
+    largest = np.abs(start).max() if few else scale
+    wanted = np.empty(start.size)
+    for n, number in enumerate(start.ravel()):
+        u = pair(17, 23, round + ((2 * stage + 2) * MOST + n // 2) * 2**32)[n % 2]
+        level = min(np.floor(levels * (number / largest + 1.0) / 2.0 + u), levels)
+        wanted[n] = scale * (2.0 * level / levels - 1.0)
+    np.testing.assert_array_equal(found.ravel(), wanted)
 
 
 def test_scales_are_drawn_by_themselves() -> None:

@@ -129,7 +129,7 @@ class Subspace:
         self.order = self.samples = self.heard = 0
         self._none: Array = np.zeros((tracking.rank, 0))
         capacity = SMALLEST_CAPACITY if tracking.budget_size is None else tracking.budget_size + 1
-        self._lay_out(np.zeros(self.length(capacity)), capacity)
+        self.lay_out(np.zeros(self.length(capacity)), capacity)
 
     def __getstate__(self) -> tuple[object, ...]:
         """Return what a copy is made of: its arrays must lie in its own storage."""
@@ -140,7 +140,7 @@ class Subspace:
         """Become the copy."""
         self.kernel, self.tracking, self.inputs, self.own, counts, storage, self._none = state
         self.order, self.samples, self.heard, capacity = counts
-        self._lay_out(storage, capacity)
+        self.lay_out(storage, capacity)
 
     @property
     def capacity(self) -> int:
@@ -295,7 +295,7 @@ class Subspace:
         order, before = self.order, (self._points, self._factor, self._image, self._recency, self._gram)
         first = self.own + 3 * self.tracking.rank**2 + len(self._fits)
         storage[:first] = self.storage[:first]
-        self._lay_out(storage, capacity)
+        self.lay_out(storage, capacity)
         for buffer, values in zip((self._points, self._factor, self._image, self._recency), before[:4], strict=True):
             buffer[:order] = values[:order]
         self._gram[:order, :order] = before[4][:order, :order]
@@ -310,7 +310,7 @@ class Subspace:
         window = (self.tracking.censoring.window,)
         return [square, square, square, window, (capacity, self.inputs), tall, tall, (capacity,), (capacity, capacity)]
 
-    def _lay_out(self, storage: Array, capacity: int) -> None:
+    def lay_out(self, storage: Array, capacity: int) -> None:
         """Have the arrays lie in a vector, as `subspace_steps` finds them there."""
         self.storage: Array = storage
         found, first = [], self.own

@@ -1,12 +1,15 @@
 """Agents in arrays live through the rounds of single agents, bit for bit."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.compiled.population import obstacle
+from kernelswarm.agents.arithmetic.benches import SPARE
+from kernelswarm.agents.arithmetic.signatures import ORDER, ROOM
+from kernelswarm.agents.compiled.population import FIRST_POINTS, Population, obstacle
 from kernelswarm.agents.learners import polk_steps
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
@@ -118,16 +121,61 @@ def test_same_bits_as_single_agents(protocol, batch):
 
 def test_one_node_with_many_neighbours_takes_no_room_from_the_others():
     """A symmetric step takes in a point for each neighbour: room for a factor and for rows grows with the square."""
-    description = experiment(PROTOCOLS["consensus, symmetric"], graph=nx.star_graph(40), step_size=0.01)
+    description = Experiment.from_dict(
+        {
+            "topology": nx.star_graph(40),
+            "stream": {"name": "sine_regression", "noise": 0.3},
+            "learner": {"name": "newton", "kernel": {"name": "gaussian", "bandwidth": 0.4}},
+            "protocol": {"name": "consensus", "penalty": 0.3},
+        }
+    )
     arrays, single = engines(description)
     for engine in (arrays, single):
         engine.run(12)
     population = arrays.blocks[0]._population
-    for begins in (population._states.begins, population._messages.row_begins):
-        lengths = np.diff(begins)
+    for lengths in (population._states.lengths, np.diff(population._messages.row_begins)):
         assert lengths[0] > 40**2
         assert lengths[1:].max() < lengths[0] / 4
     assert_equal(arrays, single, pooled(description))
+
+
+@pytest.mark.parametrize(
+    "graph", [nx.star_graph(12), nx.complete_graph(9), nx.cycle_graph(5)], ids=["star", "complete", "ring"]
+)
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("epsilon", [1e-4, 0.02])
+def test_states_that_grow_out_of_their_places(graph, batch, epsilon, monkeypatch):
+    """Room for a step is on the bench alone. Points that stay get a state another place, which agents find again."""
+    found = []
+    monkeypatch.setattr(Population, "_make_way", noted(Population._make_way, found))
+    description = experiment(
+        PROTOCOLS["consensus, symmetric"], graph=graph, batch=batch, step_size=0.02, budget={"epsilon": epsilon}
+    )
+    arrays, single = engines(description)
+    for rounds in (1, 2, 5, 30):
+        arrays.run(rounds)
+        single.run(rounds)
+        assert_equal(arrays, single, pooled(description))
+    population = arrays.blocks[0]._population
+    states, orders = population._states, population._states.counts[:, ORDER]
+    assert found, "no array was ever full"
+    places = sorted(zip(states.begins.tolist(), states.lengths.tolist(), strict=True))
+    assert all(begin + length <= after for (begin, length), (after, _) in pairwise(places))
+    capacities = orders + states.counts[:, ROOM]
+    assert (capacities <= np.maximum(FIRST_POINTS, 2 * orders.max() + SPARE)).all()
+    for i, agent in enumerate(population.agents):
+        assert len(agent.state.function.points_buffer) == capacities[i]
+        assert np.shares_memory(agent.state.function.storage, states.storage)
+
+
+def noted(method, found):
+    """Note each call of a method."""
+
+    def call(self, *arguments, **named):
+        found.append(named)
+        return method(self, *arguments, **named)
+
+    return call
 
 
 @pytest.mark.parametrize("blocks", [None, [[0, 3], [4], [1, 2]]], ids=str)

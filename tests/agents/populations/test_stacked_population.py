@@ -79,7 +79,7 @@ def test_same_bits_between_rests(blocks):
 def test_copies_that_must_go_on_one_by_one_catch_up_with_the_others(blocks, monkeypatch):
     # No more room is made, and copies that hear neighbours fill theirs in fewer rounds.
     monkeypatch.setattr(Population, "_attend", lambda arrays: False)
-    learner = {**POLK, "budget": {"epsilon": 1e-6}}
+    learner = {**POLK, "name": "newton", "budget": {"epsilon": 1e-6}}
     assert not any(assert_the_same(experiment(learner=learner), blocks, (12, 6)))
 
 

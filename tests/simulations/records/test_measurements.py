@@ -48,7 +48,8 @@ def assert_equal(found: Any, wanted: Any) -> None:
 
 
 def test_files_hold_what_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measurements, "FLUSH_ROWS", 70)  # several evaluations a batch
+    monkeypatch.setattr(measurements, "FLUSH_ROWS", 70)  # several evaluations at a time,
+    monkeypatch.setattr(measurements, "BATCH_ROWS", 30)  # in several batches
     kept, stored = InMemory(), OnDisk(tmp_path)
     for round in range(1, 30):
         rows = evaluation(round)

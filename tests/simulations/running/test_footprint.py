@@ -54,7 +54,7 @@ def call(capsys, tmp_path, monkeypatch):
 
 def test_room_for_the_points_of_all_neighbours_is_counted(monkeypatch):
     monkeypatch.setattr(memory, "free", lambda: ROOM)
-    tables = {"topology": {"name": "complete", "nodes": 1000}, "stream": "sine_regression", "learner": "polk"}
+    tables = {"topology": {"name": "complete", "nodes": 1000}, "stream": "sine_regression", "learner": "newton"}
     with pytest.raises(InputError, match=r'protocol\.form = "symmetric": 1,000 functions with room .* 1,000 at most'):
         open_network(Experiment.from_dict({**tables, "protocol": "consensus"}))
     one_sided = {"name": "consensus", "form": "one_sided"}
@@ -104,8 +104,8 @@ def test_what_cannot_be_lowered_is_not_to_be_lowered(call):
     assert answer.err.startswith('kernelswarm: protocol.form = "symmetric": ') and 'take "one_sided"' in answer.err
     wide = ["--set", "stream={ name = 'gaussian_mixture', inputs = 400 }", "--set", "topology.nodes=60"]
     model = "learner={ name = 'linear', loss = 'multiclass_logistic' }"
-    answer = call("check", "e.toml", *wide, "--set", model, "--set", "evaluation.local_samples=50000")
-    assert answer.code == 2 and "lower it" in answer.err and "evaluation.local_samples = 50000" in answer.err
+    answer = call("check", "e.toml", *wide, "--set", model, "--set", "evaluation.local_samples=5000000")
+    assert answer.code == 2 and "lower it" in answer.err and "evaluation.local_samples = 5000000" in answer.err
 
 
 def test_more_pooled_samples_than_there_are_cost_nothing(call):
