@@ -33,7 +33,7 @@ from kernelswarm.agents.learners.kernel_steps import (
     own_numbers,
 )
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.compiling import inlined, uncounted
+from kernelswarm.protocols.compiling import inlined, jitted, uncounted
 from kernelswarm.protocols.first_class import (
     COUNTS_OUT,
     MATRIX,

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.signatures import ORDER, ROOM, WANTS, kernel_at, step_at
 from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.expansion import length_of
 from kernelswarm.agents.functions.kernel_sum import OWN
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, evaluate, kernel_numbers, own_numbers
@@ -122,7 +122,7 @@ def _paired(
         rows = table(scratch, seconds * outputs, seconds, order)
         weights = table(storage, first + OWN + capacity * inputs, order, outputs)
         kernel_at(tools[CROSS])(kernel_numbers(numbers), heard, table(storage, first + OWN, order, inputs), rows)
-        komp.combine(rows, weights, order, past)
+        combine(rows, weights, order, past)
     return next_center(tools, numbers, sizes, center, past, paired, aims, losses)
 
 
