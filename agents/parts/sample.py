@@ -37,6 +37,8 @@ class Sample:
         The inner products of what a learner moves along: points (m, p) give (m, m), kappa for kernel learners.
     owners : Array, optional
         The node that each sample belongs to, (n,); all to one where left out.
+    diagonal : callable, optional
+        The diagonal of ``gram`` alone, (m, p) to (m,); asked for point by point where left out.
     """
 
     points: Array
@@ -46,6 +48,7 @@ class Sample:
     batch_size: int
     gram: Callable[[Array], Array]
     owners: npt.NDArray[np.intp] | None = None
+    diagonal: Callable[[Array], Array] | None = None
 
     @property
     def classes(self) -> bool:
@@ -103,12 +106,18 @@ class Sample:
     @cached_property
     def largest_gain(self) -> float:
         """How far a weight of 1 on a sample moves the function there at most: the largest kappa(x, x)."""
-        return max((float(self.gram(self.points[n : n + 1])[0, 0]) for n in range(len(self.points))), default=1.0)
+        return float(self._gains.max()) if len(self.points) else 1.0
 
     @cached_property
     def mean_gain(self) -> float:
         """The mean of kappa(x, x)."""
-        return float(np.mean([self.gram(self.points[n : n + 1])[0, 0] for n in range(len(self.points))]))
+        return float(np.mean(self._gains))
+
+    @cached_property
+    def _gains(self) -> Array:
+        if self.diagonal is not None:
+            return self.diagonal(self.points)
+        return np.array([self.gram(self.points[n : n + 1])[0, 0] for n in range(len(self.points))])
 
     @cached_property
     def stiffness(self) -> float:

@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import blocked_komp, komp
+from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.arithmetic.blocks import blocked_komp
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.functions.informed_expansion import InformedExpansion
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
@@ -268,12 +269,11 @@ class Newton(CertainDescent, DescentInSpace):
         if lost:
             information.forget(root, moments, order, 1.0 - lost)
         scale = np.sqrt(bends)[:, np.newaxis]
-        blocked_information.absorb(
-            root,
-            moments,
-            np.concatenate([rows, fresh[:count] * scale]),
-            np.concatenate([wanted, aims * scale]),
-        )
+        features, sums = np.empty((len(rows) + count, order)), np.empty((len(rows) + count, function.outputs))
+        features[: len(rows)], sums[: len(rows)] = rows, wanted
+        np.multiply(fresh[:count], scale, out=features[len(rows) :])
+        np.multiply(aims, scale, out=sums[len(rows) :])
+        blocked_information.absorb(root, moments, features, sums)
         if lost:
             room, product = np.empty(moves.RENEWED * (capacity + function.outputs)), np.empty(capacity)
             state.cursor = moves.renew(root, moments, order, factor, ridge, lost, state.cursor, room, product)

@@ -3,9 +3,9 @@
 Nothing is decided otherwise. The whole batch is projected on the span of the dictionary in one pass over the factor U.
 What the batch adds to the factor are its last rows, ``L^-1 [-A', I]`` with the projections A and L the Cholesky factor
 of the batch's Schur complement, and these few rows are kept apart while elements are chosen for removal, one after the
-other, as KOMP does. A point of the batch that goes straight out again, by far the most frequent case, is rotated out of
-these rows alone and never touches U. An old element needs its column of the inverse, from products for several
-likely ones at a time, and is rotated out of U at the end, together with all others that go.
+other, as KOMP does. Points of the batch that go straight out again, by far the most frequent case, go before that
+(:mod:`~kernelswarm.agents.arithmetic.blocks.blocked_screening`). An old element needs its column of the inverse, from
+products for several likely ones at a time, and is rotated out of U at the end, together with all others that go.
 
 Notation: M old elements, n entering points; "total" is M + n. Columns keep their places until the end.
 """
@@ -15,8 +15,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import blocked_removal, komp
-from kernelswarm.agents.arithmetic.blocked_removal import FINISHED, Candidates
+from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.arithmetic.blocks import blocked_removal, blocked_screening
+from kernelswarm.agents.arithmetic.blocks.blocked_removal import FINISHED, Candidates
+from kernelswarm.agents.arithmetic.blocks.products import multiply
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.protocols.compiling import jitted
@@ -26,7 +28,10 @@ Indices = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
 
 PANEL = 128
-"""Rows of the factor that are multiplied together: few enough to stay in the cache between two products."""
+"""Columns of the inverse that are computed together."""
+
+TILE, STRIP = 32, 128
+"""Rows and columns of the factor that are multiplied together, and stay in the cache between two products."""
 
 FETCHED = 8
 """The most columns of the inverse that are computed before it is known that they are needed."""
@@ -53,10 +58,20 @@ def project(
     the points whose weights are not 0, where it has been asked.
     """
     entering = np.flatnonzero(new_weights.any(axis=1))
-    diagonal = gram.diagonal()[entering]
     projections, rest = known or split(factor, cross[entering], gram[np.ix_(entering, entering)])
-    values, rows, accepted, spent = _enter(weights[:order], new_weights[entering], projections, rest, diagonal, shrink)
     fence = komp.TRANSIENT * limit
+    bare, arrivals = weights[:order] * shrink, new_weights[entering]
+    whole, left = np.ascontiguousarray((bare + projections.T @ arrivals).T), arrivals.copy()
+    diagonal = gram.diagonal()[entering]
+    screened, stays = blocked_screening.screen(
+        whole, precision[:order], left, projections, rest, diagonal, epsilon * epsilon, fence
+    )
+    if len(stays) < len(entering):
+        bare += projections.T @ (arrivals - left)
+        entering, projections, rest = entering[stays], projections[stays], rest[np.ix_(stays, stays)]
+        left, diagonal = left[stays], diagonal[stays]
+    values, rows, accepted, spent = _enter(bare, left, projections, rest, diagonal)
+    spent += screened
     beyond = precision[:order] + np.einsum("ij,ij->j", rows[:, :order], rows[:, :order]) > fence
     if beyond.any() or np.einsum("ij,ij->j", rows[:, order:], rows[:, order:]).max(initial=0.0) > fence:
         # Elements in the span of the others leave between two insertions: that is done one point at a time.
@@ -82,7 +97,7 @@ def project(
 
 
 def _enter(
-    weights: Array, new_weights: Array, projections: Array, rest: Array, diagonal: Array, shrink: float
+    weights: Array, new_weights: Array, projections: Array, rest: Array, diagonal: Array
 ) -> tuple[Array, Array, Flags, float]:
     """Tell what of the batch enters beside the old elements, and what lies in the span of these and its predecessors.
 
@@ -99,7 +114,7 @@ def _enter(
     """
     size, order = projections.shape
     values = np.empty((weights.shape[1], order + size))
-    np.multiply(weights.T, shrink, out=values[:, :order])
+    values[:, :order] = weights.T
     rows = np.zeros((size, order + size))
     accepted, spent = _append(values, rows, new_weights, projections, rest, diagonal)
     entered = int(np.count_nonzero(accepted))
@@ -128,15 +143,29 @@ def split(factor: Array, cross: Array, gram: Array) -> tuple[Array, Array]:
     rest : Array
         The Schur complement ``G - B'U'UB``, (n, n).
     """
-    order = cross.shape[1]
     images, projections = np.empty(cross.shape), np.zeros(cross.shape)
-    for start in range(0, order, PANEL):  # in one pass over the factor
-        end = min(start + PANEL, order)
-        panel = factor[start:end, :end]
-        image = cross[:, :end] @ panel.T
-        images[:, start:end] = image
-        projections[:, :end] += image @ panel
+    _project(factor, np.require(cross, requirements=["C", "W"]), images, projections)
     return projections, gram - images @ images.T
+
+
+@jitted
+def _project(factor: Array, cross: Array, images: Array, projections: Array) -> None:
+    """Fill in ``B'U'`` and ``B'U'U``, in one pass over the factor; the latter's place holds zeros."""
+    (size, order), pitch = cross.shape, factor.shape[1]
+    for start in range(0, order, TILE):
+        rows = min(TILE, order - start)
+        for left in range(0, start + rows, STRIP):
+            width, share = min(STRIP, start + rows - left), 0.0 if left == 0 else 1.0
+            tile = start * pitch + left
+            multiply(
+                images, start, order, cross, left, order, False, factor, tile, pitch, True, size, width, rows, 1.0, share
+            )
+        for left in range(0, start + rows, STRIP):
+            width = min(STRIP, start + rows - left)
+            tile = start * pitch + left
+            multiply(
+                projections, left, order, images, start, order, False, factor, tile, pitch, False, size, rows, width, 1.0, 1.0
+            )
 
 
 @jitted
