@@ -243,24 +243,17 @@ class Newton(CertainDescent, DescentInSpace):
             (projections, rest),
         )
         function.order = order
-        rows, wanted = np.empty((0, order)), np.empty((0, function.outputs))
-        fresh = at.rows
+        places = origins[:order, 0].astype(np.int64)
+        features, sums, gone = blocked_information.follow(
+            root, moments, places, before, entering, projections, rest, gram, at.rows, ridge
+        )
         if changes:
-            places = origins[:order, 0].astype(np.intp)
-            new = places[places >= before] - before
-            chosen, total = np.searchsorted(entering, new), before + len(new)
-            if len(new):
-                seen = projections[chosen], rest[np.ix_(chosen, chosen)], gram.diagonal()[new]
-                blocked_information.append(root, moments, before, *seen, ridge)
-            places[order - len(new) :] = np.arange(before, total)
-            if order < total:
-                rows, wanted = blocked_information.take_out(root, moments, places, total)
-            fresh = np.concatenate([at.rows, gram[:, new]], axis=1)[:, places]
             moves.follow(origins, before, order, function.points_buffer, np.require(at.points, requirements=["C", "W"]))
+        fresh = features[gone:]
         lost = 1.0 - self.forgetting**count
-        if len(rows) and (lost or unit is not None):  # a triangle is wanted before samples come
-            blocked_information.absorb(root, moments, rows, wanted)
-            rows, wanted = rows[:0], wanted[:0]
+        if gone and (lost or unit is not None):  # a triangle is wanted before samples come
+            blocked_information.absorb(root, moments, features[:gone], sums[:gone])
+            features, sums, gone = fresh, sums[gone:], 0
         if unit:
             information.pull(root, moments, order, fresh.T @ pulls, unit)
         elif unit is not None:
@@ -268,12 +261,8 @@ class Newton(CertainDescent, DescentInSpace):
             blocked_information.shift(root, moments, order, kernel_root.T @ (kernel_root @ (fresh.T @ pulls)))
         if lost:
             information.forget(root, moments, order, 1.0 - lost)
-        scale = np.sqrt(bends)[:, np.newaxis]
-        features, sums = np.empty((len(rows) + count, order)), np.empty((len(rows) + count, function.outputs))
-        features[: len(rows)], sums[: len(rows)] = rows, wanted
-        np.multiply(fresh[:count], scale, out=features[len(rows) :])
-        np.multiply(aims, scale, out=sums[len(rows) :])
-        blocked_information.absorb(root, moments, features, sums)
+        blocked_information.weigh(features, sums, gone, bends, aims)
+        blocked_information.absorb(root, moments, features[: gone + count], sums[: gone + count])
         if lost:
             room, product = np.empty(moves.RENEWED * (capacity + function.outputs)), np.empty(capacity)
             state.cursor = moves.renew(root, moments, order, factor, ridge, lost, state.cursor, room, product)

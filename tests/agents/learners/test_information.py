@@ -25,7 +25,8 @@ def test_rows_are_rotated_in_and_columns_out_as_the_normal_equations_say(size):
                 information.absorb(root, moments, order, part, wanted, product)
         kept = np.array([0.0, 1, 2, 5, 6, 9, *range(12, 30), 32])
         if blocked:
-            left = blocked_information.take_out(root, moments, kept.astype(np.intp), order)
+            left = np.empty((order - len(kept), len(kept))), np.empty((order - len(kept), outputs))
+            blocked_information.take_out(root, moments, kept.astype(np.int64), order, *left)
             blocked_information.absorb(root, moments, *left)
         else:
             information.keep(root, moments, order, kept, len(kept), product)
@@ -71,10 +72,13 @@ def test_points_that_come_inherit_what_is_known_of_those_that_go(gone, coming):
         if blocked:  # with samples in the same reflections
             projections = np.linalg.solve(kernel.cross(old, old), cross.T).T
             rest = own - projections @ cross.T
-            blocked_information.append(triangle, sums, 8, projections, rest, own.diagonal(), ridge)
             places = np.array([*kept, *range(8, 8 + coming)])
-            left = blocked_information.take_out(triangle, sums, places, 8 + coming)
-            blocked_information.absorb(triangle, sums, np.vstack([left[0], rows]), np.vstack([left[1], wanted]))
+            told = np.arange(coming), projections, rest, own, cross, ridge
+            fresh, asked, left = blocked_information.follow(triangle, sums, places, 8, *told)
+            assert left == gone
+            assert np.array_equal(fresh[gone:], kernel.cross(new, points))
+            blocked_information.absorb(triangle, sums, fresh[:gone].copy(), asked[:gone].copy())
+            blocked_information.absorb(triangle, sums, rows.copy(), wanted.copy())
             system, right = system + rows.T @ rows, right + rows.T @ wanted
         else:
             told = factor, heard, cross, own, ridge, memory, product
