@@ -26,9 +26,9 @@ MOST = 1000
 FEWER = 300
 """Points whose distances tell the width of a pilot fit."""
 
-ROUNDS, WORTHWHILE = 6, 0.002
-"""The most pilot fits of the relevance, each with the factors that the one before has found, and the share by which one
-has to err less than those before if another is to follow."""
+ROUNDS = 6
+"""Pilot fits of the relevance, each with the factors that the one before has found; that one errs no less than another
+is no reason to stop."""
 
 FAINTEST = 0.02
 """The least relevance, of the greatest: an input without any would have an infinite length."""
@@ -117,10 +117,7 @@ def relevance(sample: Sample) -> Array:
     for _ in range(ROUNDS):
         strength, error = _derivatives(points * factors, values)
         if error < least:
-            best = factors
-        if not error < (1.0 - WORTHWHILE) * least:
-            break
-        least = error
+            best, least = factors, error
         strength *= factors / unit
         if not strength.max() > 0.0:
             break  # the targets are all equal

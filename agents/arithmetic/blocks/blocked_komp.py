@@ -21,10 +21,10 @@ from kernelswarm.agents.arithmetic.blocks.blocked_removal import FINISHED, Candi
 from kernelswarm.agents.arithmetic.blocks.products import multiply
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 
 Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
+Indices = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 PANEL = 128
@@ -50,78 +50,140 @@ def project(
     shrink: float,
     epsilon: float,
     limit: float,
-    known: tuple[Array, Array] | None = None,
+    known: tuple[Indices, Array, Array] | None = None,
 ) -> tuple[int, float, int]:
     """Take one functional step and compress it; all as in :func:`kernelswarm.agents.arithmetic.komp.project`.
 
-    Points that go straight out again do not count as changes of the factor. ``known`` is what :func:`split` says of
-    the points whose weights are not 0, where it has been asked.
+    Points that go straight out again do not count as changes of the factor. ``known`` are the points whose weights are
+    not 0, and what :func:`split` says of them, where it has been asked.
     """
-    entering = np.flatnonzero(new_weights.any(axis=1))
-    projections, rest = known or split(factor, cross[entering], gram[np.ix_(entering, entering)])
-    fence = komp.TRANSIENT * limit
-    bare, arrivals = weights[:order] * shrink, new_weights[entering]
-    whole, left = np.ascontiguousarray((bare + projections.T @ arrivals).T), arrivals.copy()
-    diagonal = gram.diagonal()[entering]
-    screened, stays = blocked_screening.screen(
-        whole, precision[:order], left, projections, rest, diagonal, epsilon * epsilon, fence
+    entering, projections, rest = known or offered(factor, cross, gram, new_weights)
+    order, error, changes, done = _compress(
+        points,
+        weights,
+        factor,
+        precision,
+        order,
+        new_points,
+        new_weights,
+        entering,
+        projections,
+        rest,
+        gram,
+        shrink,
+        epsilon,
+        limit,
     )
-    if len(stays) < len(entering):
-        bare += projections.T @ (arrivals - left)
-        entering, projections, rest = entering[stays], projections[stays], rest[np.ix_(stays, stays)]
-        left, diagonal = left[stays], diagonal[stays]
-    values, rows, accepted, spent = _enter(bare, left, projections, rest, diagonal)
-    spent += screened
-    beyond = precision[:order] + np.einsum("ij,ij->j", rows[:, :order], rows[:, :order]) > fence
-    if beyond.any() or np.einsum("ij,ij->j", rows[:, order:], rows[:, order:]).max(initial=0.0) > fence:
-        # Elements in the span of the others leave between two insertions: that is done one point at a time.
-        return komp.project(
-            points, weights, factor, precision, order, new_points, new_weights, cross, gram, shrink, epsilon, limit, 0
-        )
-    arriving = new_points[entering[accepted]]
+    if done:
+        return order, error, changes
+    # Elements in the span of the others leave between two insertions: that is done one point at a time.
+    return komp.project(
+        points, weights, factor, precision, order, new_points, new_weights, cross, gram, shrink, epsilon, limit, 0
+    )
+
+
+@jitted
+def _compress(
+    points: Array,
+    weights: Array,
+    factor: Array,
+    precision: Array,
+    order: int,
+    new_points: ReadOnly,
+    new_weights: ReadOnly,
+    entering: Indices,
+    projections: Array,
+    rest: Array,
+    gram: ReadOnly,
+    shrink: float,
+    epsilon: float,
+    limit: float,
+) -> tuple[int, float, int, bool]:
+    """Do the same as :func:`project`, but nothing where an element may lie in the span of the others: False then."""
+    size, outputs, fence = len(entering), weights.shape[1], komp.TRANSIENT * limit
+    bare, whole = np.empty((outputs, order)), np.empty((outputs, order))
+    pending, diagonal = np.empty((size, outputs)), np.empty(size)
+    for n in range(size):
+        copy_vector(new_weights[entering[n]], pending[n])
+        diagonal[n] = gram[entering[n], entering[n]]
+    for c in range(outputs):
+        for k in range(order):
+            bare[c, k] = whole[c, k] = shrink * weights[k, c]
+        _add_projections(whole[c], pending, c, 1.0, projections)
+    spent, stays = blocked_screening.screen(
+        whole, precision[:order], pending, projections, rest, diagonal, epsilon * epsilon, fence
+    )
+    left = len(stays)
+    if left < size:
+        for c in range(outputs):
+            copy_vector(whole[c], bare[c])
+            _add_projections(bare[c], pending, c, -1.0, projections)
+    values, rows = np.empty((outputs, order + left)), np.zeros((left, order + left))
+    for c in range(outputs):
+        copy_vector(bare[c], values[c])
+    accepted, lost = _append(values, rows, pending, projections, rest, diagonal, stays)
+    spent += lost
+    entered = int(np.count_nonzero(accepted))
+    if entered < left:
+        values = np.ascontiguousarray(values[:, : order + entered])
+        rows = np.ascontiguousarray(rows[:entered, : order + entered])
+    if _beyond(rows, precision, order, fence):
+        return order, 0.0, 0, False
+    arriving = np.empty((entered, points.shape[1]))
+    place = 0
+    for i in range(left):
+        if accepted[i]:
+            copy_vector(new_points[entering[stays[i]]], arriving[place])
+            place += 1
     changes = 0
     while True:
         candidates = _candidates(values, rows, precision[:order])
         spent, finished = _choose(candidates, factor, spent, epsilon * epsilon)
-        left: int = blocked_removal.settle(points, weights, factor, precision, order, arriving, candidates)
-        changes += left - order + 2 * int(np.count_nonzero(candidates.gone[:order]))
-        order = left
+        staying = blocked_removal.settle(points, weights, factor, precision, order, arriving, candidates)
+        changes += staying - order + 2 * int(np.count_nonzero(candidates.gone[:order]))
+        order = staying
         if finished:
             row, norms, nothing = np.empty(order), np.empty(order), np.empty(0)
-            left, squared = komp.drop_dependent(
+            staying, squared = komp.drop_dependent(
                 row, norms, points, weights, factor, precision, order, limit, nothing, 0
             )
-            return left, math.sqrt(spent + squared), changes + order - left
+            return staying, math.sqrt(spent + squared), changes + order - staying, True
         # What is left of the batch are old elements from here on.
-        values, rows, arriving = np.ascontiguousarray(weights[:order].T), np.empty((0, order)), np.empty((0, 0))
+        values, rows, arriving = np.empty((outputs, order)), np.empty((0, order)), np.empty((0, points.shape[1]))
+        for c in range(outputs):
+            for k in range(order):
+                values[c, k] = weights[k, c]
 
 
-def _enter(
-    weights: Array, new_weights: Array, projections: Array, rest: Array, diagonal: Array
-) -> tuple[Array, Array, Flags, float]:
-    """Tell what of the batch enters beside the old elements, and what lies in the span of these and its predecessors.
+@jitted
+def _add_projections(values: Array, pending: Array, c: int, factor: float, projections: Array) -> None:
+    """Add ``factor`` times the projections of what is pending."""
+    for n in range(len(pending)):
+        share, row = factor * pending[n, c], projections[n]
+        if share != 0.0:
+            for k in range(len(row)):
+                values[k] += share * row[k]
 
-    Returns
-    -------
-    values : Array
-        The weights of all elements, (C, total), to which the points in the span have added theirs.
-    rows : Array
-        The batch's rows of the factor, (entered, total).
-    accepted : Array
-        Which points enter, (n,).
-    spent : float
-        The squared error that the points in the span cost.
-    """
-    size, order = projections.shape
-    values = np.empty((weights.shape[1], order + size))
-    values[:, :order] = weights.T
-    rows = np.zeros((size, order + size))
-    accepted, spent = _append(values, rows, new_weights, projections, rest, diagonal)
-    entered = int(np.count_nonzero(accepted))
-    if entered < size:
-        values = np.ascontiguousarray(values[:, : order + entered])
-        rows = np.ascontiguousarray(rows[:entered, : order + entered])
-    return values, rows, accepted, spent
+
+@jitted
+def _beyond(rows: Array, precision: Array, order: int, fence: float) -> bool:
+    """Tell whether an element's entry of diag(inv K) is beyond ``fence`` with the batch's rows."""
+    sums = np.zeros(rows.shape[1])
+    for k in range(order):
+        sums[k] = precision[k]
+    for i in range(len(rows)):
+        row = rows[i]
+        for k in range(len(sums)):
+            sums[k] += row[k] * row[k]
+    return bool(np.any(sums > fence))
+
+
+def offered(factor: Array, cross: Array, gram: Array, new_weights: Array) -> tuple[Indices, Array, Array]:
+    """Return the points whose weights are not 0, and what :func:`split` says of them."""
+    entering = np.flatnonzero(new_weights.any(axis=1))
+    if len(entering) == len(new_weights):
+        return entering, *split(factor, cross, gram)
+    return entering, *split(factor, cross[entering], gram[np.ix_(entering, entering)])
 
 
 def split(factor: Array, cross: Array, gram: Array) -> tuple[Array, Array]:
@@ -158,28 +220,59 @@ def _project(factor: Array, cross: Array, images: Array, projections: Array) -> 
             width, share = min(STRIP, start + rows - left), 0.0 if left == 0 else 1.0
             tile = start * pitch + left
             multiply(
-                images, start, order, cross, left, order, False, factor, tile, pitch, True, size, width, rows, 1.0, share
+                images,
+                start,
+                order,
+                cross,
+                left,
+                order,
+                False,
+                factor,
+                tile,
+                pitch,
+                True,
+                size,
+                width,
+                rows,
+                1.0,
+                share,
             )
         for left in range(0, start + rows, STRIP):
             width = min(STRIP, start + rows - left)
             tile = start * pitch + left
             multiply(
-                projections, left, order, images, start, order, False, factor, tile, pitch, False, size, rows, width, 1.0, 1.0
+                projections,
+                left,
+                order,
+                images,
+                start,
+                order,
+                False,
+                factor,
+                tile,
+                pitch,
+                False,
+                size,
+                rows,
+                width,
+                1.0,
+                1.0,
             )
 
 
 @jitted
 def _append(
-    values: Array,  # (C, M + n)
-    rows: Array,  # (n, M + n)
+    values: Array,  # (C, M + r)
+    rows: Array,  # (r, M + r)
     new_weights: Array,  # (n, C)
     projections: Array,  # (n, M)
     gram: Array,  # (n, n), the Schur complement of the whole batch
     diagonal: Array,  # (n,), kappa(x, x)
+    stays: Indices,  # (r,), the points that are left of the batch
 ) -> tuple[Flags, float]:
     """Fill in the batch's rows and weights point by point, each projected on all before; a point in their span gives
     its weight to its projection. Returns which points enter, and the squared error that the others cost."""
-    size, order = projections.shape
+    size, order = len(stays), projections.shape[1]
     lower = np.zeros((size, size))  # the Cholesky factor, a row for each point, a column for each that has entered
     accepted = np.zeros(size, np.bool_)
     places = np.zeros(size, np.int64)
@@ -187,26 +280,27 @@ def _append(
     spent = 0.0
     for i in range(size):
         share = lower[i]
-        schur = gram[i, i]
+        schur = gram[stays[i], stays[i]]
         for k in range(i):
             if accepted[k]:
                 place = places[k]
-                entry = gram[i, k]
+                entry = gram[stays[i], stays[k]]
                 for q in range(place):
                     entry -= share[q] * lower[k, q]
                 share[place] = entry / lower[k, place]
                 schur -= share[place] * share[place]
         line = rows[entered]
-        copy_vector(projections[i], line)
-        line[order:] = 0.0
+        copy_vector(projections[stays[i]], line)
+        for k in range(order, len(line)):
+            line[k] = 0.0
         for place in range(entered):
             entry = share[place]
             above = rows[place]
             for k in range(order + place + 1):
                 line[k] += entry * above[k]
-        if schur <= SPAN_THRESHOLD * diagonal[i]:
+        if schur <= SPAN_THRESHOLD * diagonal[stays[i]]:
             for c in range(values.shape[0]):
-                weight = new_weights[i, c]
+                weight = new_weights[stays[i], c]
                 spent += weight * weight * max(schur, 0.0)
                 for k in range(order + entered):
                     values[c, k] += weight * line[k]
@@ -218,32 +312,33 @@ def _append(
             line[k] /= -share[entered]
         line[order + entered] = 1.0 / share[entered]
         for c in range(values.shape[0]):
-            values[c, order + entered] = new_weights[i, c]
+            values[c, order + entered] = new_weights[stays[i], c]
         entered += 1
     return accepted, spent
 
 
+@jitted
 def _candidates(values: Array, rows: Array, precision: Array) -> Candidates:
     """Gather what the choice of removals reads and writes, and the scores at its start."""
-    order, total = len(precision), len(values.T)
+    order, total = len(precision), values.shape[1]
     base = np.zeros(total)
-    base[:order] = precision
+    copy_vector(precision, base)
     owners = np.arange(order, total)
-    gone = np.zeros(total, dtype=np.bool_)
-    candidates = Candidates(values, rows, owners, base[:order].copy(), base, np.empty(total), gone)
+    gone = np.zeros(total, np.bool_)
+    candidates = Candidates(values, rows, owners, precision.copy(), base, np.empty(total), gone)
     blocked_removal.score(candidates)
     return candidates
 
 
+@jitted
 def _choose(candidates: Candidates, factor: Array, spent: float, budget: float) -> tuple[float, bool]:
     """Mark the elements that KOMP removes as gone, refit the weights, take the elements out of the batch's rows.
 
     Returns the squared error, and whether all was chosen.
     """
     order, size = len(candidates.whole), len(candidates.rows)
-    slots = np.full(order, -1, dtype=np.intp)
-    columns = np.empty((FETCHED, order))
-    removed = np.empty((FETCHED, order))
+    slots = np.full(order, -1)
+    columns, removed = np.empty((FETCHED, order)), np.empty((FETCHED, order))
     fetched = count = 0
     while True:
         spent, size, count, wanted = blocked_removal.remove_while_known(
@@ -251,31 +346,63 @@ def _choose(candidates: Candidates, factor: Array, spent: float, budget: float) 
         )
         if wanted < 0:
             return spent, wanted == FINISHED
-        likely = _likely(candidates.scores[:order], slots, wanted, budget - spent)
+        likely = _likely(candidates.scores, slots, wanted, budget - spent)
         if fetched + len(likely) > len(columns):
-            columns = np.concatenate([columns, np.empty_like(columns)])
-            removed = np.concatenate([removed, np.empty_like(removed)])
-        slots[likely] = np.arange(fetched, fetched + len(likely))
-        columns[fetched : fetched + len(likely)] = _columns_of_inverse(factor, order, likely)
-        fetched += len(likely)
+            columns = np.concatenate((columns, np.empty_like(columns)))
+            removed = np.concatenate((removed, np.empty_like(removed)))
+        for element in likely:
+            slots[element] = fetched
+            fetched += 1
+        _columns_of_inverse(factor, order, likely, columns, fetched - len(likely))
 
 
+@jitted
 def _likely(scores: Array, slots: Indices, wanted: int, budget: float) -> Indices:
     """Guess which old elements go next: ``wanted``, and the cheapest ones as far as the budget reaches."""
-    affordable = np.flatnonzero(scores <= budget)
-    cheapest = affordable[np.argsort(scores[affordable], kind="stable")[:FETCHED]]
-    cheapest = cheapest[np.cumsum(scores[cheapest]) <= budget]
-    others = cheapest[(slots[cheapest] < 0) & (cheapest != wanted)]
-    return np.concatenate([[wanted], others[: FETCHED - 1]]).astype(np.intp)
+    found, taken = np.empty(FETCHED, np.int64), np.zeros(len(slots), np.bool_)
+    found[0] = wanted
+    count, total = 1, 0.0
+    for _ in range(FETCHED):
+        best, least = -1, np.inf
+        for k in range(len(slots)):
+            if not taken[k] and scores[k] < least:
+                best, least = k, scores[k]
+        total += least
+        if best < 0 or not total <= budget:
+            break
+        taken[best] = True
+        if slots[best] < 0 and best != wanted and count < FETCHED:
+            found[count] = best
+            count += 1
+    return found[:count]
 
 
-def _columns_of_inverse(factor: Array, order: int, elements: Indices) -> Array:
-    """Compute columns of ``inv(K_DD) = U'U`` as rows, (k, M), from the part of U that is not zero in them."""
-    top = int(elements.min())
-    images = np.ascontiguousarray(factor[top:order, elements].T)
-    found = np.empty((len(elements), order))
+@jitted
+def _columns_of_inverse(factor: Array, order: int, elements: Indices, columns: Array, row: int) -> None:
+    """Put columns of ``inv(K_DD) = U'U`` down as rows, from the part of U that is not zero in them."""
+    top, size, pitch = int(elements.min()), len(elements), factor.shape[1]
+    images = np.empty((size, order - top))
+    for i in range(top, order):
+        for q in range(size):
+            images[q, i - top] = factor[i, elements[q]]
     for start in range(0, order, PANEL):
-        end = min(start + PANEL, order)
-        first = max(start, top)
-        np.matmul(images[:, first - top :], factor[first:order, start:end], out=found[:, start:end])
-    return found
+        columns_here, first = min(PANEL, order - start), max(start, top)
+        target, tile, inner = row * order + start, first * pitch + start, order - first
+        multiply(
+            columns,
+            target,
+            order,
+            images,
+            first - top,
+            order - top,
+            False,
+            factor,
+            tile,
+            pitch,
+            False,
+            size,
+            inner,
+            columns_here,
+            1.0,
+            0.0,
+        )

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.blocks.products import multiply
-from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.lanes import add_scaled, dot, whole
 from kernelswarm.protocols.compiling import ReadOnly, jitted

@@ -14,7 +14,7 @@ from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.agents.arithmetic.lanes import add_scaled, dot, whole
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.learners.second_order import information
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -61,7 +61,22 @@ def append(
         rows, left = min(STRIP, order - start), order - start
         target, triangle = start * width + order, start * width + start
         multiply(
-            root, target, width, root, triangle, width, False, projections, start, order, True, rows, left, size, 1.0, 0.0
+            root,
+            target,
+            width,
+            root,
+            triangle,
+            width,
+            False,
+            projections,
+            start,
+            order,
+            True,
+            rows,
+            left,
+            size,
+            1.0,
+            0.0,
         )
     lower = _triangle(rest, diagonal)
     for i in range(size):
@@ -240,13 +255,9 @@ def _reflect(
         for k in range(columns):
             row[k] -= out_of[k]
     if turned:
-        multiply(
-            rest, below, wide, change, 0, columns, True, vectors, y, pitch, False, columns, count, size, -1.0, 1.0
-        )
+        multiply(rest, below, wide, change, 0, columns, True, vectors, y, pitch, False, columns, count, size, -1.0, 1.0)
     else:
-        multiply(
-            rest, below, wide, vectors, y, pitch, True, change, 0, columns, False, size, count, columns, -1.0, 1.0
-        )
+        multiply(rest, below, wide, vectors, y, pitch, True, change, 0, columns, False, size, count, columns, -1.0, 1.0)
 
 
 @jitted
@@ -338,7 +349,22 @@ def shift(root: Array, moments: Array, order: int, change: Array) -> None:
         rows, left = min(STRIP, order - start), order - start
         triangle, target, below = start * (width + 1), start * outputs, start * outputs
         multiply(
-            moments, target, outputs, root, triangle, width, False, change, below, outputs, False, rows, left, outputs, 1.0, 1.0
+            moments,
+            target,
+            outputs,
+            root,
+            triangle,
+            width,
+            False,
+            change,
+            below,
+            outputs,
+            False,
+            rows,
+            left,
+            outputs,
+            1.0,
+            1.0,
         )
 
 
@@ -360,7 +386,22 @@ def solve(root: Array, moments: Array, order: int, weights: Array) -> None:
                 block[i, k] = root[start + i, start + k]
         beside, below = start * width + end, end * outputs
         multiply(
-            right, 0, outputs, root, beside, width, False, weights, below, outputs, False, rows, order - end, outputs, -1.0, 1.0
+            right,
+            0,
+            outputs,
+            root,
+            beside,
+            width,
+            False,
+            weights,
+            below,
+            outputs,
+            False,
+            rows,
+            order - end,
+            outputs,
+            -1.0,
+            1.0,
         )
         information.solve(block, right, rows, table(weights, start * outputs, rows, outputs))
         end = start

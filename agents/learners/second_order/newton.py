@@ -224,8 +224,7 @@ class Newton(CertainDescent, DescentInSpace):
         origins = np.empty((capacity, 1))
         origins[: before + size, 0] = np.arange(before + size)
         gram = self.kernel.cross(at.points, at.points)
-        entering = np.flatnonzero(deciding.any(axis=1))
-        projections, rest = blocked_komp.split(factor, at.rows[entering], gram[np.ix_(entering, entering)])
+        entering, projections, rest = blocked_komp.offered(factor, at.rows, gram, deciding)
         function.weights[:] -= projections.T @ deciding[entering]
         order, error, changes = blocked_komp.project(
             origins,
@@ -240,7 +239,7 @@ class Newton(CertainDescent, DescentInSpace):
             1.0,
             epsilon,
             self.limit,
-            (projections, rest),
+            (entering, projections, rest),
         )
         function.order = order
         places = origins[:order, 0].astype(np.int64)
