@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import komp
-from kernelswarm.agents.arithmetic.blocks import blocked_komp
+from kernelswarm.agents.arithmetic.blocks import blocked_komp, blocked_projection
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.functions.informed_expansion import InformedExpansion
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import DescentInSpace
 from kernelswarm.agents.learners.polk import DEFECT_LIMIT
 from kernelswarm.agents.learners.polk_steps import inspection_due
-from kernelswarm.agents.learners.second_order import blocked_information, information, moves
+from kernelswarm.agents.learners.second_order import blocked_information, blocked_rotations, information, moves
 from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain, check_forgetting
 from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_ORDER, CompiledNewton
 from kernelswarm.agents.parts.budgets import Budget, PerSample
@@ -224,7 +224,7 @@ class Newton(CertainDescent, DescentInSpace):
         origins = np.empty((capacity, 1))
         origins[: before + size, 0] = np.arange(before + size)
         gram = self.kernel.cross(at.points, at.points)
-        entering, projections, rest = blocked_komp.offered(factor, at.rows, gram, deciding)
+        entering, projections, rest = blocked_projection.offered(factor, at.rows, gram, deciding)
         function.weights[:] -= projections.T @ deciding[entering]
         order, error, changes = blocked_komp.project(
             origins,
@@ -251,7 +251,7 @@ class Newton(CertainDescent, DescentInSpace):
         fresh = features[gone:]
         lost = 1.0 - self.forgetting**count
         if gone and (lost or unit is not None):  # a triangle is wanted before samples come
-            blocked_information.absorb(root, moments, features[:gone], sums[:gone])
+            blocked_rotations.absorb(root, moments, features[:gone], sums[:gone])
             features, sums, gone = fresh, sums[gone:], 0
         if unit:
             information.pull(root, moments, order, fresh.T @ pulls, unit)
@@ -261,7 +261,7 @@ class Newton(CertainDescent, DescentInSpace):
         if lost:
             information.forget(root, moments, order, 1.0 - lost)
         blocked_information.weigh(features, sums, gone, bends, aims)
-        blocked_information.absorb(root, moments, features[: gone + count], sums[: gone + count])
+        blocked_rotations.absorb(root, moments, features[: gone + count], sums[: gone + count])
         if lost:
             room, product = np.empty(moves.RENEWED * (capacity + function.outputs)), np.empty(capacity)
             state.cursor = moves.renew(root, moments, order, factor, ridge, lost, state.cursor, room, product)
