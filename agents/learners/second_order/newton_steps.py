@@ -31,7 +31,7 @@ from kernelswarm.protocols.first_class import NONE, Integers, address
 
 Array = npt.NDArray[np.float64]
 
-BLOCKED_FROM_ORDER = 96
+BLOCKED_FROM_ORDER = 128
 """A step of several points on so large a dictionary is faster with matrix-matrix products. Its last digits are others,
 so that the size alone decides."""
 

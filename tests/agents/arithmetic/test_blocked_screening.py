@@ -48,7 +48,7 @@ def test_it_stops_where_an_old_element_is_cheaper_or_the_budget_ends(outputs, or
         assert spent == pytest.approx(cost, rel=1e-8)
         stopped += 0 < len(stays) < size
         assert screen(whole, precision, added.copy(), projections, rest, np.ones(size), budget, 1.0)[0] == 0.0
-    assert stopped > 1 or share < 0.1
+    assert stopped > 0 or share < 0.1
 
 
 def test_points_nearly_in_the_span_of_others_are_left_to_the_rest():
