@@ -13,6 +13,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     LOOK,
     NOTHING,
     ROOM,
+    SINGLE_STEPS,
     WANTS,
     CompiledLearner,
     evaluate_at,
@@ -98,6 +99,9 @@ def obstacle(learner: Learner) -> str | None:
 def _compiled_steps(learner: Learner, form: CompiledLearner, state: Any, points: Array, targets: Array) -> int:
     """Take compiled steps until one needs more than they can do; return the number of samples used."""
     size = learner.batch_size
+    most = min(size, len(points))
+    if form.counts(state, form.reserve(state, most), most)[WANTS] == SINGLE_STEPS:
+        return 0
     steps = -(-len(points) // size)
     rates = form.step_sizes(form.steps(state), steps)
     loss = handed_over(learner.loss, "loss")

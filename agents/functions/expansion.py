@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
 
-from kernelswarm.agents.arithmetic import blocked_komp, inverse_factor, komp
+from kernelswarm.agents.arithmetic import inverse_factor, komp
+from kernelswarm.agents.arithmetic.blocks import blocked_komp
 from kernelswarm.agents.arithmetic.lanes import dot
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum

@@ -79,7 +79,8 @@ def fitted(learner: Learner, points: Array, targets: Array, outputs: int, owners
     own: Any = learner
     if getattr(own, "words", ()):
         learner = own.fitted(sample)
-    sample = replace(sample, gram=_gram(learner, points, outputs))
+    gram, diagonal = _gram(learner, points, outputs)
+    sample = replace(sample, gram=gram, diagonal=diagonal)
     changes = {}
     for field in fields(learner):  # type: ignore[arg-type]
         part = getattr(learner, field.name)
@@ -101,12 +102,13 @@ def _unknown(points: Array) -> Array:
     raise ValueError("a kernel is fitted before its Gram matrices are known")
 
 
-def _gram(learner: Any, points: Array, outputs: int) -> Callable[[Array], Array]:
+def _gram(
+    learner: Any, points: Array, outputs: int
+) -> tuple[Callable[[Array], Array], Callable[[Array], Array] | None]:
+    """Return the inner products of what a learner moves along, and their diagonal where that is to be had alone."""
     kernel: Any = getattr(learner, "kernel", None)
-    if kernel is not None and learner.gain is not None:
-        return lambda chosen: kernel.cross(
-            chosen, chosen
-        )  # also what features tend to, which may be many, or yet to come
+    if kernel is not None and learner.gain is not None:  # also what features tend to, which may be many, or yet to come
+        return lambda chosen: kernel.cross(chosen, chosen), kernel.diagonal
     state = learner.init(points.shape[1], outputs)
 
     def inner(chosen: Array) -> Array:
@@ -114,5 +116,5 @@ def _gram(learner: Any, points: Array, outputs: int) -> Callable[[Array], Array]
         return found
 
     if kernel is not None and not inner(points[:1]).any():
-        return lambda chosen: kernel.cross(chosen, chosen)
-    return inner
+        return lambda chosen: kernel.cross(chosen, chosen), kernel.diagonal
+    return inner, None

@@ -24,8 +24,12 @@ SHARE = 0.4
 MOST = 1000
 """Points whose distances are looked at."""
 
+FEWER = 300
+"""Points whose distances tell the width of a pilot fit."""
+
 ROUNDS = 6
-"""Pilot fits of the relevance, each with the factors that the one before has found."""
+"""Pilot fits of the relevance, each with the factors that the one before has found; that one errs no less than another
+is no reason to stop."""
 
 FAINTEST = 0.02
 """The least relevance, of the greatest: an input without any would have an infinite length."""
@@ -79,19 +83,21 @@ def fitted(bandwidth: Bandwidth, sample: Sample, absolute: bool) -> Bandwidth:
     return bandwidth
 
 
-def median_distance(points: Array, absolute: bool = False) -> float:
+def median_distance(points: Array, absolute: bool = False, most: int = MOST) -> float:
     """Compute the median of the distances of all pairs of distinct points; 1 where there is no such pair.
 
     Parameters
     ----------
     points : Array
-        (n, p); of more than a thousand, as many evenly spaced ones.
+        (n, p).
     absolute : bool
         Whether to sum absolute differences instead of taking the Euclidean distance.
+    most : int
+        So many evenly spaced points are looked at where there are more.
     """
     from scipy.spatial.distance import pdist
 
-    distances = pdist(points[spaced(len(points), MOST)], "cityblock" if absolute else "euclidean")
+    distances = pdist(points[spaced(len(points), most)], "cityblock" if absolute else "euclidean")
     distances = distances[(distances > 1e-100) & (distances < 1e100)]
     return float(np.median(distances)) if len(distances) else 1.0
 
@@ -131,21 +137,34 @@ def _derivatives(points: Array, values: Array) -> tuple[Array, float]:
     float
         Its mean squared leave-one-out error.
     """
-    bandwidth = SHARE * median_distance(points)
-    norms = np.sum(points**2, axis=1)
-    squares = np.maximum(norms[:, None] + norms[None, :] - 2.0 * points @ points.T, 0.0)
-    gram = np.exp(-0.5 * squares / bandwidth**2)
+    bandwidth = SHARE * median_distance(points, most=FEWER)
+    gram = _gram(points, bandwidth)
     # Of the inverse only the diagonal is wanted, the squared columns of the inverse factor: a third of the work.
-    root = lapack.dtrtri(lapack.dpotrf(gram + RIDGE * np.eye(len(gram)), lower=1)[0], lower=1)[0]
-    weights = root.T @ (root @ values)
+    root = gram.copy(order="F")
+    root.flat[:: len(root) + 1] += RIDGE
+    root = lapack.dpotrf(root, lower=1, overwrite_a=1)[0]
+    weights = lapack.dpotrs(root, values, lower=1)[0]
+    root = lapack.dtrtri(root, lower=1, overwrite_c=1)[0]
+    precision = np.einsum("ij,ij->j", root, root)
     total = np.zeros(points.shape[1])
     for c in range(values.shape[1]):
-        # df/dx_k (x_n) = sum_m w_m kappa(x_n, x_m) (x_mk - x_nk) / s^2
-        weighted = gram * weights[:, c]
-        slopes = (weighted @ points - weighted.sum(axis=1)[:, None] * points) / bandwidth**2
+        # df/dx_k (x_n) = sum_m w_m kappa(x_n, x_m) (x_mk - x_nk) / s^2, and the fit at x_n is sum_m w_m kappa(x_n, x_m)
+        own = weights[:, c : c + 1]
+        slopes = (gram @ (own * points) - (values[:, c : c + 1] - RIDGE * own) * points) / bandwidth**2
         total += np.mean(slopes**2, axis=0)
-    left_out = weights / np.sum(root**2, axis=0)[:, None]
+    left_out = weights / precision[:, None]
     return np.sqrt(total), float(np.mean(left_out**2))
+
+
+def _gram(points: Array, bandwidth: float) -> Array:
+    """Compute the Gaussian kernel of all pairs."""
+    scaled = points / bandwidth
+    halves = 0.5 * np.sum(scaled**2, axis=1)
+    gram: Array = scaled @ scaled.T
+    gram -= halves
+    gram -= halves[:, None]
+    np.minimum(gram, 0.0, out=gram)
+    return np.exp(gram, out=gram)
 
 
 def _length(value: object, place: str) -> float:

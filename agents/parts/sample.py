@@ -41,6 +41,8 @@ class Sample:
         The inner products of what a learner moves along: points (m, p) give (m, m), kappa for kernel learners.
     owners : Array, optional
         The node that each sample belongs to, (n,); all to one where left out.
+    diagonal : callable, optional
+        The diagonal of ``gram`` alone, (m, p) to (m,); asked for point by point where left out.
     """
 
     points: Array
@@ -50,6 +52,7 @@ class Sample:
     batch_size: int
     gram: Callable[[Array], Array]
     owners: npt.NDArray[np.intp] | None = None
+    diagonal: Callable[[Array], Array] | None = None
 
     @property
     def classes(self) -> bool:
@@ -107,7 +110,7 @@ class Sample:
     @cached_property
     def largest_gain(self) -> float:
         """How far a weight of 1 on a sample moves the function there at most: the largest kappa(x, x)."""
-        return float(self._gains.max()) if len(self._gains) else 1.0
+        return float(self._gains.max()) if len(self.points) else 1.0
 
     @cached_property
     def mean_gain(self) -> float:
@@ -116,7 +119,9 @@ class Sample:
 
     @cached_property
     def _gains(self) -> Array:
-        """kappa(x, x) of each sample, (n,): the diagonal of Gram matrices of a few neighbours at a time."""
+        """kappa(x, x) of each sample, (n,); where nothing says it, from Gram matrices of a few neighbours at a time."""
+        if self.diagonal is not None:
+            return self.diagonal(self.points)
         starts = range(0, len(self.points), FEW)
         return np.concatenate([np.zeros(0), *(self.gram(self.points[k : k + FEW]).diagonal() for k in starts)])
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelswarm.agents.learners.fitting import words
+from kernelswarm.agents.learners.fitting import fitted_to, words
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.parts.bandwidths import SHARE
@@ -55,17 +55,16 @@ class _SecondOrder(PolkEstimator):
         return "relevance" if inputs > 1 and SAMPLES_PER_INPUT * inputs <= count else "median"
 
     def _fitted(self, learner: Polk, points: Array, targets: Array, outputs: int) -> Polk:
-        found = super()._fitted(learner, points, targets, outputs)
-        if not words(learner.kernel) or not (self._says("auto") or self._says("median")):
-            return found
-        kernel: Any = found.kernel
-        if isinstance(kernel.bandwidth, tuple):
-            lengths = np.array(kernel.bandwidth)
-            lengths *= width(lengths, self.n_components) / SHARE
-            kernel = replace(kernel, bandwidth=tuple(lengths.tolist()))
-        else:
-            kernel = replace(kernel, bandwidth=WIDER * kernel.bandwidth)
-        return super()._fitted(replace(learner, kernel=kernel), points, targets, outputs)
+        if words(learner.kernel) and (self._says("auto") or self._says("median")):
+            kernel: Any = fitted_to(learner.kernel, learner, points, targets, outputs)
+            if isinstance(kernel.bandwidth, tuple):
+                lengths = np.array(kernel.bandwidth)
+                lengths *= width(lengths, self.n_components) / SHARE
+                kernel = replace(kernel, bandwidth=tuple(lengths.tolist()))
+            else:
+                kernel = replace(kernel, bandwidth=WIDER * kernel.bandwidth)
+            learner = replace(learner, kernel=kernel)
+        return super()._fitted(learner, points, targets, outputs)
 
     def _particular(self) -> dict[str, Any]:
         return {"ridge": self.ridge, "forgetting": self.forgetting}

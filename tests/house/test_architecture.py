@@ -28,6 +28,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "graphs",
     "graphs/schedules",
     "agents/arithmetic",
+    "agents/arithmetic/blocks",
     "agents/parts",
     "agents/functions",
     "agents/learners",

@@ -7,26 +7,25 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import blas
 
+from kernelswarm.agents.arithmetic.blocks.products import multiply
+from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
-from kernelswarm.agents.arithmetic.lanes import add_scaled, dot, whole
+from kernelswarm.agents.arithmetic.tables import table
 from kernelswarm.agents.learners.second_order import information
 from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
-
-PANEL = 32
-"""Columns that are reduced one after the other, before the others follow in one product."""
+Indices = npt.NDArray[np.int64]
 
 STRIP = 128
-"""Rows of the triangle that are multiplied together."""
+"""Columns, or rows, that are multiplied together: few enough for the fast caches."""
 
 ROWS = 64
 """Weights that are solved for one after the other."""
 
 
+@jitted
 def append(
     root: Array, moments: Array, order: int, projections: Array, rest: Array, diagonal: Array, ridge: float
 ) -> None:
@@ -47,13 +46,37 @@ def append(
     ridge : float
         lambda.
     """
-    total = order + len(projections)
+    size, width = len(projections), root.shape[1]
     for start in range(0, order, STRIP):
-        end = min(start + STRIP, order)
-        root[start:end, order:total] = root[start:end, start:order] @ projections[:, start:].T
-    root[order:total, :order] = 0.0
-    root[order:total, order:total] = math.sqrt(ridge) * _triangle(rest, diagonal).T
-    moments[order:total] = 0.0
+        rows, left = min(STRIP, order - start), order - start
+        target, triangle = start * width + order, start * width + start
+        multiply(
+            root,
+            target,
+            width,
+            root,
+            triangle,
+            width,
+            False,
+            projections,
+            start,
+            order,
+            True,
+            rows,
+            left,
+            size,
+            1.0,
+            0.0,
+        )
+    lower = _triangle(rest, diagonal)
+    for i in range(size):
+        row = root[order + i]
+        for k in range(order):
+            row[k] = 0.0
+        for k in range(size):
+            row[order + k] = math.sqrt(ridge) * lower[k, i]
+        for c in range(moments.shape[1]):
+            moments[order + i, c] = 0.0
 
 
 @jitted
@@ -69,17 +92,27 @@ def _triangle(gram: Array, diagonal: Array) -> Array:
     return lower
 
 
-def take_out(root: Array, moments: Array, places: Indices, total: int) -> tuple[Array, Array]:
+@jitted
+def take_out(root: Array, moments: Array, places: Indices, total: int, rows: Array, aims: Array) -> None:
     """Leave only the points at ``places`` (M,) of ``total``.
 
     The rows and columns of those that stay are a triangle as they are. What is left in the rows of the others, (r, M),
-    with their right-hand sides (r, C), is returned: rotated in as samples are, it makes R what
+    with their right-hand sides (r, C), is put down in ``rows`` and ``aims``: rotated in as samples are, it makes R what
     :func:`information.keep` does.
     """
-    going = np.setdiff1d(np.arange(total), places)
-    rows, aims = root[np.ix_(going, places)], moments[going]
+    order = len(places)
+    going = np.empty(total - order, np.int64)
+    count = 0
+    for j in range(total):
+        if j - count < order and places[j - count] == j:
+            continue
+        going[count] = j
+        source, target = root[j], rows[count]
+        for k in range(order):
+            target[k] = source[places[k]]
+        copy_vector(moments[j], aims[count])
+        count += 1
     _close_up(root, moments, going, total)
-    return rows, aims
 
 
 @jitted
@@ -92,10 +125,7 @@ def _close_up(root: Array, moments: Array, going: Indices, total: int) -> None:
             continue
         source, target = root[i], root[i - passed]
         if passed > 0:
-            for k in range(going[0], i - passed):
-                target[k] = 0.0
-            for c in range(moments.shape[1]):
-                moments[i - passed, c] = moments[i, c]
+            copy_vector(moments[i], moments[i - passed])
         for shift in range(passed, len(going) + 1):
             first = i if shift == passed else going[shift - 1] + 1
             last = going[shift] if shift < len(going) else total
@@ -110,83 +140,148 @@ def _close_up(root: Array, moments: Array, going: Indices, total: int) -> None:
             moments[i, c] = 0.0
 
 
-def absorb(root: Array, moments: Array, rows: Array, aims: Array) -> None:
-    """Rotate rows (n, M) with their right-hand sides (n, C) into the triangle.
+@jitted
+def follow(
+    root: Array,
+    moments: Array,
+    places: Indices,
+    before: int,
+    entering: Indices,
+    projections: Array,
+    rest: Array,
+    gram: Array,
+    cross: Array,
+    ridge: float,
+) -> tuple[Array, Array, int]:
+    """Have the information follow the dictionary.
 
-    Panels of columns are reduced one after the other, and the reflections ``I - Y T' Y'`` of each applied to all that
-    lies to the right in two products (compact WY form, Schreiber and Van Loan, 1989).
+    Parameters
+    ----------
+    root, moments : Array
+        R and Q.
+    places : Array
+        The places before of the points that are there now, (M,), of new ones ``before`` plus those in the step, (N).
+    before : int
+        The points before.
+    entering : Array
+        The new points that were offered, (n,).
+    projections, rest : Array
+        Their projections on the points before, (n, before), and what these leave of their Gram matrix, (n, n).
+    gram, cross : Array
+        The kernel between the step's points, (N, N), and between them and the points before, (N, before).
+    ridge : float
+        lambda.
+
+    Returns
+    -------
+    features, sums : Array
+        First what is left of the points that have gone, (r, M) and (r, C), to be rotated in as samples are; then
+        the kernel between the step's points and the dictionary as it is now, (N, M), and room for what they ask for.
+    gone : int
+        r.
     """
-    (size, order), outputs = rows.shape, aims.shape[1]
-    if size == 0:
-        return
-    total = order + outputs
-    below = np.zeros((total, whole(size)))  # transposed, so that what lies to the right is one piece
-    below[:order, :size] = rows.T
-    below[order:, :size] = aims.T
-    memory = np.empty(PANEL * total)
-    for start in range(0, order, PANEL):
-        end = min(start + PANEL, order)
-        count, left = end - start, total - end
-        vectors, reflector = below[start:end], np.zeros((count, count))
-        block = root[start:end, start:end].copy()
-        _reduce(block, vectors, reflector)
-        root[start:end, start:end] = block
-        rest, change = below[end:], memory[: count * left].reshape(count, left)
-        upper, sums = root[start:end, end:order], moments[start:end]
-        change[:, : order - end] = upper
-        change[:, order - end :] = sums
-        # By columns, as BLAS has them: change += vectors rest', change = T' change, rest -= change' vectors.
-        blas.dgemm(1.0, rest.T, vectors.T, 1.0, change.T, trans_a=1, overwrite_c=1)
-        blas.dtrmm(1.0, reflector.T, change.T, side=1, lower=1, trans_a=1, overwrite_b=1)
-        upper -= change[:, : order - end]
-        sums -= change[:, order - end :]
-        blas.dgemm(-1.0, vectors.T, change.T, 1.0, rest.T, trans_b=1, overwrite_c=1)
+    order, size, outputs = len(places), len(cross), moments.shape[1]
+    kept = 0
+    while kept < order and places[kept] < before:
+        kept += 1
+    coming, gone = order - kept, before - kept
+    features, sums = np.empty((gone + size, order)), np.empty((gone + size, outputs))
+    if coming:
+        chosen = np.searchsorted(entering, places[kept:] - before)
+        own, left, diagonal = np.empty((coming, before)), np.empty((coming, coming)), np.empty(coming)
+        for i in range(coming):
+            copy_vector(projections[chosen[i]], own[i])
+            for k in range(coming):
+                left[i, k] = rest[chosen[i], chosen[k]]
+            new = places[kept + i] - before
+            diagonal[i] = gram[new, new]
+        append(root, moments, before, own, left, diagonal, ridge)
+    if gone:
+        stays = np.empty(order, np.int64)
+        for k in range(order):
+            stays[k] = places[k] if k < kept else before + k - kept
+        take_out(root, moments, stays, before + coming, features, sums)
+    for n in range(size):
+        row, source = features[gone + n], cross[n]
+        for k in range(kept):
+            row[k] = source[places[k]]
+        for k in range(kept, order):
+            row[k] = gram[n, places[k] - before]
+    return features, sums, gone
 
 
 @jitted
-def _reduce(block: Array, vectors: Array, reflector: Array) -> None:
-    """Reduce ``vectors`` (k, n), a sample to a column, below the triangle ``block`` (k, k), and fill in T.
-
-    What takes the place of the vectors is Y, below the identity.
-    """
-    count, size = vectors.shape
-    product = np.empty(count)
-    for i in range(count):
-        vector = vectors[i]
-        sigma = dot(vectors, i * size, vector, size)
-        if sigma == 0.0:
-            continue
-        alpha = block[i, i]
-        beta = math.sqrt(alpha * alpha + sigma)
-        head = -sigma / (alpha + beta)
-        scale = 2.0 * head * head / (head * head + sigma)
-        block[i, i] = beta
-        for n in range(size):
-            vector[n] /= head
-        for k in range(i):
-            product[k] = dot(vectors, k * size, vector, size)
-        for k in range(i + 1, count):
-            change = scale * (block[i, k] + dot(vectors, k * size, vector, size))
-            block[i, k] -= change
-            add_scaled(vectors, k * size, vectors, i * size, -change, size)
-        for q in range(i):
-            entry = 0.0
-            for k in range(q, i):
-                entry += reflector[q, k] * product[k]
-            reflector[q, i] = -scale * entry
-        reflector[i, i] = scale
+def weigh(features: Array, sums: Array, first: int, curvatures: Array, aims: Array) -> None:
+    """Give the rows from ``first`` on the weights of their samples, and put down what these ask for."""
+    for n in range(len(aims)):
+        row, scale = features[first + n], math.sqrt(curvatures[n])
+        for k in range(len(row)):
+            row[k] *= scale
+        for c in range(aims.shape[1]):
+            sums[first + n, c] = scale * aims[n, c]
 
 
+@jitted
 def shift(root: Array, moments: Array, order: int, change: Array) -> None:
     """Move the solution by ``change`` (M, C)."""
-    moments[:order] += root[:order, :order] @ change
+    width, outputs = root.shape[1], moments.shape[1]
+    for start in range(0, order, STRIP):
+        rows, left = min(STRIP, order - start), order - start
+        triangle, target, below = start * (width + 1), start * outputs, start * outputs
+        multiply(
+            moments,
+            target,
+            outputs,
+            root,
+            triangle,
+            width,
+            False,
+            change,
+            below,
+            outputs,
+            False,
+            rows,
+            left,
+            outputs,
+            1.0,
+            1.0,
+        )
 
 
+@jitted
 def solve(root: Array, moments: Array, order: int, weights: Array) -> None:
     """Fill in the weights (M, C) of ``R W = Q``."""
-    for end in range(order, 0, -ROWS):
+    width, outputs = root.shape[1], moments.shape[1]
+    if outputs == 1:
+        information.solve(root, moments, order, weights)
+        return
+    block, right = np.empty((ROWS, ROWS)), np.empty((ROWS, outputs))
+    end = order
+    while end > 0:
         start = max(end - ROWS, 0)
-        right = moments[start:end] - root[start:end, end:order] @ weights[end:order]
-        found = np.empty(right.shape)
-        information.solve(root[start:end, start:end].copy(), right, end - start, found)
-        weights[start:end] = found
+        rows = end - start
+        for i in range(rows):
+            copy_vector(moments[start + i], right[i])
+            for k in range(i, rows):
+                block[i, k] = root[start + i, start + k]
+        beside, below = start * width + end, end * outputs
+        multiply(
+            right,
+            0,
+            outputs,
+            root,
+            beside,
+            width,
+            False,
+            weights,
+            below,
+            outputs,
+            False,
+            rows,
+            order - end,
+            outputs,
+            -1.0,
+            1.0,
+        )
+        information.solve(block, right, rows, table(weights, start * outputs, rows, outputs))
+        end = start

@@ -41,7 +41,8 @@ class CertainDescent(Descent):
         with the ridge r is the best predictor (`noise_ratio`). It is at least that of targets without noise: with less,
         what is known is held so firmly that neighbours no longer move it.
         """
-        seen = replace(sample, gram=lambda chosen: self.kernel.cross(chosen, chosen))
+        kernel = self.kernel
+        seen = replace(sample, gram=lambda chosen: kernel.cross(chosen, chosen), diagonal=kernel.diagonal)
         ratio, _ = seen.noise
         return replace(self, ridge=max(RIDGE_OF_NUMBERS, ratio) * seen.mean_gain)  # type: ignore[type-var]
 

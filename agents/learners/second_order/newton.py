@@ -8,14 +8,15 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import blocked_komp, komp
+from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.arithmetic.blocks import blocked_komp, blocked_projection
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.functions.informed_expansion import InformedExpansion
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import DescentInSpace
 from kernelswarm.agents.learners.polk import DEFECT_LIMIT
 from kernelswarm.agents.learners.polk_steps import inspection_due
-from kernelswarm.agents.learners.second_order import blocked_information, information, moves
+from kernelswarm.agents.learners.second_order import blocked_information, blocked_rotations, information, moves
 from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain, check_forgetting
 from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_ORDER, CompiledNewton
 from kernelswarm.agents.parts.budgets import Budget, PerSample
@@ -223,8 +224,7 @@ class Newton(CertainDescent, DescentInSpace):
         origins = np.empty((capacity, 1))
         origins[: before + size, 0] = np.arange(before + size)
         gram = self.kernel.cross(at.points, at.points)
-        entering = np.flatnonzero(deciding.any(axis=1))
-        projections, rest = blocked_komp.split(factor, at.rows[entering], gram[np.ix_(entering, entering)])
+        entering, projections, rest = blocked_projection.offered(factor, at.rows, gram, deciding)
         function.weights[:] -= projections.T @ deciding[entering]
         order, error, changes = blocked_komp.project(
             origins,
@@ -239,27 +239,20 @@ class Newton(CertainDescent, DescentInSpace):
             1.0,
             epsilon,
             self.limit,
-            (projections, rest),
+            (entering, projections, rest),
         )
         function.order = order
-        rows, wanted = np.empty((0, order)), np.empty((0, function.outputs))
-        fresh = at.rows
+        places = origins[:order, 0].astype(np.int64)
+        features, sums, gone = blocked_information.follow(
+            root, moments, places, before, entering, projections, rest, gram, at.rows, ridge
+        )
         if changes:
-            places = origins[:order, 0].astype(np.intp)
-            new = places[places >= before] - before
-            chosen, total = np.searchsorted(entering, new), before + len(new)
-            if len(new):
-                seen = projections[chosen], rest[np.ix_(chosen, chosen)], gram.diagonal()[new]
-                blocked_information.append(root, moments, before, *seen, ridge)
-            places[order - len(new) :] = np.arange(before, total)
-            if order < total:
-                rows, wanted = blocked_information.take_out(root, moments, places, total)
-            fresh = np.concatenate([at.rows, gram[:, new]], axis=1)[:, places]
             moves.follow(origins, before, order, function.points_buffer, np.require(at.points, requirements=["C", "W"]))
+        fresh = features[gone:]
         lost = 1.0 - self.forgetting**count
-        if len(rows) and (lost or unit is not None):  # a triangle is wanted before samples come
-            blocked_information.absorb(root, moments, rows, wanted)
-            rows, wanted = rows[:0], wanted[:0]
+        if gone and (lost or unit is not None):  # a triangle is wanted before samples come
+            blocked_rotations.absorb(root, moments, features[:gone], sums[:gone])
+            features, sums, gone = fresh, sums[gone:], 0
         if unit:
             information.pull(root, moments, order, fresh.T @ pulls, unit)
         elif unit is not None:
@@ -267,13 +260,8 @@ class Newton(CertainDescent, DescentInSpace):
             blocked_information.shift(root, moments, order, kernel_root.T @ (kernel_root @ (fresh.T @ pulls)))
         if lost:
             information.forget(root, moments, order, 1.0 - lost)
-        scale = np.sqrt(bends)[:, np.newaxis]
-        blocked_information.absorb(
-            root,
-            moments,
-            np.concatenate([rows, fresh[:count] * scale]),
-            np.concatenate([wanted, aims * scale]),
-        )
+        blocked_information.weigh(features, sums, gone, bends, aims)
+        blocked_rotations.absorb(root, moments, features[: gone + count], sums[: gone + count])
         if lost:
             room, product = np.empty(moves.RENEWED * (capacity + function.outputs)), np.empty(capacity)
             state.cursor = moves.renew(root, moments, order, factor, ridge, lost, state.cursor, room, product)

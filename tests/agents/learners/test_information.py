@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents.learners.second_order import blocked_information, information
+from kernelswarm.agents.learners.second_order import blocked_information, blocked_rotations, information
 from kernelswarm.agents.parts.kernels import Gaussian
 
 
@@ -20,13 +20,14 @@ def test_rows_are_rotated_in_and_columns_out_as_the_normal_equations_say(size):
         for start in range(0, 90, size):
             part, wanted = rows[start : start + size].copy(), aims[start : start + size].copy()
             if blocked:
-                blocked_information.absorb(root, moments, part, wanted)
+                blocked_rotations.absorb(root, moments, part, wanted)
             else:
                 information.absorb(root, moments, order, part, wanted, product)
         kept = np.array([0.0, 1, 2, 5, 6, 9, *range(12, 30), 32])
         if blocked:
-            left = blocked_information.take_out(root, moments, kept.astype(np.intp), order)
-            blocked_information.absorb(root, moments, *left)
+            left = np.empty((order - len(kept), len(kept))), np.empty((order - len(kept), outputs))
+            blocked_information.take_out(root, moments, kept.astype(np.int64), order, *left)
+            blocked_rotations.absorb(root, moments, *left)
         else:
             information.keep(root, moments, order, kept, len(kept), product)
         chosen = rows[:, kept.astype(int)]
@@ -40,6 +41,29 @@ def test_rows_are_rotated_in_and_columns_out_as_the_normal_equations_say(size):
         found = np.empty((capacity, outputs))
         (blocked_information if blocked else information).solve(root, moments, len(kept), found)
         assert np.allclose(found[: len(kept)], np.linalg.solve(system, chosen.T @ aims), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("order", "outputs"), [(8, 1), (24, 10), (61, 1), (300, 2)])
+@pytest.mark.parametrize("size", [1, 9, 70])
+def test_many_rows_at_once_give_what_the_normal_equations_say(order, outputs, size):
+    random = np.random.default_rng(order + size)
+    root, moments = np.zeros((order + 5, order + 5)), np.zeros((order + 5, outputs))
+    root[:order, :order] = np.triu(random.normal(size=(order, order)) + 9.0 * np.eye(order))
+    moments[:order] = random.normal(size=(order, outputs))
+    rows, aims = random.normal(size=(size, order)), random.normal(size=(size, outputs))
+    rows[:, 3] = 0.0  # nothing to reflect
+    rows[:, 5] *= 1e-160  # nor here, where squares underflow
+    rows[0] *= 1e-140
+    triangle, sums = root[:order, :order].copy(), moments[:order].copy()
+    system, right = triangle.T @ triangle + rows.T @ rows, triangle.T @ sums + rows.T @ aims
+    blocked_rotations.absorb(root, moments, rows.copy(), aims.copy())
+    found = root[:order, :order]
+    assert np.array_equal(found, np.triu(found))
+    assert (np.diag(found)[np.diag(triangle) > 0.0] > 0.0).all()
+    assert np.allclose(found.T @ found, system, rtol=1e-11, atol=1e-10)
+    assert np.allclose(found.T @ moments[:order], right, rtol=1e-11, atol=1e-10)
+    assert not root[order:].any()
+    assert not moments[order:].any()
 
 
 @pytest.mark.parametrize("gone", [1, 2, 4])
@@ -71,10 +95,13 @@ def test_points_that_come_inherit_what_is_known_of_those_that_go(gone, coming):
         if blocked:  # with samples in the same reflections
             projections = np.linalg.solve(kernel.cross(old, old), cross.T).T
             rest = own - projections @ cross.T
-            blocked_information.append(triangle, sums, 8, projections, rest, own.diagonal(), ridge)
             places = np.array([*kept, *range(8, 8 + coming)])
-            left = blocked_information.take_out(triangle, sums, places, 8 + coming)
-            blocked_information.absorb(triangle, sums, np.vstack([left[0], rows]), np.vstack([left[1], wanted]))
+            told = np.arange(coming), projections, rest, own, cross, ridge
+            fresh, asked, left = blocked_information.follow(triangle, sums, places, 8, *told)
+            assert left == gone
+            assert np.array_equal(fresh[gone:], kernel.cross(new, points))
+            blocked_rotations.absorb(triangle, sums, fresh[:gone].copy(), asked[:gone].copy())
+            blocked_rotations.absorb(triangle, sums, rows.copy(), wanted.copy())
             system, right = system + rows.T @ rows, right + rows.T @ wanted
         else:
             told = factor, heard, cross, own, ridge, memory, product

@@ -1,0 +1,1 @@
+"""KOMP and its parts for large steps, by matrix products."""
