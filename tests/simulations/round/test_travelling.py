@@ -119,7 +119,7 @@ def test_every_message_is_accounted_for(links: dict[str, Any]) -> None:
 
 def test_links_that_need_places_are_refused() -> None:
     for loss in ("distance", "edge"):
-        with pytest.raises(InputError, match=r"links to the one learner, which has no place"):
+        with pytest.raises(InputError, match=r"the one learner has no location"):
             open_network(described({"loss": loss}))
     with pytest.raises(InputError, match=r"bandwidth = 0.1 .* raise it to 39"):
         open_network(described({"bandwidth": 0.1}))
