@@ -280,7 +280,10 @@ def test_no_digits_are_lost_in_a_hundred_thousand_samples(kernel, count, batch_s
     points = random.normal(size=(count, 2))
     targets = np.sin(points[:, :1]) + points[:, 1:] ** 2 + 0.1 * random.normal(size=(count, 1))
     state = ours.init(2, 1)
-    passes.learn(ours, state, points, targets)
+    defects = []
+    for start in range(0, count, count // 20):
+        passes.learn(ours, state, points[start : start + count // 20], targets[start : start + count // 20])
+        defects.append(state.function.defect())
     function = state.function
     # The best that the dictionary can do with all samples, computed afresh and not from normal equations.
     basis = kernel.cross(points, function.points) @ function.factor.T
@@ -288,7 +291,10 @@ def test_no_digits_are_lost_in_a_hundred_thousand_samples(kernel, count, batch_s
     best = np.linalg.lstsq(stacked, np.vstack([targets, np.zeros((function.order, 1))]), rcond=None)[0]
     difference = function.values(points) - basis @ best
     assert float(np.sqrt(np.mean(difference**2))) < 0.003  # of a noise of 0.1
-    assert function.defect() < 3e-3  # 7e-5 to 1.1e-3 on six draws; what is above 1e-4 is improved at the next look
+    # A defect rises with each point that comes or goes, and falls where a look finds more than DEFECT_LIMIT.
+    assert np.median(defects) < 1e-3
+    assert max(defects) < 1e-2
+    assert np.median(defects[10:]) < 10 * np.median(defects[:10])  # it does not grow with the stream
 
 
 def test_the_budget_holds_the_dictionary_on_an_endless_stream():
