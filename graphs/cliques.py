@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import networkx as nx
 import numpy as np
 
+from kernelswarm.graphs.adjacency import Adjacency, from_edges
 from kernelswarm.graphs.layout import circle
 from kernelswarm.graphs.sides import sides
-from kernelswarm.graphs.topology import DEFAULT_NODES, Graph, from_edges, require_edges, require_nodes
+from kernelswarm.graphs.topology import DEFAULT_NODES, require_edges, require_nodes
 from kernelswarm.refused_key import RefusedKey
 
 
@@ -43,7 +44,7 @@ class Caveman:
         nodes, _, size = sides(self.nodes, self.cliques, self.clique_size, ("cliques", "clique_size"), 3)
         require_edges("clique_size", size, nodes * (size - 1) / 2)
 
-    def build(self, generator: np.random.Generator) -> Graph:
+    def build(self, generator: np.random.Generator) -> Adjacency:
         """Build the cliques; the generator is not used."""
         nodes, cliques, size = sides(self.nodes, self.cliques, self.clique_size, ("cliques", "clique_size"), 3)
         if cliques == 1:
@@ -96,7 +97,7 @@ class Barbell:
         bridge = self.nodes % 2 if self.bridge is None else self.bridge
         return bridge, (self.nodes - bridge) // 2
 
-    def build(self, generator: np.random.Generator) -> Graph:
+    def build(self, generator: np.random.Generator) -> Adjacency:
         """Build the barbell from left to right; the generator is not used."""
         bridge, ends = self._resolve()
         radius = 0.5 * ends / (2 * ends + bridge + 2)

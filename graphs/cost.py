@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from kernelswarm.graphs.topology import Graph
+from kernelswarm.graphs.adjacency import Adjacency, Graph
 
 BYTES = 8  # a scalar is a float64
 
@@ -35,7 +35,7 @@ class RoundCost:
 
 
 def round_cost(
-    graph: Graph,
+    network: Graph | Adjacency,
     inputs: int,
     outputs: int,
     batch_size: int | Sequence[int],
@@ -52,11 +52,11 @@ def round_cost(
 
     Parameters
     ----------
-    graph : networkx.Graph
+    network : networkx.Graph or Adjacency
         A validated network.
     inputs, outputs : int
         p and C.
-    batch_size : int, or sequence of int in the order of ``sorted(graph.nodes)``
+    batch_size : int, or sequence of int in the order of the labels
         b, the samples a node draws per round.
     form : "one_sided" or "symmetric"
         Whose samples enter a node's gradient: its own, or its neighbors' too.
@@ -65,7 +65,7 @@ def round_cost(
     loads : bool
         Whether the ends of an edge tell one another the loads of its pairs; only the symmetric form sends them.
     """
-    degrees = np.array([graph.degree[node] for node in sorted(graph.nodes)])
+    degrees = Adjacency.of(network).degrees
     directed_edges = int(degrees.sum())
     samples = int((degrees * np.asarray(batch_size)).sum())  # those of a node count once for each of its neighbors
     if form == "one_sided":
@@ -74,24 +74,24 @@ def round_cost(
     return RoundCost(directed_edges, samples * each + (directed_edges if duals else 0))
 
 
-def vector_cost(graph: Graph, length: int) -> RoundCost:
+def vector_cost(network: Graph | Adjacency, length: int) -> RoundCost:
     """Count what one round sends when every node sends a vector of so many numbers to each neighbor."""
-    directed_edges = 2 * graph.number_of_edges()
+    directed_edges = 2 * network.number_of_edges()
     return RoundCost(directed_edges, length * directed_edges)
 
 
-def pooled_cost(graph: Graph, inputs: int, targets: int, batch_size: int | Sequence[int]) -> RoundCost:
+def pooled_cost(network: Graph | Adjacency, inputs: int, targets: int, batch_size: int | Sequence[int]) -> RoundCost:
     """Count what one round sends when every node's samples, points and targets, travel to one learner.
 
     Parameters
     ----------
-    graph : networkx.Graph
+    network : networkx.Graph or Adjacency
         A validated network.
     inputs, targets : int
         p and q.
-    batch_size : int, or sequence of int in the order of ``sorted(graph.nodes)``
+    batch_size : int, or sequence of int in the order of the labels
         b, the samples a node draws per round.
     """
-    nodes = graph.number_of_nodes()
+    nodes = network.number_of_nodes()
     samples = int(np.broadcast_to(batch_size, (nodes,)).sum())
     return RoundCost(nodes, samples * (inputs + targets))

@@ -8,9 +8,9 @@ from math import isnan, nan
 import numpy as np
 from scipy.sparse import csr_array
 
+from kernelswarm.graphs.adjacency import Adjacency, Graph
 from kernelswarm.graphs.distances import distances_from
-from kernelswarm.graphs.spectrum import adjacency_matrix, laplacian_eigenpairs, tractable
-from kernelswarm.graphs.topology import Graph
+from kernelswarm.graphs.spectrum import laplacian_eigenpairs, tractable
 
 SEARCH_WORK = 30_000_000  # nodes and edges visited before the diameter is left at its bounds, one to three seconds
 
@@ -61,28 +61,27 @@ class Diagnostics:
         }
 
 
-def diagnose(graph: Graph) -> Diagnostics:
+def diagnose(network: Graph | Adjacency) -> Diagnostics:
     """Measure a validated network; 10,000 nodes take a second, a million up to five.
 
     Parameters
     ----------
-    graph : networkx.Graph
+    network : networkx.Graph or Adjacency
         As returned by ``validate``.
 
     References
     ----------
     M. Fiedler, Algebraic connectivity of graphs, Czechoslov. Math. J. 23, 1973.
     """
-    adjacency = adjacency_matrix(graph)
-    degrees = np.diff(adjacency.indptr)
+    network = Adjacency.of(network)
+    adjacency, degrees, nodes = network.matrix, network.degrees, network.number_of_nodes()
     lower, upper = diameter_bounds(adjacency)
-    nodes = graph.number_of_nodes()
     connectivity = 0.0 if nodes == 1 else nan
     if nodes > 1 and tractable(adjacency):
         connectivity = float(laplacian_eigenpairs(adjacency, 1)[0][0])
     return Diagnostics(
         nodes=nodes,
-        edges=graph.number_of_edges(),
+        edges=network.number_of_edges(),
         degree_min=int(degrees.min()),
         degree_mean=float(degrees.mean()),
         degree_max=int(degrees.max()),

@@ -12,8 +12,9 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from kernelswarm.graphs.adjacency import Adjacency, Graph, from_edges
 from kernelswarm.graphs.layout import circle
-from kernelswarm.graphs.topology import DEFAULT_NODES, Graph, from_edges, require_nodes
+from kernelswarm.graphs.topology import DEFAULT_NODES, require_nodes
 from kernelswarm.refused_key import RefusedKey
 
 ASKS = "asks"
@@ -43,10 +44,11 @@ def asks(node: int, other: int, attributes: Any) -> bool:
     return bool(attributes.get(ASKS) in (None, LOWER if node < other else HIGHER))
 
 
-def is_directed(graph: Graph) -> bool:
+def is_directed(network: Graph | Adjacency) -> bool:
     """Return whether there is an edge on which only one end asks."""
     # Both directions of an edge: networkx takes much longer to leave one of them out.
-    return any(ASKS in attributes for _, known in graph.adjacency() for attributes in known.values())
+    graph = network.held if isinstance(network, Adjacency) else network
+    return graph is not None and any(ASKS in edge for _, known in graph.adjacency() for edge in known.values())
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class RandomAsking:
 def _asking(nodes: int, pairs: Any) -> Graph:
     """Build the network in which the first of each pair asks the second."""
     asked = {(int(i), int(j)) for i, j in pairs}
-    graph = from_edges(nodes, np.asarray(pairs, dtype=np.int64), circle(nodes))
+    graph = from_edges(nodes, np.asarray(pairs, dtype=np.int64), circle(nodes)).graph
     for i, j, attributes in graph.edges(data=True):
         if not {(i, j), (j, i)} <= asked:
             attributes[ASKS] = LOWER if (min(i, j), max(i, j)) in asked else HIGHER

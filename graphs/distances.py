@@ -13,10 +13,12 @@ Integers = npt.NDArray[np.int32]
 def distances_from(adjacency: csr_array, start: int) -> Integers:
     """Return the number of edges between node ``start`` and every node, (V,), by a breadth-first search.
 
+    It is -1 where there is no path.
+
     Parameters
     ----------
     adjacency : csr_array, shape (V, V)
-        Of a connected graph.
+        Of a graph.
     start : int
         A row of it.
     """
@@ -30,8 +32,10 @@ def _search(ends: Integers, neighbors: Integers, start: int) -> Integers:
     distances[start] = 0
     reached[0] = start
     count = 1
-    for k in range(len(reached)):
+    k = 0
+    while k < count:
         node = reached[k]
+        k += 1
         for other in neighbors[ends[node] : ends[node + 1]]:
             if distances[other] < 0:
                 distances[other] = distances[node] + 1

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
+from kernelswarm.graphs.adjacency import Adjacency, Array, from_edges
 from kernelswarm.graphs.layout import circle
-from kernelswarm.graphs.topology import (
-    DEFAULT_NODES,
-    LARGEST_NODES,
-    Array,
-    Graph,
-    from_edges,
-    require_edges,
-    require_nodes,
-)
+from kernelswarm.graphs.topology import DEFAULT_NODES, LARGEST_NODES, require_edges, require_nodes
 from kernelswarm.refused_key import RefusedKey
 
 
@@ -37,7 +29,7 @@ class Ring:
     def __post_init__(self) -> None:
         require_nodes(self.nodes)
 
-    def build(self, generator: np.random.Generator) -> Graph:
+    def build(self, generator: np.random.Generator) -> Adjacency:
         """Build the ring; the generator is not used."""
         nodes = self.nodes
         each = np.arange(nodes if nodes > 1 else 0)
@@ -61,7 +53,7 @@ class Exponential:
     def __post_init__(self) -> None:
         require_nodes(self.nodes)
 
-    def build(self, generator: np.random.Generator) -> Graph:
+    def build(self, generator: np.random.Generator) -> Adjacency:
         """Build the network; the generator is not used."""
         nodes = self.nodes
         each = np.arange(nodes)
@@ -85,7 +77,7 @@ class Path:
     def __post_init__(self) -> None:
         require_nodes(self.nodes)
 
-    def build(self, generator: np.random.Generator) -> Graph:
+    def build(self, generator: np.random.Generator) -> Adjacency:
         """Build the path; the generator is not used."""
         x = np.linspace(0.0, 1.0, self.nodes) if self.nodes > 1 else np.array([0.5])
         each = np.arange(self.nodes - 1)
@@ -107,7 +99,7 @@ class Star:
     def __post_init__(self) -> None:
         require_nodes(self.nodes)
 
-    def build(self, generator: np.random.Generator) -> Graph:
+    def build(self, generator: np.random.Generator) -> Adjacency:
         """Build the star; the generator is not used."""
         positions = np.array([[0.5, 0.5]])
         if self.nodes > 1:
@@ -133,9 +125,9 @@ class Complete:
         require_nodes(self.nodes)
         require_edges("nodes", self.nodes, self.nodes * (self.nodes - 1) / 2)
 
-    def build(self, generator: np.random.Generator) -> Graph:
+    def build(self, generator: np.random.Generator) -> Adjacency:
         """Build the complete graph; the generator is not used."""
-        return from_edges(self.nodes, combinations(range(self.nodes), 2), circle(self.nodes))
+        return from_edges(self.nodes, np.column_stack(np.triu_indices(self.nodes, 1)), circle(self.nodes))
 
 
 @dataclass(frozen=True)
@@ -207,10 +199,11 @@ class BalancedTree:
             height, last = height + 1, (last - 1) // self.branching
         return height
 
-    def build(self, generator: np.random.Generator) -> Graph:
+    def build(self, generator: np.random.Generator) -> Adjacency:
         """Build the tree with its root in the middle; the generator is not used."""
         nodes, height = self._resolve()
-        edges = ((node, (node - 1) // self.branching) for node in range(1, nodes))
+        each = np.arange(1, nodes)
+        edges = np.column_stack([each, (each - 1) // self.branching])
         return from_edges(nodes, edges, self._positions(nodes, height))
 
     def _positions(self, nodes: int, height: int) -> Array:

@@ -14,7 +14,7 @@ from xml.etree.ElementTree import ParseError
 import networkx as nx
 import numpy as np
 
-from kernelswarm.graphs.topology import Graph
+from kernelswarm.graphs.adjacency import Graph
 from kernelswarm.graphs.validation import LARGEST_LABEL, listed, validate
 from kernelswarm.refused_key import RefusedKey
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from kernelswarm.graphs.adjacency import Adjacency, Array, Integers, from_edges
 from kernelswarm.graphs.layout import fit
 from kernelswarm.graphs.sides import sides
-from kernelswarm.graphs.topology import DEFAULT_NODES, Array, Graph, from_edges
+from kernelswarm.graphs.topology import DEFAULT_NODES
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Grid:
             object.__setattr__(self, "nodes", DEFAULT_NODES)
         sides(self.nodes, self.rows, self.columns, ("rows", "columns"))
 
-    def build(self, generator: np.random.Generator) -> Graph:
+    def build(self, generator: np.random.Generator) -> Adjacency:
         """Build the grid; the generator is not used."""
         nodes, rows, columns = sides(self.nodes, self.rows, self.columns, ("rows", "columns"))
         column, row = np.meshgrid(np.arange(columns), np.arange(rows))
@@ -67,20 +67,19 @@ class Torus:
             object.__setattr__(self, "nodes", DEFAULT_NODES)
         sides(self.nodes, self.rows, self.columns, ("rows", "columns"))
 
-    def build(self, generator: np.random.Generator) -> Graph:
+    def build(self, generator: np.random.Generator) -> Adjacency:
         """Build the torus; the generator is not used."""
         nodes, rows, columns = sides(self.nodes, self.rows, self.columns, ("rows", "columns"))
         return from_edges(nodes, _lattice(rows, columns, wrap=True), _rings(rows, columns))
 
 
-def _lattice(rows: int, columns: int, wrap: bool) -> Iterator[tuple[int, int]]:
-    for row in range(rows):
-        for column in range(columns):
-            node = row * columns + column
-            if column + 1 < columns or (wrap and columns > 1):
-                yield node, row * columns + (column + 1) % columns
-            if row + 1 < rows or (wrap and rows > 1):
-                yield node, (row + 1) % rows * columns + column
+def _lattice(rows: int, columns: int, wrap: bool) -> Integers:
+    """Return the edges along the rows and the columns, (E, 2); twice where a side of two nodes is closed."""
+    node = np.arange(rows * columns).reshape(rows, columns)
+    pairs = [(node[:, :-1], node[:, 1:]), (node[:-1], node[1:])]
+    if wrap:
+        pairs += [(node[:, -1], node[:, 0])] * (columns > 1) + [(node[-1], node[0])] * (rows > 1)
+    return np.concatenate([np.column_stack([here.ravel(), there.ravel()]) for here, there in pairs])
 
 
 def _rings(rows: int, columns: int) -> Array:

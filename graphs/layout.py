@@ -1,4 +1,4 @@
-"""Where nodes are: natural positions of a family, locations as an array, and a drawing for every other network."""
+"""Where nodes are: natural positions of a family, and a drawing for every other network."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from kernelswarm.graphs.spectrum import adjacency_matrix, laplacian_eigenpairs, tractable
-from kernelswarm.graphs.topology import Array, Graph
+from kernelswarm.graphs.adjacency import Adjacency, Array, Graph
+from kernelswarm.graphs.spectrum import laplacian_eigenpairs, tractable
 
 # Kamada-Kawai draws best and takes 0.6 s for 100 nodes, 3 s for 200; springs take up to 5 s.
 KAMADA_KAWAI_NODES = 100
@@ -38,20 +38,6 @@ def fit(points: Array) -> Array:
     return fitted
 
 
-def locations(graph: Graph) -> Array | None:
-    """Return the nodes' own positions in the order of ``sorted(graph.nodes)``.
-
-    Returns
-    -------
-    array, shape (V, 2), or None
-        None where a node has no ``pos``.
-    """
-    held = {node: attributes.get("pos") for node, attributes in graph.nodes(data=True)}
-    if any(position is None for position in held.values()):
-        return None
-    return np.array([held[node] for node in sorted(held)], dtype=np.float64)
-
-
 def positions(graph: Graph, seed: int = 0) -> dict[int, tuple[float, float]]:
     """Return where to draw every node.
 
@@ -75,7 +61,7 @@ def positions(graph: Graph, seed: int = 0) -> dict[int, tuple[float, float]]:
     T. Kamada and S. Kawai, An algorithm for drawing general undirected graphs, Inf. Process. Lett. 31, 1989.
     """
     nodes = sorted(graph.nodes)
-    points = locations(graph)
+    points = Adjacency.of(graph).positions
     if points is None or len(np.unique(points, axis=0)) < len(nodes):
         points = fit(_layout(graph, nodes, seed))
     return {node: (float(x), float(y)) for node, (x, y) in zip(nodes, points, strict=True)}
@@ -85,7 +71,7 @@ def _layout(graph: Graph, nodes: list[int], seed: int) -> Array:
     if len(nodes) <= 2:
         return np.column_stack([np.arange(float(len(nodes))), np.zeros(len(nodes))])
     if len(nodes) > SPRING_NODES:
-        adjacency = adjacency_matrix(graph)
+        adjacency = Adjacency.of(graph).matrix
         smooth = fit(laplacian_eigenpairs(adjacency, 2, seed)[1] if tractable(adjacency) else _landmarks(adjacency))
         shift: Array = np.random.default_rng(seed).normal(scale=0.01, size=smooth.shape)
         return smooth + shift  # leaves of the same node would cover one another

@@ -12,9 +12,10 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist, squareform
 
+from kernelswarm.graphs.adjacency import Adjacency, from_edges
 from kernelswarm.graphs.layout import circle
-from kernelswarm.graphs.redraw import Drawn, draw_until_connected, require_attempts
-from kernelswarm.graphs.topology import DEFAULT_NODES, Graph, from_edges, require_edges, require_nodes
+from kernelswarm.graphs.redraw import draw_until_connected, require_attempts
+from kernelswarm.graphs.topology import DEFAULT_NODES, require_edges, require_nodes
 from kernelswarm.refused_key import RefusedKey
 
 
@@ -57,14 +58,14 @@ class ErdosRenyi:
             return min(0.2, 1.6 * log(self.nodes) / self.nodes)
         return self.edge_probability
 
-    def build(self, generator: np.random.Generator) -> Graph:
+    def build(self, generator: np.random.Generator) -> Adjacency:
         """Draw the network; ValueError when no draw was connected."""
 
-        def draw() -> Graph:
+        def draw() -> Adjacency:
             drawn = nx.fast_gnp_random_graph(self.nodes, self.probability, seed=generator)
             return from_edges(self.nodes, drawn.edges)
 
-        def remedy(last: Graph) -> str:
+        def remedy(last: Adjacency) -> str:
             threshold = log(self.nodes) / self.nodes
             if self.probability < threshold:
                 return f"raise edge_probability above ln(nodes)/nodes = {rounded_up(threshold)}"
@@ -109,14 +110,14 @@ class RandomGeometric:
         """The greatest distance of adjacent nodes."""
         return min(0.4, 1.1 * sqrt(log(self.nodes) / self.nodes)) if self.radius == "auto" else self.radius
 
-    def build(self, generator: np.random.Generator) -> Graph:
+    def build(self, generator: np.random.Generator) -> Adjacency:
         """Draw the network, ``pos`` being the places; ValueError when no draw was connected."""
 
-        def draw() -> Drawn:
+        def draw() -> Adjacency:
             places = generator.random((self.nodes, 2))
-            return Drawn(self.nodes, cKDTree(places).query_pairs(self.reach, output_type="ndarray"), places)
+            return from_edges(self.nodes, cKDTree(places).query_pairs(self.reach, output_type="ndarray"), places)
 
-        def remedy(last: Graph) -> str:
+        def remedy(last: Adjacency) -> str:
             if self.nodes > 2000:  # the distances of all pairs would fill the memory
                 threshold = sqrt(log(self.nodes) / (pi * self.nodes))
                 return f"raise radius well above sqrt(ln(nodes)/(pi nodes)) = {rounded_up(threshold)}"
@@ -166,14 +167,14 @@ class SmallWorld:
         require_edges("neighbors", self.neighbors, self.nodes * self.neighbors / 2)
         require_attempts(self.attempts)
 
-    def build(self, generator: np.random.Generator) -> Graph:
+    def build(self, generator: np.random.Generator) -> Adjacency:
         """Draw the network with its nodes on a circle; ValueError when no draw was connected."""
 
-        def draw() -> Graph:
+        def draw() -> Adjacency:
             drawn = nx.watts_strogatz_graph(self.nodes, self.neighbors, self.rewire_probability, seed=generator)
             return from_edges(self.nodes, drawn.edges, circle(self.nodes))
 
-        def remedy(last: Graph) -> str:
+        def remedy(last: Adjacency) -> str:
             return f"raise neighbors above {self.neighbors}, lower rewire_probability or raise attempts"
 
         return draw_until_connected(draw, self.attempts, f"rewire_probability = {self.rewire_probability!r}", remedy)
@@ -209,7 +210,7 @@ class ScaleFree:
             )
         require_edges("attachments", self.attachments, float(self.attachments) * self.nodes)
 
-    def build(self, generator: np.random.Generator) -> Graph:
+    def build(self, generator: np.random.Generator) -> Adjacency:
         """Draw the network."""
         return from_edges(self.nodes, nx.barabasi_albert_graph(self.nodes, self.attachments, seed=generator).edges)
 
@@ -251,29 +252,29 @@ class Regular:
         require_edges("degree", self.degree, self.nodes * self.degree / 2)
         require_attempts(self.attempts)
 
-    def build(self, generator: np.random.Generator) -> Graph:
+    def build(self, generator: np.random.Generator) -> Adjacency:
         """Draw the network; ValueError when no draw was connected."""
 
-        def draw() -> Graph:
+        def draw() -> Adjacency:
             # Pairing edge ends at random gets stuck when nearly all pairs are wanted; their complement is sparse.
             absent = self.nodes - 1 - self.degree
             if absent < self.degree:
-                return from_edges(self.nodes, nx.complement(self._of_degree(absent, generator)).edges)
+                return from_edges(self.nodes, nx.complement(self._of_degree(absent, generator).graph).edges)
             return self._of_degree(self.degree, generator)
 
-        def remedy(last: Graph) -> str:
+        def remedy(last: Adjacency) -> str:
             return "use a degree of at least 3, or the ring" if self.degree == 2 else "raise attempts"
 
         return draw_until_connected(draw, self.attempts, f"degree = {self.degree!r}", remedy)
 
-    def _of_degree(self, degree: int, generator: np.random.Generator) -> Graph:
+    def _of_degree(self, degree: int, generator: np.random.Generator) -> Adjacency:
         return from_edges(self.nodes, nx.random_regular_graph(degree, self.nodes, seed=generator).edges)
 
 
-def connecting_radius(graph: Graph) -> float:
+def connecting_radius(network: Adjacency) -> float:
     """Return the smallest radius that connects the nodes: the longest edge of their minimum spanning tree."""
-    places = np.array([place for _, place in graph.nodes(data="pos")])
-    return float(minimum_spanning_tree(squareform(pdist(places))).max())
+    assert network.positions is not None
+    return float(minimum_spanning_tree(squareform(pdist(network.positions))).max())
 
 
 def rounded_up(value: float) -> float:

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import chain
 
 import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import LinearOperator, cg, eigsh, splu
 
-from kernelswarm.graphs.topology import Array, Graph
+from kernelswarm.graphs.adjacency import Array
 
 DENSE_NODES = 500  # 0.1 s; the dense solver's time grows with the cube
 FACTORED_NODES = 10_000  # with many neighbors each; sparse factors of 30,000 such nodes take minutes
 FACTORED_DEGREE = 4.5  # mean of rings, trees and grids, whose factors stay small
 LARGEST_NODES = 200_000  # beyond that either way takes minutes
 ITERATIONS = 300  # of conjugate gradients; ring of 10,000 would need 5,000, a random graph of degree 10 needs 60
-
-
-def adjacency_matrix(graph: Graph) -> csr_array:
-    """Return the adjacency matrix (V, V) of zeros and ones, rows in the order of ``sorted(graph.nodes)``."""
-    # networkx's own conversion takes three times as long, which tells with a million nodes.
-    neighbors = dict(graph.adjacency())
-    nodes = sorted(neighbors)
-    ends = np.cumsum([0, *(len(neighbors[node]) for node in nodes)], dtype=np.int32)
-    columns = np.fromiter(chain.from_iterable(neighbors[node] for node in nodes), np.int64, ends[-1])
-    places = columns if nodes[-1] == len(nodes) - 1 else np.searchsorted(nodes, columns)
-    matrix = csr_array((np.ones(len(columns)), places.astype(np.int32), ends), shape=(len(nodes), len(nodes)))
-    matrix.sort_indices()
-    return matrix
 
 
 def laplacian_eigenpairs(adjacency: csr_array, count: int, seed: int = 0) -> tuple[Array, Array]:
@@ -92,7 +78,8 @@ def _iterate(laplacian: csr_array, degrees: Array, centered: Array) -> tuple[Arr
 
 def _pseudoinverse(laplacian: csr_array, degrees: Array) -> Callable[[Array], Array]:
     """Return the map from b to the solution x of mean zero of ``L x = b - mean(b)``."""
-    quick = _mixes_fast(laplacian, degrees)
+    sparse = degrees.sum() <= 2 * len(degrees)  # a tree, or one cycle with trees: its factors are as sparse
+    quick = not sparse and _mixes_fast(laplacian, degrees)
     # With node 0 held at zero, L is positive definite.
     factors = None if quick else splu(laplacian[1:, 1:].tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0)
 

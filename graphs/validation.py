@@ -10,11 +10,9 @@ from typing import Any, cast
 
 import networkx as nx
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 
+from kernelswarm.graphs.adjacency import Adjacency, Graph
 from kernelswarm.graphs.directed import ASKS, HIGHER, LOWER, undirected
-from kernelswarm.graphs.spectrum import adjacency_matrix
-from kernelswarm.graphs.topology import Graph
 
 SHOWN = 8  # offenders named in a message; the rest are counted
 LARGEST_LABEL = 2**63 - 1  # labels become columns of 64-bit integers
@@ -65,6 +63,27 @@ def validate(graph: nx.Graph[Any], fresh: bool = False, connected: bool = True) 
         _refuse_disconnected(graph)
     _refuse_positions(graph)
     return graph if fresh and _is_in_order(graph) else _copy(graph)
+
+
+def as_network(built: Graph | Adjacency, fresh: bool = False) -> Adjacency:
+    """Check a network, in whichever of its two forms, and return it as arrays.
+
+    Parameters
+    ----------
+    built : networkx.Graph or Adjacency
+        What a topology builds, or anybody's graph.
+    fresh : bool
+        Whether nobody else holds the graph.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`validate`.
+    """
+    if not isinstance(built, Adjacency):
+        return Adjacency.of(validate(built, fresh))
+    finite = built.positions is None or bool(np.isfinite(built.positions).all())
+    return built if finite and built.is_connected else Adjacency.of(validate(built.graph, fresh=True))
 
 
 def listed(items: Sequence[object]) -> str:
@@ -128,8 +147,7 @@ def _refuse_disconnected(graph: Graph) -> None:
             f"graph has isolated nodes {listed(isolated)}; every agent needs a neighbor: join them to others or drop "
             "them with graph.remove_nodes_from(list(networkx.isolates(graph)))"
         )
-    count, _ = connected_components(adjacency_matrix(graph), directed=False)
-    if count == 1:
+    if Adjacency.of(graph).is_connected:
         return
     parts = sorted((sorted(int(node) for node in part) for part in nx.connected_components(graph)), key=_largest_first)
     shown = "; ".join(f"{listed(part)} ({len(part)} nodes)" for part in parts[:3])

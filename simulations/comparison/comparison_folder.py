@@ -21,7 +21,7 @@ from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.machine.lock import held
 from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.graphml import graphml
-from kernelswarm.simulations.running.network import build_graph
+from kernelswarm.simulations.running.network import build_topology
 from kernelswarm.simulations.streams.rows.file import held_by
 
 RUNS = "runs"
@@ -184,7 +184,7 @@ def write_experiment(path: Path, experiment: Experiment, table: Mapping[str, Any
     import tomli_w
 
     if isinstance(experiment.topology, nx.Graph):
-        write_text(path.parent / GRAPH, graphml(build_graph(experiment)))
+        write_text(path.parent / GRAPH, graphml(build_topology(experiment)))
     data = held_by(experiment.stream)
     if data is not None:
         data.write(path.parent)

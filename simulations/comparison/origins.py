@@ -16,7 +16,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.graph_function import GraphFunction
 from kernelswarm.simulations.ground.wording import plain
 from kernelswarm.simulations.records.graphml import graphml
-from kernelswarm.simulations.running.network import build_graph
+from kernelswarm.simulations.running.network import build_topology
 from kernelswarm.simulations.streams.rows.file import File
 
 GRAPH = "graph.graphml"
@@ -49,7 +49,7 @@ def origins(experiment: Experiment, known: Digests) -> dict[str, str]:
     found = {}
     parts = {"stream": experiment.stream, "learner": experiment.learner, "protocol": experiment.protocol}
     if isinstance(experiment.topology, nx.Graph):
-        text = graphml(build_graph(experiment))
+        text = graphml(build_topology(experiment))
         found["topology.path"] = _named(GRAPH, hashlib.sha256(text.encode()).hexdigest())
     else:
         parts["topology"] = experiment.topology

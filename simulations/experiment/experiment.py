@@ -13,9 +13,10 @@ from kernelswarm.agents.learners.batch_expansion import BatchExpansion
 from kernelswarm.agents.learners.contract import Learner, ValueLearner
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import grid_of
+from kernelswarm.graphs.adjacency import Graph
 from kernelswarm.graphs.schedules.contract import Schedule
 from kernelswarm.graphs.schedules.random_schedules import Always
-from kernelswarm.graphs.topology import Graph, Topology
+from kernelswarm.graphs.topology import Topology
 from kernelswarm.protocols.clocks.clocks import Clock, Synchronous
 from kernelswarm.protocols.contract import FLAGS
 from kernelswarm.protocols.links.links import IDEAL, Links
@@ -304,6 +305,20 @@ class Experiment:
         if given and found.topology is self.topology:
             found = replace(found, schedule=self.schedule)
         return replace(found, stream=with_data_of(found.stream, self.stream))
+
+    def learners_for(self, nodes: Sequence[int]) -> dict[int, Learner]:
+        """Return the learner of each of some nodes, the same one for all that no override names.
+
+        Raises
+        ------
+        InputError
+            As :meth:`learner_for`.
+        """
+        if self.protocol.offline is not None:
+            return dict.fromkeys(nodes, batch_expansion(self.learner))
+        found = dict.fromkeys(nodes, self.learner)
+        own = {node for override in self.overrides for node in override.nodes if node in found}
+        return found | {node: self.learner_for(node) for node in own}
 
     def learner_for(self, node: int) -> Learner:
         """Return the learner of a node, its overrides laid over the experiment's in their order.

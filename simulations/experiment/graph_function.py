@@ -10,8 +10,8 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from kernelswarm.graphs.adjacency import Graph
 from kernelswarm.graphs.redraw import draw_until_connected
-from kernelswarm.graphs.topology import Graph
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.experiment.naming import find
 from kernelswarm.simulations.ground.own_code import OwnCode

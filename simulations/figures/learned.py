@@ -135,7 +135,7 @@ def reopen(learned: Learned) -> Reopened:
     samples = result.network.get("samples")
     drawn = int(samples[-1]) if samples is not None and len(samples) else 0
     try:
-        source = open_stream(experiment, result.graph)
+        source = open_stream(experiment, result.adjacency)
     except (InputError, OSError) as error:
         return Reopened(None, str(error), drawn)
     return Reopened(source, "", drawn)

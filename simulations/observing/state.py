@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.graphs.adjacency import Adjacency, Graph
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.data_description import DataDescription
 from kernelswarm.simulations.ground.errors import InputError
@@ -67,8 +67,6 @@ class State:
         What was measured of the nodes: their rows of ``Result.nodes``, in sorted order of the labels.
     links : mapping of str to array
         What was measured of the directed edges: their rows of ``Result.edges``; empty where nothing is sent.
-    graph : networkx.Graph
-        The network.
     data : DataDescription
         What the numbers stand for in the data.
     """
@@ -77,8 +75,8 @@ class State:
     row: Mapping[str, float]
     nodes: Table
     links: Table
-    graph: nx.Graph[int]
     data: DataDescription
+    _adjacency: Adjacency = field(repr=False)
     _experiment: Experiment = field(repr=False)
     _reading: Reading = field(repr=False)
     _stop: Callable[[], None] = field(repr=False)
@@ -86,6 +84,11 @@ class State:
     def __repr__(self) -> str:
         """Say the round and the risk."""
         return f"State(round {self.round:,}, risk {self.row['risk']:.4g}, {len(self.nodes['node'])} nodes)"
+
+    @property
+    def graph(self) -> Graph:
+        """The network as a networkx graph, made when it is first asked for."""
+        return self._adjacency.graph
 
     @property
     def models(self) -> dict[str, Array]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kernelswarm.graphs.topology import Graph
+from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.simulations.ground.data_description import DataDescription
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.machine.lock import held
@@ -71,7 +71,7 @@ class Checkpoints:
         """What goes on with the run."""
         return f"kernelswarm resume {shlex.quote(str(self.folder))}"
 
-    def begin(self, config: Mapping[str, Any], graph: Graph, data: DataDescription) -> OnDisk:
+    def begin(self, config: Mapping[str, Any], network: Adjacency, data: DataDescription) -> OnDisk:
         """Make the run folder, or say in it what the run has become, and return where its measurements go.
 
         Raises
@@ -82,13 +82,13 @@ class Checkpoints:
             It lacks what was measured before the checkpoint.
         """
         if self.since is None and not self._anew:
-            self.folder = run_folder.begin(config, graph, data, self.folder, self._beside)
+            self.folder = run_folder.begin(config, network, data, self.folder, self._beside)
             if config["checkpoint_every"]:
                 self._hold()
         try:
             self.measured = OnDisk(self.folder, 0 if self.since is None else self.since.round)
             if self._anew:
-                run_folder.begin_again(config, graph, data, self.folder)
+                run_folder.begin_again(config, network, data, self.folder)
             if self.since is None:
                 return self.measured
             self._require_measured(self.since)

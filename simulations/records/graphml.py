@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
-if TYPE_CHECKING:
-    from kernelswarm.graphs.topology import Graph
+from kernelswarm.graphs.adjacency import Adjacency, Graph
 
 Keys = dict[tuple[str, type, str], str]
 """The ids of attributes, by what they are of, their types and their names."""
 
 
-def graphml(graph: Graph) -> str:
+def graphml(network: Graph | Adjacency) -> str:
     """Return a network as GraphML: positions as ``x`` and ``y``, other attributes where GraphML has a type for them."""
-    return "".join(lines(graph))
+    return "".join(lines(network))
 
 
-def write_graph(graph: Graph, path: Path) -> None:
+def write_graph(network: Graph | Adjacency, path: Path) -> None:
     """Write a network as GraphML."""
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(lines(graph))
+        file.writelines(lines(network))
 
 
-def lines(graph: Graph) -> Iterator[str]:
+def lines(network: Graph | Adjacency) -> Iterator[str]:
     """Yield the lines of a network as GraphML, as networkx writes them; nodes and edges are sorted."""
     from networkx.readwrite.graphml import GraphMLWriter
 
     writer: Any = GraphMLWriter()
     keys: Keys = {}
-    for scope, found in (("node", _nodes(graph)), ("edge", _edges(graph))):
+    adjacency = Adjacency.of(network)
+    for scope, found in (("node", _nodes(adjacency)), ("edge", _edges(adjacency))):
         for _, attributes in found:
             for name, value in attributes.items():
                 keys.setdefault((scope, type(value), name), f"d{len(keys)}")
@@ -41,7 +41,7 @@ def lines(graph: Graph) -> Iterator[str]:
         written = {"id": key, "for": scope, "attr.name": name, "attr.type": writer.get_xml_type(kind)}
         yield f"  {_text(Element('key', written))}\n"
     yield '  <graph edgedefault="undirected">\n'
-    for scope, found in (("node", _nodes(graph)), ("edge", _edges(graph))):
+    for scope, found in (("node", _nodes(adjacency)), ("edge", _edges(adjacency))):
         for ends, attributes in found:
             if not attributes:
                 yield f"    <{scope} {ends} />\n"
@@ -54,22 +54,23 @@ def lines(graph: Graph) -> Iterator[str]:
     yield "</graphml>\n"
 
 
-def _nodes(graph: Graph) -> Iterator[tuple[str, dict[str, Any]]]:
-    for node in sorted(graph.nodes):
-        attributes = graph.nodes[node]
-        written = _scalars(attributes)
-        if "pos" in attributes:
-            x, y = attributes["pos"]
-            written |= {"x": float(x), "y": float(y)}
+def _nodes(network: Adjacency) -> Iterator[tuple[str, dict[str, Any]]]:
+    places = network.positions
+    for place, node in enumerate(network.labels.tolist()):
+        written = {} if network.held is None else _scalars(network.held.nodes[node])
+        if places is not None:
+            x, y = places[place].tolist()
+            written |= {"x": x, "y": y}
         yield f'id="{node}"', written
 
 
-def _edges(graph: Graph) -> Iterator[tuple[str, dict[str, Any]]]:
-    neighbors = dict(graph.adjacency())
-    for node in sorted(neighbors):
-        known = neighbors[node]
-        for other in sorted(other for other in known if other >= node):
-            yield f'source="{node}" target="{other}"', _scalars(known[other])
+def _edges(network: Adjacency) -> Iterator[tuple[str, dict[str, Any]]]:
+    labels = network.labels.tolist()
+    for place, node in enumerate(labels):
+        known = network.attributes(node)
+        for other in network.around(place):
+            if other > place:
+                yield f'source="{node}" target="{labels[other]}"', _scalars(known.get(labels[other], {}))
 
 
 def _scalars(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.simulations.ground import later
 from kernelswarm.simulations.ground.data_description import DataDescription
 from kernelswarm.simulations.ground.node_names import Name, node_names
+from kernelswarm.simulations.records.graph_on_demand import GraphOnDemand, adjacency_of
 from kernelswarm.simulations.records.measured_table import MeasuredTable, measured
 
 if TYPE_CHECKING:
-    import networkx as nx
-
     from kernelswarm.simulations.models.model import Model
 
 Array = npt.NDArray[np.float64]
@@ -39,7 +39,7 @@ class Result:
     config : dict
         The resolved experiment, defaults included, as it is written to ``config.toml``.
     graph : networkx.Graph
-        The network, with integer labels.
+        The network, with integer labels; made when it is first asked for where the network is there as arrays.
     nodes : mapping of str to array
         Columns of equal length, one row per (evaluated round, node): ``round``, ``node``, ``samples``, ``risk``,
         ``error``, ``global_risk``, ``global_error``, ``model_order``, ...; ``name`` where the data names the nodes.
@@ -58,7 +58,7 @@ class Result:
     """
 
     config: dict[str, Any]
-    graph: nx.Graph[int]
+    graph: GraphOnDemand = GraphOnDemand()  # noqa: RUF009  a descriptor, and no default
     nodes: MeasuredTable = field(default_factory=lambda: MeasuredTable({}))
     network: MeasuredTable = field(default_factory=lambda: MeasuredTable({}))
     edges: MeasuredTable = field(default_factory=lambda: MeasuredTable({}))
@@ -78,7 +78,7 @@ class Result:
             status += f" after round {self.summary['rounds']:,}"
         name = (
             f"Result({self.summary.get('protocol', '?')} on {self.summary.get('topology', '?')}, "
-            f"{self.graph.number_of_nodes()} nodes, {count} evaluation{'' if count == 1 else 's'}, {status})"
+            f"{self.adjacency.number_of_nodes()} nodes, {count} evaluation{'' if count == 1 else 's'}, {status})"
         )
         shown = [(key, self.final.get(key)) for key in FINAL]
         figures = ", ".join(f"{key.replace('_', ' ')} {value:.4g}" for key, value in shown if value is not None)
@@ -89,6 +89,11 @@ class Result:
     def _repr_html_(self) -> str:
         page: str = later.found("result_page")(self)
         return page
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The network as arrays."""
+        return adjacency_of(self)
 
     @property
     def plot(self) -> Any:
@@ -112,7 +117,7 @@ class Result:
     @property
     def node_names(self) -> dict[int, Name]:
         """What each node is called: its name in the data, or its label in the network where the data names none."""
-        return node_names(sorted(self.graph.nodes), self.data.nodes)
+        return node_names(self.adjacency.labels.tolist(), self.data.nodes)
 
     def model(self, node: Name | None = None) -> Model:
         """Return the model of one node, which takes inputs and gives targets as they stand in the data.

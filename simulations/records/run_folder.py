@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.graphs.files import read_graph
-from kernelswarm.graphs.topology import Graph
 from kernelswarm.simulations.ground import checksums
 from kernelswarm.simulations.ground.data_description import DataDescription
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
@@ -116,7 +116,7 @@ def write(result: Result, folder: str | Path) -> Path:
 
 def begin(
     config: Mapping[str, Any],
-    graph: Graph,
+    network: Adjacency,
     data: DataDescription,
     folder: Path,
     beside: Callable[[Path], None] | None = None,
@@ -132,14 +132,14 @@ def begin(
     """
     with unfinished_folder(folder.parent, folder) as unfinished:
         write_config(config, unfinished)
-        write_graph(graph, unfinished / "graph.graphml")
+        write_graph(network, unfinished / "graph.graphml")
         write_data(data, unfinished)
         if beside is not None:
             beside(unfinished)
         return take_name(unfinished, folder)
 
 
-def begin_again(config: Mapping[str, Any], graph: Graph, data: DataDescription, folder: Path) -> None:
+def begin_again(config: Mapping[str, Any], network: Adjacency, data: DataDescription, folder: Path) -> None:
     """Write into the folder of a run that ended before its first checkpoint what :func:`begin` writes into a new one.
 
     Raises
@@ -148,7 +148,7 @@ def begin_again(config: Mapping[str, Any], graph: Graph, data: DataDescription, 
         The folder may not be written.
     """
     write_config(config, folder)
-    write_graph(graph, folder / "graph.graphml")
+    write_graph(network, folder / "graph.graphml")
     write_data(data, folder)
 
 
@@ -170,7 +170,7 @@ def complete(result: Result, folder: Path) -> Result:
             (unfinished / name).replace(folder / name)
         shutil.rmtree(folder / measurements.FOLDER, ignore_errors=True)
     nodes, network, edges = (StoredTable(folder / f"{name}.parquet") for name in ("nodes", "network", "edges"))
-    return replace(result, nodes=nodes, network=network, edges=edges)
+    return replace(result, graph=result.adjacency, nodes=nodes, network=network, edges=edges)
 
 
 def write_config(config: Mapping[str, Any], folder: Path) -> None:
@@ -312,7 +312,7 @@ def _write_files(result: Result, folder: Path) -> None:
         write_table(table, folder / f"{name}.parquet")
     with (folder / "models.npz").open("wb") as file:
         write_arrays(file, result.models)
-    write_graph(result.graph, folder / "graph.graphml")
+    write_graph(result.adjacency, folder / "graph.graphml")
     write_data(result.data, folder)
     write_summary(result.summary, folder)
     checksums.write(folder, [name for name in FILES if name != checksums.NAME])

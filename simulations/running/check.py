@@ -164,7 +164,7 @@ def _blocks(backend: Ray, network: Network) -> tuple[list[list[AgentPlan]], tupl
     fewest, most = min(map(len, blocks)), max(map(len, blocks))
     shown = f"{len(blocks):,} of {'' if fewest == most else 'up to '}{most:,} {'node' if most == 1 else 'nodes'}"
     if most > 1 and len(blocks) > 1 and plans[0].rule.communicates:
-        cut, edges = crossing(blocks), network.graph.number_of_edges()
+        cut, edges = crossing(blocks), network.adjacency.number_of_edges()
         shown += f", {cut:,} of the {edges:,} edges between them"
     return blocks, ("actors", shown)
 
@@ -184,7 +184,7 @@ def _way(blocks: list[list[AgentPlan]]) -> str:
 
 def _network(experiment: Experiment, network: Network) -> Section:
     table = experiment.to_dict()["topology"]
-    return Section(f"network: {table['name']}", list(diagnose(network.graph).describe().items()))
+    return Section(f"network: {table['name']}", list(diagnose(network.adjacency).describe().items()))
 
 
 def _stream(experiment: Experiment, network: Network) -> Section:
@@ -239,9 +239,8 @@ def _weather(experiment: Experiment, network: Network) -> Section:
         section.lines.append(("privacy", found_privacy.words(links.delta)))
     timetable = None if network.plans[0].conditions is None else network.plans[0].conditions.timetable
     if timetable is not None and rule.communicates:
-        labels = sorted(network.graph.nodes)
-        ends = np.searchsorted(labels, np.array(sorted(map(sorted, network.graph.edges))).reshape(-1, 2))
-        found_edges = reach(timetable, len(labels), ends, network.rounds)
+        adjacency = network.adjacency
+        found_edges = reach(timetable, adjacency.number_of_nodes(), adjacency.edges, network.rounds)
         over = f"the first {found_edges.rounds:,} rounds"
         joined = (
             f"those of {over} together do not connect all nodes"
@@ -251,7 +250,7 @@ def _weather(experiment: Experiment, network: Network) -> Section:
         section.lines.append(("edges", f"{found_edges.share:.3g} of them there on average; {joined}"))
     if not clock.ideal:
         there = "awake" if clock.listens else "there"
-        last = latest(clock, list(network.graph))
+        last = latest(clock, network.adjacency.labels.tolist())
         when = f"nodes {there} in {_awake(clock, network):.3g} of the rounds"
         when += f": they join up to round {last:,} and stay" if last else ""
         when += "; who comes back has forgotten what it learned" if forgets(clock) else ""
@@ -262,7 +261,7 @@ def _weather(experiment: Experiment, network: Network) -> Section:
 def _travelling(samples: TravellingSamples, network: Network) -> str:
     """Say what becomes of samples on their way to the one learner."""
     source, links = network.source, samples.conditions.links
-    found = expected(links, links_of(sorted(network.graph)), samples.conditions.transit)
+    found = expected(links, links_of(network.adjacency.labels.tolist()), samples.conditions.transit)
     said = [f"{found.lost:.3g} of the messages to the one learner lost", f"{found.delay:.3g} rounds late on average"]
     if found.late >= 0.0005:
         said.append(f"{found.late:.3g} dropped as older than {links.max_age} rounds")
@@ -285,37 +284,37 @@ def _regret(experiment: Experiment, network: Network) -> list[tuple[str, str]]:
 def _awake(clock: Clock, network: Network) -> float:
     if clock.ideal:
         return 1.0
-    joined = share_joined(clock, sorted(network.graph), network.rounds)
+    joined = share_joined(clock, network.adjacency.labels.tolist(), network.rounds)
     return joined * share_awake(clock, np.linspace(0.0, 1.0, PLACES, endpoint=False))
 
 
 def _stacked_cost(rule: StackedRule, network: Network, sizes: list[int]) -> RoundCost:
     """Count what a round sends: the points once, each copy's values, and the logarithms of all copies' shares."""
-    graph, inputs = network.graph, network.source.inputs
-    found = vector_cost(graph, len(rule.members))
+    adjacency, inputs = network.adjacency, network.source.inputs
+    found = vector_cost(adjacency, len(rule.members))
     for member in rule.members:
         if member.communicates:
             assert member.form != "states"
             form, implicit = member.form, member.step == "implicit"
-            each = round_cost(graph, inputs, network.outputs, sizes, form, member.sends_duals, implicit)
+            each = round_cost(adjacency, inputs, network.outputs, sizes, form, member.sends_duals, implicit)
             found = RoundCost(found.messages, found.scalars + each.scalars)
             inputs = 0
     return found
 
 
 def _cost(experiment: Experiment, network: Network) -> Section:
-    rule, graph = experiment.protocol, network.graph
-    sizes = [experiment.learner_for(node).batch_size for node in sorted(graph.nodes)]
+    rule, adjacency, inputs = experiment.protocol, network.adjacency, network.source.inputs
+    sizes = [one.batch_size for one in experiment.learners_for(adjacency.labels.tolist()).values()]
     if rule.pooled:
-        cost = pooled_cost(graph, network.source.inputs, network.source.targets, sizes)
+        cost = pooled_cost(adjacency, inputs, network.source.targets, sizes)
     elif isinstance(rule, StateRule):
-        cost = vector_cost(graph, len(rule.say(network.plans[0].begin())))
+        cost = vector_cost(adjacency, len(rule.say(network.plans[0].begin())))
     elif isinstance(rule, StackedRule):
         cost = _stacked_cost(rule, network, sizes)
     elif rule.communicates:
         assert rule.form != "states"
         cost = round_cost(
-            graph, network.source.inputs, network.outputs, sizes, rule.form, rule.sends_duals, rule.step == "implicit"
+            adjacency, inputs, network.outputs, sizes, rule.form, rule.sends_duals, rule.step == "implicit"
         )
     else:
         cost = RoundCost(0, 0)

@@ -90,7 +90,7 @@ class Driver:
             self.network: Network = open_network(experiment)
         experiment = self.network.experiment  # words in it are numbers now
         if checkpoints is None:
-            require(experiment, [record(experiment, self.network.graph, self.network.rounds)])
+            require(experiment, [record(experiment, self.network.adjacency, self.network.rounds)])
         self._experiment = experiment
         self._observe = observe
         self._checkpoints = checkpoints
@@ -109,7 +109,7 @@ class Driver:
         self._recoveries = 0
         self._attempts = 0  # to replace lost processes, since the checkpoint of that round
         self._attempted: int | None = None
-        self._edges = np.array(sorted(map(sorted, self.network.graph.edges)), dtype=np.int64).reshape(-1, 2)
+        self._edges = self.network.adjacency.labelled_edges
         self._offline = experiment.protocol.offline is not None
         self._evaluate_every = self.network.rounds if self._offline else experiment.evaluate_every
         self._save_every = 0 if checkpoints is None else experiment.checkpoint_every
@@ -139,8 +139,10 @@ class Driver:
         if self._offline:
             backend = BatchBackend(self.network.source, self._experiment.seed)
         since = self._since
-        graph, names = self.network.graph, [type(part).__name__ for part in (self._experiment.protocol, backend)]
-        LOG.info("%d nodes, %d edges, %d rounds: %s, %s", len(graph), graph.size(), self.network.rounds, *names)
+        adjacency = self.network.adjacency
+        size = adjacency.number_of_nodes(), adjacency.number_of_edges(), self.network.rounds
+        names = [type(part).__name__ for part in (self._experiment.protocol, backend)]
+        LOG.info("%d nodes, %d edges, %d rounds: %s, %s", *size, *names)
         if not (self._offline or backend.elsewhere):
             compile_at_once(self.network.plans)
         with backend.kept():
@@ -189,7 +191,7 @@ class Driver:
             return
         if self._checkpoints.measured is None:
             data = self.network.source.description
-            self.recorder.resume(self._checkpoints.begin(self._experiment.to_dict(), self.network.graph, data))
+            self.recorder.resume(self._checkpoints.begin(self._experiment.to_dict(), self.network.adjacency, data))
         else:
             self.recorder.resume(self._checkpoints.rewind(since))
         self._regret.resume(self.recorder.tables())
@@ -311,7 +313,15 @@ class Driver:
         row = {name: values[0].item() for name, values in rows["network"].items()}
         data, described = self.network.source.description, self._experiment
         return State(
-            self.done, row, rows["nodes"], rows["edges"], self.network.graph, data, described, self.reading, self.stop
+            self.done,
+            row,
+            rows["nodes"],
+            rows["edges"],
+            data,
+            self.network.adjacency,
+            described,
+            self.reading,
+            self.stop,
         )
 
     def _read(self, engine: Engine) -> dict[str, Array]:

@@ -56,7 +56,7 @@ class Ending:
 
 def baseline(network: Network, recorder: Recorder) -> verdict.Baseline:
     """Return what the nodes would reach without learning, on the data of the last evaluation."""
-    labels = sorted(network.graph.nodes)
+    labels = network.adjacency.labels.tolist()
     first = network.plans[0].learner.loss  # of the one learner of a pooled network
     losses = dict.fromkeys(labels, first)
     losses |= {plan.neighborhood.node: plan.learner.loss for plan in network.plans}
@@ -92,8 +92,8 @@ def result_of(
         "step": experiment.protocol.step,
         "topology": config["topology"]["name"],
         "stream": config["stream"]["name"],
-        "nodes": network.graph.number_of_nodes(),
-        "edges": network.graph.number_of_edges(),
+        "nodes": network.adjacency.number_of_nodes(),
+        "edges": network.adjacency.number_of_edges(),
         "rounds": ending.rounds,
         "seed": experiment.seed,
         "verdict": findings,
@@ -113,7 +113,7 @@ def result_of(
     tables = recorder.tables()
     return Result(
         config,
-        network.graph,
+        network.adjacency,
         tables["nodes"],
         tables["network"],
         tables["edges"],
@@ -152,9 +152,10 @@ def _distance(network: Network, functions: LearnedFunctions) -> float:
         return 0.0
     learners = {plan.neighborhood.node: plan.learner for plan in network.plans}
     found = {node: learners[node].function_from(learned.arrays) for node, learned in functions.items()}
+    edges = network.adjacency.labelled_edges.tolist()
     sums = {node: function for node, function in found.items() if type(function) is KernelSum}
     if len(sums) < len(found) or any(function.kernel != one.kernel for one, function in pairwise(sums.values())):
-        return float(np.mean([found[i].distance(found[j]) for i, j in network.graph.edges]))
+        return float(np.mean([found[i].distance(found[j]) for i, j in edges]))
     squares = {node: function.inner(function) for node, function in sums.items()}
-    apart = [sums[i].apart(sums[j], squares[i], squares[j]) for i, j in network.graph.edges]
+    apart = [sums[i].apart(sums[j], squares[i], squares[j]) for i, j in edges]
     return float(np.mean(apart))

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-import networkx as nx
+import numpy as np
 
 from kernelswarm.agents.arithmetic.signatures import RepackedLearner
 from kernelswarm.agents.compiled.arrays import learner_forms
 from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.protocols.compiled import NotCompiledError
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
@@ -78,21 +79,21 @@ class Need:
     bytes: float
 
 
-def needs(experiment: Experiment, graph: nx.Graph[int], source: Source, outputs: int) -> list[Need]:
+def needs(experiment: Experiment, adjacency: Adjacency, source: Source, outputs: int) -> list[Need]:
     """Estimate what a simulation takes, dictionaries left out: how they grow is not known before.
 
     Parameters
     ----------
     experiment : Experiment
         The simulation.
-    graph : networkx.Graph
+    adjacency : Adjacency
         Its network.
     source : Source
         Its opened stream.
     outputs : int
         C, the nodes' outputs.
     """
-    nodes, edges = graph.number_of_nodes(), graph.number_of_edges()
+    nodes, edges = adjacency.number_of_nodes(), adjacency.number_of_edges()
     rule, learner, evaluation = experiment.protocol, experiment.learner, experiment.evaluation
     size, columns = learner.batch_size, source.inputs + source.targets
     own = evaluation.local_samples if source.lengths is None else 0  # else they are rows that are at hand
@@ -101,7 +102,7 @@ def needs(experiment: Experiment, graph: nx.Graph[int], source: Source, outputs:
     if isinstance(source.nodes[0], SyntheticSource):
         samples = max(each, min(samples, HELD))  # what is more is made again, node by node, when it is needed
     pooled = _pooled(evaluation, source)
-    step, learned, given = _step(experiment, graph)
+    step, learned, given = _step(experiment, adjacency)
     gram = 3 * learned**2 if getattr(learner, "kernel", None) is not None else 0
     moving = 3 * nodes * size * columns + 2 * edges * size * outputs * rule.communicates
     return [
@@ -132,9 +133,9 @@ def needs(experiment: Experiment, graph: nx.Graph[int], source: Source, outputs:
     ]
 
 
-def record(experiment: Experiment, graph: nx.Graph[int], rounds: int) -> Need:
+def record(experiment: Experiment, adjacency: Adjacency, rounds: int) -> Need:
     """Estimate what the measurements of so many rounds take where they stay in memory."""
-    nodes, edges = graph.number_of_nodes(), graph.number_of_edges()
+    nodes, edges = adjacency.number_of_nodes(), adjacency.number_of_edges()
     rule = experiment.protocol
     evaluations = 1 if rule.offline is not None else -(-rounds // experiment.evaluate_every)
     cells = COLUMNS * nodes + 6 * edges * rule.communicates
@@ -142,7 +143,7 @@ def record(experiment: Experiment, graph: nx.Graph[int], rounds: int) -> Need:
     return Need("evaluate_every", experiment.evaluate_every, what, NUMBER * evaluations * cells)
 
 
-def functions(experiment: Experiment, graph: nx.Graph[int], source: Source, outputs: int) -> list[Need]:
+def functions(experiment: Experiment, adjacency: Adjacency, source: Source, outputs: int) -> list[Need]:
     """Estimate what the functions take before they have learned anything, with the values of one at its samples.
 
     A kernel expansion has room for all points of a step, before those that are not needed leave again.
@@ -167,11 +168,13 @@ def functions(experiment: Experiment, graph: nx.Graph[int], source: Source, outp
     found = [Need(key, value, what, NUMBER * (2 * nodes * numbers * _copies(experiment) + rows * length))]
     if isinstance(function, Expansion) and experiment.protocol.offline is None:
         rule = experiment.protocol
-        step, points, given = _step(experiment, graph)
+        step, points, given = _step(experiment, adjacency)
         talking = rule.form == "symmetric" and rule.communicates
-        each = [points] if rule.pooled else [learner.batch_size * (1 + talking * degree) for _, degree in graph.degree]
+        each = (
+            np.array([float(points)]) if rule.pooled else float(learner.batch_size) * (1 + talking * adjacency.degrees)
+        )
         repacked = _repacked(experiment)  # room for the points of a step is there once, and for few others beside
-        room = points**2 if repacked else sum(one**2 for one in each) * _copies(experiment)
+        room = points**2 if repacked else float((each**2).sum()) * _copies(experiment)
         what = f"{1 if repacked else len(each):,} functions with room for the points of a step, {points:,} at most,"
         found.append(Need(step, given, what, NUMBER * room))
     return found
@@ -188,11 +191,11 @@ def _repacked(experiment: Experiment) -> bool:
     return isinstance(form, RepackedLearner) and not experiment.protocol.pooled
 
 
-def _step(experiment: Experiment, graph: nx.Graph[int]) -> tuple[str, int, Any]:
+def _step(experiment: Experiment, adjacency: Adjacency) -> tuple[str, int, Any]:
     """Return the key that decides how many points a step has, at most, this number, and what the key holds."""
     rule, size = experiment.protocol, experiment.learner.batch_size
-    degree = max(degree for _, degree in graph.degree) if rule.communicates else 0
-    learned = size * graph.number_of_nodes() if rule.averaged else size
+    degree = int(adjacency.degrees.max()) if rule.communicates else 0
+    learned = size * adjacency.number_of_nodes() if rule.averaged else size
     learned *= 1 + degree if rule.form == "symmetric" else 1
     return ("protocol.form", learned, rule.form) if size == 1 < learned else ("learner.batch_size", learned, size)
 

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner, MixtureLearner, ScheduledLearner, ValueLearner
+from kernelswarm.graphs.adjacency import Adjacency, Graph
 from kernelswarm.graphs.directed import asks, is_directed
-from kernelswarm.graphs.spectrum import adjacency_matrix
-from kernelswarm.graphs.validation import validate
+from kernelswarm.graphs.validation import as_network
 from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.compiling import uncollected
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule, strengths_of
@@ -53,7 +53,7 @@ class Network:
 
     Attributes
     ----------
-    graph : networkx.Graph
+    adjacency : Adjacency
         The validated topology.
     source : Source
         The opened stream; the agents draw from its sources.
@@ -71,7 +71,7 @@ class Network:
         The bytes that it takes, about, dictionaries left out.
     """
 
-    graph: "nx.Graph[int]"
+    adjacency: Adjacency
     source: Source
     plans: list[AgentPlan]
     outputs: int
@@ -79,6 +79,11 @@ class Network:
     ends: list[int]
     experiment: Experiment
     memory: float
+
+    @property
+    def graph(self) -> Graph:
+        """The topology as a networkx graph, made when it is first asked for."""
+        return self.adjacency.graph
 
 
 def open_network(experiment: Experiment, most: int | None = None) -> Network:
@@ -103,10 +108,10 @@ def open_network(experiment: Experiment, most: int | None = None) -> Network:
 
 
 def _opened(experiment: Experiment, most: int | None) -> Network:
-    graph = build_graph(experiment)
-    labels = sorted(graph.nodes)
-    source = open_stream(experiment, graph)
-    _name_nodes(graph, source)
+    adjacency = build_topology(experiment)
+    labels = adjacency.labels.tolist()
+    source = open_stream(experiment, adjacency)
+    _name_nodes(adjacency, source)
     unknown = sorted({node for override in experiment.overrides for node in override.nodes} - set(labels))
     if unknown:
         raise InputError(
@@ -129,20 +134,19 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     if len(outputs) > 1:
         raise InputError(f"learner.loss: the nodes' functions have different numbers of outputs, {sorted(outputs)}")
     (count,) = outputs
-    needed = needs(experiment, graph, source, count)
+    needed = needs(experiment, adjacency, source, count)
     require(experiment, needed)
     with Bounded("stream", experiment.stream):
         experiment = resolved(experiment, source, labels)
-    needed += functions(experiment, graph, source, count)
+    needed += functions(experiment, adjacency, source, count)
     require(experiment, needed)
     rule, learners = experiment.protocol, _learners(experiment, labels)
     evaluated = list(zip(labels, source.nodes, strict=True))
     plans: list[AgentPlan] = []
     shared: dict[object, tuple[Any, ...]] = {}
     pooled = rule.pooled
-    conditions = weather(experiment, graph)
-    slots = {} if pooled else slots_of(graph, planned)
-    adjacency = dict(graph.adjacency())
+    conditions = weather(experiment, adjacency)
+    slots = {} if pooled else slots_of(adjacency, planned)
     pool = _pool(experiment, source, labels, conditions) if pooled else None
     with Bounded("stream", experiment.stream):  # targets may be compared between nodes
         for label in planned:
@@ -152,7 +156,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
             plans.append(
                 AgentPlan(
                     neighborhood=_neighborhood(
-                        adjacency, source, label, places, learners, pooled, conditions.directed, count, shared
+                        adjacency, source, labels, place, learners, pooled, conditions.directed, count, shared
                     ),
                     slots=() if pooled else slots[label],
                     learner=learners[label],
@@ -178,31 +182,27 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     lengths = source.lengths or []
     ends = [-(-length // drawn) for length, drawn in zip(lengths, sizes, strict=bool(lengths))]
     rounds = min([experiment.rounds, *([max(ends)] if ends else [])])
-    return Network(graph, source, plans, count, rounds, ends, experiment, sum(need.bytes for need in needed))
+    return Network(adjacency, source, plans, count, rounds, ends, experiment, sum(need.bytes for need in needed))
 
 
-def build_graph(experiment: Experiment) -> "nx.Graph[int]":
+def build_topology(experiment: Experiment) -> Adjacency:
     """Build and validate the topology of an experiment; raises InputError where it is refused."""
     topology = experiment.topology
     with Asked("topology", topology):
         if isinstance(topology, nx.Graph):
-            return validate(topology)
+            return as_network(topology)
         with Bounded("topology", topology, LARGEST_GRAPH):
-            return validate(topology.build(generator(experiment.seed, Role.TOPOLOGY)), fresh=True)
+            return as_network(topology.build(generator(experiment.seed, Role.TOPOLOGY)), fresh=True)
 
 
-def open_stream(experiment: Experiment, graph: "nx.Graph[int]") -> Source:
-    """Open the stream of an experiment for the nodes of a graph; raises InputError where it is refused."""
-    positions = nx.get_node_attributes(graph, "pos")
-    labels = sorted(graph.nodes)
-    locations = (
-        np.array([positions[label] for label in labels], dtype=np.float64) if len(positions) == len(labels) else None
-    )
+def open_stream(experiment: Experiment, adjacency: Adjacency) -> Source:
+    """Open the stream of an experiment for the nodes of a network; raises InputError where it is refused."""
+    nodes, locations = adjacency.number_of_nodes(), adjacency.positions
     with Asked("stream", experiment.stream, joint="."), Bounded("stream", experiment.stream):
-        return experiment.stream.open(len(labels), experiment.seed, experiment.evaluation.local_samples, locations)
+        return experiment.stream.open(nodes, experiment.seed, experiment.evaluation.local_samples, locations)
 
 
-def weather(experiment: Experiment, graph: "nx.Graph[int]") -> Conditions:
+def weather(experiment: Experiment, adjacency: Adjacency) -> Conditions:
     """Return what an experiment says of links, clock and changing edges, with the key of their random numbers.
 
     Raises
@@ -213,12 +213,10 @@ def weather(experiment: Experiment, graph: "nx.Graph[int]") -> Conditions:
     first, second = generator(experiment.seed, Role.WEATHER).integers(2**32, size=2).tolist()
     timetable = None
     if not experiment.schedule.constant:
-        labels = np.array(sorted(graph.nodes), dtype=np.int64)
-        ends = np.searchsorted(labels, np.array(sorted(map(sorted, graph.edges)), dtype=np.int64).reshape(-1, 2))
-        timetable = Timetable(experiment.schedule, labels, ends.astype(np.int64), (first, second))
+        timetable = Timetable(experiment.schedule, adjacency.labels, adjacency.edges, (first, second))
         with Asked("topology.schedule", experiment.schedule):
             timetable.rounds(0, 1, np.zeros(0, dtype=np.int64))
-    return Conditions(experiment.links, experiment.clock, (first, second), timetable, is_directed(graph))
+    return Conditions(experiment.links, experiment.clock, (first, second), timetable, is_directed(adjacency))
 
 
 def _learners(experiment: Experiment, labels: Sequence[int]) -> dict[int, Learner]:
@@ -227,7 +225,7 @@ def _learners(experiment: Experiment, labels: Sequence[int]) -> dict[int, Learne
     The one that sees them all is of the nodes' batch size, or of all their batches together.
     """
     if not experiment.protocol.pooled:
-        return {label: experiment.learner_for(label) for label in labels}
+        return experiment.learners_for(labels)
     learner = experiment.learner
     if experiment.protocol.offline is not None:
         learner = experiment.learner_for(labels[0])
@@ -253,15 +251,15 @@ def _pool(
         return TravellingSamples(source, size, labels, conditions)
 
 
-def _name_nodes(graph: "nx.Graph[int]", source: Source) -> None:
+def _name_nodes(adjacency: Adjacency, source: Source) -> None:
     """Give the nodes the names that the data has for them, as the attribute ``name``."""
     if source.description.nodes is None:
         return
     try:
-        names = node_names(sorted(graph.nodes), source.description.nodes)
+        names = node_names(adjacency.labels.tolist(), source.description.nodes)
     except ValueError as refusal:
         raise InputError(f"stream: {refusal}") from refusal
-    nx.set_node_attributes(graph, names, "name")
+    nx.set_node_attributes(adjacency.graph, names, "name")
 
 
 def _outputs(learner: Learner, source: Source, label: int) -> int:
@@ -279,31 +277,30 @@ def _refuse_another_discount(learner: Learner, source: Source, label: int) -> No
         )
 
 
-def slots_of(graph: "nx.Graph[int]", labels: Sequence[int]) -> dict[int, tuple[int, ...]]:
+def slots_of(adjacency: Adjacency, labels: Sequence[int]) -> dict[int, tuple[int, ...]]:
     """Return at which place among the neighbours of each of its neighbours, in sorted order, a node stands."""
-    matrix = adjacency_matrix(graph)
-    ends = matrix.indptr.tolist()
-    matrix.data = np.arange(matrix.nnz) - np.repeat(matrix.indptr[:-1], np.diff(matrix.indptr))
-    turned = matrix.T.tocsr().data.tolist()
-    places = {label: place for place, label in enumerate(sorted(graph.nodes))}
-    return {label: tuple(turned[ends[places[label]] : ends[places[label] + 1]]) for label in labels}
+    offsets, matrix = adjacency.offsets, adjacency.matrix
+    matrix.data = np.arange(matrix.nnz) - np.repeat(offsets[:-1], np.diff(offsets))
+    turned = matrix.T.tocsr().data
+    starts = np.searchsorted(adjacency.labels, labels)
+    ends = zip(labels, offsets[starts].tolist(), offsets[starts + 1].tolist(), strict=True)
+    return {label: tuple(turned[start:end].tolist()) for label, start, end in ends}
 
 
 def _neighborhood(
-    adjacency: Mapping[int, Mapping[int, dict[str, Any]]],
+    adjacency: Adjacency,
     source: Source,
-    label: int,
-    places: Mapping[int, int],
+    labels: Sequence[int],
+    place: int,
     learners: Mapping[int, Learner],
     alone: bool,
     directed: bool,
     outputs: int,
     shared: dict[object, tuple[Any, ...]],
 ) -> Neighborhood:
-    place = places[label]
-    known = adjacency[label]
-    neighbors = () if alone else tuple(sorted(known))
-    others = [places[other] for other in neighbors]
+    label, known = labels[place], adjacency.attributes(labels[place])
+    others = [] if alone else adjacency.around(place)
+    neighbors = tuple(map(labels.__getitem__, others))
     distances = differences = None
     if source.locations is not None:
         distances = np.linalg.norm(source.locations[others] - source.locations[place], axis=1)
@@ -316,8 +313,10 @@ def _neighborhood(
         differences,
         learners[label].loss.curvature,
         learners[label].batch_size,
-        degrees=tuple(len(adjacency[other]) for other in neighbors),
-        edges=shared_with(tuple(dict(known[other]) if known[other] else NO_ATTRIBUTES for other in neighbors), shared),
+        degrees=tuple(adjacency.degrees[others].tolist()),
+        edges=shared_with(
+            tuple(dict(known[other]) if known.get(other) else NO_ATTRIBUTES for other in neighbors), shared
+        ),
         batch_sizes=shared_with(tuple(learners[other].batch_size for other in neighbors), shared),
         asks=tuple(asks(label, other, known[other]) for other in neighbors) if directed else (),
         asked=tuple(asks(other, label, known[other]) for other in neighbors) if directed else (),

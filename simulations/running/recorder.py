@@ -18,6 +18,9 @@ from kernelswarm.simulations.streams.travelling import TravellingSamples
 
 Array = npt.NDArray[np.float64]
 
+AT_ONCE = 2**16
+"""Edges whose labels are lists at a time."""
+
 WHOLE = {
     "nodes": {"round", "node", "samples", "model_order", "scalars_sent", "bytes_sent", "rebuilds"},
     "network": {"round", "learning", "messages", "scalars_sent", "bytes_sent", "delivered", "lost", "late", "waiting"},
@@ -57,10 +60,11 @@ class Recorder:
     def __init__(self, network: Network, rule: AnyRule) -> None:
         self._network = network
         self._rule = rule
-        self._edges = sorted(network.graph.edges)
+        self._edges = network.adjacency.labelled_edges
         self._names = network.source.description.nodes
         self.measurements: Measurements = InMemory()
-        self._seen = dict.fromkeys(network.graph.nodes, 0.0)  # samples of each node at the evaluation before
+        labels = network.adjacency.labels.tolist()
+        self._seen = dict.fromkeys(labels, 0.0)  # samples of each node at the evaluation before
         self.evaluations = 0
         self.last: dict[str, float] | None = None
         self.reports: list[Report] = []
@@ -145,11 +149,16 @@ class Recorder:
 
     def _disagreement(self, reports: Sequence[Report]) -> float:
         """Average ``||f_i(x) - f_j(x)||^2`` over the edges and the pooled held-out points."""
-        if not self._edges:
+        if not len(self._edges):
             return 0.0
         values = {report.node: report.common for report in reports}
-        gaps = [np.sum((values[i] - values[j]) ** 2) / max(len(values[i]), 1) for i, j in self._edges]
-        return float(np.mean(gaps))
+        gaps = (np.sum((values[i] - values[j]) ** 2) / max(len(values[i]), 1) for i, j in self._each_edge())
+        return float(np.mean(np.fromiter(gaps, np.float64, len(self._edges))))
+
+    def _each_edge(self) -> Iterator[tuple[int, int]]:
+        """Yield the labels of each edge's ends; all at once those of a large network take a gigabyte."""
+        for start in range(0, len(self._edges), AT_ONCE):
+            yield from self._edges[start : start + AT_ONCE].tolist()
 
     def _traffic(self, round: int, reports: Sequence[Report]) -> dict[str, float]:
         travelling = self._network.plans[0].source

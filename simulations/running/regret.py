@@ -57,7 +57,7 @@ class Regret:
             assert network.source.noise_free is not None
             self._comparators["dynamic_regret"] = network.source.noise_free
         self.sums = dict.fromkeys(self._comparators, 0.0)
-        self._positions = {label: place for place, label in enumerate(sorted(network.graph.nodes))}
+        self._positions = {label: place for place, label in enumerate(network.adjacency.labels.tolist())}
         self._seen = dict.fromkeys(self._positions, 0)
         self._learners = {plan.neighborhood.node: plan.learner for plan in network.plans}
 
@@ -108,12 +108,12 @@ class Regret:
     @cached_property
     def _samples(self) -> Source:
         """The stream, opened again: what is drawn here the nodes have for themselves."""
-        return open_stream(self._network.experiment, self._network.graph)
+        return open_stream(self._network.experiment, self._network.adjacency)
 
     @cached_property
     def _fitted(self) -> Callable[[Array], Array]:
         """The function that fits the samples of all rounds."""
-        experiment, source = self._network.experiment, open_stream(self._network.experiment, self._network.graph)
+        experiment, source = self._network.experiment, open_stream(self._network.experiment, self._network.adjacency)
         kernel = batch_expansion(experiment.learner).kernel
         counts = rows_until(source, self._network.rounds * experiment.learner.batch_size)
         limits = Batch().offline

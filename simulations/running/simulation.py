@@ -138,7 +138,7 @@ class Simulation:
         """Say how far it is."""
         done, network = self._driver.done, self._driver.network
         ended = ", ended" if self._driver.functions is not None or self._ended is not None else ""
-        return f"Simulation({network.graph.number_of_nodes()} nodes, round {done:,} of {network.rounds:,}{ended})"
+        return f"Simulation({network.adjacency.number_of_nodes()} nodes, round {done:,} of {network.rounds:,}{ended})"
 
     def __enter__(self) -> Simulation:
         """Return the simulation, which ends with the block."""

@@ -183,7 +183,7 @@ class _Search:
         self.trials: dict[int, Trial] = {}
         self.node_rounds = 0
         self._pace: float | None = None  # seconds a round of a pilot
-        self._nodes = network.graph.number_of_nodes()
+        self._nodes = network.adjacency.number_of_nodes()
         self._pooled = pooled
         self._jobs = jobs
         self._watch = watch or (lambda rounds, count, share: None)
@@ -191,7 +191,7 @@ class _Search:
         self._experiments: list[Experiment | str] = []
         self.add(values)
         experiment = network.experiment
-        batch = max(experiment.learner_for(node).batch_size for node in sorted(network.graph.nodes))
+        batch = max(one.batch_size for one in experiment.learners_for(network.adjacency.labels.tolist()).values())
         lengths = network.source.lengths
         asked = network.rounds * batch
         most = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 
-from kernelswarm.graphs.topology import Graph, Topology
+from kernelswarm.graphs.adjacency import Adjacency, Graph
+from kernelswarm.graphs.topology import Topology
 from kernelswarm.graphs.validation import validate
 from kernelswarm.simulations.testing.properties import checked, require
 
@@ -49,7 +50,8 @@ def check_topology(topology: Topology) -> None:
 
 
 def _built(topology: Topology, seed: int) -> Graph:
-    return topology.build(np.random.default_rng(seed))
+    built = topology.build(np.random.default_rng(seed))
+    return built.graph if isinstance(built, Adjacency) else built
 
 
 def _is_sorted(topology: Topology, graph: Graph, valid: Graph) -> None:

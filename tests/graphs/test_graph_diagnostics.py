@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelswarm.graphs import spectrum
+from kernelswarm.graphs.adjacency import Adjacency, Graph
 from kernelswarm.graphs.cost import RoundCost, pooled_cost, round_cost
 from kernelswarm.graphs.diagnostics import Diagnostics, diagnose, diameter_bounds
-from kernelswarm.graphs.layout import KAMADA_KAWAI_NODES, SPRING_NODES, circle, fit, locations, positions
+from kernelswarm.graphs.layout import KAMADA_KAWAI_NODES, SPRING_NODES, circle, fit, positions
 from kernelswarm.graphs.random_families import RandomGeometric
-from kernelswarm.graphs.spectrum import DENSE_NODES, adjacency_matrix, laplacian_eigenpairs
-from kernelswarm.graphs.topology import Graph
+from kernelswarm.graphs.spectrum import DENSE_NODES, laplacian_eigenpairs
 from kernelswarm.graphs.validation import validate
 
 LARGE = 2 * DENSE_NODES
@@ -86,7 +86,7 @@ def test_known_families_have_their_closed_forms(family: tuple, nodes: int) -> No
     ids=["random", "grid", "caveman", "scale free", "barbell"],
 )
 def test_iterative_eigenvalues_agree_with_the_dense_ones(graph: Graph) -> None:
-    adjacency = adjacency_matrix(graph)
+    adjacency = Adjacency.of(graph).matrix
     values, vectors = laplacian_eigenpairs(adjacency, 2)
     dense = np.diag(adjacency.sum(axis=1)) - adjacency.toarray()
     assert len(graph) > DENSE_NODES
@@ -100,7 +100,7 @@ def test_the_diameter_lies_between_its_bounds_however_few_searches(
     nodes: int, seed: int, degree: float, searches: int
 ) -> None:
     graph = connected(nodes, seed, degree)
-    adjacency = adjacency_matrix(graph)
+    adjacency = Adjacency.of(graph).matrix
     lower, upper = diameter_bounds(adjacency, work=searches * (nodes + adjacency.nnz))
     assert lower <= nx.diameter(graph) <= upper
     assert upper <= 2 * lower
@@ -109,15 +109,15 @@ def test_the_diameter_lies_between_its_bounds_however_few_searches(
 @given(nodes=st.integers(1, 60), seed=st.integers(0, 10**6))
 def test_two_searches_find_the_diameter_of_a_tree(nodes: int, seed: int) -> None:
     tree: Graph = nx.random_labeled_tree(nodes, seed=seed)
-    assert diameter_bounds(adjacency_matrix(tree), work=0) == (nx.diameter(tree),) * 2
+    assert diameter_bounds(Adjacency.of(tree).matrix, work=0) == (nx.diameter(tree),) * 2
 
 
 def test_networks_whose_spectrum_would_take_minutes_are_measured_and_drawn_without_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    graph = validate(RandomGeometric(2100, 0.07).build(np.random.default_rng(0)))  # mixes slowly, 30 neighbors each
+    graph = RandomGeometric(2100, 0.07).build(np.random.default_rng(0)).graph  # mixes slowly, 30 neighbors each
     monkeypatch.setattr(spectrum, "ITERATIONS", 20)
-    assert spectrum.tractable(spectrum.adjacency_matrix(graph))
+    assert spectrum.tractable(Adjacency.of(graph).matrix)
     monkeypatch.setattr(spectrum, "FACTORED_NODES", 600)
     found = diagnose(graph)
     assert np.isnan(found.algebraic_connectivity) and found.describe()["algebraic connectivity"] == "not computed"
@@ -185,9 +185,9 @@ def test_a_scalar_takes_eight_bytes() -> None:
 
 def test_own_positions_are_kept_in_sorted_order() -> None:
     graph = nx.Graph([(4, 1)])
-    assert locations(graph) is None
+    assert Adjacency.of(graph).positions is None
     nx.set_node_attributes(graph, {4: (4.0, 40.0), 1: (1.0, 10.0)}, "pos")
-    found = locations(graph)
+    found = Adjacency.of(graph).positions
     assert found is not None
     np.testing.assert_array_equal(found, [[1.0, 10.0], [4.0, 40.0]])
     assert positions(graph) == {1: (1.0, 10.0), 4: (4.0, 40.0)}

@@ -6,10 +6,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.graphs.adjacency import Adjacency, from_edges
 from kernelswarm.graphs.distances import distances_from
 from kernelswarm.graphs.files import read_graph
-from kernelswarm.graphs.spectrum import LARGEST_NODES, adjacency_matrix, tractable
-from kernelswarm.graphs.topology import from_edges
+from kernelswarm.graphs.spectrum import LARGEST_NODES, tractable
 from kernelswarm.graphs.validation import validate
 from kernelswarm.simulations.experiment.naming import find, names
 
@@ -17,7 +17,7 @@ FAMILIES = [name for name in names("topology") if name != "file"]
 
 
 def built(name):
-    return find("topology", name, "topology")().build(np.random.default_rng(3))
+    return Adjacency.of(find("topology", name, "topology")().build(np.random.default_rng(3))).graph
 
 
 def contents(graph):
@@ -64,7 +64,7 @@ def test_places_that_are_no_plain_pairs_are_made_so():
 )
 def test_the_adjacency_matrix_is_that_of_networkx(graph):
     expected = nx.to_numpy_array(graph, nodelist=sorted(graph.nodes), weight=None)
-    assert (adjacency_matrix(graph).toarray() == expected).all()
+    assert (Adjacency.of(graph).matrix.toarray() == expected).all()
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -72,18 +72,18 @@ def test_distances_are_lengths_of_shortest_paths(name):
     graph = built(name)
     for start in (0, len(graph) - 1):
         expected = nx.single_source_shortest_path_length(graph, start)
-        assert distances_from(adjacency_matrix(graph), start).tolist() == [expected[node] for node in sorted(graph)]
+        assert distances_from(Adjacency.of(graph).matrix, start).tolist() == [expected[node] for node in sorted(graph)]
 
 
 def test_edges_may_come_as_pairs_or_as_an_array():
     pairs = [(3, 1), (0, 1), (1, 3), (2, 0), (2, 3)]
-    assert contents(from_edges(4, pairs)) == contents(from_edges(4, np.array(pairs)))
-    assert [*from_edges(4, iter(pairs)).edges] == [(0, 1), (0, 2), (1, 3), (2, 3)]
+    assert contents(from_edges(4, pairs).graph) == contents(from_edges(4, np.array(pairs)).graph)
+    assert [*from_edges(4, iter(pairs)).graph.edges] == [(0, 1), (0, 2), (1, 3), (2, 3)]
 
 
 def test_the_connectivity_of_a_huge_network_is_not_computed():
     ring = from_edges(LARGEST_NODES + 1, np.column_stack([np.arange(LARGEST_NODES), np.arange(1, LARGEST_NODES + 1)]))
-    assert not tractable(adjacency_matrix(ring))
+    assert not tractable(ring.matrix)
 
 
 @pytest.mark.parametrize("line", ["{} {}", "{},{}", "{} , {} , x", "{}; {}", "{}\t\t{}", "{} {} , 3"])

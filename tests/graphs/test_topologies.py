@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernelswarm.graphs.adjacency import Adjacency, Graph
 from kernelswarm.graphs.cliques import Barbell, Caveman
 from kernelswarm.graphs.directed import DirectedRing, RandomAsking
 from kernelswarm.graphs.elementary import BalancedTree, Complete, Exponential, Path, Ring, Star
@@ -24,7 +25,7 @@ from kernelswarm.graphs.random_families import (
     ScaleFree,
     SmallWorld,
 )
-from kernelswarm.graphs.topology import Graph, Topology
+from kernelswarm.graphs.topology import Topology
 from tests.contracts.specimens import DETERMINISTIC, RANDOM
 
 PLACED = (
@@ -46,7 +47,7 @@ PLACED = (
 
 
 def build(topology: Topology, seed: int = 0) -> Graph:
-    return topology.build(np.random.default_rng(seed))
+    return Adjacency.of(topology.build(np.random.default_rng(seed))).graph
 
 
 def edges(graph: Graph) -> set[tuple[int, int]]:
@@ -196,7 +197,7 @@ def test_erdos_renyi_has_each_edge_with_its_probability() -> None:
     nodes, probability, draws = 20, 0.5, 40
     generator = np.random.default_rng(0)
     topology = ErdosRenyi(nodes, probability)
-    counts = Counter(edge for _ in range(draws) for edge in edges(topology.build(generator)))
+    counts = Counter(edge for _ in range(draws) for edge in edges(Adjacency.of(topology.build(generator)).graph))
     pairs = nodes * (nodes - 1) // 2
     spread = sqrt(draws * pairs * probability * (1 - probability))
     assert abs(sum(counts.values()) - draws * pairs * probability) < 4 * spread

@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.graphs.adjacency import Adjacency, Graph
 from kernelswarm.graphs.cliques import Barbell, Caveman
 from kernelswarm.graphs.elementary import BalancedTree, Complete, Path, Ring, Star
 from kernelswarm.graphs.lattices import Grid, Torus
@@ -20,11 +21,11 @@ from kernelswarm.graphs.random_families import (
     SmallWorld,
     connecting_radius,
 )
-from kernelswarm.graphs.topology import Graph, Topology
+from kernelswarm.graphs.topology import Topology
 
 
 def build(topology: Topology, seed: int = 0) -> Graph:
-    return topology.build(np.random.default_rng(seed))
+    return Adjacency.of(topology.build(np.random.default_rng(seed))).graph
 
 
 # --- drawing again until connected
@@ -83,7 +84,7 @@ def test_a_radius_that_is_too_small_is_told_one_that_would_do() -> None:
 def test_the_connecting_radius_is_the_smallest_that_connects() -> None:
     graph = build(RandomGeometric(25, 2.0))
     places = nx.get_node_attributes(graph, "pos")
-    enough = connecting_radius(graph)
+    enough = connecting_radius(Adjacency.of(graph))
     assert nx.is_connected(nx.random_geometric_graph(25, enough + 1e-9, pos=places))
     assert not nx.is_connected(nx.random_geometric_graph(25, enough - 1e-9, pos=places))
 

@@ -26,7 +26,7 @@ from kernelswarm.simulations.records.outcome import gather
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.run_folder import read
 from kernelswarm.simulations.running import run as running
-from kernelswarm.simulations.running.network import build_graph
+from kernelswarm.simulations.running.network import build_topology
 
 TABLE: dict[str, Any] = {
     "seed": 3,
@@ -260,7 +260,7 @@ def test_a_network_given_as_a_graph_is_kept(tmp_path: Path, monkeypatch: pytest.
     compare(experiment(topology=graph), {"protocol.name": vary["protocol.name"]}, jobs=1, out=tmp_path / "out")
     assert [one.topology for one in tried] == [graph, graph]
     again = Experiment.from_file(tmp_path / "out" / "experiment.toml")
-    assert set(build_graph(again).edges) == set(graph.edges)
+    assert set(build_topology(again).graph.edges) == set(graph.edges)
     tried.clear()
     compare(experiment(topology=graph), vary, jobs=1)
     assert all(one.topology != graph for one in tried)

@@ -28,7 +28,7 @@ from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.fitting import drawn, resolved
-from kernelswarm.simulations.running.network import build_graph, open_network, open_stream
+from kernelswarm.simulations.running.network import build_topology, open_network, open_stream
 from kernelswarm.simulations.running.run import resume, run
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.samples import sample, smooth
@@ -287,14 +287,14 @@ def test_a_mistyped_word_is_refused_with_the_nearest(text: str) -> None:
 
 def test_words_are_the_nodes_own_data_and_change_no_sequence() -> None:
     described = experiment()
-    source = open_stream(described, build_graph(described))
-    untouched = open_stream(described, build_graph(described))
+    source = open_stream(described, build_topology(described))
+    untouched = open_stream(described, build_topology(described))
     points, targets, owners = drawn(source, 1)
     assert set(owners) == {0, 1, 2, 3} and len(owners) == len(points)
     assert len(points) == len(targets) == 1000
     for node, same in zip(source.nodes, untouched.nodes, strict=True):
         np.testing.assert_array_equal(node.draw(300)[0], same.draw(300)[0])
-    own = np.concatenate([node.draw(250)[0] for node in open_stream(described, build_graph(described)).nodes])
+    own = np.concatenate([node.draw(250)[0] for node in open_stream(described, build_topology(described)).nodes])
     np.testing.assert_array_equal(points, own)
     wanted = Gaussian("median").fitted(sample(own, targets, Squared()))
     assert open_network(described).experiment.learner.kernel == wanted  # type: ignore[attr-defined]
@@ -309,7 +309,7 @@ class Bare:
 
 def test_sources_that_cannot_be_put_back_are_copied() -> None:
     described = experiment()
-    source, bare = (open_stream(described, build_graph(described)) for _ in range(2))
+    source, bare = (open_stream(described, build_topology(described)) for _ in range(2))
     bare.nodes = [Bare(node) for node in bare.nodes]  # type: ignore[misc]
     np.testing.assert_array_equal(drawn(bare, 1)[0], drawn(source, 1)[0])
     np.testing.assert_array_equal(bare.nodes[0].draw(5)[0], source.nodes[0].draw(5)[0])

@@ -26,7 +26,7 @@ from kernelswarm.simulations.records.measured_table import MeasuredTable
 from kernelswarm.simulations.records.outcome import gather
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.series import Series
-from kernelswarm.simulations.running.network import build_graph
+from kernelswarm.simulations.running.network import build_topology
 
 MIXTURE = {
     "stream": {"name": "gaussian_mixture"},
@@ -53,7 +53,7 @@ def believable(
     protocol = {"name": protocol} if isinstance(protocol, str) else protocol
     topology = {"name": "ring", "nodes": nodes}
     experiment = Experiment.from_dict({"topology": topology, "protocol": protocol, "seed": seed, **parts, **keys})
-    graph = build_graph(experiment)
+    graph = build_topology(experiment).graph
     random = np.random.default_rng(seed)
     rounds = np.arange(1, 9) * 25
     decay = 0.3 + 1.5 * np.exp(-rounds / 60)

@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.graphs.topology import from_edges
+from kernelswarm.graphs.adjacency import from_edges
 from kernelswarm.graphs.validation import validate
 from kernelswarm.simulations.records.graphml import graphml, write_graph
 
@@ -38,7 +38,7 @@ def attributed():
     [
         nx.empty_graph(1),
         nx.path_graph(4),
-        from_edges(5, [(4, 0), (0, 1), (1, 2), (3, 2)], np.linspace(0.0, 1.0, 10).reshape(5, 2)),
+        from_edges(5, [(4, 0), (0, 1), (1, 2), (3, 2)], np.linspace(0.0, 1.0, 10).reshape(5, 2)).graph,
         attributed(),
     ],
     ids=["one node", "no attributes", "places", "attributes"],

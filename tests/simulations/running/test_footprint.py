@@ -125,7 +125,7 @@ def experiment(tmp_path):
 
 def need_of(experiment, key):
     network = open_network(experiment)
-    found = needs(network.experiment, network.graph, network.source, network.outputs)
+    found = needs(network.experiment, network.adjacency, network.source, network.outputs)
     return next(need.bytes for need in found if need.key == key), network
 
 
@@ -172,7 +172,7 @@ def test_agents_on_other_machines_are_not_counted(experiment, monkeypatch):
     monkeypatch.setattr(memory, "free", lambda: ROOM)
     huge = experiment.with_changes({"learner.batch_size": 100_000})
     network = open_network(experiment)
-    found = needs(huge, network.graph, network.source, network.outputs)
+    found = needs(huge, network.adjacency, network.source, network.outputs)
     with pytest.raises(InputError, match=r"learner\.batch_size"):
         require(huge, found)
     require(Experiment(huge.topology, huge.stream, huge.learner, huge.protocol, Ray(address="auto")), found)

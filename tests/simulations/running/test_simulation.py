@@ -11,6 +11,7 @@ from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
@@ -175,7 +176,7 @@ def test_overrides_reach_their_nodes_only():
 
 def test_slots_are_places_among_the_neighbors_of_a_neighbor():
     graph = nx.relabel_nodes(nx.gnp_random_graph(30, 0.2, seed=1), lambda node: 3 * node + node % 2)
-    found = slots_of(graph, sorted(graph)[::2])
+    found = slots_of(Adjacency.of(graph), sorted(graph)[::2])
     assert found == {
         node: tuple(sorted(graph[other]).index(node) for other in sorted(graph[node])) for node in sorted(graph)[::2]
     }
