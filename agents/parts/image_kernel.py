@@ -48,7 +48,7 @@ class Images:
     >>> strokes = np.zeros((3, 8, 8))
     >>> strokes[0, :, 2] = strokes[1, :, 3] = strokes[2, :, 6] = 1.0
     >>> Images(shape=(8, 8), bandwidth=0.5).cross(strokes[:1].reshape(1, -1), strokes.reshape(3, -1)).round(2)
-    array([[1.  , 0.5 , 0.02]])
+    array([[1.  , 0.7 , 0.02]])
     """
 
     shape: tuple[int, int]
