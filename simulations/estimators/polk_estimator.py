@@ -270,9 +270,11 @@ def _errors(found: Array, targets: Array, classes: bool) -> tuple[float, float]:
 
 
 def refuse_other_inputs(kernel: Kernel, inputs: int) -> None:
-    """Refuse a kernel with another number of length scales than the data have columns."""
+    """Refuse a kernel of another number of inputs, or length scales, than the data have columns."""
     wanted = getattr(kernel, "inputs", None)
     if wanted is not None and wanted != inputs:
+        if not isinstance(getattr(kernel, "bandwidth", ()), tuple):
+            raise InputError(f"kernel = {kernel} takes {wanted} inputs, and X has {inputs} columns")
         raise InputError(
             f"bandwidth has {wanted} entries, and X has {inputs} columns: give one length for each, or one for all"
         )

@@ -54,6 +54,7 @@ PARTS: dict[str, dict[str, str]] = {
         "matern": "kernelswarm.agents.parts.kernels:Matern",
         "polynomial": "kernelswarm.agents.parts.kernels:Polynomial",
         "linear": "kernelswarm.agents.parts.kernels:Linear",
+        "images": "kernelswarm.agents.parts.image_kernel:Images",
     },
     "loss": {
         "squared": "kernelswarm.agents.parts.losses:Squared",
@@ -315,8 +316,6 @@ def part_name(part: Any) -> str:
 
 def find(kind: str, name: str, path: str, folder: Path | None = None) -> Any:
     """Return the class of a part, or a topology's function, by its name or by "package.module:Class".
-
-    Names are those of the table and those that installed packages offer as entry points.
 
     Parameters
     ----------

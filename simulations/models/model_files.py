@@ -185,7 +185,7 @@ def _function(
         kernel = kernel if kernel is not None else _part(path, "kernel", description.get("kernel"))
         inputs, width = getattr(kernel, "inputs", None), found["points"].shape[1]
         if words(kernel) or inputs not in (None, width):
-            raise InputError(f"{path}: {kernel} must have one length for all of the {width} inputs, or one for each")
+            raise InputError(f"{path}: {kernel} must have numbers for its words, and take the {width} inputs")
         if kind == "mirrored":
             dual = _sum(kernel, found["points"], found["duals"])
             return Mirrored(dual, _part(path, "mirror_map", description.get("mirror_map")))

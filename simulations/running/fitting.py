@@ -136,6 +136,8 @@ def _refuse_other_inputs(learner: Learner, source: Source) -> None:
     inputs = getattr(kernel, "inputs", None)
     if inputs is not None and inputs != source.inputs:
         lengths = getattr(kernel, "bandwidth", ())
+        if not isinstance(lengths, tuple):
+            raise InputError(f"learner.kernel = {kernel} takes {inputs} inputs, and the stream has {source.inputs}")
         raise InputError(
             f"learner.kernel.bandwidth = {shown(lengths)} has {inputs} entries, and the stream has {source.inputs} "
             "inputs: give one length for each input, or one number for all"

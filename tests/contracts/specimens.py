@@ -13,6 +13,7 @@ import numpy as np
 
 from kernelswarm.agents.parts.budgets import Epsilon, Parsimony, PerSample, Proportional, Quadratic, TargetOrder
 from kernelswarm.agents.parts.dispersions import CentralMoments, ConditionalValueAtRisk, Semivariance, Variance
+from kernelswarm.agents.parts.image_kernel import Images
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from kernelswarm.agents.parts.losses import (
     Absolute,
@@ -169,6 +170,8 @@ KERNELS = [
     Matern(bandwidth=0.9, smoothness=2.5),
     Polynomial(degree=3, offset=0.5, scale=0.4),
     Linear(offset=0.3),
+    Images(shape=(5, 4), bandwidth=0.8),
+    Images(shape=(8, 6), spacing=1.5, bandwidth=0.5),
 ]
 LOSSES: list[Loss] = [
     Squared(),

@@ -1,0 +1,148 @@
+"""A kernel of images: near are those that look alike from a little farther away."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from numbers import Integral, Real
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic import image_formulas
+from kernelswarm.agents.arithmetic.signatures import KERNEL, CompiledKernel
+from kernelswarm.agents.parts import bandwidths
+from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.protocols.first_class import fill
+from kernelswarm.refused_key import RefusedKey
+
+Array = npt.NDArray[np.float64]
+
+REACH = 4.0
+"""Standard deviations beyond which a window sees nothing."""
+
+
+@dataclass(frozen=True)
+class Images:
+    """Gaussian kernel of what is seen of two grey images through overlapping windows, with values in [0, 1].
+
+    With u(x) the image's means under Gaussian windows whose centers are ``spacing`` pixels apart, scaled to norm 1, it
+    is exp(-||u(x) - u(y)||^2 / (2 bandwidth^2)). Windows have a standard deviation of half the spacing. So strokes that
+    lie a pixel apart are near each other, where pixels of their own would make them orthogonal, and brightness does not
+    count: the Euclidean distance of images (Wang, Zhang and Feng 2005), on a coarser grid. An image without light has
+    u = 0. As the Gaussian kernel of the image of a map it is positive semidefinite.
+
+    Parameters
+    ----------
+    shape
+        Rows and columns of the images; inputs are their pixels, row by row.
+    spacing
+        Pixels from one window's center to the next, of at least 1.
+    bandwidth
+        Length scale s > 0 of u, two of which are at most 2 apart, or sqrt(2) where no pixel is negative; or "median",
+        the default, 0.4 of the median distance of training images.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> strokes = np.zeros((3, 8, 8))
+    >>> strokes[0, :, 2] = strokes[1, :, 3] = strokes[2, :, 6] = 1.0
+    >>> Images(shape=(8, 8), bandwidth=0.5).cross(strokes[:1].reshape(1, -1), strokes.reshape(3, -1)).round(2)
+    array([[1.  , 0.7 , 0.02]])
+    """
+
+    shape: tuple[int, int]
+    spacing: float = 2.0
+    bandwidth: float | Literal["median"] = "median"
+    supremum: ClassVar[float | None] = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", _shape(self.shape))
+        object.__setattr__(self, "spacing", _spacing(self.spacing, max(self.shape)))
+        bandwidth = bandwidths.checked(self.bandwidth)
+        if isinstance(bandwidth, tuple) or bandwidth == "relevance":
+            raise RefusedKey(
+                "bandwidth", f'= {self.bandwidth!r} must be one number for all windows, or "median": they all see alike'
+            )
+        object.__setattr__(self, "bandwidth", bandwidth)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into a number."""
+        return ("bandwidth",) if isinstance(self.bandwidth, str) else ()
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs there must be."""
+        return self.shape[0] * self.shape[1]
+
+    def fitted(self, sample: Sample) -> Self:
+        """Return the kernel with the bandwidth that its word stands for on a sample of the data."""
+        if not self.words:
+            return self
+        return replace(self, bandwidth=bandwidths.SHARE * bandwidths.median_distance(self.seen(sample.points)))
+
+    def seen(self, points: Array) -> Array:
+        """Return u of images (n, p), (n, windows)."""
+        self._check(points)
+        found: Array = image_formulas.seen(replace(self, bandwidth=1.0)._numbers, np.ascontiguousarray(points))
+        return found
+
+    def cross(self, points: Array, centers: Array) -> Array:
+        """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
+        self._check(points)
+        values = np.empty((len(points), len(centers)))
+        fill(image_formulas.images, KERNEL, self._numbers, points, centers, values)
+        return values
+
+    def diagonal(self, points: Array) -> Array:
+        """Return ones, one for each of the n points."""
+        return np.ones(points.shape[0])
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """What the kernel hands over to compiled steps."""
+        return CompiledKernel(image_formulas.images, self._numbers, unit=True)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """The bandwidth, the sizes, the windows over rows, and those over columns."""
+        down, along = (_windows(length, self.spacing) for length in self.shape)
+        sizes = [*self.shape, len(down), len(along)]
+        return np.concatenate([bandwidths.numbers(self.bandwidth), sizes, down.ravel(), along.ravel()])
+
+    def _check(self, points: Array) -> None:
+        if points.shape[1] != self.inputs:
+            rows, columns = self.shape
+            raise RefusedKey(
+                "shape",
+                f"= [{rows}, {columns}] takes {self.inputs} pixels, and points have {points.shape[1]} inputs: give the "
+                "rows and columns of the images",
+            )
+
+
+def _windows(length: int, spacing: float) -> Array:
+    """Return the weights of Gaussian windows over a row of pixels, (windows, length); each sums to 1 or, cut off, less.
+
+    Their centers are spaced evenly about the middle.
+    """
+    count = max(math.floor(length / spacing + 1e-9), 1)
+    centers = 0.5 * (length - 1) + spacing * (np.arange(count) - 0.5 * (count - 1))
+    offsets = (np.arange(length) - centers[:, None]) / (0.5 * spacing)
+    weights = np.where(np.abs(offsets) <= REACH, np.exp(-0.5 * offsets**2), 0.0)
+    found: Array = weights / weights.sum(axis=1).max()
+    return found
+
+
+def _shape(value: object) -> tuple[int, int]:
+    sides: tuple[object, ...] = tuple(value) if isinstance(value, list | tuple) else ()
+    whole = [int(side) for side in sides if isinstance(side, Integral) and int(side) >= 1]
+    if len(sides) != 2 or len(whole) != 2:
+        raise RefusedKey("shape", f"= {value!r} must be two whole numbers, the rows and columns of the images")
+    return whole[0], whole[1]
+
+
+def _spacing(value: object, largest: int) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 1.0 <= float(value) <= largest:
+        raise RefusedKey("spacing", f"= {value!r} must be between 1 pixel and {largest}, the longer side of the images")
+    return float(value)
