@@ -11,7 +11,7 @@ from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
-from tests.helpers.vector_protocols import PROTOCOLS, assert_equal, left
+from tests.helpers.vector_protocols import PROTOCOLS, assert_equal, learner_for, left
 from tests.helpers.weather_mixes import GRAPH, MIXES, NOTHING
 
 LEARNER = {
@@ -29,7 +29,8 @@ CELLS += [({"name": "odkla"}, mix) for mix in ("rounded", "trigger")]  # neighbo
 
 def described(protocol, schedule=None, **tables):
     stream = {"name": "sine_regression", "noise": 0.3}
-    known = {"topology": GRAPH, "stream": stream, "learner": LEARNER, "protocol": protocol, **tables}
+    learner = learner_for(protocol, LEARNER)
+    known = {"topology": GRAPH, "stream": stream, "learner": learner, "protocol": protocol, **tables}
     found = Experiment.from_dict(known)
     return found if schedule is None else replace(found, schedule=schedule)
 
