@@ -137,11 +137,11 @@ def counted_memory():
 
 
 @pytest.mark.usefixtures("counted_memory")
-@pytest.mark.parametrize("learner", [LEARNER, POLK], ids=lambda learner: learner["name"])
-def test_rounds_leave_no_memory_behind(learner):
+@pytest.mark.parametrize("protocol", ["odkla", "dkla", "drfgp", "domkl", "consensus"])
+def test_rounds_leave_no_memory_behind(protocol):
     # Where references are not counted, an array that a callee hands over would never be given back.
-    protocol = "consensus" if learner is POLK else "odkla"
-    together = block(described(protocol, **{**MIXES["everything"], "learner": learner}))
+    learner = {"learner": POLK} if protocol == "consensus" else {}
+    together = block(described({"name": protocol}, **MIXES["everything"], **learner))
     left_behind = []
     for rounds in (21, 20):
         together.run(rounds)
