@@ -37,7 +37,14 @@ PROTOCOLS: list[dict[str, object]] = [
     {"name": "multitask"},
     {"name": "mocha"},
     {"name": "ditto"},
+    {"name": "dkla"},
+    {"name": "diffusion_rls"},
+    {"name": "drfgp", "exchanges": 4},
 ]
+MIXED: dict[str, dict[str, object]] = {
+    "raker, 5 x 20": {"name": "raker", "features": 20, "kernel": {"name": "gaussian", "bandwidth": 0.7746}},
+}
+IN_WEATHER = ("diffusion", "gradient_tracking", "odkla", "mocha", "dkla", "diffusion_rls")
 
 
 def block(
@@ -60,9 +67,9 @@ def ideal() -> None:
     """Print the table on ideal links."""
     print("| learner | protocol | compiled, node-rounds/s | node by node | ratio | of consensus |")
     print("|---|---|---:|---:|---:|---:|")
-    for called, learner in LEARNERS.items():
+    for called, learner in {**LEARNERS, **MIXED}.items():
         beside = block(learner, BESIDE, True)
-        for protocol in PROTOCOLS:
+        for protocol in PROTOCOLS if called in LEARNERS else [{"name": "domkl"}]:
             together, alone = block(learner, protocol, True), block(learner, protocol, False)
             turns = [(rate(together, ROUNDS), rate(alone, ALONE), rate(beside, ROUNDS)) for _ in range(TURNS)]
             fast, slow = (statistics.median(turn[k] for turn in turns) for k in range(2))
@@ -76,7 +83,7 @@ def weathered() -> None:
     print("| protocol | weather | compiled, node-rounds/s | node by node | ratio | times plain |")
     print("|---|---|---:|---:|---:|---:|")
     learner = next(iter(LEARNERS.values()))
-    for protocol in ({"name": "diffusion"}, {"name": "gradient_tracking"}, {"name": "odkla"}, {"name": "mocha"}):
+    for protocol in ({"name": name} for name in IN_WEATHER):
         plain = block(learner, protocol, True)
         for called, weather in WEATHERS.items():
             together, alone = block(learner, protocol, True, weather), block(learner, protocol, False, weather)

@@ -198,13 +198,22 @@ def absolute_gaps(own: Array, answers: Array, gaps: Array) -> None:
 
 
 @uncounted
+def _largest(values: Array) -> float:
+    """Return the largest of values (C,); numba's own maximum makes an array, for which references would be counted."""
+    largest = values[0]
+    for c in range(1, len(values)):
+        largest = max(largest, values[c])
+    return float(largest)
+
+
+@uncounted
 def _probabilities(values: Array, found: Array) -> None:
     """Fill the softmax of values (C,), or of one value f the probability 1 / (1 + exp(-f))."""
     if len(values) == 1:
         small = np.exp(-abs(values[0]))
         found[0] = (1.0 if values[0] >= 0.0 else small) / (1.0 + small)
         return
-    largest, total = values.max(), 0.0
+    largest, total = _largest(values), 0.0
     for c in range(len(values)):
         found[c] = np.exp(values[c] - largest)
         total += found[c]
@@ -271,7 +280,7 @@ def _log_partition(values: Array) -> float:
     """Compute ``log sum_c exp(f_c)`` of values (C,), of one value f ``log(1 + exp(f))``."""
     if len(values) == 1:
         return float(max(values[0], 0.0) + np.log1p(np.exp(-abs(values[0]))))
-    largest, total = values.max(), 0.0
+    largest, total = _largest(values), 0.0
     for value in values:
         total += np.exp(value - largest)
     return float(largest + np.log(total))

@@ -96,13 +96,16 @@ REPACK = types.int64(VECTOR_OUT, COUNTS_OUT, VECTOR_OUT, types.int64, types.int6
 """``repack(storage, counts, other, p, C, capacity) -> length`` copies a state into another vector, laid out there with
 room for ``capacity`` points, where that is as long as it takes; returns how long. The counts say the new room then."""
 
+PLACE = types.void(NUMBERS, VECTOR_OUT, NUMBERS)
+"""``place(numbers, storage, weights (L C,))`` puts a state where its function has these weights."""
+
 kernel_at, diagonal_at = at(KERNEL), at(DIAGONAL)
 loss_values_at, loss_derivatives_at = at(LOSS_VALUES), at(LOSS_DERIVATIVES)
 bound_at, next_budget_at = at(BOUND), at(NEXT_BUDGET)
 slopes_at, descend_at, mirror_at = at(SLOPES), at(DESCEND), at(MIRROR)
 subspace_step_at, censor_at = at(SUBSPACE_STEP), at(CENSOR)
 evaluate_at, inner_at, gradient_at, step_at = at(EVALUATE), at(INNER), at(GRADIENT), at(STEP)
-repack_at = at(REPACK)
+repack_at, place_at = at(REPACK), at(PLACE)
 
 ROOM, WANTS, ORDER = 0, 1, 2
 """Among a state's integers: the points that it has room for, what it wants before the next step, and the order of its
@@ -261,7 +264,8 @@ class RepackedLearner(CompiledLearner, Protocol):
 
 @runtime_checkable
 class CompiledFeatureLearner(CompiledLearner, Protocol):
-    """A learner whose state is the weights of fixed features, (L, C): its storage holds them, row by row, alone."""
+    """A learner whose state is, or follows from, the weights of fixed features, (L, C)."""
 
-    def features(self, state: Any) -> int:
-        """Return L."""
+    @property
+    def place(self) -> Compiled:
+        """The function with the signature PLACE."""

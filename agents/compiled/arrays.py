@@ -8,7 +8,12 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import signatures as compiled
 from kernelswarm.agents.arithmetic.benches import SPARE
-from kernelswarm.agents.arithmetic.signatures import CompiledLearner, CompiledLoss, RepackedLearner
+from kernelswarm.agents.arithmetic.signatures import (
+    CompiledFeatureLearner,
+    CompiledLearner,
+    CompiledLoss,
+    RepackedLearner,
+)
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import Node, Outgoing
@@ -33,7 +38,7 @@ class Kinds(NamedTuple):
     """The different learners."""
 
     of: Integers  # (V,) the kind of each node
-    functions: Integers  # (K, 7) addresses
+    functions: Integers  # (K, 8) addresses
     tools: Integers  # (K, most) addresses that those call
     numbers: Array  # (K, most)
     number_counts: Integers  # (K,)
@@ -205,6 +210,7 @@ def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> Kinds:
 def addresses_of(form: CompiledLearner, loss: CompiledLoss) -> list[int]:
     """Return the addresses of a learner's functions and its loss's, in the order of the round."""
     repack = address(form.repack, compiled.REPACK) if fulfils(form, RepackedLearner) else NONE
+    place = address(form.place, compiled.PLACE) if fulfils(form, CompiledFeatureLearner) else NONE
     gradient = NONE if form.gradient is None else address(form.gradient, compiled.GRADIENT)
     return [
         address(form.evaluate, compiled.EVALUATE),
@@ -214,6 +220,7 @@ def addresses_of(form: CompiledLearner, loss: CompiledLoss) -> list[int]:
         address(loss.values, compiled.LOSS_VALUES),
         address(loss.derivatives, compiled.LOSS_DERIVATIVES),
         repack,
+        place,
     ]
 
 

@@ -42,7 +42,7 @@ DONE, PAUSED, FULL, LARGE_VALUES, UNSTABLE = range(5)
 """Why rounds end; paused, some node wants room, its factor looked at, or steps that are not compiled; full, arrays are
 too short to go on within a round."""
 
-EVALUATE, INNER, GRADIENT, STEP, LOSS_VALUES, LOSS_DERIVATIVES, REPACK = range(7)
+EVALUATE, INNER, GRADIENT, STEP, LOSS_VALUES, LOSS_DERIVATIVES, REPACK, PLACE = range(8)
 """The functions of a learner, by their addresses."""
 
 COUPLE, COUPLE_BACK, ADVANCE, GAPS = range(4)

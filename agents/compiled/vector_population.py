@@ -1,6 +1,7 @@
 """Many nodes that send vectors held in arrays, so that whole rounds run in compiled code."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -10,12 +11,20 @@ from kernelswarm.agents.compiled.arrays import Flight, kinds_of, learner_forms, 
 from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, put_back, sizes_ahead
 from kernelswarm.agents.compiled.rounds import DONE
 from kernelswarm.agents.compiled.vector_rounds import Phases, Samples, Vectors, VectorSums, Work, live_by_vectors
-from kernelswarm.agents.learners.contract import Evaluated, Learner
+from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner, Learner
 from kernelswarm.agents.node.node import DIVERGED, Outgoing
-from kernelswarm.agents.node.vectors import VectorNode
+from kernelswarm.agents.node.vectors import VectorNode, lambdas_of
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.first_class import NONE, address
-from kernelswarm.protocols.states.compiled import PHASE, CompiledStateRule, packed, place_of, unpacked
+from kernelswarm.protocols.states.compiled import (
+    PHASE,
+    SEEING,
+    CompiledPhase,
+    CompiledStateRule,
+    packed,
+    place_of,
+    unpacked,
+)
 from kernelswarm.protocols.states.contract import StateRule
 
 Array = npt.NDArray[np.float64]
@@ -83,7 +92,7 @@ class VectorPopulation:
         for node in places:
             said[places[node]] = messages[node].points[0]
         self._rule, self._width = rule, said.shape[1]
-        self._phases = _phases(rule, sent.start, first.rule.step == "implicit")
+        self._phases = _phases(agents, rule, sent.start)
         self._states = states_of(agents, self._forms, [0] * len(agents), [size] * len(agents))
         scratch = max(form.scratch(agent.state, 0, size) for agent, form in zip(agents, self._forms, strict=True))
         held = [_in_flight(agent) for agent in agents]
@@ -228,7 +237,7 @@ class VectorPopulation:
             rates=np.zeros(size),
             stiffness=np.zeros(size),
             losses=np.zeros(size),
-            moved=np.zeros(self._states.storage.shape[1]),
+            moved=np.zeros(self._phases.weights),
             sizes=np.zeros(self._samples.step_sizes.shape[2]),
             heard=np.zeros(widest * self._width),
             counts=np.ones(widest),
@@ -236,14 +245,29 @@ class VectorPopulation:
         )
 
 
-def _phases(rule: CompiledStateRule, sent: int, implicit: bool) -> Phases:
+def _phases(agents: Sequence[VectorNode], rule: CompiledStateRule, sent: int) -> Phases:
     """Return the functions and the numbers of a protocol."""
-    both = [None, None] if rule.adapt is None else [rule.adapt.start, rule.adapt.finish]
-    functions = [
-        NONE if function is None else address(function, PHASE)
-        for function in (*both, rule.hear.start, rule.hear.finish)
-    ]
-    return Phases(np.array(functions, dtype=np.int64), np.asarray(rule.numbers, dtype=np.float64), sent, implicit)
+    first = agents[0]
+    both = (rule.adapt, rule.hear)
+    starts = [NONE if phase is None or phase.start is None else address(phase.start, PHASE) for phase in both]
+    ends = [NONE if phase is None else address(phase.finish, _signature(phase)) for phase in both]
+    assert first.own is not None
+    columns = first.own.rows.shape[1]
+    learners = {agent.learner: agent for agent in agents}.values()
+    return Phases(
+        functions=np.array([starts[0], ends[0], starts[1], ends[1]], dtype=np.int64),
+        numbers=np.asarray(rule.numbers, dtype=np.float64),
+        lambdas=np.stack([lambdas_of(cast(FeatureLearner, node.learner), node.state, columns) for node in learners]),
+        weights=int(np.size(first.rule.weights(first.links))),
+        sent=sent,
+        implicit=first.rule.step == "implicit",
+        sees_before=rule.adapt is not None and rule.adapt.seeing,
+        sees_at_end=rule.hear.seeing,
+    )
+
+
+def _signature(phase: CompiledPhase) -> Any:
+    return SEEING if phase.seeing else PHASE
 
 
 def _in_flight(agent: VectorNode) -> tuple[Evaluated, Array, tuple[Array, Array]]:

@@ -15,6 +15,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     gradient_at,
     loss_derivatives_at,
     loss_values_at,
+    place_at,
     step_at,
 )
 from kernelswarm.agents.arithmetic.tables import line, table
@@ -26,13 +27,14 @@ from kernelswarm.agents.compiled.rounds import (
     LARGE_VALUES,
     LOSS_DERIVATIVES,
     LOSS_VALUES,
+    PLACE,
     STEP,
 )
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.protocols.compiling import absorbed, uncounted
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.first_class import NONE
-from kernelswarm.protocols.states.compiled import phase_at
+from kernelswarm.protocols.states.compiled import phase_at, seeing_at
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -46,8 +48,12 @@ class Phases(NamedTuple):
 
     functions: Integers  # (4,) addresses
     numbers: Array
-    sent: int  # where in a node's vector that part begins which it sends
+    lambdas: Array  # (K, L) each kind of learner's regularization of each feature
+    weights: int  # L C, with which a node's vector begins
+    sent: int  # where in it that part begins which it sends
     implicit: bool
+    sees_before: bool  # whether it sees its samples itself before it speaks
+    sees_at_end: bool  # and when it has heard
 
 
 class Vectors(NamedTuple):
@@ -143,6 +149,7 @@ def end_round(
     storage, known, targets, rule = states.storage, vectors.known, samples.targets, phases.functions
     rounds, size, wide = targets.shape[1], targets.shape[2], targets.shape[3]
     length, width, outputs = storage.shape[1], vectors.said.shape[1], vectors.values.shape[2]
+    columns = vectors.rows.shape[1]
     kind, sizes = kinds.of[i], work.sizes
     own = table(vectors.values, i * size * outputs, size, outputs)
     wanted = table(targets, (i * rounds + t) * size * wide, size, wide)
@@ -167,9 +174,17 @@ def end_round(
     if rule[HEAR_START] != NONE:
         phase_at(rule[HEAR_START])(phases.numbers, state, said, heard, counts, sizes[0], work.moved)
         descend(i, t, states, kinds, vectors, phases, samples, work)
-    phase_at(rule[HEAR_FINISH])(phases.numbers, state, said, heard, counts, sizes[0], work.moved)
-    for k in range(length):
-        storage[i, k] = state[k]
+    if phases.sees_at_end:
+        lambdas = line(phases.lambdas, kind * columns, columns)
+        rows = table(vectors.rows, i * size * columns, size, columns)
+        seeing_at(rule[HEAR_FINISH])(phases.numbers, state, said, heard, counts, sizes[0], lambdas, rows, wanted)
+    else:
+        phase_at(rule[HEAR_FINISH])(phases.numbers, state, said, heard, counts, sizes[0], work.moved)
+    place_at(kinds.functions[kind, PLACE])(
+        line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
+        line(storage, i * length, length),
+        line(state, 0, phases.weights),
+    )
     return True
 
 
@@ -203,6 +218,13 @@ def begin_round(
         sizes[n] = samples.step_sizes[i, t, n]
     state = line(known, vectors.begins[i], vectors.begins[i + 1] - vectors.begins[i])
     none = line(work.counts, 0, 0)
+    if phases.sees_before:
+        lambdas = line(phases.lambdas, kind * columns, columns)
+        rows = table(vectors.rows, i * size * columns, size, columns)
+        wide = samples.targets.shape[3]
+        seen = table(samples.targets, (i * rounds + t) * size * wide, size, wide)
+        seeing_at(rule[ADAPT_FINISH])(phases.numbers, state, none, work.nothing, none, sizes[0], lambdas, rows, seen)
+        return
     if rule[ADAPT_START] != NONE:
         phase_at(rule[ADAPT_START])(phases.numbers, state, none, work.nothing, none, sizes[0], work.moved)
         descend(i, t, states, kinds, vectors, phases, samples, work)

@@ -16,6 +16,13 @@ from kernelswarm.protocols.states.contract import Heard, StateRule
 Array = npt.NDArray[np.float64]
 
 
+def lambdas_of(learner: FeatureLearner, state: Any, features: int) -> Array:
+    """Return a learner's regularization of each of so many features: 0 behind those that it regularises."""
+    lambdas = np.zeros(features)
+    lambdas[: learner.regularized(state)] = learner.regularization
+    return lambdas
+
+
 class RoundSamples:
     """The samples of a node's round, as its rule sees them.
 
@@ -41,10 +48,13 @@ class RoundSamples:
         self.targets = targets
         self.batch_size = learner.batch_size
         self.eta = learner.eta(state)
-        self.regularization = linear.regularization
-        self.regularized = linear.regularized(state)
         self._points = own.points
         self._learner, self._linear, self._state, self._implicit = learner, linear, state, implicit
+
+    @property
+    def lambdas(self) -> Array:
+        """The learner's regularization of each feature, (L,)."""
+        return lambdas_of(self._linear, self._state, self.features.shape[1])
 
     def descend(self, weights: Array) -> Array:
         """Return the weights (L, C) after a step of the learner on the samples; without samples, as they are."""

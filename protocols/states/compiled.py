@@ -22,7 +22,13 @@ weights.
 ``said``, ``vectors`` and ``counts`` are those of :class:`~kernelswarm.protocols.states.contract.Heard`; before a node
 speaks they have no rows."""
 
-phase_at = at(PHASE)
+SEEING = types.void(NUMBERS, VECTOR_OUT, NUMBERS, MATRIX, NUMBERS, types.float64, NUMBERS, MATRIX, MATRIX)
+"""``phase(numbers, state, said, vectors, counts, eta, lambdas (L,), features (b, L), targets (b, q))`` changes the
+state of a protocol that learns from the samples itself.
+
+The last three and ``eta`` are those of :class:`~kernelswarm.protocols.states.contract.Samples`."""
+
+phase_at, seeing_at = at(PHASE), at(SEEING)
 
 
 class CompiledPhase(NamedTuple):
@@ -34,10 +40,13 @@ class CompiledPhase(NamedTuple):
         With the signature PHASE: changes the state, by the weights that the step led to where there is one.
     start : function, optional
         With the signature PHASE: fills the weights from which the learner steps on the samples; None for no step.
+    seeing : bool
+        Whether ``finish`` has the signature SEEING.
     """
 
     finish: Compiled
     start: Compiled | None = None
+    seeing: bool = False
 
 
 class CompiledStateRule(NamedTuple):

@@ -25,10 +25,11 @@ class Samples(Protocol):
     """b."""
     eta: float
     """The learner's step size."""
-    regularization: float
-    """lambda, of all features but an intercept."""
-    regularized: int
-    """How many of the features, from the first, are regularised."""
+
+    @property
+    def lambdas(self) -> Array:
+        """The learner's regularization of each feature, (L,): lambda, and 0 of an intercept."""
+        ...
 
     def descend(self, weights: Array) -> Array:
         """Return the weights (L, C) after a step of the learner on the samples: implicit where the rule's step is."""

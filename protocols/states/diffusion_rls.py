@@ -6,9 +6,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.solving.least_squares import add, empty, solve
+from kernelswarm.protocols.states.compiled import CompiledPhase, CompiledStateRule
 from kernelswarm.protocols.states.contract import Heard, Samples, Vectors
-from kernelswarm.protocols.states.least_squares import Moments, add, empty, packed, solve, unpacked
 from kernelswarm.protocols.states.mixing import average, combination
 from kernelswarm.refused_key import RefusedKey
 
@@ -19,7 +21,7 @@ class Summed(NamedTuple):
     """What a node knows of all samples of the network."""
 
     weights: Array  # (L, C)
-    moments: Moments  # averages over the network of sums over samples
+    sums: Array  # (M,) averages over the network of those over samples
     combination: Array  # (deg,) a_ij
 
 
@@ -65,21 +67,79 @@ class DiffusionRls(Vectors):
 
     def adapt(self, state: Summed, samples: Samples) -> Summed:
         """Take the samples into the sums."""
-        return state._replace(moments=add(state.moments, samples.features, samples.targets, self.forgetting))
+        sums = state.sums.copy()
+        add(sums, samples.features, samples.targets, self.forgetting)
+        return state._replace(sums=sums)
 
     def say(self, state: Summed) -> Array:
         """Return the upper triangle of D_i, then e_i and n_i, (L (L + 1) / 2 + L C + 1,)."""
-        return packed(state.moments)
+        return state.sums
 
     def hear(self, state: Summed, heard: Heard, samples: Samples) -> Summed:
         """Average the sums, and solve."""
-        size, outputs = state.weights.shape
-        mean = average(self.say(state), heard.vectors, state.combination, heard.counts)
-        moments = unpacked(mean, size, outputs)
-        ridge = np.full(size, self.ridge)
-        ridge[: samples.regularized] += 0.5 * moments.samples * samples.regularization
-        return state._replace(weights=solve(moments.gram, ridge, moments.products), moments=moments)
+        sums = average(state.sums, heard.vectors, state.combination, heard.counts)
+        weights = np.empty(state.weights.shape)
+        conclude(sums, self.ridge, samples.lambdas, weights.reshape(-1))
+        return state._replace(weights=weights, sums=sums)
 
     def weights(self, state: Summed) -> Array:
         """Return theta_i."""
         return state.weights
+
+    @property
+    def compiled(self) -> CompiledStateRule:
+        """What the protocol hands over to compiled rounds."""
+        hear, adapt = CompiledPhase(_hear, seeing=True), CompiledPhase(_see, seeing=True)
+        return CompiledStateRule(hear, "sums", np.array([self.ridge, self.forgetting]), adapt)
+
+
+@jitted
+def _see(
+    numbers: Array,
+    state: Array,
+    said: Array,
+    vectors: Array,
+    counts: Array,
+    eta: float,
+    lambdas: Array,
+    features: Array,
+    targets: Array,
+) -> None:
+    """Take the samples into the sums; the state is the weights (L C,), the sums (M,), and a_ij (deg,)."""
+    outputs, count = targets.shape[1], len(lambdas)
+    begin = count * outputs
+    add(state[begin : begin + count * (count + 1) // 2 + count * outputs + 1], features, targets, numbers[1])
+
+
+@jitted
+def _hear(
+    numbers: Array,
+    state: Array,
+    said: Array,
+    vectors: Array,
+    counts: Array,
+    eta: float,
+    lambdas: Array,
+    features: Array,
+    targets: Array,
+) -> None:
+    """Average the sums, and solve."""
+    size, degree = len(lambdas) * targets.shape[1], len(vectors)
+    sums = state[size : len(state) - degree]
+    mean = average(sums, vectors, state[len(state) - degree :], counts)
+    for k in range(len(sums)):
+        sums[k] = mean[k]
+    conclude(sums, numbers[0], lambdas, state[:size])
+
+
+@jitted
+def conclude(sums: ReadOnly, ridge: float, lambdas: ReadOnly, weights: Array) -> None:
+    """Solve for the weights (L C,) from the sums, with a ridge and half of the learner's lambda for each sample."""
+    features = len(lambdas)
+    products, samples = features * (features + 1) // 2, max(sums[-1], 0.0)
+    whole = np.empty(features)
+    for k in range(features):
+        whole[k] = ridge + 0.5 * samples * lambdas[k]
+    for k in range(len(weights)):
+        weights[k] = sums[products + k]
+    solve(sums, 1.0, whole, weights)

@@ -6,9 +6,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.coupling import total
+from kernelswarm.protocols.solving.least_squares import add, empty, solve
+from kernelswarm.protocols.states.compiled import CompiledPhase, CompiledStateRule
 from kernelswarm.protocols.states.contract import Heard, Samples
-from kernelswarm.protocols.states.least_squares import Moments, add, empty, solve
 from kernelswarm.protocols.states.mixing import differences
 from kernelswarm.protocols.states.penalties import Penalized
 from kernelswarm.refused_key import RefusedKey
@@ -21,7 +24,7 @@ class Split(NamedTuple):
 
     weights: Array  # (L, C)
     dual: Array  # (L, C) gamma_i
-    moments: Moments  # of all its samples
+    sums: Array  # (M,) of all its samples
     penalty: float  # rho
 
 
@@ -60,12 +63,13 @@ class Dkla(Penalized):
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Split:
         """Return the weights, no dual and no samples."""
-        rho = self.strength
-        return Split(weights, np.zeros_like(weights), empty(*weights.shape), rho)
+        return Split(weights, np.zeros_like(weights), empty(*weights.shape), self.strength)
 
     def adapt(self, state: Split, samples: Samples) -> Split:
         """Take the samples into the sums."""
-        return state._replace(moments=add(state.moments, samples.features, samples.targets, self.forgetting))
+        sums = state.sums.copy()
+        add(sums, samples.features, samples.targets, self.forgetting)
+        return state._replace(sums=sums)
 
     def say(self, state: Split) -> Array:
         """Return theta_i."""
@@ -73,17 +77,76 @@ class Dkla(Penalized):
 
     def hear(self, state: Split, heard: Heard, samples: Samples) -> Split:
         """Take the dual's step of the round before, whose weights these are, and then solve for the new ones."""
-        rho, shape, near = state.penalty, state.weights.shape, float(np.sum(heard.counts))
-        said = heard.said.reshape(shape)
-        apart = rho * differences(heard.said, heard.vectors, heard.counts).reshape(shape)
-        dual = state.dual + apart
-        count = max(float(state.moments.samples), 1.0)
-        # rho sum_j (said_i + theta_j) = 2 rho deg said_i - rho sum_j (said_i - theta_j)
-        right = 2.0 / count * state.moments.products + (2.0 * rho * near * said - apart) - dual
-        ridge = np.full(len(right), 2.0 * rho * near)
-        ridge[: samples.regularized] += samples.regularization
-        return state._replace(weights=solve(2.0 / count * state.moments.gram, ridge, right), dual=dual)
+        dual, weights = state.dual.copy(), np.empty(state.weights.shape)
+        multiply(*heard, state.sums, state.penalty, samples.lambdas, dual.reshape(-1), weights.reshape(-1))
+        return state._replace(weights=weights, dual=dual)
 
     def weights(self, state: Split) -> Array:
         """Return theta_i."""
         return state.weights
+
+    @property
+    def compiled(self) -> CompiledStateRule:
+        """What the protocol hands over to compiled rounds."""
+        hear, adapt = CompiledPhase(_hear, seeing=True), CompiledPhase(_see, seeing=True)
+        return CompiledStateRule(hear, "weights", np.array([self.forgetting]), adapt)
+
+
+@jitted
+def _see(
+    numbers: Array,
+    state: Array,
+    said: Array,
+    vectors: Array,
+    counts: Array,
+    eta: float,
+    lambdas: Array,
+    features: Array,
+    targets: Array,
+) -> None:
+    """Take the samples into the sums; the state is the weights (L C,), the dual (L C,), the sums and rho."""
+    add(state[2 * len(lambdas) * targets.shape[1] : -1], features, targets, numbers[0])
+
+
+@jitted
+def _hear(
+    numbers: Array,
+    state: Array,
+    said: Array,
+    vectors: Array,
+    counts: Array,
+    eta: float,
+    lambdas: Array,
+    features: Array,
+    targets: Array,
+) -> None:
+    """Take both steps."""
+    size = len(lambdas) * targets.shape[1]
+    dual, sums = state[size : 2 * size], state[2 * size : -1]
+    multiply(said, vectors, counts, sums, state[-1], lambdas, dual, state[:size])
+
+
+@jitted
+def multiply(
+    said: ReadOnly,
+    vectors: ReadOnly,
+    counts: ReadOnly,
+    sums: ReadOnly,
+    rho: float,
+    lambdas: ReadOnly,
+    dual: Array,
+    weights: Array,
+) -> None:
+    """Take the dual's step, (L C,), and solve for the weights (L C,); the first three are those that were heard."""
+    features = len(lambdas)
+    apart, near = differences(said, vectors, counts), 2.0 * rho * total(counts)
+    share, products = 2.0 / max(sums[-1], 1.0), features * (features + 1) // 2
+    for k in range(len(weights)):
+        pull = rho * apart[k]
+        dual[k] += pull
+        # rho sum_j (said_i + theta_j) = 2 rho deg said_i - rho sum_j (said_i - theta_j)
+        weights[k] = share * sums[products + k] + (near * said[k] - pull) - dual[k]
+    ridge = np.empty(features)
+    for k in range(features):
+        ridge[k] = near + lambdas[k]
+    solve(sums, share, ridge, weights)

@@ -6,8 +6,11 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.contract import Neighborhood, Step
 from kernelswarm.protocols.coupling import total
+from kernelswarm.protocols.solving.least_squares import solve
+from kernelswarm.protocols.states.compiled import CompiledPhase, CompiledStateRule
 from kernelswarm.protocols.states.contract import Heard, Samples
 from kernelswarm.protocols.states.hedge import LIKELIHOOD, log_weights, shares_of
 from kernelswarm.protocols.states.mixing import differences
@@ -20,11 +23,11 @@ Array = npt.NDArray[np.float64]
 class Mixed(NamedTuple):
     """What a node of DOMKL knows."""
 
-    members: Array  # (E, L, C) theta_e
+    weights: Array  # (E, L, C) q_e theta_e
+    told: Array  # (E L C + E,) theta_e of all members, and behind them their log weights
     dual: Array  # (E, L, C) gamma_e, the sums of its edges' dual variables
     losses: Array  # (E,) of the members, each before it took the sample in
     samples: float  # of which the losses are
-    shares: Array  # (E,) q_e
     penalty: float  # rho
 
 
@@ -74,63 +77,209 @@ class Domkl(Penalized):
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Mixed:
         """Return members that count alike, no dual, and nothing lost."""
         count = len(weights)
-        alike = np.full(count, 1.0 / count)
-        return Mixed(count * weights, np.zeros_like(weights), np.zeros(count), 0.0, alike, self.strength)
+        nothing = np.zeros(count)
+        told = np.concatenate([count * weights.reshape(-1), nothing])
+        return Mixed(weights, told, np.zeros_like(weights), nothing, 0.0, self.strength)
 
     def adapt(self, state: Mixed, samples: Samples) -> Mixed:
         """Count what the members lose on the samples."""
-        seen = len(samples.targets)
-        if not seen:
-            return state
-        errors = samples.targets - _features(state, samples) @ state.members  # (E, n, C)
-        left = self.forgetting**seen
-        losses = left * state.losses + np.sum(errors**2, axis=(1, 2))
-        return state._replace(losses=losses, samples=left * state.samples + seen)
+        told, losses = state.told.copy(), state.losses.copy()
+        seen = lose(told, losses, state.samples, samples.features, samples.targets, self.forgetting, self._speed)
+        return state._replace(told=told, losses=losses, samples=seen)
 
     def say(self, state: Mixed) -> Array:
         """Return theta_e of all members, and behind them their log weights, (E L C + E,)."""
-        return np.concatenate([state.members.reshape(-1), self._log_weights(state)])
+        return state.told
 
     def hear(self, state: Mixed, heard: Heard, samples: Samples) -> Mixed:
         """Take the dual's step of the round before, whose weights these are; then solve, and weigh the members."""
-        shape, size = state.members.shape, state.members.size
-        rho, near = state.penalty, total(heard.counts)
-        said, theirs = heard.said[:size].reshape(shape), np.ascontiguousarray(heard.vectors[:, :size])
-        apart = rho * differences(heard.said[:size], theirs, heard.counts).reshape(shape)
-        dual = state.dual + apart
-        # rho sum_j (said + theta_j) = 2 rho deg said - rho sum_j (said - theta_j)
-        near *= 2.0 * rho
-        right = (1.0 / samples.eta - samples.regularization) * state.members + near * said - apart - dual
-        members = _solved(_features(state, samples), samples, right, 1.0 / samples.eta + near)
-        weights = self._log_weights(state) + heard.counts @ heard.vectors[:, size:]
-        return state._replace(members=members, dual=dual, shares=shares_of(weights))
+        told, dual, weights = state.told.copy(), state.dual.copy(), np.empty(state.weights.shape)
+        multiply(
+            *heard,
+            told,
+            dual.reshape(-1),
+            state.penalty,
+            samples.eta,
+            samples.lambdas,
+            samples.features,
+            samples.targets,
+            samples.batch_size,
+        )
+        mix(told, heard.vectors, heard.counts, weights.reshape(-1))
+        return state._replace(weights=weights, told=told, dual=dual)
 
     def weights(self, state: Mixed) -> Array:
         """Return q_e theta_e, (E, L, C)."""
-        return state.shares[:, np.newaxis, np.newaxis] * state.members
+        return state.weights
 
-    def _log_weights(self, state: Mixed) -> Array:
-        rate = LIKELIHOOD if self.rate == "auto" else float(self.rate)
-        found: Array = log_weights(state.losses, float(state.samples), rate)
-        return found
+    @property
+    def compiled(self) -> CompiledStateRule:
+        """What the protocol hands over to compiled rounds."""
+        hear, adapt = CompiledPhase(_hear, seeing=True), CompiledPhase(_see, seeing=True)
+        return CompiledStateRule(hear, "told", np.array([self.forgetting, self._speed]), adapt)
+
+    @property
+    def _speed(self) -> float:
+        return LIKELIHOOD if self.rate == "auto" else float(self.rate)
 
 
-def _features(state: Mixed, samples: Samples) -> Array:
-    """Return the samples' features by member, (E, n, L)."""
-    count, width, _ = state.members.shape
-    return np.ascontiguousarray(samples.features.reshape(len(samples.features), count, width).transpose(1, 0, 2))
+@jitted
+def _see(
+    numbers: Array,
+    state: Array,
+    said: Array,
+    vectors: Array,
+    counts: Array,
+    eta: float,
+    lambdas: Array,
+    features: Array,
+    targets: Array,
+) -> None:
+    """Count what the members lose; the state is that of :class:`Mixed`, whose arrays have E L C or E numbers."""
+    size = len(lambdas) * targets.shape[1]
+    members = (len(state) - 3 * size - 2) // 2
+    told, losses = state[size : 2 * size + members], state[3 * size + members : -2]
+    state[-2] = lose(told, losses, state[-2], features, targets, numbers[0], numbers[1])
 
 
-def _solved(features: Array, samples: Samples, right: Array, ridge: float) -> Array:
-    """Solve ``(2/b Z_e'Z_e + ridge I) theta = 2/b Z_e'y + right`` for all members, (E, L, C).
+@jitted
+def _hear(
+    numbers: Array,
+    state: Array,
+    said: Array,
+    vectors: Array,
+    counts: Array,
+    eta: float,
+    lambdas: Array,
+    features: Array,
+    targets: Array,
+) -> None:
+    """Take both steps, and weigh the members."""
+    size = len(lambdas) * targets.shape[1]
+    members = (len(state) - 3 * size - 2) // 2
+    told, dual = state[size : 2 * size + members], state[2 * size + members : 3 * size + members]
+    multiply(said, vectors, counts, told, dual, state[-1], eta, lambdas, features, targets, len(features))
+    mix(told, vectors, counts, state[:size])
 
-    With few samples that is a small system: ``theta = v + Z_e' inv(ridge b/2 I + Z_e Z_e') (y - Z_e v)``, where v =
-    right / ridge.
+
+@jitted
+def lose(
+    told: Array,
+    losses: Array,
+    samples: float,
+    features: ReadOnly,
+    targets: ReadOnly,
+    forgetting: float,
+    rate: float,
+) -> float:
+    """Add what the members lose on samples to what is left of their losses (E,), and tell their log weights.
+
+    Parameters
+    ----------
+    told : Array
+        The members (E, L, C), and behind them what is filled in, (E,).
+    losses : Array
+        (E,), changed.
+    samples : float
+        Of which the losses are.
+    features, targets : Array
+        (n, E L) and (n, C).
+    forgetting, rate : float
+        Of the protocol.
+
+    Returns
+    -------
+    float
+        The samples of which the losses are now.
     """
-    found = right / ridge
-    if not len(samples.targets):
-        return found
-    gram = features @ features.transpose(0, 2, 1)  # (E, n, n)
-    gram += 0.5 * samples.batch_size * ridge * np.eye(gram.shape[1])
-    solved: Array = found + features.transpose(0, 2, 1) @ np.linalg.solve(gram, samples.targets - features @ found)
-    return solved
+    seen, outputs = targets.shape
+    if seen == 0:
+        return samples
+    count, left = len(losses), forgetting**seen
+    width = features.shape[1] // count
+    for e in range(count):
+        lost = 0.0
+        for n in range(seen):
+            for c in range(outputs):
+                error = targets[n, c]
+                for k in range(e * width, (e + 1) * width):
+                    error -= features[n, k] * told[k * outputs + c]
+                lost += error * error
+        losses[e] = left * losses[e] + lost
+    samples = left * samples + seen
+    known = log_weights(losses, samples, rate)
+    for e in range(count):
+        told[len(told) - count + e] = known[e]
+    return samples
+
+
+@jitted
+def multiply(
+    said: ReadOnly,
+    vectors: ReadOnly,
+    counts: ReadOnly,
+    told: Array,
+    dual: Array,
+    rho: float,
+    eta: float,
+    lambdas: ReadOnly,
+    features: ReadOnly,
+    targets: ReadOnly,
+    batch_size: int,
+) -> None:
+    """Take the dual's step, (E L C,), and solve for the members (E, L, C), with which ``told`` begins.
+
+    With few samples that is a small system for each: ``theta = v + Z' inv(b/2 ridge I + Z Z') (y - Z v)``, where v is
+    the right-hand side without the samples, over the ridge.
+    """
+    size, (seen, outputs) = len(dual), targets.shape
+    apart, near = differences(said, vectors, counts), 2.0 * rho * total(counts)
+    ridge = 1.0 / eta + near
+    for i in range(len(lambdas)):
+        inertia = 1.0 / eta - lambdas[i]
+        for k in range(i * outputs, (i + 1) * outputs):
+            pull = rho * apart[k]
+            dual[k] += pull
+            # rho sum_j (said + theta_j) = 2 rho deg said - rho sum_j (said - theta_j)
+            told[k] = (inertia * told[k] + near * said[k] - pull - dual[k]) / ridge
+    if seen == 0:
+        return
+    count = len(told) - size
+    width = features.shape[1] // count
+    gram, errors = np.empty(seen * (seen + 1) // 2), np.empty(seen * outputs)
+    small = np.full(seen, 0.5 * batch_size * ridge)
+    for e in range(count):
+        first, last, place = e * width, (e + 1) * width, 0
+        for n in range(seen):
+            for m in range(n, seen):
+                product = 0.0
+                for k in range(first, last):
+                    product += features[n, k] * features[m, k]
+                gram[place] = product
+                place += 1
+            for c in range(outputs):
+                error = targets[n, c]
+                for k in range(first, last):
+                    error -= features[n, k] * told[k * outputs + c]
+                errors[n * outputs + c] = error
+        solve(gram, 1.0, small, errors)
+        for n in range(seen):
+            for k in range(first, last):
+                for c in range(outputs):
+                    told[k * outputs + c] += features[n, k] * errors[n * outputs + c]
+
+
+@jitted
+def mix(told: ReadOnly, vectors: ReadOnly, counts: ReadOnly, weights: Array) -> None:
+    """Fill in the members' weights times how much each counts, q_e theta_e (E L C,), by the neighbourhood's log
+    weights."""
+    size = len(weights)
+    count = len(told) - size
+    known = told[size:].copy()
+    for j in range(len(vectors)):
+        for e in range(count):
+            known[e] += counts[j] * vectors[j, size + e]
+    shares = shares_of(known)
+    for e in range(count):
+        for k in range(e * (size // count), (e + 1) * (size // count)):
+            weights[k] = shares[e] * told[k]

@@ -6,9 +6,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.solving.least_squares import add, empty
+from kernelswarm.protocols.states.compiled import CompiledPhase, CompiledStateRule
 from kernelswarm.protocols.states.contract import Heard, Samples, Vectors
-from kernelswarm.protocols.states.least_squares import add, empty, packed, solve, unpacked
+from kernelswarm.protocols.states.diffusion_rls import conclude
 from kernelswarm.protocols.states.mixing import average, combination
 from kernelswarm.refused_key import RefusedKey
 
@@ -16,7 +19,7 @@ Array = npt.NDArray[np.float64]
 
 
 class Informed(NamedTuple):
-    """What a node of DRFGP knows; sums as `least_squares.packed` writes them."""
+    """What a node of DRFGP knows."""
 
     weights: Array  # (L, C)
     moving: Array  # (K, M) the sums of the last K rounds, averaged 0 to K - 1 times so far
@@ -69,14 +72,15 @@ class Drfgp(Vectors):
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Informed:
         """Return the weights, and no samples."""
-        nothing = packed(empty(*weights.shape))
+        nothing = empty(*weights.shape)
         moving = np.zeros((self.exchanges, len(nothing)))
         return Informed(weights, moving, nothing, combination("metropolis", neighborhood))
 
     def adapt(self, state: Informed, samples: Samples) -> Informed:
         """Take the sums of the samples along with those that are on their way."""
         moving = state.moving.copy()
-        moving[0] = packed(add(empty(*state.weights.shape), samples.features, samples.targets, 1.0))
+        moving[0] = 0.0
+        add(moving[0], samples.features, samples.targets, 1.0)
         return state._replace(moving=moving)
 
     def say(self, state: Informed) -> Array:
@@ -85,19 +89,92 @@ class Drfgp(Vectors):
 
     def hear(self, state: Informed, heard: Heard, samples: Samples) -> Informed:
         """Average each round's sums once more, settle those that are through, and solve."""
-        mean = average(state.moving.reshape(-1), heard.vectors, state.combination, heard.counts)
-        averaged = mean.reshape(state.moving.shape)
-        ages = self.forgetting ** np.arange(float(self.exchanges))
-        left = self.forgetting if averaged[0, -1] > 0.0 else 1.0  # where the data has ended nothing is forgotten
-        settled = left * state.settled + ages[-1] * averaged[-1]
-        moments = unpacked(settled + ages[:-1] @ averaged[:-1], *state.weights.shape)
-        ridge = np.full(len(moments.gram), self.ridge)
-        ridge[: samples.regularized] += 0.5 * max(moments.samples, 0.0) * samples.regularization
-        moving = np.zeros_like(averaged)
-        moving[1:] = averaged[:-1]
-        weights = solve(moments.gram, ridge, moments.products)
+        moving, settled, weights = state.moving.copy(), state.settled.copy(), np.empty(state.weights.shape)
+        move(moving.reshape(-1), heard.vectors, state.combination, heard.counts, self.forgetting, settled)
+        gather(moving.reshape(-1), self.forgetting, settled, self.ridge, samples.lambdas, weights.reshape(-1))
         return state._replace(weights=weights, moving=moving, settled=settled)
 
     def weights(self, state: Informed) -> Array:
         """Return theta_i."""
         return state.weights
+
+    @property
+    def compiled(self) -> CompiledStateRule:
+        """What the protocol hands over to compiled rounds."""
+        hear, adapt = CompiledPhase(_hear, seeing=True), CompiledPhase(_see, seeing=True)
+        numbers = np.array([self.exchanges, self.ridge, self.forgetting], dtype=np.float64)
+        return CompiledStateRule(hear, "moving", numbers, adapt)
+
+
+@jitted
+def _see(
+    numbers: Array,
+    state: Array,
+    said: Array,
+    vectors: Array,
+    counts: Array,
+    eta: float,
+    lambdas: Array,
+    features: Array,
+    targets: Array,
+) -> None:
+    """Take the samples along; the state is the weights (L C,), the moving sums (K M,), the settled ones, and a_ij."""
+    count, outputs = len(lambdas), targets.shape[1]
+    begin = count * outputs
+    newest = state[begin : begin + count * (count + 1) // 2 + count * outputs + 1]
+    for k in range(len(newest)):
+        newest[k] = 0.0
+    add(newest, features, targets, 1.0)
+
+
+@jitted
+def _hear(
+    numbers: Array,
+    state: Array,
+    said: Array,
+    vectors: Array,
+    counts: Array,
+    eta: float,
+    lambdas: Array,
+    features: Array,
+    targets: Array,
+) -> None:
+    """Average the sums, settle those that are through, and solve."""
+    size, degree, width = len(lambdas) * targets.shape[1], len(vectors), vectors.shape[1]
+    moving, settled = state[size : size + width], state[size + width : len(state) - degree]
+    move(moving, vectors, state[len(state) - degree :], counts, numbers[2], settled)
+    gather(moving, numbers[2], settled, numbers[1], lambdas, state[:size])
+
+
+@jitted
+def move(
+    moving: Array, vectors: ReadOnly, combination: Array, counts: ReadOnly, forgetting: float, settled: Array
+) -> None:
+    """Average the sums of the last K rounds (K M,) once more, and add the oldest to those that are settled (M,).
+
+    The newest are 0 then: no samples of the round to come are known.
+    """
+    size = len(settled)
+    mean = average(moving, vectors, combination, counts)
+    oldest = len(mean) - size
+    left = forgetting if mean[size - 1] > 0.0 else 1.0  # where the data has ended nothing is forgotten
+    share = forgetting ** (oldest // size)
+    for k in range(size):
+        settled[k] = left * settled[k] + share * mean[oldest + k]
+        moving[k] = 0.0
+    for k in range(oldest):
+        moving[size + k] = mean[k]
+
+
+@jitted
+def gather(
+    moving: ReadOnly, forgetting: float, settled: ReadOnly, ridge: float, lambdas: ReadOnly, weights: Array
+) -> None:
+    """Solve for the weights (L C,) from the sums that are settled and those that are on their way."""
+    size, share = len(settled), 1.0
+    sums = settled.copy()
+    for begin in range(size, len(moving), size):
+        for k in range(size):
+            sums[k] += share * moving[begin + k]
+        share *= forgetting
+    conclude(sums, ridge, lambdas, weights)

@@ -2,14 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba.core import config, types
 
 from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.solving.lapack import decompose
 from kernelswarm.protocols.states.compiled import CompiledPhase, CompiledStateRule, from_weights, to_second
 from kernelswarm.protocols.states.contract import Heard, Samples
 from kernelswarm.protocols.states.penalties import Penalized
@@ -137,7 +137,7 @@ def keep(gram: Array, pull: float, kept: Array) -> None:
     """
     size = len(gram)
     squares, whole = np.empty(size), 0.0
-    _decompose(gram, squares)
+    decompose(gram, squares)
     for i in range(size):
         squares[i] = math.sqrt(max(squares[i], 0.0))
         whole += squares[i]
@@ -164,33 +164,3 @@ def _product(rows: Array, i: int, j: int) -> float:
     for k in range(whole, rows.shape[1]):
         first += rows[i, k] * rows[j, k]
     return (first + second) + (third + fourth)
-
-
-_pointer: Any = types.CPointer
-_lapack_eigenvectors: Any = types.ExternalFunction(
-    "numba_ez_xxxevd",
-    types.intc(
-        types.char, types.char, types.char, types.intp, _pointer(types.float64), types.intp, _pointer(types.float64)
-    ),
-)
-"""The function that numba's `np.linalg.eigh` calls: it takes the kind of numbers, what is wanted, the half that is
-read, the size, the matrix by columns, its pitch, and room for the eigenvalues."""
-
-if vars(config)["DISABLE_JIT"]:
-
-    def _decompose(matrix: Array, values: Array) -> None:
-        found, vectors = np.linalg.eigh(matrix)
-        values[:], matrix[:] = found, vectors.T
-
-else:
-
-    @jitted
-    def _decompose(matrix: Array, values: Array) -> None:
-        """Put the eigenvectors of a symmetric matrix (m, m) in the place of its rows, and fill in the eigenvalues."""
-        # `np.linalg.eigh` would have numba compile its checks and their messages.
-        size = len(matrix)
-        if size == 1:
-            values[0], matrix[0, 0] = matrix[0, 0], 1.0
-            return
-        if _lapack_eigenvectors(ord("d"), ord("V"), ord("L"), size, matrix.ctypes, size, values.ctypes):
-            raise np.linalg.LinAlgError("the eigenvalues of a neighbourhood's weights did not converge")

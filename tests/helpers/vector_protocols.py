@@ -21,7 +21,26 @@ PROTOCOLS = [
     {"name": "mocha", "penalty": 2.0},
     {"name": "ditto"},
     {"name": "ditto", "as_published": True},
+    {"name": "dkla"},
+    {"name": "dkla", "penalty": 0.5, "forgetting": 0.9},
+    {"name": "diffusion_rls", "ridge": 0.3, "forgetting": 0.95},
+    {"name": "drfgp"},
+    {"name": "drfgp", "exchanges": 3, "forgetting": 0.95},
+    {"name": "domkl"},
+    {"name": "domkl", "penalty": 0.5, "rate": 1.5, "forgetting": 0.95},
 ]
+
+
+SOLVING = ("dkla", "diffusion_rls", "drfgp", "domkl")
+MIXTURE = {"name": "raker", "factors": [0.5, 1.0, 2.0]}
+
+
+def learner_for(protocol, learner):
+    """Return the keys of a learner with the loss, or the features, that a protocol takes."""
+    if protocol["name"] == "domkl":
+        shared = ("step_size", "batch_size", "regularization", "features")
+        return {**MIXTURE, **{key: learner[key] for key in shared if key in learner}}
+    return {**learner, "loss": "squared"} if protocol["name"] in SOLVING else learner
 
 
 def left(*blocks):

@@ -21,6 +21,7 @@ from tests.helpers.checkout import ROOT
 ROOMS = (  # each imports only from itself and from those before it
     "protocols",
     "protocols/links",
+    "protocols/solving",
     "protocols/states",
     "protocols/copies",
     "protocols/clocks",

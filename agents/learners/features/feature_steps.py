@@ -117,6 +117,13 @@ def gram_of(features: Array, count: int, gram: Array) -> None:
 
 
 @jitted
+def place(numbers: Array, storage: Array, weights: Array) -> None:
+    """Put a state where its function has these weights: they are all of it."""
+    for k in range(len(weights)):
+        storage[k] = weights[k]
+
+
+@jitted
 def inner(
     tools: Integers,
     numbers: Array,
@@ -212,16 +219,13 @@ class CompiledFeatures(CompiledLinear):
 
     evaluate = staticmethod(evaluate)
     gradient = None
+    place = staticmethod(place)
     step = staticmethod(step)
 
     def __init__(self, learner: Any, features: Compiled, numbers: Callable[[Any], Array]) -> None:
         super().__init__(learner)
         self.tools = (address(features, FEATURES),)
         self._features = numbers
-
-    def features(self, state: Any) -> int:
-        """Return the number of features; their weights are the whole state."""
-        return len(state.function.coefficients)
 
     def numbers(self, state: Any) -> Array:
         """Return the numbers of the learner and its features."""

@@ -228,10 +228,7 @@ class Raker(Descent):
 
     def place(self, state: RakerState, coefficients: Array, steps: int) -> None:
         """Put a state where its function has these weights (E, L, C), after so many steps: all members count alike."""
-        state.storage[:] = 0.0
-        state.shares[:] = 1.0 / state.count
-        state.members[:] = state.count * coefficients
-        raker_steps.mix(state.function.coefficients, state.members, state.shares)
+        raker_steps.place_members(state.storage, state.count, np.ascontiguousarray(coefficients).reshape(-1))
         state.steps = steps
 
     def snapshot(self, state: RakerState) -> dict[str, Array]:

@@ -170,6 +170,27 @@ def mix(coefficients: Array, members: Array, shares: Array) -> None:
 
 
 @jitted
+def place_members(storage: Array, count: int, weights: ReadOnly) -> None:
+    """Put a state where its function has the weights ``q_e theta_e`` (E L C,): all E members count alike."""
+    size, outputs = len(weights), 1
+    for k in range(len(storage)):
+        storage[k] = 0.0
+    for e in range(count):
+        storage[2 * size + count + e] = 1.0 / count
+    for k in range(size):
+        storage[size + k] = count * weights[k]
+    # A member's outputs lie side by side, and count alike: as one column of so many features.
+    shares = line(storage, 2 * size + count, count)
+    mix(table(storage, 0, size, outputs), cube(storage, size, count, size // count, outputs), shares)
+
+
+@jitted
+def place(numbers: Array, storage: Array, weights: Array) -> None:
+    """Put a state where its function has these weights."""
+    place_members(storage, int(numbers[MEMBERS]), weights)
+
+
+@jitted
 def gram_of(rows: ReadOnly, shares: Array, width: int, gram: Array) -> None:
     """Fill ``gram`` (n, n) with ``sum_e q_e z_e(x) . z_e(y)`` from the rows (n, E L or more), L being the width."""
     size, columns = rows.shape
@@ -298,6 +319,7 @@ class CompiledRaker(CompiledLinear):
     evaluate = staticmethod(evaluate)
     gradient = None
     inner = staticmethod(inner)
+    place = staticmethod(place)
     step = staticmethod(step)
 
     def __init__(self, learner: Any, features: Compiled, numbers: Callable[[Any], Array]) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
-from kernelswarm.simulations.reproductions.surveys.networks import FIELD, SINE, graph, mean, outcome, slope
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
+from kernelswarm.simulations.reproductions.surveys.networks import FIELD, SINE, Outcome, graph, mean, outcome, slope
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,6 +31,7 @@ TOLERANCE = 0.0
 PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0)
 RATIOS = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 PERIODS = (1000.0, 4000.0, 16000.0)
+BUDGETS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2)
 
 
 @dataclass
@@ -58,14 +60,23 @@ def reproduce(request: Request) -> Reproduction:
     orders = _over_ratios(1000 if request.quick else 4000, draws)
     request.tell("drifting targets", 0.9)
     drift = _over_periods(1000 if request.quick else 4000, draws[:2])
+    request.tell("memory and accuracy", 0.95)
+    kept = _over_budgets(500 if request.quick else 2000, draws)
     lines = {"regret": regret, "violation": violation, "disagreement": disagreement, "order": orders}
     arrays = {f"{name}_x": np.array(line.x) for name, line in lines.items()}
     arrays |= {f"{name}_y": np.array(line.y) for name, line in lines.items()}
     return Reproduction(
-        claims=_claims(lines, drift),
+        claims=[*_claims(lines, drift), *trade(kept)],
         notes=_notes(horizons, seeds),
-        figures={"survey_theory": _figure(lines)},
-        arrays={**arrays, "periods": np.array(PERIODS), "drift": np.array(drift)},
+        figures={"survey_theory": _figure(lines, kept)},
+        arrays={
+            **arrays,
+            "periods": np.array(PERIODS),
+            "drift": np.array(drift),
+            "budgets": np.array(BUDGETS),
+            "kept": np.array([run.order for run in kept]),
+            "errors": np.array([run.errors for run in kept]),
+        },
     )
 
 
@@ -122,6 +133,44 @@ def _over_periods(rounds: int, draws: Sequence[int]) -> list[float]:
     return found
 
 
+def _over_budgets(rounds: int, draws: Sequence[int]) -> list[Outcome]:
+    """Measure what a network keeps, and how it errs, by the budget of a step's compression."""
+    return [
+        mean(
+            [outcome(graph("ring", NODES), SINE, "consensus", rounds, seed, budget={"epsilon": eps}) for seed in draws]
+        )
+        for eps in BUDGETS
+    ]
+
+
+def trade(kept: Sequence[Outcome]) -> list[Claim]:
+    """Write the rows of memory against accuracy, from the smallest budget to the largest.
+
+    Less memory holds where every larger budget leaves fewer points; less accuracy where the largest errs more than the
+    smallest on the same draws, by more than twice the difference's standard error.
+    """
+    at = ", ".join(f"{eps:g}" for eps in BUDGETS)
+    orders, most, least = [run.order for run in kept], kept[-1].errors, kept[0].errors
+    falls = all(after < before for before, after in pairwise(orders))
+    errors = ", ".join(f"{run.error:.3g}" for run in kept)
+    return [
+        Claim(
+            "memory on a network, by budget",
+            "less memory for a larger eps",
+            f"M = {', '.join(f'{order:.1f}' for order in orders)} at {at}",
+            "consensus, eta = 0.1",
+            falls,
+        ),
+        Claim(
+            "accuracy on a network, by budget",
+            "less accuracy for a larger eps",
+            f"error {errors} at {at}; from the smallest to the largest {beyond(most, least)}",
+            "consensus, eta = 0.1",
+            errs_more(most, least),
+        ),
+    ]
+
+
 def _claims(lines: dict[str, Line], drift: Sequence[float]) -> list[Claim]:
     horizon = f"eta = {STEP:g} / sqrt T, eps = {COMPRESSION:g} / T, gamma = {TOLERANCE:g}, as published"
     words = {
@@ -154,20 +203,24 @@ def _notes(horizons: Sequence[int], seeds: int) -> list[str]:
         "1 / c bounds the disagreement of functions that minimise the penalised objective; measured on the sensor "
         "field, whose targets differ, with noise of deviation 0.1. With steps that do not go to zero noise keeps "
         "neighbours apart whatever c, and the slope flattens towards large c; the step is small here.",
+        "Memory against accuracy: M and the squared error against the noise-free target at the end, means over the "
+        "nodes and seeds. The bound of the regret grows with eps; what a network loses is nothing up to some budget, "
+        "where noise outweighs what compression changes, and then much.",
     ]
 
 
-def _figure(lines: dict[str, Line]) -> Figure:
+def _figure(lines: dict[str, Line], kept: Sequence[Outcome]) -> Figure:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11.0, 3.0), layout="constrained")
+    figure = Figure(figsize=(13.5, 3.0), layout="constrained")
+    *rates, last = figure.subplots(1, 5)
     titles = {
         "regret": ("regret", "rounds T"),
         "violation": ("violation", "rounds T"),
         "disagreement": ("disagreement", "penalty c"),
         "order": ("model order", "eta / eps"),
     }
-    for axes, (name, (title, x_label)) in zip(figure.subplots(1, len(titles)), titles.items(), strict=True):
+    for axes, (name, (title, x_label)) in zip(rates, titles.items(), strict=True):
         line = lines[name]
         x, y = np.array(line.x), np.array(line.y)
         axes.loglog(x, y, marker="o", markersize=4, color=style.BLUE, label="measured")
@@ -177,4 +230,10 @@ def _figure(lines: dict[str, Line]) -> Figure:
         axes.set_title(title)
         axes.set_xlabel(x_label)
         axes.legend()
+    errors = np.array([run.errors for run in kept])
+    spread = np.std(errors, axis=1, ddof=1)
+    last.errorbar([run.order for run in kept], errors.mean(axis=1), spread, marker="o", markersize=4, color=style.BLUE)
+    last.set_ylim(bottom=0.0)
+    last.set_title("error, by budget")
+    last.set_xlabel("model order")
     return figure

@@ -22,7 +22,7 @@ from kernelswarm.simulations.reproductions.together.results import Asked, Outcom
 RESULTS = "results"
 """The folder of the reproductions' own folders."""
 
-LONGEST = ("rivals", "weather")
+LONGEST = ("rivals", "dkla", "weather")
 """These begin before all others, so that none of them is left for the end, where it would have one core to itself."""
 
 

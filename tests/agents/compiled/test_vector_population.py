@@ -8,6 +8,7 @@ import pytest
 
 from kernelswarm.agents.learners.features.linear import Linear
 from kernelswarm.agents.learners.features.nystroem import Nystroem
+from kernelswarm.agents.learners.features.raker import Raker
 from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
@@ -15,10 +16,11 @@ from kernelswarm.agents.populations.populating import obstacle
 from kernelswarm.protocols.states.compiled import place_of
 from kernelswarm.protocols.states.diffusion import Diffusion
 from kernelswarm.protocols.states.dkla import Dkla
+from kernelswarm.protocols.states.domkl import Domkl
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
-from tests.helpers.vector_protocols import PROTOCOLS, assert_equal, left
+from tests.helpers.vector_protocols import PROTOCOLS, assert_equal, learner_for, left
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7)])
 LEARNERS = [
@@ -34,7 +36,8 @@ LEARNERS = [
 
 def experiment(protocol, learner, graph=GRAPH):
     stream = {"name": "sine_regression", "noise": 0.3}
-    return Experiment.from_dict({"topology": graph, "stream": stream, "learner": learner, "protocol": protocol})
+    known = {"topology": graph, "stream": stream, "learner": learner_for(protocol, learner), "protocol": protocol}
+    return Experiment.from_dict(known)
 
 
 def block(described, compiled=True, part=slice(None)):
@@ -125,7 +128,8 @@ def test_what_is_not_compiled_is_named():
 
     assert obstacle([learner], Diffusion()) is None
     assert obstacle([learner, Linear()], Diffusion()) is None
-    assert obstacle([learner], Dkla()) == "the protocol Dkla"
+    assert obstacle([learner], Dkla()) is None
+    assert obstacle([Raker(kernel=Gaussian(1.0))], Domkl()) is None
     assert obstacle([learner], Own()) == "the protocol Own"
     assert "more than its weights" in str(obstacle([Nystroem(kernel=Gaussian(1.0))], Diffusion()))
     assert obstacle([learner], Diffusion(), ideal=False) is None

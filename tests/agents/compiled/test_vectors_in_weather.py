@@ -11,7 +11,7 @@ from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
-from tests.helpers.vector_protocols import PROTOCOLS, assert_equal, left
+from tests.helpers.vector_protocols import PROTOCOLS, assert_equal, learner_for, left
 from tests.helpers.weather_mixes import GRAPH, MIXES, NOTHING
 
 LEARNER = {
@@ -29,7 +29,8 @@ CELLS += [({"name": "odkla"}, mix) for mix in ("rounded", "trigger")]  # neighbo
 
 def described(protocol, schedule=None, **tables):
     stream = {"name": "sine_regression", "noise": 0.3}
-    known = {"topology": GRAPH, "stream": stream, "learner": LEARNER, "protocol": protocol, **tables}
+    learner = learner_for(protocol, LEARNER)
+    known = {"topology": GRAPH, "stream": stream, "learner": learner, "protocol": protocol, **tables}
     found = Experiment.from_dict(known)
     return found if schedule is None else replace(found, schedule=schedule)
 
@@ -136,11 +137,11 @@ def counted_memory():
 
 
 @pytest.mark.usefixtures("counted_memory")
-@pytest.mark.parametrize("learner", [LEARNER, POLK], ids=lambda learner: learner["name"])
-def test_rounds_leave_no_memory_behind(learner):
+@pytest.mark.parametrize("protocol", ["odkla", "dkla", "drfgp", "domkl", "consensus"])
+def test_rounds_leave_no_memory_behind(protocol):
     # Where references are not counted, an array that a callee hands over would never be given back.
-    protocol = "consensus" if learner is POLK else "odkla"
-    together = block(described(protocol, **{**MIXES["everything"], "learner": learner}))
+    learner = {"learner": POLK} if protocol == "consensus" else {}
+    together = block(described({"name": protocol}, **MIXES["everything"], **learner))
     left_behind = []
     for rounds in (21, 20):
         together.run(rounds)

@@ -6,7 +6,6 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.protocols.states.least_squares import solve
 from tests.helpers.vector_network import BATCH, FEATURES, LAMBDA, NODES, Data, described, learned, metropolis
 
 
@@ -44,15 +43,6 @@ def test_drfgp_averages_the_information_of_each_round(exchanges, forgetting):
     wanted = np.linalg.solve(gram + (ridge + count * LAMBDA / 2.0) * np.eye(FEATURES), products[..., None])[..., 0]
     assert np.abs(wanted).max() > 0.1
     np.testing.assert_allclose(learned(tried), wanted, rtol=1e-6, atol=1e-9)
-
-
-def test_sums_heard_with_noise_are_solved_as_the_nearest_of_samples():
-    generator = np.random.default_rng(0)
-    directions, _ = np.linalg.qr(generator.normal(size=(6, 6)))
-    values, right = np.array([-2.0, -0.1, 0.0, 0.5, 1.0, 3.0]), generator.normal(size=(6, 2))
-    found = solve(directions @ np.diag(values) @ directions.T, np.full(6, 0.3), right)
-    nearest = directions @ np.diag(np.maximum(values, 0.0)) @ directions.T
-    np.testing.assert_allclose(found, np.linalg.solve(nearest + 0.3 * np.eye(6), right), rtol=1e-7, atol=1e-10)
 
 
 @pytest.mark.parametrize("protocol", ["diffusion_rls", "drfgp"])

@@ -69,6 +69,24 @@ def test_rates_hold_up_to_their_exponents(exponents: tuple[float, ...], holds: t
 
 
 @pytest.mark.parametrize(
+    ("orders", "errors", "holds"),
+    [
+        ((9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0), (0.2, 0.3, 0.4), (True, True)),
+        ((9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 4.0), (0.2, 0.3, 0.4), (False, True)),
+        ((9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0), (0.1, 0.2, 0.6), (True, False)),  # by one draw of three
+        ((9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0), (0.2, 0.3), (True, None)),
+    ],
+)
+def test_memory_is_paid_in_accuracy(
+    orders: tuple[float, ...], errors: tuple[float, ...], holds: tuple[bool, bool | None]
+) -> None:
+    """Orders by budget; errors of the largest, by draw, where all others err by .1."""
+    others = (0.1,) * len(errors)
+    kept = [GOOD._replace(order=order, errors=others if place < 6 else errors) for place, order in enumerate(orders)]
+    assert tuple(claim.holds for claim in theory.trade(kept)) == holds
+
+
+@pytest.mark.parametrize(
     ("change", "quantity", "holds"),
     [
         ({}, "disagreement, symmetric, implicit", True),

@@ -1,0 +1,1 @@
+"""Least squares on the features of samples, and the decompositions of matrices behind it."""
