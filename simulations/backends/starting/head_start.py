@@ -92,7 +92,9 @@ class ForkServer:
                 stdout=subprocess.DEVNULL,
                 stderr=said,
                 pass_fds=[descriptor],
-                start_new_session=True,  # Ctrl-C is for the driver
+                # Ctrl-C is for the driver. No session of its own: Linux shares cores out among sessions, and actors
+                # wait by yielding, which would be to one another alone.
+                process_group=0,
             )
 
     @contextmanager
