@@ -28,8 +28,8 @@ from threadpoolctl import threadpool_limits
 from xdist.scheduler import LoadFileScheduling
 
 from kernelswarm.simulations.backends import ray_backend
-from kernelswarm.simulations.backends.head_start import lean
 from kernelswarm.simulations.backends.semaphores import made_by, remove
+from kernelswarm.simulations.backends.starting.head_start import lean
 from kernelswarm.simulations.command import progress, told
 from kernelswarm.simulations.figures import sheet
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from kernelswarm.simulations.backends.cluster_address import require_cluster
-from kernelswarm.simulations.backends.head_start import DriversActor, lean
 from kernelswarm.simulations.backends.host import Host, Whereabouts
 from kernelswarm.simulations.backends.placement import placed
-from kernelswarm.simulations.backends.private_folder import private_folder
 from kernelswarm.simulations.backends.remote_engine import IN_FLIGHT, Transport, Trouble
 from kernelswarm.simulations.backends.semaphores import Notes, made_by, opened, remove
 from kernelswarm.simulations.backends.shipping import surroundings
+from kernelswarm.simulations.backends.starting.head_start import DriversActor, ForkServer, lean
+from kernelswarm.simulations.backends.starting.private_folder import private_folder
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.machine.temporarily import attribute, environment
@@ -76,6 +76,7 @@ class RaySession:
         self._address: str | None = None
         self._open = self._started = False
         self._private: Path | None = None  # of the files of a Ray started here
+        self._forks: ForkServer | None = None  # from which its workers come
         self._folder = ""  # of its session
         self._hosts: list[Any] = []
         self._kind: Any = None  # of actor: what a process of it loads is sent once
@@ -123,16 +124,19 @@ class RaySession:
             self._private = private_folder()
             # The constant was read from the environment when ray was imported, here or elsewhere.
             variables = environment(QUIET | LOOPBACK | ONE_THREAD | {NICENESS: str(niceness)})
-            with variables, attribute(constants, "ENABLE_RAY_CLUSTER", False), lean(node.Node):
-                context: Any = ray.init(
-                    address="local",
-                    num_cpus=min(cores(), processes),
-                    num_gpus=0,
-                    include_dashboard=False,
-                    object_store_memory=STORE_BYTES,
-                    _temp_dir=str(self._private / "r"),  # which Ray opens to everyone
-                    **quiet,
-                )
+            loopback = attribute(constants, "ENABLE_RAY_CLUSTER", False)
+            with variables, loopback, lean(node.Node):
+                self._forks = ForkServer(self._private, __name__)
+                with self._forks.used(constants):
+                    context: Any = ray.init(
+                        address="local",
+                        num_cpus=min(cores(), processes),
+                        num_gpus=0,
+                        include_dashboard=False,
+                        object_store_memory=STORE_BYTES,
+                        _temp_dir=str(self._private / "r"),  # which Ray opens to everyone
+                        **quiet,
+                    )
         except (OSError, RuntimeError, TimeoutError) as error:
             self._remove_files()
             raise SimulationError(f"Ray could not be started on this machine: {_last_line(error)}") from error
@@ -261,6 +265,9 @@ class RaySession:
         self._kind = self._drivers = None
 
     def _remove_files(self) -> None:
+        if self._forks is not None:
+            self._forks.close()
+            self._forks = None
         if self._private is not None:
             shutil.rmtree(self._private, ignore_errors=True)
             self._private = None

@@ -1,0 +1,143 @@
+"""A process that has imported what a worker of Ray imports, and forks one off whenever the raylet wants one.
+
+Its imports take a second of a core and 100 MB, which every worker would spend; a fork has them at once and shares them.
+This file runs as a script, with the place of everything else among its arguments.
+"""
+
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 5.0
+"""Seconds that a request may take to arrive once it has begun."""
+
+DRAWS = "ObjectID"
+"""Ray's class of those names that it draws from a generator of its own."""
+
+Request = Mapping[str, Any]
+
+
+def main(descriptor: int, path: Sequence[str], modules: Sequence[str], worker: str) -> None:
+    """Import modules, then fork off a worker for each request, until the standard input ends: with the driver.
+
+    In a worker it ends as the worker does.
+
+    Parameters
+    ----------
+    descriptor : int
+        Of the socket at which the requests come.
+    path : sequence of str
+        Where the driver looks for modules.
+    modules : sequence of str
+        What is imported at once.
+    worker : str
+        The module of Ray that a worker runs, imported with the first request.
+    """
+    sys.path[:] = path
+    gc.disable()
+    for name in modules:
+        importlib.import_module(name)
+    _fill_numbas_tables()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system forgets those that end
+    with socket.socket(fileno=descriptor) as listener:
+        ours = _forked(listener, worker)
+    if ours is not None:
+        _become(ours)
+
+
+def _fill_numbas_tables() -> None:
+    """Do what numba does with the first function that is compiled or loaded."""
+    from numba.core.registry import cpu_target
+
+    target: Any = cpu_target
+    target.typing_context.refresh()
+    target.target_context.refresh()
+
+
+def _forked(listener: socket.socket, worker: str) -> Request | None:
+    """Fork for each request; return the request in the fork, and None in the server at its end."""
+    prepared = False
+    while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(PATIENCE)
+            try:
+                _, descriptors, _, _ = socket.recv_fds(connection, 1, 3)
+                request: Request = json.load(connection.makefile("rb"))
+            except (OSError, ValueError):  # who asked has ended in the middle of it
+                continue
+            if not prepared:
+                _prepare(request, worker)
+                prepared = True
+            forked = not os.fork()
+            for place, descriptor in enumerate(descriptors):
+                if forked:
+                    os.dup2(descriptor, place)
+                os.close(descriptor)
+            if forked:
+                if request["leads"]:  # the raylet ends a worker's group with it
+                    os.setpgid(0, 0)
+                connection.send(b"\1")
+                return request
+    return None
+
+
+def _prepare(request: Request, worker: str) -> None:
+    """Import what a worker runs, in the raylet's environment, which Ray reads as it is imported.
+
+    Raises
+    ------
+    RuntimeError
+        When forks would give what they make the same names.
+    """
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    importlib.import_module(worker)
+    if not _names_differ():
+        raise RuntimeError("this version of Ray has drawn names as it was imported: its workers cannot be forked")
+    gc.collect()
+    gc.freeze()  # what is there is not looked at again, and its memory stays shared
+
+
+def _names_differ() -> bool:
+    """Tell whether two forks draw different names: they draw the same where their generator began before them."""
+    names = []
+    for _ in range(2):
+        reading, writing = os.pipe()
+        if not os.fork():
+            os.write(writing, getattr(sys.modules["ray"], DRAWS).from_random().binary())
+            os._exit(0)
+        os.close(writing)
+        with open(reading, "rb") as said:
+            names.append(said.read())
+    return names[0] != names[1] and all(names)
+
+
+def _become(request: Request) -> None:
+    """Go on as the process that asked would have: with its environment, as the script that it was to run."""
+    import numpy as np
+
+    gc.enable()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, request["blocked"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    os.nice(request["niceness"] - os.nice(0))
+    np.random.seed()  # noqa: NPY002 - for a user's own part that draws from it: forks would draw the same
+    sys.argv = request["arguments"]
+    sys.path.insert(0, str(Path(sys.argv[0]).parent))
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(**json.loads(sys.argv[1]))

@@ -1,0 +1,62 @@
+"""What a raylet that is started here runs to start a worker: it asks the fork server for one.
+
+This file runs as a script, and imports the standard library alone: that takes a fiftieth of a second.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+SERVER = "KERNELSWARM_FORK_SERVER"
+"""The environment variable with the path of the fork server's socket."""
+
+RAYS_OWN = "setup_worker.py"
+"""What Ray runs in place of this file; it lies beside the worker's script."""
+
+CONTEXT, LANGUAGE = "--serialized-runtime-env-context=", "--language="
+"""What Ray's own launcher reads of the arguments, and takes out."""
+
+
+def main(arguments: list[str]) -> None:
+    """Have a worker forked; start one as Ray does where there is no server, or where it needs more than a fork."""
+    place = next(place for place, word in enumerate(arguments) if word.endswith(".py"))
+    worker = [word for word in arguments[place:] if not word.startswith((CONTEXT, LANGUAGE))]
+    if not (plain(arguments) and forked(os.environ.get(SERVER, ""), worker)):
+        launcher = str(Path(arguments[place]).with_name(RAYS_OWN))
+        os.execv(sys.executable, [sys.executable, launcher, *arguments])
+
+
+def forked(server: str, arguments: list[str]) -> bool:
+    """Ask for a worker with these arguments and with what this process was started with; tell whether there is one."""
+    request = {
+        "arguments": arguments,
+        "environment": dict(os.environ),
+        "folder": str(Path.cwd()),
+        "leads": os.getpgrp() == os.getpid(),
+        "niceness": os.nice(0),
+        "blocked": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, [])],
+    }
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(server)
+            socket.send_fds(connection, [b"\0"], [0, 1, 2])
+            connection.sendall(json.dumps(request).encode())
+            connection.shutdown(socket.SHUT_WR)
+            return bool(connection.recv(1))
+    except OSError:
+        return False
+
+
+def plain(arguments: list[str]) -> bool:
+    """Tell whether these start a worker of Python without an environment of its own."""
+    contexts = [json.loads(word.removeprefix(CONTEXT) or "{}") for word in arguments if word.startswith(CONTEXT)]
+    usual = {"py_executable": sys.executable}
+    asked = [(key, value) for context in contexts for key, value in context.items() if value]
+    return f"{LANGUAGE}PYTHON" in arguments and all(usual.get(key) == value for key, value in asked)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,220 @@
+"""Workers are forked from one process and become what was to be started; where none serves, Ray starts its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kernelswarm.simulations.backends.starting.head_start import SCRIPTS
+from kernelswarm.simulations.backends.starting.worker_launcher import SERVER, plain
+from tests.helpers.checkout import ROOT
+
+SOON = 60.0
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone")
+
+RAY = """\
+import os
+class ObjectID:
+    @classmethod
+    def from_random(cls):
+        return cls()
+    def binary(self):
+        return {name}
+"""
+
+WORKER = """\
+import json, os, signal, sys
+import ray
+if __name__ == "__main__":
+    say = {
+        "pid": os.getpid(), "parent": os.getppid(), "group": os.getpgrp(), "folder": os.getcwd(), "path": sys.path[0],
+        "arguments": sys.argv, "environment": os.environ.get("GIVEN"), "niceness": os.nice(0),
+        "blocked": sorted(int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, [])),
+        "open": len(os.listdir("/proc/self/fd")),
+        "ray": ray.__file__, "imported": "imported_first" in sys.modules,
+    }
+    print(json.dumps(say))
+    sys.exit(3)
+"""
+
+RAYS_OWN = """\
+import json, os, sys
+print(json.dumps({"arguments": sys.argv, "pid": os.getpid()}))
+"""
+
+Serve = Callable[[str], "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with what stands in for Ray: its package, its worker and its launcher."""
+    (tmp_path / "imported_first.py").touch()
+    (tmp_path / "stand_in_worker.py").write_text(WORKER)
+    (tmp_path / "setup_worker.py").write_text(RAYS_OWN)
+    return tmp_path
+
+
+@pytest.fixture
+def serve(folder: Path) -> Iterator[Serve]:
+    """Start fork servers whose Ray gives what it makes names by some expression."""
+    servers = []
+
+    def served(name: str) -> subprocess.Popen[bytes]:
+        (folder / "ray.py").write_text(RAY.format(name=name))
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(folder / "s"))
+            listener.listen()
+            given = {
+                "descriptor": listener.fileno(),
+                "path": [str(folder), *sys.path],
+                "modules": ["imported_first"],
+                "worker": "stand_in_worker",
+            }
+            servers.append(
+                subprocess.Popen(
+                    [sys.executable, str(SCRIPTS[0]), json.dumps(given)],
+                    stdin=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    pass_fds=[listener.fileno()],
+                )
+            )
+        return servers[-1]
+
+    yield served
+    for server in servers:
+        server.kill()
+        server.wait()
+
+
+def launched(folder: Path, *words: str) -> subprocess.Popen[bytes]:
+    """Start the launcher as a raylet does, in a group of its own."""
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPTS[1]), str(folder / "stand_in_worker.py"), *words, "--language=PYTHON"],
+        stdout=subprocess.PIPE,
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], SERVER: str(folder / "s"), "GIVEN": "a word"},
+        process_group=0,
+        preexec_fn=as_a_raylet,
+    )
+
+
+def as_a_raylet() -> None:
+    os.nice(1)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+
+def test_a_fork_is_what_was_to_be_started(folder: Path, serve: Serve) -> None:
+    server = serve("os.urandom(28)")
+    niceness = os.nice(0)
+    found = []
+    for number in range(2):
+        launcher = launched(folder, f"--number={number}", "--serialized-runtime-env-context={}")
+        assert launcher.stdout is not None
+        said = json.loads(launcher.communicate(timeout=SOON)[0])
+        assert said["parent"] == server.pid
+        assert said["group"] == said["pid"] != launcher.pid
+        assert said["arguments"] == [str(folder / "stand_in_worker.py"), f"--number={number}"]
+        assert said["folder"] == said["path"] == str(folder)
+        assert said["environment"] == "a word"
+        assert said["niceness"] == min(19, niceness + 1)
+        assert said["blocked"] == [signal.SIGINT]
+        assert said["open"] == 4  # its standard streams, and the folder that it lists
+        assert Path(said["ray"]).parent == folder
+        assert said["imported"]
+        found.append(said["pid"])
+    assert found[0] != found[1]
+    assert server.poll() is None
+    for pid in found:  # the server leaves none unburied
+        assert not Path(f"/proc/{pid}").exists() or "(zombie)" not in Path(f"/proc/{pid}/status").read_text()
+
+
+def test_the_server_ends_with_its_driver(folder: Path, serve: Serve) -> None:
+    server = serve("os.urandom(28)")
+    launched(folder).communicate(timeout=SOON)
+    assert server.poll() is None
+    assert server.stdin is not None
+    server.stdin.close()
+    assert server.wait(SOON) == 0
+
+
+def test_where_forks_would_share_names_ray_starts_its_own(folder: Path, serve: Serve) -> None:
+    server = serve('b"one for all of them, 28 long"')
+    launcher = launched(folder, "--number=0")
+    said = json.loads(launcher.communicate(timeout=SOON)[0])
+    assert said["pid"] == launcher.pid
+    assert said["arguments"][1:] == [str(folder / "stand_in_worker.py"), "--number=0", "--language=PYTHON"]
+    assert server.wait(SOON) == 1
+    assert server.stderr is not None
+    assert b"cannot be forked" in server.stderr.read()
+
+
+def test_where_nothing_serves_ray_starts_its_own(folder: Path) -> None:
+    launcher = launched(folder, "--number=0")
+    assert json.loads(launcher.communicate(timeout=SOON)[0])["pid"] == launcher.pid
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--language=PYTHON"], True),
+        (["--language=PYTHON", "--serialized-runtime-env-context={}"], True),
+        (["--language=PYTHON", "--serialized-runtime-env-context="], True),
+        (["--language=PYTHON", f'--serialized-runtime-env-context={{"py_executable": "{sys.executable}"}}'], True),
+        (["--language=PYTHON", '--serialized-runtime-env-context={"env_vars": {}}'], True),
+        (["--language=PYTHON", '--serialized-runtime-env-context={"py_executable": "/another/python"}'], False),
+        (["--language=PYTHON", '--serialized-runtime-env-context={"env_vars": {"A": "1"}}'], False),
+        (["--language=JAVA"], False),
+        ([], False),
+    ],
+)
+def test_only_workers_without_an_environment_of_their_own_are_forked(words: list[str], expected: bool) -> None:
+    assert plain(["worker.py", *words]) is expected
+
+
+OWN_RAY = """\
+import json, re, sys
+from pathlib import Path
+import networkx as nx
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.simulations.backends.ray_backend import Ray
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
+
+def rows(pid, name):
+    return dict(re.findall(r"^(\\w+):\\s+(\\d+)", Path(f"/proc/{pid}/{name}").read_text(), re.MULTILINE))
+
+learner = Polk(kernel=Gaussian(0.3), step_size=Constant(0.2))
+plans = open_network(
+    Experiment(topology=nx.cycle_graph(4), stream=SineRegression(), learner=learner, protocol=Consensus())
+).plans
+with Ray(nodes_per_actor=2).start(plans, lambda phase, done, total: None) as engine:
+    engine.run(5)
+    servers = [rows(pid, "status")["PPid"] for pid in engine.pids]
+    found = {
+        "words": [Path(f"/proc/{server}/cmdline").read_text().split(chr(0))[1] for server in servers],
+        "kinds": [rows(pid, "smaps_rollup") for pid in engine.pids],
+    }
+print(json.dumps(found | {"left": [server for server in servers if Path(f"/proc/{server}").exists()]}))
+"""
+
+
+def test_actors_are_forks_that_share_what_is_imported() -> None:
+    words = [sys.executable, "-c", OWN_RAY]
+    said = json.loads(subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=300).stdout)
+    assert said["words"] == [str(SCRIPTS[0])] * 2
+    for kinds in said["kinds"]:
+        assert int(kinds["Private_Dirty"]) < int(kinds["Shared_Dirty"]) + int(kinds["Shared_Clean"])
+    assert said["left"] == []
