@@ -122,6 +122,7 @@ class RaySession:
         node: Any = importlib.import_module("ray._private.node")
         try:
             self._private = private_folder()
+            self._notes.note([], self._private)
             # The constant was read from the environment when ray was imported, here or elsewhere.
             variables = environment(QUIET | LOOPBACK | ONE_THREAD | {NICENESS: str(niceness)})
             loopback = attribute(constants, "ENABLE_RAY_CLUSTER", False)
@@ -139,12 +140,13 @@ class RaySession:
                     )
         except (OSError, RuntimeError, TimeoutError) as error:
             self._remove_files()
+            self._notes.forget()
             raise SimulationError(f"Ray could not be started on this machine: {_last_line(error)}") from error
         _take_sigterm_back()
         self._folder = context.address_info["session_dir"]
         worker: Any = importlib.import_module("ray._private.worker")
         self._store = worker._global_node.all_processes["raylet"][0].process.pid
-        self._notes.note([self._store])
+        self._notes.note([self._store], self._private)
 
     def _renew(self) -> None:
         """Tell the actors of modules found since they started, and end them all if one has died meanwhile."""

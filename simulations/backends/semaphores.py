@@ -1,11 +1,13 @@
 """The named semaphores that Ray leaves in shared memory for the channels of compiled graphs, and their removal.
 
 Ray names them ``sem.hdr<process>-<time>`` and ``sem.obj<process>-<time>``, by the process of its own that made them.
-Those of a driver that was killed are removed by the next one: every driver notes whose it will remove in a file.
+Those of a driver that was killed are removed by the next one, and with them the folder of its Ray: every driver notes in
+a file what it will remove.
 """
 
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -50,7 +52,7 @@ def remove(semaphores: Collection[Path]) -> None:
 
 
 class Notes:
-    """The processes whose semaphores one driver is to remove, in a file that outlives it if it is killed.
+    """What one driver is to remove, in a file that outlives it if it is killed: semaphores, by who makes them, a folder.
 
     Parameters
     ----------
@@ -63,14 +65,14 @@ class Notes:
         self.folder = Path(tempfile.gettempdir()) / f"kernelswarm-{user}" if folder is None else folder
         self._path: Path | None = None
 
-    def note(self, processes: Collection[int]) -> None:
-        """Note that what these processes make is this driver's to remove."""
+    def note(self, processes: Collection[int], files: Path | None = None) -> None:
+        """Note that the semaphores of these processes, and a folder of files, are this driver's to remove."""
         began = _began(os.getpid())
         if began is None or not self._ready():
             return
         self._path = self.folder / f"{os.getpid()}-{began}"
         unfinished = self._path.with_suffix(".part")
-        unfinished.write_text(" ".join(str(process) for process in processes))
+        unfinished.write_text(f"{' '.join(str(process) for process in processes)}\n{files or ''}")
         unfinished.replace(self._path)
 
     def forget(self) -> None:
@@ -80,17 +82,21 @@ class Notes:
             self._path = None
 
     def clear_up(self) -> None:
-        """Remove what is left of drivers that were killed: the semaphores of those of their processes that are dead."""
-        for path, processes in list(self._abandoned()):
-            remove(made_by([process for process in processes if _began(process) is None]))
-            if not made_by(processes):
+        """Remove what is left of drivers that were killed, once their processes are dead too."""
+        for path, processes, files in list(self._abandoned()):
+            dead = [process for process in processes if _began(process) is None]
+            remove(made_by(dead))
+            if dead == processes:
+                if files:
+                    shutil.rmtree(files, ignore_errors=True)
                 path.unlink(missing_ok=True)
 
-    def _abandoned(self) -> Iterator[tuple[Path, list[int]]]:
+    def _abandoned(self) -> Iterator[tuple[Path, list[int], str]]:
         for path in self.folder.glob("*-*") if self._ready(make=False) else ():
             driver, _, began = path.name.partition("-")
             if driver.isdecimal() and began.isdecimal() and _began(int(driver)) != int(began):
-                yield path, [int(process) for process in path.read_text().split() if process.isdecimal()]
+                processes, _, files = path.read_text().partition("\n")
+                yield path, [int(process) for process in processes.split() if process.isdecimal()], files
 
     def _ready(self, make: bool = True) -> bool:
         """Tell whether the folder is there and nobody else's, who could name processes that are not to be touched."""

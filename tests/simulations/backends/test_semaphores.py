@@ -98,6 +98,7 @@ def test_a_driver_that_ends_leaves_none_and_removes_those_of_one_that_was_killed
     killed.wait(60)
     wait_for_the_end_of(store)
     assert semaphores.made_by([store])
+    (files,) = folder.parent.glob("ray-*")
     # This process is a driver that lives, with a graph and a note.
     assert worker._global_node is not None
     alive = worker._global_node.all_processes["raylet"][0].process.pid
@@ -111,6 +112,7 @@ def test_a_driver_that_ends_leaves_none_and_removes_those_of_one_that_was_killed
         following.wait(120)
         assert not semaphores.made_by([own])
         assert not semaphores.made_by([store])
+        assert not files.exists()
         assert before and semaphores.made_by([alive]) == before
     assert len(list(folder.glob("*"))) == 1
     notes.forget()
@@ -181,6 +183,19 @@ def test_only_what_is_noted_and_dead_is_removed(tmp_path: Path, monkeypatch: pyt
         f"sem.obj{dead + 10**7}-2",
         f"sem.other{dead}-1",
     }
+
+
+def test_the_files_of_one_that_was_killed_stay_while_a_process_of_its_ray_lives(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    files, folder = tmp_path / "files", tmp_path / "notes"
+    (files / "r").mkdir(parents=True)
+    folder.mkdir(mode=0o700)
+    note = folder / f"{ended.pid}-123"
+    for process, kept in ((os.getpid(), True), (ended.pid, False)):
+        note.write_text(f"{process}\n{files}")
+        Notes(folder).clear_up()
+        assert files.exists() == note.exists() == kept
 
 
 def test_notes_that_others_may_write_are_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
