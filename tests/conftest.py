@@ -6,6 +6,7 @@ import functools
 import gc
 import math
 import os
+import shutil
 import signal
 from collections import defaultdict
 
@@ -29,7 +30,8 @@ from xdist.scheduler import LoadFileScheduling
 
 from kernelswarm.simulations.backends import ray_backend
 from kernelswarm.simulations.backends.semaphores import made_by, remove
-from kernelswarm.simulations.backends.starting.head_start import lean
+from kernelswarm.simulations.backends.starting.head_start import ForkServer, lean
+from kernelswarm.simulations.backends.starting.private_folder import private_folder
 from kernelswarm.simulations.command import progress, told
 from kernelswarm.simulations.figures import sheet
 
@@ -213,16 +215,23 @@ def blank(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture(scope="session")
 def ray_session() -> Iterator[None]:
-    """One local Ray for all tests that need actors, never an existing cluster; no semaphore is to outlive it."""
-    import ray
-    from ray._private import node, worker
+    """One local Ray for all tests that need actors, never an existing cluster; no semaphore is to outlive it.
 
-    with lean(node.Node):
+    Its workers are forks, as where kernelswarm starts Ray.
+    """
+    import ray
+    from ray._private import node, ray_constants, worker
+
+    folder = private_folder()
+    forks = ForkServer(folder, "kernelswarm.simulations.backends.ray_session")
+    with lean(node.Node), forks.used(ray_constants):
         ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     assert worker._global_node is not None
     store = worker._global_node.all_processes["raylet"][0].process.pid
     yield
     ray.shutdown()
+    forks.close()
+    shutil.rmtree(folder)
     left = made_by([store])
     remove(left)
     assert not left, f"{len(left)} semaphores of compiled graphs were left in shared memory"

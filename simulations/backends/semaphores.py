@@ -1,8 +1,8 @@
 """The named semaphores that Ray leaves in shared memory for the channels of compiled graphs, and their removal.
 
 Ray names them ``sem.hdr<process>-<time>`` and ``sem.obj<process>-<time>``, by the process of its own that made them.
-Those of a driver that was killed are removed by the next one, and with them the folder of its Ray: every driver notes in
-a file what it will remove.
+Those of a driver that was killed are removed by the next one, and with them the folder of its Ray: every driver notes
+in a file what it will remove.
 """
 
 import os
@@ -52,7 +52,7 @@ def remove(semaphores: Collection[Path]) -> None:
 
 
 class Notes:
-    """What one driver is to remove, in a file that outlives it if it is killed: semaphores, by who makes them, a folder.
+    """What one driver is to remove, in a file that outlives it if it is killed: some processes' semaphores, a folder.
 
     Parameters
     ----------

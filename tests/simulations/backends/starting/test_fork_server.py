@@ -181,7 +181,7 @@ def test_only_workers_without_an_environment_of_their_own_are_forked(words: list
 
 
 OWN_RAY = """\
-import json, re, sys
+import json, os, re, sys
 from pathlib import Path
 import networkx as nx
 from kernelswarm.agents.learners.polk import Polk
@@ -206,6 +206,7 @@ with Ray(nodes_per_actor=2).start(plans, lambda phase, done, total: None) as eng
     found = {
         "words": [Path(f"/proc/{server}/cmdline").read_text().split(chr(0))[1] for server in servers],
         "kinds": [rows(pid, "smaps_rollup") for pid in engine.pids],
+        "sessions": [os.getsid(int(server)) == os.getsid(0) for server in servers],
     }
 print(json.dumps(found | {"left": [server for server in servers if Path(f"/proc/{server}").exists()]}))
 """
@@ -215,6 +216,8 @@ def test_actors_are_forks_that_share_what_is_imported() -> None:
     words = [sys.executable, "-c", OWN_RAY]
     said = json.loads(subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=300).stdout)
     assert said["words"] == [str(SCRIPTS[0])] * 2
+    # In a session of its own it would share a core's time out among the actors alone, which wait by yielding it.
+    assert said["sessions"] == [True, True]
     for kinds in said["kinds"]:
         assert int(kinds["Private_Dirty"]) < int(kinds["Shared_Dirty"]) + int(kinds["Shared_Clean"])
     assert said["left"] == []
