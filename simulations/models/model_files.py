@@ -184,8 +184,12 @@ def _function(
         found = _checked(path, arrays, shapes)
         kernel = kernel if kernel is not None else _part(path, "kernel", description.get("kernel"))
         inputs, width = getattr(kernel, "inputs", None), found["points"].shape[1]
-        if words(kernel) or inputs not in (None, width):
-            raise InputError(f"{path}: {kernel} must have numbers for its words, and take the {width} inputs")
+        if words(kernel):
+            raise InputError(f"{path}: {kernel} must have a number in place of each word: write the model again")
+        if inputs not in (None, width):
+            raise InputError(
+                f"{path}: {kernel} takes {inputs} inputs, and the points have {width}: write the model again"
+            )
         if kind == "mirrored":
             dual = _sum(kernel, found["points"], found["duals"])
             return Mirrored(dual, _part(path, "mirror_map", description.get("mirror_map")))

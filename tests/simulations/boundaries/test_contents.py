@@ -145,8 +145,8 @@ def edited(**change: Any) -> Callable[[dict[str, Any]], object]:
     [
         (edited(function=["cosines"]), "must be the name of a kind"),
         (edited(version="2"), "has version 2"),
-        (edited(kernel={"name": "gaussian", "bandwidth": "median"}), "must have one length"),
-        (edited(kernel={"name": "gaussian", "bandwidth": [1.0, 2.0, 3.0]}), "must have one length"),
+        (edited(kernel={"name": "gaussian", "bandwidth": "median"}), "must have a number in place of each word"),
+        (edited(kernel={"name": "gaussian", "bandwidth": [1.0, 2.0, 3.0]}), "takes 3 inputs, and the points have 2"),
         (lambda arrays: arrays.update(description=np.array("[" * 100_000)), "description is not JSON text"),
         (lambda arrays: arrays.update(description=np.array("1" * 5000)), "description is not JSON text"),
     ],

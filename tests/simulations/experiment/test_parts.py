@@ -43,6 +43,7 @@ REQUIRED: dict[str, Any] = {
     "dataset": "iris",
     "images": "images.gz",
     "labels": "labels.gz",
+    "shape": [4, 5],
 }
 EVERY = [(kind, name) for kind, table in PARTS.items() for name in table]
 
