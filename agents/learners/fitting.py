@@ -115,6 +115,7 @@ def _gram(
         found: Array = learner.inner(state, learner.evaluate(state, np.ascontiguousarray(chosen)))
         return found
 
-    if kernel is not None and not inner(points[:1]).any():
+    # 0 where features are yet to come, and not a number of second-order steps whose step size is.
+    if kernel is not None and not inner(points[:1])[0, 0] > 0.0:
         return lambda chosen: kernel.cross(chosen, chosen), kernel.diagonal
     return inner, None

@@ -18,6 +18,9 @@ from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
+ACROSS = 14
+"""Windows along the shorter side where it has as many pixels; MNIST's 28 are then two apart (docs/mnist.md)."""
+
 REACH = 4.0
 """Standard deviations beyond which a window sees nothing."""
 
@@ -37,7 +40,8 @@ class Images:
     shape
         Rows and columns of the images; inputs are their pixels, row by row.
     spacing
-        Pixels from one window's center to the next, of at least 1.
+        Pixels from one window's center to the next, of at least 1; "auto", the default, has 14 of them along the
+        shorter side, or as many as it has pixels.
     bandwidth
         Length scale s > 0 of u, two of which are at most 2 apart, or sqrt(2) where no pixel is negative; or "median",
         the default, 0.4 of the median distance of training images.
@@ -47,18 +51,19 @@ class Images:
     >>> import numpy as np
     >>> strokes = np.zeros((3, 8, 8))
     >>> strokes[0, :, 2] = strokes[1, :, 3] = strokes[2, :, 6] = 1.0
-    >>> Images(shape=(8, 8), bandwidth=0.5).cross(strokes[:1].reshape(1, -1), strokes.reshape(3, -1)).round(2)
+    >>> pixels = strokes.reshape(3, -1)
+    >>> Images(shape=(8, 8), spacing=2.0, bandwidth=0.5).cross(pixels[:1], pixels).round(2)
     array([[1.  , 0.7 , 0.02]])
     """
 
     shape: tuple[int, int]
-    spacing: float = 2.0
+    spacing: float | Literal["auto"] = "auto"
     bandwidth: float | Literal["median"] = "median"
     supremum: ClassVar[float | None] = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _shape(self.shape))
-        object.__setattr__(self, "spacing", _spacing(self.spacing, max(self.shape)))
+        object.__setattr__(self, "spacing", _spacing(self.spacing, self.shape))
         bandwidth = bandwidths.checked(self.bandwidth)
         if isinstance(bandwidth, tuple) or bandwidth == "relevance":
             raise RefusedKey(
@@ -107,7 +112,7 @@ class Images:
     @cached_property
     def _numbers(self) -> Array:
         """The bandwidth, the sizes, the windows over rows, and those over columns."""
-        down, along = (_windows(length, self.spacing) for length in self.shape)
+        down, along = (_windows(length, float(self.spacing)) for length in self.shape)
         sizes = [*self.shape, len(down), len(along)]
         return np.concatenate([bandwidths.numbers(self.bandwidth), sizes, down.ravel(), along.ravel()])
 
@@ -142,7 +147,12 @@ def _shape(value: object) -> tuple[int, int]:
     return whole[0], whole[1]
 
 
-def _spacing(value: object, largest: int) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 1.0 <= float(value) <= largest:
-        raise RefusedKey("spacing", f"= {value!r} must be between 1 pixel and {largest}, the longer side of the images")
+def _spacing(value: object, shape: tuple[int, int]) -> float:
+    if isinstance(value, str) and value == "auto":
+        return max(1.0, min(shape) / ACROSS)
+    if isinstance(value, bool) or not isinstance(value, Real) or not 1.0 <= float(value) <= max(shape):
+        raise RefusedKey(
+            "spacing",
+            f'= {value!r} must be between 1 pixel and {max(shape)}, the longer side of the images, or "auto"',
+        )
     return float(value)

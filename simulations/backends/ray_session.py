@@ -140,7 +140,6 @@ class RaySession:
                     )
         except (OSError, RuntimeError, TimeoutError) as error:
             self._remove_files()
-            self._notes.forget()
             raise SimulationError(f"Ray could not be started on this machine: {_last_line(error)}") from error
         _take_sigterm_back()
         self._folder = context.address_info["session_dir"]
@@ -258,13 +257,11 @@ class RaySession:
             # Newer versions can wait until the processes are gone.
             waits = "wait_for_processes" in inspect.signature(ray.shutdown).parameters
             ray.shutdown(**({"wait_for_processes": True} if waits else {}))
-            self._remove_files()
         if self._store is not None:
             remove(made_by([self._store]))
-            self._notes.forget()
-            self._store = None
+        self._remove_files()
         self._open = self._started = False
-        self._kind = self._drivers = None
+        self._kind = self._drivers = self._store = None
 
     def _remove_files(self) -> None:
         if self._forks is not None:
@@ -273,6 +270,7 @@ class RaySession:
         if self._private is not None:
             shutil.rmtree(self._private, ignore_errors=True)
             self._private = None
+        self._notes.forget()
 
 
 class _Compiled:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, cast, get_args, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -315,8 +315,7 @@ def kernel_for(kernel: Any, bandwidth: Any, points: Array) -> Kernel:
     A word that a sample decides stays in it.
     """
     if isinstance(kernel, str | Mapping):
-        table = {"name": kernel} if isinstance(kernel, str) else {"name": "gaussian", **kernel}
-        cls = find("kernel", str(table["name"]), "kernel")
+        table, cls = _described(kernel)
         if "bandwidth" not in table and any(field.name == "bandwidth" for field in dataclasses.fields(cls)):
             table["bandwidth"] = (
                 _scale(str(table["name"]), points) if isinstance(bandwidth, str) and bandwidth == "scale" else bandwidth
@@ -324,6 +323,24 @@ def kernel_for(kernel: Any, bandwidth: Any, points: Array) -> Kernel:
         kernel = table
     made: Kernel = build("kernel", kernel, "kernel")
     return made
+
+
+def takes(kernel: Any, word: str) -> bool:
+    """Tell whether the bandwidth of a kernel that is named or described may be a word: its type says which."""
+    if not isinstance(kernel, str | Mapping):
+        return False
+    hints = get_type_hints(_described(kernel)[1])
+    return "bandwidth" in hints and _among(hints["bandwidth"], word)
+
+
+def _among(hint: Any, word: str) -> bool:
+    return any(part == word or _among(part, word) for part in get_args(hint))
+
+
+def _described(kernel: str | Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    """Return a kernel's table, with its name, and the class of that name."""
+    table = {"name": kernel} if isinstance(kernel, str) else {"name": "gaussian", **kernel}
+    return table, find("kernel", str(table["name"]), "kernel")
 
 
 def _scale(name: str, points: Array) -> float:

@@ -13,7 +13,7 @@ from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.parts.bandwidths import SHARE
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.estimators.estimators import OnlineClassifier, OnlineRegressor
-from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator
+from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, takes
 
 WIDER = 1.5
 """A factor on the bandwidth "median", which suits gradient descent: that learns slowly along wide kernels' small
@@ -52,7 +52,8 @@ class _SecondOrder(PolkEstimator):
         if not self._says("auto"):
             return self.bandwidth
         count, inputs = points.shape
-        return "relevance" if inputs > 1 and SAMPLES_PER_INPUT * inputs <= count else "median"
+        several = inputs > 1 and SAMPLES_PER_INPUT * inputs <= count and takes(self.kernel, "relevance")
+        return "relevance" if several else "median"
 
     def _fitted(self, learner: Polk, points: Array, targets: Array, outputs: int) -> Polk:
         if words(learner.kernel) and (self._says("auto") or self._says("median")):
@@ -111,7 +112,8 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
         "squared", "huber", or a loss part with a curvature.
     bandwidth : float, sequence of floats, "auto", "median", "relevance" or "scale"
         As of `PolkRegressor`, but that "median" is 0.6 of the median distance. "auto" is "relevance" with lengths that
-        suit ``n_components``, and "median" where there is one column, or fewer than ten rows for each.
+        suit ``n_components``, and "median" where there is one column, or fewer than ten rows for each, or where the
+        kernel has one length for all.
     kernel, fit_intercept, shuffle, random_state, n_jobs
         As of `PolkRegressor`.
     step_size : float, "auto", mapping or Schedule

@@ -41,7 +41,7 @@ def windows(length: int, spacing: float) -> Array:
 def view(kernel: Images, points: Array) -> Array:
     """The definition of u, by dense matrices."""
     rows, columns = kernel.shape
-    down, along = windows(rows, kernel.spacing), windows(columns, kernel.spacing)
+    down, along = windows(rows, float(kernel.spacing)), windows(columns, float(kernel.spacing))
     seen = np.array([(down @ point.reshape(rows, columns) @ along.T).ravel() for point in points])
     norms = np.linalg.norm(seen, axis=1, keepdims=True)
     found: Array = np.divide(seen, norms, out=np.zeros_like(seen), where=norms > 0)
@@ -130,6 +130,16 @@ def test_median_is_a_share_of_the_median_distance_of_what_is_seen() -> None:
 def test_values_out_of_range_are_refused_by_field(keys: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         Images(**keys)
+
+
+@pytest.mark.parametrize(("shape", "spacing"), [((28, 28), 2.0), ((8, 9), 1.0), ((70, 56), 4.0)])
+def test_fourteen_windows_stand_along_the_shorter_side_or_one_for_each_pixel(
+    shape: tuple[int, int], spacing: float
+) -> None:
+    kernel = Images(shape, bandwidth=1.0)
+    assert kernel.spacing == spacing
+    rows, columns = (int(side / spacing) for side in shape)
+    assert kernel.seen(np.ones((1, kernel.inputs))).shape == (1, rows * columns)
 
 
 def test_other_numbers_of_pixels_are_refused() -> None:

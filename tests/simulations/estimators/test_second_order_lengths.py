@@ -11,6 +11,7 @@ import pytest
 from kernelswarm.agents.parts.bandwidths import SHARE, median_distance, relevance
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.simulations.estimators.polk_estimator import takes
 from kernelswarm.simulations.estimators.second_order import KernelRegressor, width
 
 Array = npt.NDArray[np.float64]
@@ -68,3 +69,19 @@ def test_idle_inputs_cost_little() -> None:
         model = KernelRegressor(150, bandwidth=bandwidth, random_state=0).fit(x[train], y[train])
         errors.append(1.0 - model.score(x[test], y[test]))
     assert errors[0] < 0.3 * errors[1]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "taken"), [("gaussian", True), ({}, True), ("matern", True), ("polynomial", False), ("images", False)]
+)
+def test_relevance_is_asked_of_kernels_that_take_it(kernel: Any, taken: bool) -> None:
+    assert takes(kernel, "relevance") is taken
+
+
+@pytest.mark.parametrize("kernel", [{"name": "images", "shape": [3, 4]}, "polynomial", "laplacian"])
+def test_the_default_suits_every_kernel(kernel: Any) -> None:
+    random = np.random.default_rng(5)
+    points = random.uniform(size=(600, 12))
+    targets = points[:, 3] + points[:, 7]
+    model = KernelRegressor(100, kernel=kernel).fit(points[:400], targets[:400])
+    assert model.score(points[400:], targets[400:]) > 0.5
