@@ -183,8 +183,15 @@ def listed(names: Sequence[str]) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """Return the first names of many, as they are."""
-    return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    """Return names as they are, of many the first and the last: a table's target is often there.
+
+    Examples
+    --------
+    >>> some(["node", *map(str, range(100)), "y"])[-18:]
+    '16, ..., 98, 99, y'
+    """
+    shown = names if len(names) <= 20 else [*names[:18], "...", *names[-3:]]
+    return ", ".join(shown)
 
 
 def choices(name: str, known: Sequence[str]) -> str:
