@@ -31,6 +31,7 @@ def test_every_name_has_a_specimen_and_every_kind_a_check(kind: str, tmp_path: P
     assert callable(getattr(testing, f"check_{kind}"))
 
 
+@pytest.mark.timeout(900)  # some compile for half a minute of a core, which may be shared among a dozen
 @pytest.mark.parametrize(("kind", "specimen"), specimens(*(kind for kind in SPECIMENS if kind != "backend")), ids=repr)
 def test_contract(kind: str, specimen: Specimen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick(monkeypatch)
