@@ -1,5 +1,7 @@
 """How noisy the targets of a sample are: the marginal likelihood of a Gaussian process with the learner's kernel."""
 
+from hashlib import blake2b
+
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
@@ -29,6 +31,8 @@ def noise_ratio(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> tup
     eq. 5.8) times a log-normal belief about r, r and t on a grid and a in closed form. Other than a leave-one-out error
     it does not count as noise what more samples would show.
 
+    What was found is remembered: the runs of a comparison all ask for the noise of one sample.
+
     Parameters
     ----------
     gram : Array
@@ -45,6 +49,20 @@ def noise_ratio(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> tup
     float
         The variance a r of the noise as a share of the targets' variance, in [0, 1]; 0 where all targets are equal.
     """
+    asked = blake2b(repr(values.shape).encode())
+    for array in (gram, values, owners):
+        asked.update(np.ascontiguousarray(array).data)
+    key = asked.digest()
+    if key not in _known:
+        _known[key] = _most_likely(gram, values, owners)
+    return _known[key]
+
+
+_known: dict[bytes, tuple[float, float]] = {}
+"""What was found, by a digest of the arrays."""
+
+
+def _most_likely(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> tuple[float, float]:
     scale = float(np.mean(np.diag(gram)))
     total = float(np.mean(values**2))
     if not (scale > 0.0 and total > 0.0):

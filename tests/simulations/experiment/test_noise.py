@@ -42,6 +42,22 @@ def test_the_noise_ratio_is_the_most_likely_one() -> None:
     assert noise_ratio(gram, values, owners) == pytest.approx((ratio, noise))
 
 
+def test_what_was_found_for_one_sample_is_not_taken_for_another() -> None:
+    """It is remembered: each of these differs from the one before in a single number, or in nothing but its shape."""
+    generator = np.random.default_rng(4)
+    points = generator.uniform(size=(40, 1))
+    gram, owners = Gaussian(0.2).cross(points, points), np.repeat([0, 1], 20)
+    values = np.sin(6.0 * points + 2.0 * owners[:, None]) + 0.1 * generator.normal(size=(40, 1))
+    other, moved, widened = values.copy(), owners.copy(), gram + 0.1 * np.eye(40)
+    other[7] += 2.0
+    moved[:10] = 1
+    asked = [(gram, values, owners), (gram, other, owners), (gram, values, moved), (widened, values, owners)]
+    found = [noise_ratio(*three) for three in asked]
+    assert len(set(found)) == len(asked)
+    assert [noise_ratio(*three) for three in reversed(asked)] == found[::-1]
+    assert [noise_ratio(*(array.copy(order="F") for array in three)) for three in asked] == found
+
+
 @pytest.mark.parametrize("deviation", [0.1, 0.5, 2.0])
 def test_the_share_of_noise_is_found(deviation: float) -> None:
     points, _ = smooth(500, 1)
