@@ -24,10 +24,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import scipy.linalg  # noqa: F401  its BLAS must be loaded to be limited below
 import typer
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
+from numba.core.compiler_lock import global_compiler_lock
 from threadpoolctl import threadpool_limits
 from xdist.scheduler import LoadFileScheduling
 
+from kernelswarm.protocols.compiling import Once
 from kernelswarm.simulations.backends import ray_backend
 from kernelswarm.simulations.backends.semaphores import made_by, remove
 from kernelswarm.simulations.backends.starting.head_start import ForkServer, lean
@@ -164,6 +167,29 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def one_blas_thread() -> Iterator[None]:
     """Products of matrices have the same bits on every machine only when one thread adds them up."""
     with threadpool_limits(limits=1):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_in_turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Where several processes want the same function, one compiles it while the others wait, and load it."""
+    if not hasattr(request.config, "workerinput"):
+        yield
+        return
+    folder = tmp_path_factory.getbasetemp().parent
+    compile_now = Once.compile
+
+    @functools.cache  # one lock for a function's name, which its holder may take again
+    def turn(name: str) -> FileLock:
+        return FileLock(folder / f"{name}.lock")
+
+    def compile_in_turn(function: Once, signature: Any) -> Any:
+        # First the lock by which numba lets one thread compile, so that no two threads wait for each other's.
+        with global_compiler_lock, turn(f"{function.py_func.__module__}.{function.py_func.__name__}"):
+            return compile_now(function, signature)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Once, "compile", compile_in_turn)
         yield
 
 
