@@ -62,7 +62,7 @@ def mean_square_gaps(own: Array, answers: ReadOnly) -> Array:
 
 
 @uncounted
-def mean_square_gaps_in(own: Array, answers: ReadOnly, gaps: Array) -> None:
+def mean_square_gaps_in(own: ReadOnly, answers: ReadOnly, gaps: Array) -> None:
     """Fill ``gaps`` (deg,) with what :func:`mean_square_gaps` computes."""
     degree, size, outputs = answers.shape
     for j in range(degree):

@@ -116,7 +116,8 @@ class VectorPopulation:
 
     def flight(self) -> Flight:
         """Return what was sent last, with room for what is heard next."""
-        said = self._vectors.said[:, np.newaxis]
+        vectors = self._vectors.said
+        said = vectors.reshape(len(vectors), 1, self._width)  # no new axis: that would be another type to the compiler
         none = np.zeros((0, 1, self.agents[0].outputs))
         return Flight(said, none, none, none[:, :, 0], none[:, :, 0], NO_DUALS, NO_DUALS)
 

@@ -92,7 +92,7 @@ _TURNS = 0.5 / math.pi
 
 
 @jitted
-def cosines(numbers: Array, points: Array, rows: Array) -> None:
+def cosines(numbers: ReadOnly, points: ReadOnly, rows: Array) -> None:
     """Fill the rows with the features whose numbers are the phases and, behind them, the frequencies."""
     inputs = points.shape[1]
     count = len(numbers) // (1 + inputs)

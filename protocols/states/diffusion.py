@@ -127,7 +127,7 @@ class Diffusion(Stepping):
 
 @jitted
 def _reweigh(
-    rate: float, own: Array, before: ReadOnly, vectors: ReadOnly, counts: ReadOnly, variances: Array, weights: Array
+    rate: float, own: ReadOnly, before: ReadOnly, vectors: ReadOnly, counts: ReadOnly, variances: Array, weights: Array
 ) -> None:
     """Change the running means of squared distances (1 + deg,), the node's own (1, n) first, and a_ij (deg,).
 

@@ -223,7 +223,7 @@ def margins_in(
     targets: ReadOnly,  # (n, q)
     insensitivity: float,
     tolerance: float,
-    storage: Array,
+    storage: ReadOnly,
     capacity: int,
     order: int,
     points: ReadOnly,  # (n, p)

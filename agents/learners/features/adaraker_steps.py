@@ -134,7 +134,7 @@ def mix(parts: Parts) -> None:
 
 @jitted
 def learn(
-    numbers: Array,
+    numbers: ReadOnly,
     parts: Parts,
     features: Array,  # (N, L), to work with
     gram: Array,  # (N, N), to work with

@@ -82,8 +82,8 @@ def next_center(
     sizes: Array,
     center: float,
     before: Array,  # (m, C) at the m second rows, read where `looks_back` and there is a center
-    values: Array,  # (n, C)
-    targets: Array,  # (n, q)
+    values: ReadOnly,  # (n, C)
+    targets: ReadOnly,  # (n, q)
     losses: Array,  # (n,), filled in
 ) -> float:
     """Return g in the step to come, as :meth:`Composition.center` does."""
@@ -114,8 +114,8 @@ def coefficients(
     tools: Integers,
     numbers: Array,
     center: float,
-    values: Array,
-    targets: Array,
+    values: ReadOnly,
+    targets: ReadOnly,
     losses: Array,
     gradient: Array,
 ) -> None:

@@ -31,7 +31,7 @@ from kernelswarm.agents.learners.risk.compositional_steps import (
     tool,
 )
 from kernelswarm.agents.learners.risk.joint_storage import length
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -93,10 +93,10 @@ def _place_of_kept(capacity: int, inputs: int, outputs: int) -> int:
 def _paired(
     tools: Integers,
     numbers: Array,
-    storage: Array,
-    counts: Integers,
+    storage: ReadOnly,
+    counts: ReadOnlyIntegers,
     scratch: Array,
-    points: Array,  # (n, p)
+    points: ReadOnly,  # (n, p)
     values: Array,  # (n, C)
     targets: Array,  # (n, q)
     sizes: Array,

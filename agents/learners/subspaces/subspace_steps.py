@@ -144,14 +144,14 @@ def _visit(tools: Integers, numbers: Array, storage: Array, counts: Integers, po
         most=most if most > 0 else capacity,
         recency=numbers[RECENCY],
     )
-    counts[ORDER], _, moved, _ = subspace_updates.advance(
-        basis,
+    counts[ORDER], _, moved, _ = subspace_updates.advance(  # of plain tuples, as from Python: compiled once
+        basis[:],
         order,
-        squares,
+        squares[:],
         line(row, 0, order + 1),
         product,
         projection,
-        update,
+        update[:],
         subspace_step_at(tools[AT])(line(numbers, FIRST, int(numbers[STEP])), counts[SAMPLES], length),
         counts[SAMPLES],
         table(storage, 0, rank, outputs),
