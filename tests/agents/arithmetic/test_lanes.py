@@ -10,7 +10,7 @@ import pytest
 from numba import njit
 
 from kernelswarm.agents.arithmetic import lanes
-from kernelswarm.agents.arithmetic.copying import transpose
+from kernelswarm.agents.arithmetic.copying import copy_stretch, transpose
 from kernelswarm.agents.arithmetic.inverse_factor import split
 from kernelswarm.agents.functions.combination import combine
 
@@ -92,6 +92,15 @@ def test_a_table_is_turned_in_whole_lanes(rows, columns):
     np.testing.assert_array_equal(target[:columns, rows:wide], 0.0)
     assert (target[columns] == 7.0).all()
     assert (target[:, wide:] == 7.0).all()
+
+
+@pytest.mark.parametrize(("count", "size"), [(0, 0), (0, 5), (3, 3), (5, 16), (8, 9), (13, 13)])
+def test_a_stretch_is_copied_with_zeros_behind_it(count, size):
+    source, target = np.random.default_rng(count).normal(size=(2, count + 1)), np.full((3, 20), 7.0)
+    compiled(copy_stretch, 6)(target, 21, source, count + 1, count, size)
+    expected = np.full((3, 20), 7.0)
+    expected[1, 1 : 1 + size], expected[1, 1 : 1 + count] = 0.0, source[1, :count]
+    np.testing.assert_array_equal(target, expected)
 
 
 def digest():
