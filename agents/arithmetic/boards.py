@@ -1,12 +1,13 @@
-"""What removes the points of a step again: their rows of the inverse Cholesky factor, on a board.
+"""Elimination on a board, and what removes the points of a step again from their rows of the inverse Cholesky factor.
 
-The board has a row for each point, of a whole number of lanes: entries at the points, a column for each, then entries
-at the dictionary. It lies in one vector with all that belongs to it, on stretches of it that begin where the numbers in
-the arguments say. An entry that is to be exactly 0 or 1 becomes so together with the lanes around it: written by itself
-it would have the next one who takes those lanes wait until it has left the processor.
+Of such rows a board has one for each point, of a whole number of lanes: entries at the points, a column for each, then
+entries at the dictionary. It lies in one vector with all that belongs to it, on stretches of it that begin where the
+numbers in the arguments say. An entry that is to be exactly 0 or 1 becomes so together with the lanes around it:
+written by itself it would have the next one who takes those lanes wait until it has left the processor.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,54 @@ def _count_above(typing_context: Any, keys: Any, k: Any, place: Any, count: Any)
     return signature, generate
 
 
+def _four_rows(builder: Any, data: Any, start: Callable[[Any], Any], place: Any, last: Any) -> list[Any]:
+    """Return where the rows from a place on begin; in that of those beyond the last one the last one itself, which may
+    be taken more than once where all are read before any is written."""
+    found = []
+    for r in range(ROWS):
+        other = builder.add(place, ir.Constant(place.type, r))
+        other = builder.select(builder.icmp_signed("<", other, last), other, last)
+        found.append(builder.gep(data, [start(other)]))
+    return found
+
+
+def _ratios(builder: Any, lanes: Lanes, rows: list[Any], column: Any, pivot: Any) -> list[Any]:
+    """Return, over all lanes, by how much of the pivot's row each row is changed so that it loses a column."""
+    entries = ir.Constant(ir.VectorType(_DOUBLE, ROWS), ir.Undefined)
+    for r, row in enumerate(rows):
+        entries = builder.insert_element(entries, builder.load(builder.gep(row, [column])), ir.Constant(_I32, r))
+    by = lanes.shuffled(lanes.spread(pivot), lanes.spread(pivot), [0] * ROWS)
+    found = builder.fneg(builder.fdiv(entries, by))
+    return [lanes.shuffled(found, found, [r] * LANES) for r in range(ROWS)]
+
+
+def _eliminate_below(typing_context: Any, board: Any, pivot: Any) -> Any:
+    signature = types.void(board, types.intp)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes, pivot = Lanes(context, builder, signature.args, arguments), arguments[1]
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        size, pitch = (builder.extract_value(array.shape, k) for k in (0, 1))
+        four, one = (ir.Constant(size.type, number) for number in (ROWS, 1))
+        row, last = builder.gep(array.data, [builder.mul(pivot, pitch)]), builder.sub(size, one)
+        first = builder.and_(pivot, ir.Constant(size.type, -LANES))
+        rest, entry = builder.sub(pitch, first), builder.load(builder.gep(row, [pivot]))
+        with _codegen.for_range_slice(builder, builder.add(pivot, one), size, four, intp=size.type) as (i, _):
+            others = _four_rows(builder, array.data, lambda place: builder.mul(place, pitch), i, last)
+            ratios = _ratios(builder, lanes, others, pivot, entry)
+
+            def eliminate(place: Any) -> None:
+                place = builder.add(place, first)
+                entries, of = [lanes.load(other, place) for other in others], lanes.load(row, place)
+                for other, entry, ratio in zip(others, entries, ratios, strict=True):
+                    lanes.store(builder.fadd(entry, builder.fmul(ratio, of)), other, place)
+
+            lanes.each(rest, eliminate)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 def _take_pivot(
     typing_context: Any,
     memory: Any,
@@ -90,18 +139,12 @@ def _take_pivot(
         schur, last = builder.load(builder.gep(row, [column])), builder.sub(count, one)
         columns = lanes.everywhere(column)
 
+        def start(place: Any) -> Any:
+            return builder.add(board, builder.mul(builder.load(builder.gep(order, [place])), pitch))
+
         with _codegen.for_range_slice(builder, first, count, four, intp=pitch.type) as (k, _):
-            others, entries = [], ir.Constant(ir.VectorType(_DOUBLE, ROWS), ir.Undefined)
-            for r in range(ROWS):  # beyond the last one it is taken again, with the same result
-                place = builder.add(k, ir.Constant(pitch.type, r))
-                place = builder.select(builder.icmp_signed("<", place, last), place, last)
-                start = builder.mul(builder.load(builder.gep(order, [place])), pitch)
-                others.append(builder.gep(data, [builder.add(board, start)]))
-                entry = builder.load(builder.gep(others[-1], [column]))
-                entries = builder.insert_element(entries, entry, ir.Constant(_I32, r))
-            by = lanes.shuffled(lanes.spread(schur), lanes.spread(schur), [0] * ROWS)
-            ratios = builder.fneg(builder.fdiv(entries, by))
-            spread = [lanes.shuffled(ratios, ratios, [r] * LANES) for r in range(ROWS)]
+            others = _four_rows(builder, data, start, k, last)
+            spread = _ratios(builder, lanes, others, column, schur)
 
             def eliminate(place: Any) -> None:
                 here = builder.icmp_signed("==", lanes.numbered(place), columns)
@@ -248,6 +291,13 @@ if vars(config)["DISABLE_JIT"]:
         found, key = memory[keys : keys + count], memory[keys + place]
         return int(np.sum(found > key) + np.sum(found[:place] == key))
 
+    def eliminate_below(board: Array, pivot: int) -> None:
+        """Take multiples of the pivot's row from all rows below so that they lose its column, in whole lanes from that
+        of the column on."""
+        first = pivot - pivot % LANES
+        for i in range(pivot + 1, len(board)):
+            board[i, first:] += -(board[i, pivot] / board[pivot, pivot]) * board[pivot, first:]
+
     def take_pivot(
         memory: Array,
         column: int,
@@ -325,6 +375,7 @@ else:
     _intrinsic: Any = intrinsic
     cheapest = _intrinsic(_cheapest)
     count_above = _intrinsic(_count_above)
+    eliminate_below = _intrinsic(_eliminate_below)
     rotate = _intrinsic(_rotate)
     subtract_from = _intrinsic(_subtract_from)
     take_out = _intrinsic(_take_out)

@@ -170,6 +170,25 @@ def test_up_to_four_rows_are_summed_at_a_time(wanted, count, size):
     assert (target[:, wide:] == 7.0).all()
 
 
+def solvable(size):
+    generator = np.random.default_rng(size)
+    board = generator.normal(size=(size, whole(size + 2)))
+    board[np.arange(size), np.arange(size)] += size
+    return board
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 8, 9, 15, 24])
+def test_each_row_below_a_pivot_loses_its_column(size):
+    for pivot in range(size):
+        board = solvable(size)
+        expected, first = board.copy(), pivot - pivot % LANES
+        for i in range(pivot + 1, size):
+            expected[i, first:] += -(board[i, pivot] / board[pivot, pivot]) * board[pivot, first:]
+        compiled(boards.eliminate_below, 2)(board, pivot)
+        np.testing.assert_array_equal(board, expected)
+        np.testing.assert_allclose(board[pivot + 1 :, pivot], 0.0, atol=1e-14)
+
+
 def digest():
     """The bits of eliminations, and of what takes points out again."""
     found = hashlib.sha256()
@@ -181,6 +200,10 @@ def digest():
             turn_rows(memory, turn[1] * pitch, turn[2] * pitch, turn[1], sums, pitch)
         lost = take(memory, sums, min(count, 3), turn[-1] * pitch, turn[-1], pitch)
         found.update(memory.tobytes() + np.array([*least, lost]).tobytes())
+        board = solvable(count)
+        for pivot in range(count):
+            compiled(boards.eliminate_below, 2)(board, pivot)
+        found.update(board.tobytes())
     return found.hexdigest()
 
 
