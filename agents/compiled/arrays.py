@@ -1,7 +1,7 @@
 """The arrays of a population, filled from its agents."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -293,8 +293,7 @@ def find_states(states: States, laid: Integers, agents: Sequence[Node], forms: S
     """Have the agents' states live where rounds have put them; ``laid`` (V,) says where they live so far."""
     storage = states.storage.reshape(-1)
     for i in np.flatnonzero(states.begins != laid).tolist():
-        form, begin = forms[i], states.begins[i]
-        assert isinstance(form, RepackedLearner)
+        form, begin = cast("RepackedLearner", forms[i]), states.begins[i]  # asking would take longest
         capacity = int(states.counts[i, compiled.ROOM] + states.counts[i, compiled.ORDER])
         form.lay_out(agents[i].state, storage[begin : begin + states.lengths[i]], capacity)
     laid[:] = states.begins
