@@ -57,8 +57,7 @@ def screen(
     """
     size, outputs = new_weights.shape
     capacity, columns = factor.shape[1], cross.shape[1]
-    both = np.empty(2 * size, np.int64)
-    entering, turn = line(both, 0, size), line(both, size, size)
+    entering, turn = np.empty(size, np.int64), np.empty(size, np.int64)
     count = 0
     for n in range(size):
         magnitude = 0.0
