@@ -28,7 +28,7 @@ from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 from xdist.scheduler import LoadFileScheduling
 
-from kernelswarm.simulations.backends import ray_backend
+from kernelswarm.simulations.backends import ray_backend, rehearsal
 from kernelswarm.simulations.backends.semaphores import made_by, remove
 from kernelswarm.simulations.backends.starting.head_start import ForkServer, lean
 from kernelswarm.simulations.backends.starting.private_folder import private_folder
@@ -164,6 +164,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def one_blas_thread() -> Iterator[None]:
     """Products of matrices have the same bits on every machine only when one thread adds them up."""
     with threadpool_limits(limits=1):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def alone() -> Iterator[None]:
+    """No round is compiled beside this process, as on a single core: the processes of the tests have them all."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rehearsal, "cores", lambda: 1)
         yield
 
 
