@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import hashlib
 import math
 import os
 import shutil
@@ -16,11 +17,12 @@ os.environ |= {"RAY_worker_niceness": "0"}  # as where kernelswarm starts Ray: a
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # so in the background, where tests of Ctrl-C could not press it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401  its BLAS must be loaded to be limited below
 import typer
@@ -30,8 +32,10 @@ from numba.core.compiler_lock import global_compiler_lock
 from threadpoolctl import threadpool_limits
 from xdist.scheduler import LoadFileScheduling
 
+from kernelswarm.agents.parts import bandwidths
+from kernelswarm.agents.parts.bandwidths import median_distance
 from kernelswarm.protocols.compiling import Once
-from kernelswarm.simulations.backends import ray_backend
+from kernelswarm.simulations.backends import ray_backend, rehearsal
 from kernelswarm.simulations.backends.semaphores import made_by, remove
 from kernelswarm.simulations.backends.starting.head_start import ForkServer, lean
 from kernelswarm.simulations.backends.starting.private_folder import private_folder
@@ -194,6 +198,14 @@ def compiled_in_turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.Te
 
 
 @pytest.fixture(scope="session", autouse=True)
+def alone() -> Iterator[None]:
+    """No round is compiled beside this process, as on a single core: the processes of the tests have them all."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rehearsal, "cores", lambda: 1)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def silent_waiting() -> Iterator[None]:
     """What commands print depends neither on whether what they call has been compiled, nor on how long they take."""
     with pytest.MonkeyPatch.context() as patch:
@@ -208,6 +220,29 @@ def commands_made_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def samples_looked_at_once() -> Iterator[None]:
+    """Most tests leave bandwidths to the same few samples, whose distances take ten milliseconds each time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bandwidths, "median_distance", once(median_distance))
+        yield
+
+
+def once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with the values kept that it gave for the same arrays."""
+    found: dict[tuple[object, ...], Any] = {}
+
+    def kept(*given: Any, **named: Any) -> Any:
+        arrays = [np.asarray(entry) for entry in given]
+        digests = [(array.shape, array.dtype.str, hashlib.sha256(array.tobytes()).digest()) for array in arrays]
+        key = (*digests, *sorted(named.items()))
+        if key not in found:
+            found[key] = function(*given, **named)
+        return found[key]
+
+    return kept
 
 
 @pytest.fixture

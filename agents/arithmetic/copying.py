@@ -69,6 +69,18 @@ def _transpose(
     return signature, generate
 
 
+def _copy_stretch(typing_context: Any, target: Any, t: Any, source: Any, s: Any, count: Any, size: Any) -> Any:
+    signature = types.void(target, types.intp, source, *[types.intp] * 3)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = Lanes(context, builder, signature.args, arguments)
+        into, out_of, count, size = lanes.pointer(0), lanes.pointer(2), arguments[4], arguments[5]
+        lanes.each(size, lambda place: lanes.store_part(lanes.load_part(out_of, place, count), into, place, size))
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 if vars(config)["DISABLE_JIT"]:
 
     def transpose(
@@ -93,8 +105,15 @@ if vars(config)["DISABLE_JIT"]:
             line[rows:] = 0.0
             line[:rows] = [factor * out_of[s + q * pitch + j] for q in range(rows)]
 
+    def copy_stretch(target: Array, t: int, source: Array, s: int, count: int, size: int) -> None:
+        """Copy ``count`` numbers of the source from ``s`` on to the target from ``t`` on, with zeros behind them until
+        there are ``size``."""
+        into = target.reshape(-1)[t : t + size]
+        into[:count], into[count:] = source.reshape(-1)[s : s + count], 0.0
+
 else:
     _intrinsic: Any = intrinsic
+    copy_stretch = _intrinsic(_copy_stretch)
     transpose = _intrinsic(_transpose)
 
 

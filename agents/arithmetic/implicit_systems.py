@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import config, types
 
-from kernelswarm.agents.arithmetic.lanes import LANES, add_scaled, whole
+from kernelswarm.agents.arithmetic.boards import eliminate_below
+from kernelswarm.agents.arithmetic.lanes import whole
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted, uncounted
 
 Array = npt.NDArray[np.float64]
@@ -36,12 +37,9 @@ def eliminate(board: Array, outputs: int) -> None:
     such factors do not change what elimination does. A row with r = 0 is one of the identity. Whole lanes are
     eliminated, the columns before the pivot among them, which nobody reads any more.
     """
-    size, pitch = board.shape
+    size = len(board)
     for k in range(size):
-        first = k - k % LANES
-        for i in range(k + 1, size):
-            ratio = board[i, k] / board[k, k]
-            add_scaled(board, i * pitch + first, board, k * pitch + first, -ratio, pitch - first)
+        eliminate_below(board, k)
     for k in range(size - 1, -1, -1):
         for c in range(size, size + outputs):
             entry = board[k, c]

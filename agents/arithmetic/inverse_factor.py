@@ -16,14 +16,10 @@ from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.copying import copy_vector
-from kernelswarm.agents.arithmetic.lanes import LANES, Lanes, dot, whole
+from kernelswarm.agents.arithmetic.lanes import LANES, ROWS, Lanes, dot, whole
 from kernelswarm.protocols.compiling import ReadOnly, uncounted
 
 Array = npt.NDArray[np.float64]
-
-
-ROWS = 4
-"""So many rows of the factor are multiplied at a time."""
 
 _I32 = ir.IntType(32)
 _codegen: Any = cgutils

@@ -11,7 +11,6 @@ small dictionary they do little else than the rest. These leave nothing over: wh
 :func:`whole` does, and keeps room behind what it uses.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +25,9 @@ from kernelswarm.protocols.compiling import ReadOnly, inlined, uncounted
 Array = npt.NDArray[np.float64]
 
 LANES = 8
+
+ROWS = 4
+"""So many rows of a matrix are multiplied at a time."""
 
 _I32 = ir.IntType(32)
 _codegen: Any = cgutils
@@ -118,15 +120,25 @@ class Lanes:
 
     def numbered(self, place: Any) -> Any:
         """Return the places of eight entries from one on."""
+        numbers = ir.Constant(ir.VectorType(place.type, LANES), list(range(LANES)))
+        return self._builder.add(self.everywhere(place), numbers)
+
+    def everywhere(self, place: Any) -> Any:
+        """Return a vector of equal integers."""
         whole = ir.VectorType(place.type, LANES)
         one = self._builder.insert_element(ir.Constant(whole, ir.Undefined), place, ir.Constant(_I32, 0))
-        return self._builder.add(self.shuffled(one, one, [0] * LANES), ir.Constant(whole, list(range(LANES))))
+        return self.shuffled(one, one, [0] * LANES)
 
     def mask(self, place: Any, end: Any) -> Any:
         """Tell of eight entries from a place on which come before ``end``."""
-        whole = ir.VectorType(end.type, LANES)
-        one = self._builder.insert_element(ir.Constant(whole, ir.Undefined), end, ir.Constant(_I32, 0))
-        return self._builder.icmp_signed("<", self.numbered(place), self.shuffled(one, one, [0] * LANES))
+        return self._builder.icmp_signed("<", self.numbered(place), self.everywhere(end))
+
+    def root(self, number: Any) -> Any:
+        """Return the square root of a number."""
+        kind = ir.FunctionType(ir.DoubleType(), [ir.DoubleType()])
+        return self._builder.call(
+            _codegen.get_or_insert_function(self._builder.module, kind, "llvm.sqrt.f64"), [number]
+        )
 
     def _lanes_at(self, pointer: Any, place: Any) -> Any:
         return self._builder.bitcast(self._builder.gep(pointer, [place]), self.vector.as_pointer())
@@ -155,114 +167,51 @@ def _add_scaled(typing_context: Any, target: Any, t: Any, source: Any, s: Any, f
     return signature, generate
 
 
-def _add_squares(typing_context: Any, target: Any, t: Any, base: Any, b: Any, source: Any, s: Any, size: Any) -> Any:
-    signature = types.void(target, types.intp, base, types.intp, source, types.intp, types.intp)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes = Lanes(context, builder, signature.args, arguments)
-        into, onto, out_of = lanes.pointer(0), lanes.pointer(2), lanes.pointer(4)
-
-        def body(place: Any) -> None:
-            entry = lanes.load(out_of, place)
-            lanes.store(builder.fadd(lanes.load(onto, place), builder.fmul(entry, entry)), into, place)
-
-        lanes.each(arguments[6], body)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-def _rotate(typing_context: Any, upper: Any, u: Any, lower: Any, w: Any, cosine: Any, sine: Any, size: Any) -> Any:
-    signature = types.void(upper, types.intp, lower, types.intp, types.float64, types.float64, types.intp)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes = Lanes(context, builder, signature.args, arguments)
-        first, second = lanes.pointer(0), lanes.pointer(2)
-        cosines, sines = lanes.spread(arguments[4]), lanes.spread(arguments[5])
-
-        def body(place: Any) -> None:
-            x, y = lanes.load(first, place), lanes.load(second, place)
-            lanes.store(builder.fadd(builder.fmul(cosines, x), builder.fmul(sines, y)), first, place)
-            lanes.store(builder.fsub(builder.fmul(cosines, y), builder.fmul(sines, x)), second, place)
-
-        lanes.each(arguments[6], body)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
 def _sum_rows(
     typing_context: Any,
     target: Any,
     t: Any,
+    target_pitch: Any,
     factors: Any,
     f: Any,
+    factor_pitch: Any,
     step: Any,
     rows: Any,
     r: Any,
     pitch: Any,
+    wanted: Any,
     count: Any,
     size: Any,
 ) -> Any:
-    size_type = types.intp
-    signature = types.void(target, size_type, factors, size_type, size_type, rows, *[size_type] * 4)
+    signature = types.void(target, *[types.intp] * 2, factors, *[types.intp] * 3, rows, *[types.intp] * 5)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = Lanes(context, builder, signature.args, arguments)
-        into, by, out_of = lanes.pointer(0), lanes.pointer(2), lanes.pointer(5)
-        step, pitch, count = arguments[4], arguments[7], arguments[8]
+        into, by, out_of = lanes.pointer(0), lanes.pointer(3), lanes.pointer(7)
+        target_pitch, factor_pitch, step, pitch, wanted, count, size = (arguments[k] for k in (2, 5, 6, 9, 10, 11, 12))
         zero, one = ir.Constant(count.type, 0), ir.Constant(count.type, 1)
-        total = _codegen.alloca_once(builder, lanes.vector)
+        last = builder.sub(wanted, one)
+        factors, targets = [], []
+        for i in range(ROWS):  # beyond those that are wanted the last one is computed again
+            row = ir.Constant(count.type, i)
+            wanted_row = builder.select(builder.icmp_signed("<", row, last), row, last)
+            factors.append(builder.gep(by, [builder.mul(wanted_row, factor_pitch)]))
+            targets.append(builder.gep(into, [builder.mul(row, target_pitch)]))
+        totals = [_codegen.alloca_once(builder, lanes.vector) for _ in range(ROWS)]
 
         def body(place: Any) -> None:
-            builder.store(ir.Constant(lanes.vector, [0.0] * LANES), total)
+            for total in totals:
+                builder.store(lanes.equal(0.0), total)
             with _codegen.for_range_slice(builder, zero, count, one, intp=count.type) as (k, _):
-                factor = lanes.spread(builder.load(builder.gep(by, [builder.mul(k, step)])))
-                row = lanes.load(out_of, builder.add(builder.mul(k, pitch), place))
-                builder.store(builder.fadd(builder.load(total), builder.fmul(factor, row)), total)
-            lanes.store(builder.load(total), into, place)
-
-        lanes.each(arguments[9], body)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-def _first_least(
-    typing_context: Any, numerators: Any, n: Any, denominators: Any, d: Any, begin: Any, end: Any, size: Any
-) -> Any:
-    size_type = types.intp
-    signature = size_type(numerators, size_type, denominators, *[size_type] * 4)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes = Lanes(context, builder, signature.args, arguments)
-        above, below = lanes.pointer(0), lanes.pointer(2)
-        begin, end, size = arguments[4:]
-        whole = ir.VectorType(size.type, LANES)
-
-        least = _codegen.alloca_once_value(builder, lanes.equal(math.inf))
-        found = _codegen.alloca_once_value(builder, ir.Constant(whole, [-1] * LANES))
-
-        def body(place: Any) -> None:
-            entry = builder.fdiv(lanes.load(above, place), lanes.load(below, place))
-            inside = builder.and_(builder.not_(lanes.mask(place, begin)), lanes.mask(place, end))
-            places = lanes.numbered(place)
-            better = builder.and_(inside, builder.fcmp_ordered("<", entry, builder.load(least)))
-            builder.store(builder.select(better, entry, builder.load(least)), least)
-            builder.store(builder.select(better, places, builder.load(found)), found)
+                row = lanes.load_part(builder.gep(out_of, [builder.mul(k, pitch)]), place, size)
+                for total, factor in zip(totals, factors, strict=True):
+                    entry = lanes.spread(builder.load(builder.gep(factor, [builder.mul(k, step)])))
+                    builder.store(builder.fadd(builder.load(total), builder.fmul(entry, row)), total)
+            for total, target in zip(totals, targets, strict=True):
+                lanes.store(builder.load(total), target, place)
 
         lanes.each(size, body)
-        entries, places = builder.load(least), builder.load(found)
-        half = LANES
-        while half > 1:
-            half //= 2
-            low, high = list(range(half)), list(range(half, 2 * half))
-            x, y = (lanes.shuffled(entries, entries, side) for side in (low, high))
-            i, j = (lanes.shuffled(places, places, side) for side in (low, high))
-            older = builder.and_(builder.fcmp_ordered("==", y, x), builder.icmp_signed("<", j, i))
-            better = builder.or_(builder.fcmp_ordered("<", y, x), older)
-            entries, places = builder.select(better, y, x), builder.select(better, j, i)
-        return builder.extract_element(places, ir.Constant(_I32, 0))
+        return context.get_dummy_value()
 
     return signature, generate
 
@@ -320,45 +269,33 @@ if vars(config)["DISABLE_JIT"]:
         """Add ``factor`` times ``size`` entries of the source, from ``s`` on, to those of the target from ``t`` on."""
         _stretch(target, t, size)[:] += factor * _stretch(source, s, size)
 
-    def add_squares(target: Array, t: int, base: Array, b: int, source: Array, s: int, size: int) -> None:
-        """Write the sum of entries of the base and squared ones of the source to the target."""
-        _stretch(target, t, size)[:] = _stretch(base, b, size) + _stretch(source, s, size) ** 2
-
-    def rotate(upper: Array, u: int, lower: Array, w: int, cosine: float, sine: float, size: int) -> None:
-        """Rotate entries of two stretches: ``(x, y) -> (cosine x + sine y, cosine y - sine x)``."""
-        first, second = _stretch(upper, u, size), _stretch(lower, w, size)
-        first[:], second[:] = cosine * first + sine * second, cosine * second - sine * first
-
     def sum_rows(
         target: Array,
         t: int,
+        target_pitch: int,
         factors: Array,
         f: int,
+        factor_pitch: int,
         step: int,
         rows: Array,
         r: int,
         pitch: int,
+        wanted: int,
         count: int,
         size: int,
     ) -> None:
-        """Write ``sum_k factors[f + k step] rows[r + k pitch + i]`` of ``count`` rows to the target, for each i."""
-        found = np.zeros(size)
-        for k in range(count):
-            found += factors.reshape(-1)[f + k * step] * _stretch(rows, r + k * pitch, size)
-        _stretch(target, t, size)[:] = found
+        """Write ``sum_k factors[f + i factor_pitch + k step] rows[r + k pitch + j]`` of ``count`` rows to the target at
+        ``t + i target_pitch + j``, for each j below the size and each of the ``wanted`` i, from one to ``ROWS``.
 
-    def first_least(numerators: Array, n: int, denominators: Array, d: int, begin: int, end: int, size: int) -> int:
-        """Find the least of ``size`` quotients among those from ``begin`` on and before ``end``, the first of equal
-        ones.
-
-        Those that are no numbers, or infinite, do not count; -1 where none does.
+        Rows of the target are written in whole lanes, with zeros behind the last entry, and there are always ``ROWS``
+        of them: those that are not wanted are like the last one.
         """
-        with np.errstate(divide="ignore", invalid="ignore"):
-            quotients = _stretch(numerators, n, size)[:end] / _stretch(denominators, d, size)[:end]
-        quotients[:begin] = np.inf
-        quotients[np.isnan(quotients)] = np.inf
-        found = int(np.argmin(quotients)) if len(quotients) else -1
-        return found if found >= 0 and quotients[found] < np.inf else -1
+        for i in range(ROWS):
+            found = np.zeros(whole(size))
+            for k in range(count):
+                factor = factors.reshape(-1)[f + min(i, wanted - 1) * factor_pitch + k * step]
+                found[:size] += factor * _stretch(rows, r + k * pitch, size)
+            _stretch(target, t + i * target_pitch, len(found))[:] = found
 
     def any_within(left: Array, right: Array, root: Array, a: float, b: float, begin: int, end: int) -> bool:
         """Tell whether ``left[j] <= a right[j] + b root[j]^2`` for any j from ``begin`` on and before ``end``."""
@@ -377,7 +314,4 @@ else:
     _intrinsic: Any = intrinsic
     any_within = _intrinsic(_any_within)
     add_scaled = _intrinsic(_add_scaled)
-    add_squares = _intrinsic(_add_squares)
-    first_least = _intrinsic(_first_least)
-    rotate = _intrinsic(_rotate)
     sum_rows = _intrinsic(_sum_rows)

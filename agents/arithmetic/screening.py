@@ -15,8 +15,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.boards import cheapest, count_above, rotate, subtract_from, take_out, take_pivot
 from kernelswarm.agents.arithmetic.copying import transpose
-from kernelswarm.agents.arithmetic.lanes import add_scaled, add_squares, dot, first_least, rotate, sum_rows, whole
+from kernelswarm.agents.arithmetic.lanes import LANES, ROWS, dot, sum_rows, whole
 from kernelswarm.agents.arithmetic.tables import line
 from kernelswarm.protocols.compiling import ReadOnly, jitted
 
@@ -56,7 +57,7 @@ def screen(
     """
     size, outputs = new_weights.shape
     capacity, columns = factor.shape[1], cross.shape[1]
-    entering = np.empty(size, np.int64)
+    entering, turn = np.empty(size, np.int64), np.empty(size, np.int64)
     count = 0
     for n in range(size):
         magnitude = 0.0
@@ -67,141 +68,131 @@ def screen(
             count += 1
     if count == 0:
         return 0.0
-    wide, total = whole(count), order + count
-    long = whole(total)
-    pitch = wide + long  # of the board: what is left of the Gram matrix, and the rows
+    wide, deep = whole(count), whole(order)
+    long = wide + deep  # of a row: its entries at the points, then at the dictionary
     crossed, images = 0, order * wide
     board = images + order * wide
-    values = board + count * pitch
-    bare = values + outputs * long
-    norms = bare + long
-    sums = norms + long  # of the squares of U's columns and of the rows up to each place
-    keys = sums + (count + 1) * long
-    sides = keys + whole(count)
-    memory = np.zeros(sides + wide)
-    # The images -V = -U B and projections -A = -U'V of all points at once, a point to a lane.
+    values = board + (count + ROWS) * long
+    sums = values + outputs * long  # of the squares of U's columns and of the rows up to each place
+    kept = sums + (count + 1) * long
+    keys = kept + long
+    sides = keys + wide
+    memory = np.empty(sides + wide)
+    for k in range(values, sums + long):
+        memory[k] = 0.0
+    # The images -V = -U B, a point to a lane, and projections -A = -U'V of all points at once. U is zero above its
+    # diagonal, also where the last of four rows ends beyond the others and where lanes begin before.
     if count == size:
         transpose(memory, crossed, wide, cross, 0, columns, count, order, -1.0)
     else:
-        for q in range(count):
-            for j in range(order):
+        for j in range(order):
+            for q in range(count):
                 memory[crossed + j * wide + q] = -cross[entering[q], j]
-    for i in range(order):
-        sum_rows(memory, images + i * wide, factor, i * capacity, 1, memory, crossed, wide, i + 1, wide)
-    for j in range(order):
-        into, place = crossed + j * wide, images + j * wide
-        sum_rows(memory, into, factor, j * capacity + j, capacity, memory, place, wide, order - j, wide)
-    transpose(memory, board + wide, pitch, memory, crossed, wide, order, count, 1.0)
+    for i in range(0, order, ROWS):
+        into, rows = images + i * wide, min(ROWS, order - i)
+        sum_rows(memory, into, wide, factor, i * capacity, capacity, 1, memory, crossed, wide, rows, i + rows, count)
+    for q in range(0, count, ROWS):
+        row = board + q * long
+        for j in range(0, order, LANES):
+            into, place, start, below = row + wide + j, images + j * wide + q, j * (capacity + 1), order - j
+            sum_rows(
+                memory, into, long, memory, place, 1, wide, factor, start, capacity, ROWS, below, min(LANES, below)
+            )
+        sum_rows(memory, row, long, memory, images + q, 1, wide, memory, images, wide, ROWS, order, count)
     for q in range(count):
-        row = board + q * pitch
-        sum_rows(memory, row, memory, images + q, wide, memory, images, wide, order, wide)
-        products, shares = line(gram, entering[q] * size, size), line(memory, row, count)
-        for p in range(count):
-            shares[p] = products[entering[p]] - shares[p]
-        memory[row + wide + order + q] = 1.0
+        row = board + q * long
+        if count == size:
+            subtract_from(memory, row, gram, q * size, size)
+        else:
+            for p in range(count):
+                memory[row + p] = gram[entering[q], entering[p]] - memory[row + p]
         magnitude = 0.0
         for c in range(outputs):
             weight = new_weights[entering[q], c]
-            memory[values + c * long + order + q] = weight
+            memory[values + c * long + q] = weight
             magnitude += weight * weight
         memory[keys + q] = magnitude * memory[row + q]
     for c in range(outputs):
         for j in range(order):
-            memory[values + c * long + j] = weights[j, c]
-    turn = np.empty(count, np.int64)
+            memory[values + c * long + wide + j] = weights[j, c]
     near = 0
     for q in range(count):
-        near += not memory[board + q * pitch + q] > NEAR * gram[entering[q], entering[q]]
+        near += not memory[board + q * long + q] > NEAR * gram[entering[q], entering[q]]
     for q in range(count):
-        place = q
-        while near == 0 and place > 0 and memory[keys + turn[place - 1]] < memory[keys + q]:
-            turn[place] = turn[place - 1]
-            place -= 1
-        turn[place] = q
+        turn[q] = q
+    if near == 0:
+        for q in range(count):
+            turn[count_above(memory, keys, q, count)] = q
     # What removing all of them costs, ||sum_q w_q r_q||^2 with what is left of the points.
     cost = 0.0 if near == 0 else math.inf
     for c in range(outputs):
-        place = values + c * long + order
-        sum_rows(memory, sides, memory, place, 1, memory, board, pitch, count, wide)
+        place = values + c * long
+        sum_rows(memory, sides, 0, memory, place, 0, 1, memory, board, long, 1, count, count)
         cost += dot(memory, sides, line(memory, place, count), count)
     cost *= 1.0 + SLACK
-    # Elimination on the board leaves the rows, but for their length.
+    # Elimination on the board leaves the rows, but for their length. A point's column holds what is left of the Gram
+    # matrix until it is eliminated, and entries of the rows from then on.
     rows, spent = 0, 0.0
     for j in range(order):
-        memory[sums + j] = precision[j]
+        memory[sums + wide + j] = precision[j]
+    for k in range(wide):
+        memory[kept + k] = 0.0
+    for k in range(wide, long):
+        memory[kept + k] = 1.0
     for place in range(count):
         q = turn[place]
-        row = board + q * pitch
+        row = board + q * long
         schur = memory[row + q]
         if near == 0 and not schur > NEAR * gram[entering[q], entering[q]]:
             return 0.0
         if schur <= span * gram[entering[q], entering[q]]:
             for c in range(outputs):
-                weight = memory[values + c * long + order + q]
+                start = values + c * long
+                weight = memory[start + q]
                 spent += weight * weight * max(schur, 0.0)
-                add_scaled(memory, values + c * long, memory, row + wide, -weight, long)
-                memory[values + c * long + order + q] = 0.0
+                for k in range(long):
+                    if memory[kept + k] != 0.0:
+                        memory[start + k] -= weight * memory[row + k]
+                memory[start + q] = 0.0
             continue
-        for after in range(place + 1, count):
-            other = board + turn[after] * pitch
-            ratio = memory[other + q] / schur
-            add_scaled(memory, other, memory, row, -ratio, pitch)
-        scale = 1.0 / math.sqrt(schur)
-        entries = line(memory, row + wide, long)
-        for k in range(long):
-            entries[k] *= scale
-        add_squares(memory, sums + (rows + 1) * long, memory, sums + rows * long, memory, row + wide, long)
+        take_pivot(memory, q, board, long, turn, place + 1, count, kept, sums + rows * long)
+        memory[kept + q] = 1.0
         turn[rows] = q
         rows += 1
-    highest = 0.0
-    for k in range(fixed, total):
-        highest = max(highest, memory[sums + rows * long + k])
-    if highest > fence:
+    beyond, left = 0, sums + rows * long
+    for q in range(count):
+        beyond += memory[left + q] > fence
+    for j in range(fixed, order):
+        beyond += memory[left + wide + j] > fence
+    if beyond > 0:
         return 0.0
     all_go = False
     while rows > 0:
         if not all_go:
-            add_squares(memory, norms, memory, bare, memory, values, long)
-            for c in range(1, outputs):
-                add_squares(memory, norms, memory, norms, memory, values + c * long, long)
             left = sums + rows * long
-            old = first_least(memory, norms, memory, left, fixed, order, whole(order))
-            threat = math.inf if old < 0 else memory[norms + old] / memory[left + old]
+            _, threat = cheapest(memory, values + wide, long, outputs, left + wide, fixed, order)
             rest = cost - spent
             all_go = spent + rest <= budget and 2.0 * rest < threat
-        if all_go:
-            best, score = order + turn[rows - 1], 0.0
-            pivot = memory[board + turn[rows - 1] * pitch + wide + best]
-            for c in range(outputs):
-                entry = memory[values + c * long + best] / pivot
-                score += entry * entry
-        else:
-            best = first_least(memory, norms, memory, left, order, total, long)
-            score = math.inf if best < 0 else memory[norms + best] / memory[left + best]
+        place = rows - 1
+        if not all_go:
+            best, score = cheapest(memory, values, long, outputs, left, 0, count)
             if not (score < threat and spent + score <= budget):
                 break
-        q = best - order
-        row = board + q * pitch + wide
-        place = 0
-        while turn[place] != q:
-            place += 1
+            while turn[place] != best:
+                place -= 1
+        best = turn[place]
+        row = board + best * long
         for after in range(place + 1, rows):
-            other = board + turn[after] * pitch + wide
-            x, y = memory[row + best], memory[other + best]
-            radius = math.sqrt(x * x + y * y)
-            rotate(memory, row, memory, other, x / radius, y / radius, long)
+            rotate(memory, row, board + turn[after] * long, best, sums + (after - 1) * long, long)
             turn[after - 1] = turn[after]
-            memory[other + best] = 0.0
-            add_squares(memory, sums + after * long, memory, sums + (after - 1) * long, memory, other, long)
-        for c in range(outputs):
-            start = values + c * long
-            add_scaled(memory, start, memory, row, -memory[start + best] / memory[row + best], long)
-            memory[start + best] = 0.0
+        lost = take_out(memory, values, outputs, row, best, long)
+        if all_go:
+            score = lost
         rows -= 1
         spent += score
     for c in range(outputs):
         for j in range(order):
-            weights[j, c] = memory[values + c * long + j]
+            weights[j, c] = memory[values + c * long + wide + j]
         for q in range(count):
-            new_weights[entering[q], c] = memory[values + c * long + order + q]
+            new_weights[entering[q], c] = memory[values + c * long + q]
     return spent

@@ -1,7 +1,7 @@
 """The arrays of a population, filled from its agents."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -293,11 +293,31 @@ def find_states(states: States, laid: Integers, agents: Sequence[Node], forms: S
     """Have the agents' states live where rounds have put them; ``laid`` (V,) says where they live so far."""
     storage = states.storage.reshape(-1)
     for i in np.flatnonzero(states.begins != laid).tolist():
-        form, begin = forms[i], states.begins[i]
-        assert isinstance(form, RepackedLearner)
+        form, begin = cast("RepackedLearner", forms[i]), states.begins[i]  # asking would take longest
         capacity = int(states.counts[i, compiled.ROOM] + states.counts[i, compiled.ORDER])
         form.lay_out(agents[i].state, storage[begin : begin + states.lengths[i]], capacity)
     laid[:] = states.begins
+
+
+def look_at(
+    states: States,
+    agents: Sequence[Node],
+    forms: Sequence[CompiledLearner],
+    repacked: npt.NDArray[np.bool_],
+    taken: Sequence[int],
+    room: int,
+) -> None:
+    """Have those states looked at that want it, as the agents' own steps do at their end.
+
+    States that are not repacked have ``room`` for points beside those of a step.
+    """
+    for i in np.flatnonzero(states.counts[:, compiled.WANTS] == compiled.LOOK).tolist():
+        form, state, counts = forms[i], agents[i].state, states.counts[i]
+        form.settle(state, counts, 0)
+        form.attend(state)
+        capacity = int(counts[compiled.ORDER] + counts[compiled.ROOM]) if repacked[i] else taken[i] + room
+        known = form.counts(state, capacity, taken[i])
+        counts[: len(known)] = known
 
 
 def with_spare(orders: Sequence[int]) -> Integers:
@@ -337,6 +357,15 @@ def sums_of(agents: Sequence[Agent], edges: int) -> Sums:
         np.array([agent.samples for agent in agents], dtype=np.float64),
         np.array([agent.distinct for agent in agents], dtype=np.float64),
     )
+
+
+def heard_edges(
+    agents: Sequence[Agent], outside: Sequence[int], messages: Mapping[int, Outgoing]
+) -> list[tuple[int, Outgoing, int]]:
+    """List the edges on which outside nodes are heard, their messages, and the nodes' places among their neighbours."""
+    edges = enumerate(pair for agent in agents for pair in zip(agent.neighbors, agent.slots, strict=True))
+    elsewhere = set(outside)
+    return [(e, messages[other], slot) for e, (other, slot) in edges if other in elsewhere]
 
 
 def hear(messages: Messages, links: Links, e: int, message: Outgoing, slot: int) -> bool:

@@ -12,15 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.benches import Bench
-from kernelswarm.agents.arithmetic.signatures import LOOK, NOTHING, ORDER, ROOM, SINGLE_STEPS, WANTS
+from kernelswarm.agents.arithmetic.signatures import NOTHING, ROOM, SINGLE_STEPS, WANTS
 from kernelswarm.agents.compiled.arrays import (
     Flight,
     coupling_of,
     find_states,
     hear,
+    heard_edges,
     kinds_of,
     learner_forms,
     links_of,
+    look_at,
     no_messages,
     outside_of,
     rule_form,
@@ -106,7 +108,7 @@ class Population:
         self._said = UNTOLD
         self._points, self._targets = self._samples(messages)
         self._answer()
-        for e, message, slot in self._heard(messages):
+        for e, message, slot in heard_edges(agents, self._outside, messages):
             hear(self._messages, self.links, e, message, slot)
         for agent in agents:
             agent.rest()
@@ -279,8 +281,12 @@ class Population:
 
     def _attend(self) -> bool:
         """Give states what they want, and room; False where steps are not compiled or arrays would be too wide."""
+        counts = self._states.counts
+        if (self._repacks | (counts[:, ROOM] >= self._taken)).all() and (counts[:, WANTS] != SINGLE_STEPS).all():
+            self._look()  # what most pauses are for: all others are left alone
+            return True
         self._settle_states()
-        if (self._states.counts[:, WANTS] == SINGLE_STEPS).any():
+        if (counts[:, WANTS] == SINGLE_STEPS).any():
             return False
         orders = self._orders()
         if (~self._repacks & (np.add(orders, self._taken) > self._capacities())).any():
@@ -342,14 +348,15 @@ class Population:
         """Bring the agents' states up to date, and do what they want."""
         rounds, self._stepped = self._stepped, 0
         find_states(self._states, self._laid, self.agents, self._forms)
-        counts = self._states.counts
-        capacities = np.where(self._repacks, counts[:, ORDER] + counts[:, ROOM], self._capacities())
-        for i, (agent, form) in enumerate(zip(self.agents, self._forms, strict=True)):
-            form.settle(agent.state, counts[i], rounds)
-            if counts[i, WANTS] == LOOK:  # as the agents' own steps do at their end
-                form.attend(agent.state)
-                known = form.counts(agent.state, int(capacities[i]), self._taken[i])
-                counts[i, : len(known)] = known
+        for agent, form, counts in zip(self.agents, self._forms, self._states.counts, strict=True):
+            form.settle(agent.state, counts, rounds)
+        self._look()
+
+    def _look(self) -> None:
+        """Bring those states up to date, but for their steps, that want to be looked at, and look at them."""
+        find_states(self._states, self._laid, self.agents, self._forms)
+        room = self._capacity - max(self._taken)
+        look_at(self._states, self.agents, self._forms, self._repacks, self._taken, room)
 
     def _orders(self) -> list[int]:
         return [form.order(agent.state) for form, agent in zip(self._forms, self.agents, strict=True)]
@@ -373,13 +380,6 @@ class Population:
             each += self._size * outputs + self.sends_duals
             each += 2 * self._size * self._coupling.implicit
         return degree * each
-
-    def _heard(self, messages: Mapping[int, Outgoing]) -> list[tuple[int, Outgoing, int]]:
-        """List the edges on which outside nodes are heard, their messages, and the nodes' places among their
-        neighbours."""
-        outside = set(self._outside)
-        edges = (pair for agent in self.agents for pair in zip(agent.neighbors, agent.slots, strict=True))
-        return [(e, messages[other], slot) for e, (other, slot) in enumerate(edges) if other in outside]
 
     def _samples(self, messages: Mapping[int, Outgoing]) -> tuple[Array, Array]:
         """Return the points, (V + outside, 2, b, p), and targets, (V, 2, b, q), that are learned from next and then."""

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.benches import Bench, capacity_of, fits, put_back
 from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.arithmetic.signatures import (
     ALWAYS,
     NOTHING,
@@ -284,29 +285,38 @@ def live(
             counts = line(all_counts, i * integers, integers)
             place = row_begins[i]
             columns = (row_begins[i + 1] - place) // taken
-            rows = table(all_rows, place, size, columns)
+            own = table(all_values, i * answer, size, outputs)
             fresh = table(points, (i * rounds + t + 1) * sample, size, inputs)
-            evaluate(tools, numbers, state, counts, fresh, rows, table(all_values, i * answer, size, outputs))
-            for e in range(begin, starts[i + 1]):
-                place += size * columns
-                rows = table(all_rows, place, size, columns) if symmetric else table(unused, 0, size, columns)
-                fresh = table(points, (others[e] * rounds + t + 1) * sample, size, inputs)
-                said = table(all_answers, reverse[e] * answer, size, outputs)
-                evaluate(tools, numbers, state, counts, fresh, rows, said)
-            if not implicit or not degree:
-                continue
             stepped, found = table(joined_points, 0, taken, inputs), table(joined, 0, taken, outputs)
-            copy_matrix(
-                table(points, (i * rounds + t + 1) * sample, size, inputs), table(joined_points, 0, size, inputs)
-            )
-            copy_matrix(table(all_values, i * answer, size, outputs), table(joined, 0, size, outputs))
             if symmetric:
+                copy_matrix(fresh, stepped)
                 for e in range(begin, begin + degree):
                     after = size * (1 + e - begin)
                     fresh = table(points, (others[e] * rounds + t + 1) * sample, size, inputs)
                     copy_matrix(fresh, table(joined_points, after * inputs, size, inputs))
+                # Rows of repacked states are a kernel's, which come out the same whichever others are asked for.
+                together = functions_of[kind, REPACK] != NONE and inputs <= NARROW
+                at_once = taken if together else size
+                for after in range(0, taken, at_once):
+                    rows = table(all_rows, place + after * columns, at_once, columns)
+                    fresh = table(joined_points, after * inputs, at_once, inputs)
+                    said = table(joined, after * outputs, at_once, outputs)
+                    evaluate(tools, numbers, state, counts, fresh, rows, said)
+                copy_matrix(table(joined, 0, size, outputs), own)
+                for e in range(begin, begin + degree):
                     said = table(all_answers, reverse[e] * answer, size, outputs)
-                    copy_matrix(said, table(joined, after * outputs, size, outputs))
+                    copy_matrix(table(joined, size * (1 + e - begin) * outputs, size, outputs), said)
+            else:
+                evaluate(tools, numbers, state, counts, fresh, table(all_rows, place, size, columns), own)
+                if implicit:
+                    copy_matrix(fresh, stepped)
+                    copy_matrix(own, found)
+                for e in range(begin, begin + degree):
+                    fresh = table(points, (others[e] * rounds + t + 1) * sample, size, inputs)
+                    said = table(all_answers, reverse[e] * answer, size, outputs)
+                    evaluate(tools, numbers, state, counts, fresh, table(unused, 0, size, columns), said)
+            if not implicit or not degree:
+                continue
             rows = table(all_rows, row_begins[i], taken, columns)
             gram = table(scratch, 0, taken, taken)
             inner_at(functions_of[kind, INNER])(tools, numbers, state, counts, stepped, rows, found, gram)

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import LOOK, WANTS
 from kernelswarm.agents.compiled.arrays import (
     Flight,
     coupling_of,
@@ -337,13 +336,9 @@ class WeatheredPopulation(Population):
     def _settle_states(self) -> None:
         learned = self._counts.learned.tolist()
         self._counts.learned[:] = 0
-        counts, capacities = self._states.counts, self._capacities()
-        for i, (agent, form) in enumerate(zip(self.agents, self._forms, strict=True)):
-            form.settle(agent.state, counts[i], learned[i])
-            if counts[i, WANTS] == LOOK:  # as the agents' own steps do at their end
-                form.attend(agent.state)
-                known = form.counts(agent.state, capacities[i], self._taken[i])
-                counts[i, : len(known)] = known
+        for agent, form, counts, steps in zip(self.agents, self._forms, self._states.counts, learned, strict=True):
+            form.settle(agent.state, counts, steps)
+        self._look()
 
 
 def widened(rows: Array, columns: int) -> Array:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from numba import types
 
 from kernelswarm.agents.arithmetic import komp
-from kernelswarm.agents.arithmetic.copying import copy_vector
+from kernelswarm.agents.arithmetic.copying import copy_stretch
 from kernelswarm.agents.arithmetic.signatures import (
     BOUND,
     LOOK,
@@ -206,15 +206,14 @@ def repack(storage: Array, counts: Integers, other: Array, inputs: int, outputs:
     to_points, to_weights, to_factor, to_precision = tables(other, capacity, inputs, outputs)
     for k in range(OWN):
         other[k] = storage[k]
+    copy_stretch(to_points, 0, points, 0, order * inputs, order * inputs)
+    copy_stretch(to_weights, 0, weights, 0, order * outputs, order * outputs)
+    copy_stretch(to_precision, 0, precision, 0, order, order)
+    before = counts[CAPACITY]
     for m in range(order):
-        copy_vector(points[m], to_points[m])
-        copy_vector(weights[m], to_weights[m])
-        for k in range(m + 1):
-            to_factor[m, k] = factor[m, k]
-        to_precision[m] = precision[m]
-    for m in range(capacity):  # what works with the factor takes it for zero there
-        for k in range(m + 1, capacity):
-            to_factor[m, k] = 0.0
+        copy_stretch(to_factor, m * capacity, factor, m * before, order, capacity)
+    # What works with the factor takes it for zero above its diagonal, also where it has no rows yet.
+    copy_stretch(to_factor, order * capacity, factor, 0, 0, (capacity - order) * capacity)
     counts[CAPACITY], counts[ROOM] = capacity, capacity - order
     return length
 

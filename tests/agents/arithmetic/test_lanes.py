@@ -10,7 +10,7 @@ import pytest
 from numba import njit
 
 from kernelswarm.agents.arithmetic import lanes
-from kernelswarm.agents.arithmetic.copying import transpose
+from kernelswarm.agents.arithmetic.copying import copy_stretch, transpose
 from kernelswarm.agents.arithmetic.inverse_factor import split
 from kernelswarm.agents.functions.combination import combine
 
@@ -69,21 +69,6 @@ def test_values_are_combinations_of_rows(order, outputs):
     assert (values[3] == 7.0).all()
 
 
-def test_the_first_of_the_least_quotients_is_found():
-    find = compiled(lanes.first_least, 7)
-    for seed in range(2000):
-        generator = np.random.default_rng(seed)
-        size = lanes.LANES * int(generator.integers(1, 5))
-        above, below = (generator.integers(0, most, size).astype(np.float64) for most in (4, 3))  # many are equal
-        begin = int(generator.integers(0, size))
-        end = int(generator.integers(begin, size + 1))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            quotients = above / below
-        wanted = [(quotients[place], place) for place in range(begin, end) if quotients[place] < np.inf]
-        assert find(above, 0, below, 0, begin, end, size) == (min(wanted)[1] if wanted else -1)
-    assert find(above, 0, below, 0, 0, 0, 0) == -1
-
-
 def test_one_within_its_bound_is_seen_wherever_it_stands():
     find = compiled(lanes.any_within, 7)
     left, right, root = np.full(30, 5.0), np.full(30, 2.0), np.full(30, -1.0)
@@ -107,6 +92,15 @@ def test_a_table_is_turned_in_whole_lanes(rows, columns):
     np.testing.assert_array_equal(target[:columns, rows:wide], 0.0)
     assert (target[columns] == 7.0).all()
     assert (target[:, wide:] == 7.0).all()
+
+
+@pytest.mark.parametrize(("count", "size"), [(0, 0), (0, 5), (3, 3), (5, 16), (8, 9), (13, 13)])
+def test_a_stretch_is_copied_with_zeros_behind_it(count, size):
+    source, target = np.random.default_rng(count).normal(size=(2, count + 1)), np.full((3, 20), 7.0)
+    compiled(copy_stretch, 6)(target, 21, source, count + 1, count, size)
+    expected = np.full((3, 20), 7.0)
+    expected[1, 1 : 1 + size], expected[1, 1 : 1 + count] = 0.0, source[1, :count]
+    np.testing.assert_array_equal(target, expected)
 
 
 def digest():

@@ -162,22 +162,6 @@ def test_stretches_are_handled_entry_by_entry(size):
     add(found, 5, other, 31, -0.7, size)
     np.testing.assert_array_equal(found, expected)
 
-    expected[3 : 3 + size] = expected[50 : 50 + size] + expected[90 : 90 + size] ** 2
-    compiled(lanes.add_squares, 7)(found, 3, found, 50, found, 90, size)
-    np.testing.assert_array_equal(found, expected)
-
-    x, y = expected[7 : 7 + size].copy(), expected[60 : 60 + size].copy()
-    expected[7 : 7 + size], expected[60 : 60 + size] = 0.6 * x + 0.8 * y, 0.6 * y - 0.8 * x
-    compiled(lanes.rotate, 7)(found, 7, found, 60, 0.6, 0.8, size)
-    np.testing.assert_array_equal(found, expected)
-
-    total = np.zeros(size)
-    for k in range(4):
-        total += other.reshape(-1)[2 + 3 * k] * expected[10 + 9 * k : 10 + 9 * k + size]
-    expected[100 : 100 + size] = total
-    compiled(lanes.sum_rows, 10)(found, 100, other, 2, 3, found, 10, 9, 4, size)
-    np.testing.assert_array_equal(found, expected)
-
 
 def test_lengths_are_rounded_up_to_whole_lanes():
     assert [lanes.whole(size) for size in (0, 1, LANES, LANES + 1)] == [0, LANES, LANES, 2 * LANES]

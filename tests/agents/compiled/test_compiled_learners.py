@@ -237,7 +237,7 @@ def test_same_bits_as_single_agents(learner):
         description = experiment(learner, protocol, batch)
         arrays, single = engine(description, True), engine(description, False)
         with case(protocol, f"batches of {batch}"):
-            for rounds in (2, 45 if batch == 1 else 14):  # enough to fill every budget
+            for rounds in (2, 30 if batch == 1 else 8):  # enough to fill every budget
                 arrays.run(rounds)
                 single.run(rounds)
                 assert_equal(arrays, single, description)
@@ -262,8 +262,8 @@ def test_same_bits_in_blocks(learner):
     description = experiment(learner, "proximity, symmetric, implicit", 2)
     for blocks in ([[0], [1], [2], [3]], [[0, 3], [1, 2]]):
         arrays, single = engine(description, True, blocks), engine(description, False)
-        arrays.run(40)
-        single.run(40)
+        arrays.run(25)
+        single.run(25)
         with case("blocks", blocks):
             assert_equal(arrays, single, description)
             assert in_arrays(arrays)

@@ -118,7 +118,7 @@ def test_a_node_that_cannot_be_made_is_named(way, cause, nodes):
 
 
 def test_a_node_that_hangs_is_noticed():
-    backend = replace(PAIRS, patience=5.0, rounds_per_execution=1)  # a busy machine is no reason to blame others
+    backend = replace(PAIRS, patience=2.0, rounds_per_execution=1)
     with backend.start(plans_of(Brittle(way="hangs", node=3, at=30)), quiet) as engine:
         engine.run(29)
         with pytest.raises(EngineError, match=r"no word from process \d+") as failure:

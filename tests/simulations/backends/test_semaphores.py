@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,27 +33,24 @@ EXPERIMENT = {
     "backend": {"name": "ray"},
 }
 DRIVER = f"""
-import signal, sys, time
+import signal, sys
 from kernelswarm import Experiment, simulate
-from kernelswarm.simulations.backends import ray_session, remote_engine
-remote_engine.IN_FLIGHT = 1
-collect = ray_session._Compiled.collect
-def calmly(self, *given):
-    time.sleep(0.02)  # an endless run is not to take the cores from the others
-    return collect(self, *given)
-ray_session._Compiled.collect = calmly
+from kernelswarm.simulations.backends import ray_session
 started = ray_session.RaySession.connect
 def connect(self, *given):
     transport = started(self, *given)
     print(self._store, flush=True)
+    sys.stdin.readline()
     return transport
 ray_session.RaySession.connect = connect
+sys.stdin.readline()
 try:
     simulate(Experiment.from_dict({EXPERIMENT!r} | {{"rounds": int(sys.argv[1])}}))
 except SystemExit:
     print(signal.getitimer(signal.ITIMER_REAL)[0])
     raise
 """
+"""Waits for a line before it begins, and for another when its graph is there."""
 
 
 @pytest.fixture
@@ -64,20 +62,40 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def start(folder: Path) -> Iterator[Callable[[int], subprocess.Popen[str]]]:
-    """Start drivers, and end at last those that a failed test has left."""
+def start(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start drivers, which wait only where a pipe is given, and end at last those that a failed test has left."""
     drivers: list[subprocess.Popen[str]] = []
 
-    def started(rounds: int) -> subprocess.Popen[str]:
+    def started(rounds: int, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
         words = [sys.executable, "-c", DRIVER, str(rounds)]
         # A driver hears Ctrl-C, wherever the tests run.
-        drivers.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=interrupts.listen))
+        drivers.append(
+            subprocess.Popen(words, stdin=stdin, stdout=subprocess.PIPE, text=True, preexec_fn=interrupts.listen)
+        )
         return drivers[-1]
 
     yield started
     for driver in drivers:
         driver.kill()
         driver.communicate()
+
+
+def go_on(driver: subprocess.Popen[str]) -> None:
+    """Give a driver the line that it waits for."""
+    assert driver.stdin is not None
+    print(file=driver.stdin, flush=True)
+
+
+@contextmanager
+def at_rest(processes: Sequence[int]) -> Iterator[None]:
+    """Stop processes meanwhile: actors that wait for their next round poll, and would take the cores."""
+    try:
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
+        yield
+    finally:
+        for process in processes:
+            os.kill(process, signal.SIGCONT)
 
 
 def made_by_store_of(driver: subprocess.Popen[str]) -> int:
@@ -88,11 +106,11 @@ def made_by_store_of(driver: subprocess.Popen[str]) -> int:
 
 @pytest.mark.usefixtures("kept_ray")
 def test_a_driver_that_ends_leaves_none_and_removes_those_of_one_that_was_killed(
-    start: Callable[[int], subprocess.Popen[str]], folder: Path
+    start: Callable[..., subprocess.Popen[str]], folder: Path
 ) -> None:
     from ray._private import worker
 
-    killed = start(10**9)
+    killed, following = start(10**9), start(20, subprocess.PIPE)
     store = made_by_store_of(killed)
     killed.kill()
     killed.wait(60)
@@ -104,11 +122,13 @@ def test_a_driver_that_ends_leaves_none_and_removes_those_of_one_that_was_killed
     alive = worker._global_node.all_processes["raylet"][0].process.pid
     notes = Notes(folder)
     notes.note([alive])
-    with Ray().start(open_network(Experiment.from_dict(EXPERIMENT)).plans, lambda *word: None):
+    plans = open_network(Experiment.from_dict(EXPERIMENT)).plans
+    with Ray().start(plans, lambda *word: None) as engine, at_rest(engine.pids):
         before = semaphores.made_by([alive])
-        following = start(400)
+        go_on(following)
         own = made_by_store_of(following)
         assert semaphores.made_by([own])  # there is something to remove
+        go_on(following)
         following.wait(120)
         assert not semaphores.made_by([own])
         assert not semaphores.made_by([store])
@@ -119,7 +139,7 @@ def test_a_driver_that_ends_leaves_none_and_removes_those_of_one_that_was_killed
     assert not list(folder.glob("*"))
 
 
-def test_a_driver_that_is_ended_leaves_none(start: Callable[[int], subprocess.Popen[str]], folder: Path) -> None:
+def test_a_driver_that_is_ended_leaves_none(start: Callable[..., subprocess.Popen[str]], folder: Path) -> None:
     driver = start(10**9)
     store = made_by_store_of(driver)
     assert semaphores.made_by([store])

@@ -29,7 +29,7 @@ from kernelswarm.simulations.reproductions.catalogue import catalogue, find
 from kernelswarm.simulations.reproductions.contract import Finding
 from kernelswarm.simulations.reproductions.networks import methods, problems
 from kernelswarm.simulations.reproductions.report import QUICK
-from kernelswarm.simulations.reproductions.surveys import consensus, networks, proximity
+from kernelswarm.simulations.reproductions.surveys import consensus, networks, proximity, theory
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers import small_reproduction
@@ -193,6 +193,7 @@ SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
     "rivals": [(methods, "EVALUATIONS", 4), (methods, "GRAPH", {"name": "ring", "nodes": 4})],
     "survey-consensus": [(consensus, "GRAPHS", ("ring", "erdos_renyi")), (networks, "simulate", briefly)],
     "survey-proximity": [(proximity, "GRAPHS", ("grid", "complete")), (networks, "simulate", briefly)],
+    "survey-theory": [(theory, "HORIZONS", (50, 100, 200, 400, 800))],
     "weather": [
         (problems, "simulate", briefly),
         (problems, "EVALUATE_EVERY", 50),

@@ -141,14 +141,14 @@ def test_an_actor_killed_while_a_checkpoint_is_taken_is_replaced(
 def test_an_actor_that_hangs_is_replaced(
     engines: list[RayEngine], undisturbed: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_session, "ANSWER_SECONDS", 2.0)  # that one never answers
+    monkeypatch.setattr(ray_session, "ANSWER_SECONDS", 1.0)  # that one never answers
     stopped: list[int] = []
 
     def stop() -> None:
-        stopped.append(engines[-1].pids[3])
+        stopped.append(engines[-1].pids[1])
         os.kill(stopped[0], signal.SIGSTOP)
 
-    backend = Ray(patience=2.0, rounds_per_execution=1)
+    backend = Ray(patience=2.0, rounds_per_execution=1, nodes_per_actor=2)
     result = disturbed(described(backend), tmp_path / "run", stop, "running", 60)
     assert same(result, undisturbed)
     assert stopped[0] not in engines[-1].pids

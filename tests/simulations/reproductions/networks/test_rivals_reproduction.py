@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kernelswarm.simulations.reproductions import report
 from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.networks import methods, rivals
 from kernelswarm.simulations.reproductions.networks.methods import METHODS, STREAMS, Course, Method, Task, run
@@ -108,13 +109,14 @@ def test_runs_have_names_that_tell_them_apart():
 
 
 def test_what_was_interrupted_goes_on_with_the_same_numbers_on_any_number_of_processes(tmp_path, monkeypatch):
-    kept = {name: METHODS[name] for name in ("isolated, POLK", "diffusion", "MOCHA")}
+    kept = {name: METHODS[name] for name in ("isolated, POLK", "diffusion")}
     monkeypatch.setattr(rivals, "METHODS", kept)
+    monkeypatch.setattr(report, "save", lambda figure, path: path)  # numbers are what is compared
     wanted = reproduce("rivals", quick=True)
     runs = []
 
     def stopped(*given):
-        if len(runs) == 5:
+        if len(runs) == 3:
             raise KeyboardInterrupt
         runs.append(given)
         return run(*given)
@@ -126,7 +128,7 @@ def test_what_was_interrupted_goes_on_with_the_same_numbers_on_any_number_of_pro
     assert [path.name for path in tmp_path.iterdir()] == [".rivals.pieces"]
     monkeypatch.setattr(rivals, "run", lambda *given: runs.append(given) or run(*given))
     found = reproduce("rivals", out=tmp_path / "rivals", quick=True)
-    assert len(runs) == 3 + 3 * 3  # none of them twice
+    assert len(runs) == 2 + 2 * 3  # none of them twice
     apart = reproduce("rivals", out=tmp_path / "apart", quick=True, jobs=2)
     for other in (found, apart):
         assert other.claims == wanted.claims

@@ -1,0 +1,214 @@
+"""What is done to the rows on a board is what the plain formulas say, to the bit, and touches nothing else."""
+
+import hashlib
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numba import njit
+
+from kernelswarm.agents.arithmetic import boards
+from kernelswarm.agents.arithmetic.lanes import LANES, ROWS, sum_rows, whole
+
+SIZES = [(1, 0), (2, 3), (3, 15), (5, 8), (8, 9), (9, 1), (15, 8), (17, 20)]
+"""Points, and those of the dictionary."""
+
+
+def compiled(function, arguments):
+    """Compiled code that calls what only compiled code can call."""
+    names = ", ".join(f"a{k}" for k in range(arguments))
+    return njit(eval(f"lambda {names}: function({names})", {"function": function}))
+
+
+def eliminated(count, order, steps):
+    """Take so many pivots on a board of random points; returns all memory, where each part of it lies, and the turn."""
+    generator = np.random.default_rng([count, order])
+    wide = int(whole(count))
+    pitch = wide + int(whole(order))
+    kept, sums = count * pitch, (count + 1) * pitch
+    memory = np.full(sums + (count + 1) * pitch + 3, 7.0)
+    memory[: sums + pitch] = 0.0
+    board = memory[:kept].reshape(count, pitch)
+    roots = generator.normal(size=(count, count + 2))
+    board[:, :count], board[:, wide : wide + order] = roots @ roots.T, generator.normal(size=(count, order))
+    memory[kept + wide : kept + pitch] = 1.0
+    memory[sums + wide : sums + wide + order] = generator.random(order)
+    start, turn = memory.copy(), generator.permutation(count)
+    take = compiled(boards.take_pivot, 9)
+    for place in range(steps):
+        take(memory, turn[place], 0, pitch, turn, place + 1, count, kept, sums + place * pitch)
+        memory[kept + turn[place]] = 1.0
+    return memory, start, wide, pitch, kept, sums, turn
+
+
+@pytest.mark.parametrize(("count", "order"), SIZES)
+def test_pivots_leave_the_rows_of_the_factor(count, order):
+    memory, start, wide, pitch, kept, sums, turn = eliminated(count, order, count)
+    board, before = (each[:kept].reshape(count, pitch) for each in (memory, start))
+    gram, old = before[turn][:, turn], before[turn][:, wide : wide + order]
+    rows = np.linalg.inv(np.linalg.cholesky(gram))  # L^-1 [I, -A'] of the points in their turn
+    np.testing.assert_allclose(board[turn][:, turn], rows, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(board[turn][:, wide : wide + order], rows @ old, rtol=1e-7, atol=1e-9)
+    assert (board[turn][:, turn][np.triu_indices(count, 1)] == 0.0).all()
+    squares = memory[sums:-3].reshape(count + 1, pitch)
+    np.testing.assert_allclose(squares, squares[0] + np.cumsum(np.vstack([0.0 * board[:1], board[turn]]) ** 2, axis=0))
+    assert (memory[-3:] == 7.0).all()
+
+
+@pytest.mark.parametrize(("count", "order"), SIZES)
+def test_a_pivot_is_each_multiple_of_a_row_taken_from_those_after_it(count, order):
+    memory, start, wide, pitch, kept, sums, turn = eliminated(count, order, 1)
+    rest, rows = np.zeros((count, count)), start[:kept].reshape(count, pitch).copy()
+    rest[:], rows[:, :wide] = rows[:, :count], 0.0  # the Gram matrix apart from the rows, which begin with the identity
+    rows[np.arange(count), np.arange(count)] = 1.0
+    first = turn[0]
+    for q in turn[1:]:
+        ratio = rest[q, first] / rest[first, first]
+        rest[q] += -ratio * rest[first]
+        rows[q] += -ratio * rows[first]
+    rows[first] *= 1.0 / math.sqrt(rest[first, first])
+    board = memory[:kept].reshape(count, pitch)
+    np.testing.assert_array_equal(board[first], rows[first])
+    for q in turn[1:]:
+        np.testing.assert_array_equal(board[q, wide:], rows[q, wide:])
+        np.testing.assert_array_equal(board[q, first], rows[q, first])
+        np.testing.assert_array_equal(board[q, turn[1:]], rest[q, turn[1:]])
+    expected = start[sums : sums + pitch] + rows[first] ** 2
+    np.testing.assert_array_equal(memory[sums + pitch : sums + 2 * pitch], expected)
+    assert (memory[sums + 2 * pitch :] == 7.0).all()
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_first_of_the_cheapest_is_found(outputs):
+    find = compiled(boards.cheapest, 7)
+    for seed in range(1000):
+        generator = np.random.default_rng([seed, outputs])
+        size = LANES * int(generator.integers(1, 4))
+        memory = np.full(5 + (outputs + 1) * size, np.nan)
+        memory[5 : 5 + outputs * size] = generator.integers(-1, 2, outputs * size)  # many are equal
+        memory[5 + outputs * size :] = generator.integers(0, 3, size)
+        begin = int(generator.integers(0, size))
+        end = int(generator.integers(begin, size + 1))
+        norms = (memory[5 : 5 + outputs * size].reshape(outputs, size) ** 2).sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            quotients = norms / memory[5 + outputs * size :]
+        wanted = [(quotients[place], place) for place in range(begin, end) if quotients[place] < np.inf]
+        expected = min(wanted)[::-1] if wanted else (-1, math.inf)
+        assert find(memory, 5, size, outputs, 5 + outputs * size, begin, end) == expected
+    assert find(memory, 5, size, outputs, 5, 0, 0) == (-1, math.inf)
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 15, 30])
+def test_keys_are_ranked_from_the_largest_on_and_equal_ones_as_they_stand(count):
+    keys = np.full(3 + whole(count), 9.0)
+    keys[3 : 3 + count] = np.random.default_rng(count).integers(0, 4, count)
+    rank = compiled(boards.count_above, 4)
+    ranks = [rank(keys, 3, place, count) for place in range(count)]
+    assert np.argsort(ranks).tolist() == np.argsort(-keys[3 : 3 + count], kind="stable").tolist()
+
+
+@pytest.mark.parametrize("size", [LANES, 3 * LANES])
+def test_rows_are_rotated_until_the_lower_has_a_zero(size):
+    for column in range(size):
+        memory = np.random.default_rng([size, column]).normal(size=2 * size + 9 + 2 * size)
+        upper, lower, sums = 2, 4 + size, 2 * size + 8
+        expected = memory.copy()
+        x, y = memory[upper : upper + size], memory[lower : lower + size]
+        radius = math.sqrt(x[column] * x[column] + y[column] * y[column])
+        cosine, sine = x[column] / radius, y[column] / radius
+        rest = cosine * y - sine * x
+        assert abs(rest[column]) < 1e-15
+        rest[column] = 0.0
+        expected[upper : upper + size], expected[lower : lower + size] = cosine * x + sine * y, rest
+        expected[sums + size : sums + 2 * size] = memory[sums : sums + size] + rest**2
+        compiled(boards.rotate, 6)(memory, upper, lower, column, sums, size)
+        np.testing.assert_array_equal(memory, expected)
+
+
+@pytest.mark.parametrize("outputs", [1, 4])
+@pytest.mark.parametrize("size", [LANES, 2 * LANES])
+def test_values_lose_what_stands_in_a_column_with_the_row(outputs, size):
+    for column in range(size):
+        memory = np.random.default_rng([outputs, size, column]).normal(size=3 + (outputs + 1) * size)
+        expected, row = memory.copy(), memory[-size:].copy()
+        values = expected[2 : 2 + outputs * size].reshape(outputs, size)
+        shares, total = values[:, column] / row[column], 0.0
+        for c, share in enumerate(shares):
+            total += share * share
+            values[c] += -share * row
+            values[c, column] = 0.0
+        assert compiled(boards.take_out, 6)(memory, 2, outputs, len(memory) - size, column, size) == total
+        np.testing.assert_array_equal(memory, expected)
+
+
+@pytest.mark.parametrize("size", [1, 8, 13])
+def test_what_is_subtracted_from_is_read_no_further_than_it_goes(size):
+    generator, wide = np.random.default_rng(size), int(whole(size))
+    memory, source = generator.normal(size=4 + wide), generator.normal(size=(2, size))
+    expected = np.concatenate([memory[:2], source[1] - memory[2 : 2 + size], np.zeros(wide - size), memory[2 + wide :]])
+    memory[2 + size : 2 + wide] = 0.0
+    compiled(boards.subtract_from, 5)(memory, 2, source, size, size)
+    np.testing.assert_array_equal(memory, expected)
+
+
+@pytest.mark.parametrize(("wanted", "count", "size"), [(1, 0, 3), (2, 5, 8), (4, 1, 9), (3, 6, 16)])
+def test_up_to_four_rows_are_summed_at_a_time(wanted, count, size):
+    generator, wide = np.random.default_rng([wanted, count]), int(whole(size))
+    factors, rows = generator.normal(size=(6, 7)), generator.normal(size=(7, size + 1))
+    rows[:, size:] = np.nan
+    target = np.full((6, wide + 1), 7.0)
+    compiled(sum_rows, 13)(target, 0, wide + 1, factors, 8, 7, 1, rows, 0, size + 1, wanted, count, size)
+    expected = np.zeros((wanted, size))
+    for k in range(count):
+        expected += factors[1 : 1 + wanted, 1 + k, np.newaxis] * rows[k, :size]
+    np.testing.assert_array_equal(target[:wanted, :size], expected)
+    np.testing.assert_array_equal(target[:ROWS, size:wide], 0.0)
+    assert (target[ROWS:] == 7.0).all()
+    assert (target[:, wide:] == 7.0).all()
+
+
+def solvable(size):
+    generator = np.random.default_rng(size)
+    board = generator.normal(size=(size, whole(size + 2)))
+    board[np.arange(size), np.arange(size)] += size
+    return board
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 8, 9, 15, 24])
+def test_each_row_below_a_pivot_loses_its_column(size):
+    for pivot in range(size):
+        board = solvable(size)
+        expected, first = board.copy(), pivot - pivot % LANES
+        for i in range(pivot + 1, size):
+            expected[i, first:] += -(board[i, pivot] / board[pivot, pivot]) * board[pivot, first:]
+        compiled(boards.eliminate_below, 2)(board, pivot)
+        np.testing.assert_array_equal(board, expected)
+        np.testing.assert_allclose(board[pivot + 1 :, pivot], 0.0, atol=1e-14)
+
+
+def digest():
+    """The bits of eliminations, and of what takes points out again."""
+    found = hashlib.sha256()
+    take, turn_rows, find = compiled(boards.take_out, 6), compiled(boards.rotate, 6), compiled(boards.cheapest, 7)
+    for count, order in SIZES:
+        memory, _, _, pitch, _, sums, turn = eliminated(count, order, count)
+        least = find(memory, sums, pitch, min(count, 3), sums + count * pitch, 0, count)
+        if count > 2:
+            turn_rows(memory, turn[1] * pitch, turn[2] * pitch, turn[1], sums, pitch)
+        lost = take(memory, sums, min(count, 3), turn[-1] * pitch, turn[-1], pitch)
+        found.update(memory.tobytes() + np.array([*least, lost]).tobytes())
+        board = solvable(count)
+        for pivot in range(count):
+            compiled(boards.eliminate_below, 2)(board, pivot)
+        found.update(board.tobytes())
+    return found.hexdigest()
+
+
+def test_bits_are_the_same_where_nothing_is_compiled():
+    command = f"import sys; sys.path[:0] = {sys.path!r}; from {__name__} import digest; print(digest())"
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == digest()
