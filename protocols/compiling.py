@@ -22,6 +22,8 @@ from numba.core import config, types
 from numba.core.registry import CPUDispatcher
 from numba.core.typing.templates import Signature
 
+from kernelswarm.protocols.loops import optimised
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _types: Any = types
@@ -32,6 +34,9 @@ ReadOnly = Annotated[npt.NDArray[np.float64], _ONLY_READ]
 """A parameter that a compiled function only reads: arrays that may be written to then call the same code as others."""
 
 ReadOnlyIntegers = Annotated[npt.NDArray[np.int64], _ONLY_READ]
+
+LONG_LOOPS = "LONG_LOOPS"
+"""The constant by which a module says, where it is True, that its loops have hundreds of turns; see `optimised`."""
 
 
 class Once(CPUDispatcher):
@@ -49,17 +54,21 @@ class Once(CPUDispatcher):
     def compile(self, sig: Any) -> Any:
         """Compile for arguments of some types, or, as numba does itself, for a signature as it is stated."""
         if isinstance(sig, Signature):
-            with uncollected(), interruptible():
+            with uncollected(), interruptible(), optimised(self._long):
                 return super().compile(sig)
         given = tuple(sig)
         wanted = tuple(map(self._widened, given, self._only_read))
-        with uncollected(), interruptible():
+        with uncollected(), interruptible(), optimised(self._long):
             entry = super().compile(wanted)
         if wanted != given and given not in self._aliases:  # so that Python's calls find it without asking here
             self._aliases.add(given)
             dispatcher: Any = self
             dispatcher._insert([kind._code for kind in given], entry, False)
         return entry
+
+    @property
+    def _long(self) -> bool:
+        return bool(self.py_func.__globals__.get(LONG_LOOPS))
 
     @staticmethod
     def _widened(kind: Any, only_read: bool) -> Any:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from kernelswarm.protocols.compiling import inlined, jitted
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 SHARE = (math.sqrt(5.0) - 1.0) / 2.0
 STEPS = 16

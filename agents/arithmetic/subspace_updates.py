@@ -15,13 +15,13 @@ from kernelswarm.agents.arithmetic.lanes import dot
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 RANK_ZERO = 1e-13
 """A pivot of the inner Gram matrix below this share of its largest diagonal entry counts as 0."""
 
 RIDGE = 1e-12
-"""What is added to the features' squared inner products before the weights are refitted to a new subspace; it only
-matters in directions of which the features hold less than its root."""
+"""Added to the features' inner products before a refit; it matters where they hold less than its root."""
 
 
 class Basis(NamedTuple):

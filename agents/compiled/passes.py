@@ -31,6 +31,7 @@ from kernelswarm.protocols.compiling import uncounted
 from kernelswarm.protocols.first_class import NONE, Integers
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 DIVERGED = 1e100
 """A squared gradient of this size means that the function grows without bound; every loss is then far from its data."""

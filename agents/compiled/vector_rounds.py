@@ -38,6 +38,7 @@ from kernelswarm.protocols.states.compiled import phase_at, seeing_at
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+LONG_LOOPS = True
 
 ADAPT_START, ADAPT_FINISH, HEAR_START, HEAR_FINISH = range(4)
 """The functions of a protocol, by their addresses."""

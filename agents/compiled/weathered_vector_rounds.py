@@ -30,6 +30,7 @@ from kernelswarm.protocols.states.mixing import squared_distance
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+LONG_LOOPS = True
 Booleans = npt.NDArray[np.bool_]
 
 

@@ -14,6 +14,7 @@ from kernelswarm.agents.functions.mixed import combined
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 
 class CosineFunction:

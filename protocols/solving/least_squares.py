@@ -11,6 +11,7 @@ from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.solving.lapack import decompose, factor
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 FLOOR = 1e-12
 """Added to the diagonal, as a part of its largest entry: features that no sample tells apart have small weights."""

@@ -14,6 +14,7 @@ from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import MATRIX, NUMBERS, VECTOR_OUT, Compiled, at
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 PHASE = types.void(NUMBERS, VECTOR_OUT, NUMBERS, MATRIX, NUMBERS, types.float64, VECTOR_OUT)
 """``phase(numbers, state, said (n,), vectors (deg, n), counts (deg,), eta, weights (L C,))`` changes the state or the

@@ -17,6 +17,7 @@ from kernelswarm.protocols.states.penalties import Stepping
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 Weights = Literal[Combination, "heard", "adaptive"]
 

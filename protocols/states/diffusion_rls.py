@@ -15,6 +15,7 @@ from kernelswarm.protocols.states.mixing import average, combination
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 
 class Summed(NamedTuple):

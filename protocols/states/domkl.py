@@ -18,6 +18,7 @@ from kernelswarm.protocols.states.penalties import Penalized
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 
 class Mixed(NamedTuple):

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 LIKELIHOOD = 0.0
 """Stands for the rate of a Gaussian likelihood, 1 over twice the mean loss of the best predictor."""

@@ -9,6 +9,7 @@ from kernelswarm.protocols.compiling import ReadOnly, jitted, uncounted
 from kernelswarm.protocols.contract import Neighborhood
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 Combination = Literal["metropolis", "uniform", "relative_degree"]
 

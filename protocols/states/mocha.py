@@ -15,6 +15,7 @@ from kernelswarm.protocols.states.contract import Heard, Samples
 from kernelswarm.protocols.states.penalties import Penalized
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 
 class Related(NamedTuple):

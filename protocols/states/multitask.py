@@ -14,6 +14,7 @@ from kernelswarm.protocols.states.mixing import average, average_in
 from kernelswarm.protocols.states.penalties import PenalizedStepping
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 
 class Held(NamedTuple):

@@ -15,6 +15,7 @@ from kernelswarm.protocols.states.mixing import differences
 from kernelswarm.protocols.states.penalties import PenalizedStepping
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 
 class Linearized(NamedTuple):

@@ -33,6 +33,7 @@ from kernelswarm.protocols.first_class import Integers
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 LEAVING, COUNT, FEATURES = FIRST, FIRST + 1, FIRST + 2
 """Of the rule's numbers: k, L, and from there on the features' phases, and behind them their frequencies."""

@@ -32,6 +32,7 @@ from kernelswarm.protocols.first_class import (
 )
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 MOVE = types.int64(
     NUMBERS, VECTOR_OUT, COUNTS_OUT, VECTOR_OUT, MATRIX, MATRIX, MATRIX, MATRIX, types.float64, types.float64

@@ -29,6 +29,7 @@ from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 
 @jitted

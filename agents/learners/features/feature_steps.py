@@ -20,6 +20,7 @@ from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import MATRIX, MATRIX_OUT, NUMBERS, Compiled, Integers, address, at
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 FEATURES = types.void(NUMBERS, MATRIX, MATRIX_OUT)
 """``features(numbers, points (n, p), rows (n, L or more))`` fills the first L columns."""

@@ -14,6 +14,7 @@ from kernelswarm.agents.arithmetic.lanes import dot
 from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 ORTHOGONAL = 1e-14
 """The cosine of the angle between rows that count as orthogonal."""

@@ -17,6 +17,7 @@ from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import sole
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 
 class AffineFunction:

@@ -27,6 +27,7 @@ from kernelswarm.protocols.first_class import Compiled, Integers, address
 from kernelswarm.protocols.states.hedge import log_weights, shares_of
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 EVALUATES, VALUES, DERIVATIVES = range(3)
 """Among the addresses that a step calls."""

@@ -28,6 +28,7 @@ from kernelswarm.protocols.first_class import Integers, address
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 
 class LandmarkFunction(SubspaceFunction):

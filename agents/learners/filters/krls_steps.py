@@ -28,6 +28,7 @@ from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 DERIVATIVES, CURVATURES = 1, 2
 """Among the addresses that a step calls, after that of the kernel."""

@@ -33,6 +33,7 @@ from kernelswarm.protocols.first_class import Integers
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 QUANTIZATION = BUDGET_SIZE
 """Of the rule's numbers."""

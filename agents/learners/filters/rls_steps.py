@@ -22,6 +22,7 @@ from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import Compiled, Integers, address
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 EVALUATES, DERIVATIVES, CURVATURES = range(3)
 """Among the addresses that a step calls, that of the features first."""

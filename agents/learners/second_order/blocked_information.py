@@ -16,6 +16,7 @@ from kernelswarm.agents.learners.second_order import information
 from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 Indices = npt.NDArray[np.int64]
 
 STRIP = 128

@@ -11,6 +11,7 @@ from kernelswarm.agents.arithmetic.tables import line
 from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 PANEL = 24
 """Columns that are reduced together, before all others follow in one product."""

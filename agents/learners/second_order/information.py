@@ -26,6 +26,7 @@ from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.protocols.compiling import ReadOnly, jitted
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 
 @jitted

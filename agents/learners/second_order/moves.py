@@ -13,6 +13,7 @@ from kernelswarm.agents.learners.second_order import information
 from kernelswarm.protocols.compiling import ReadOnly, jitted
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 RENEWED = 8
 """Coordinates whose ridge is renewed together."""

@@ -30,6 +30,7 @@ from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import NONE, Integers, address
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 BLOCKED_FROM_ORDER = 128
 """A step of several points on so large a dictionary is faster with matrix-matrix products. Its last digits are others,

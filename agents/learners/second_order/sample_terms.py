@@ -19,6 +19,7 @@ from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import NONE, address
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
 RIDGE, FORGETTING, BATCH_SIZE, CURVATURE, REACH, OWN, LOSS_NUMBERS, FIRST = range(8)
 """The numbers of such a learner: lambda, what a sample leaves of those before it, b, the loss's largest curvature, the
