@@ -6,6 +6,12 @@ long. What has one caller, or is short, is therefore written into those that cal
 By itself numba compiles a function once for arrays that may be written to and once for such that may not, and once for
 each number that a compiled caller writes out. Here the former is stated by the parameters' annotations, and the latter
 is no difference.
+
+By itself numba also makes each loop ready for thousands of turns: several turns at a time, entries side by side in
+vector registers, the rest behind. At the few dozen turns that loops have here, over neighbours, outputs and the
+elements of a dictionary, there is little but the rest, and all that takes a fifth of the time of compilation. Here
+loops stay as they are: what is long is written in lanes (:mod:`kernelswarm.agents.arithmetic.lanes`), or said to be.
+Neither changes a bit, since no sum may be reordered either way (docs/decisions/0027).
 """
 
 import gc
@@ -18,14 +24,16 @@ from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import binding
 from numba.core import config, types
-from numba.core.registry import CPUDispatcher
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.typing.templates import Signature
-
-from kernelswarm.protocols.loops import optimised
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_llvm: Any = binding
+_lock: Any = global_compiler_lock
 _types: Any = types
 
 _ONLY_READ = "only read"
@@ -88,6 +96,32 @@ def uncollected() -> Iterator[None]:
     finally:
         if collected:
             gc.enable()
+
+
+@contextmanager
+def optimised(long: bool) -> Iterator[None]:
+    """Compile what is compiled in here, and by nobody else, without unrolled loops, and without vectors unless its
+    loops are ``long``."""
+    codegen: Any = cpu_target.target_context.codegen()
+    if not (hasattr(codegen, "_pass_builder") and hasattr(_llvm, "create_pass_builder")):
+        yield  # numba before 0.62: its loops are as it makes them
+        return
+
+    def pass_builder(**chosen: Any) -> Any:
+        settings = vars(config)
+        options = _llvm.create_pipeline_tuning_options(chosen.get("opt", settings["OPT"]))
+        options.loop_vectorization = long and chosen.get("loop_vectorize", settings["LOOP_VECTORIZE"])
+        options.slp_vectorization = chosen.get("slp_vectorize", settings["SLP_VECTORIZE"])
+        options.loop_unrolling = long
+        return _llvm.create_pass_builder(codegen._tm, options)
+
+    with _lock:  # other threads wait before they compile
+        before = codegen._pass_builder
+        codegen._pass_builder = pass_builder
+        try:
+            yield
+        finally:
+            codegen._pass_builder = before
 
 
 @contextmanager

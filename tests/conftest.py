@@ -183,13 +183,13 @@ def compiled_in_turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.Te
     folder = tmp_path_factory.getbasetemp().parent
     compile_now = Once.compile
 
-    @functools.cache  # one lock for a function's name, which its holder may take again
-    def turn(name: str) -> FileLock:
+    @functools.cache  # one lock for a function's name, which its holder may take again; children have their own
+    def turn(name: str, process: int) -> FileLock:
         return FileLock(folder / f"{name}.lock")
 
     def compile_in_turn(function: Once, signature: Any) -> Any:
         # First the lock by which numba lets one thread compile, so that no two threads wait for each other's.
-        with global_compiler_lock, turn(f"{function.py_func.__module__}.{function.py_func.__name__}"):
+        with global_compiler_lock, turn(f"{function.py_func.__module__}.{function.py_func.__name__}", os.getpid()):
             return compile_now(function, signature)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -85,7 +85,7 @@ HOUSES = {  # and of the others it sees
 BELOW = {"refused_key"}  # what all of them see: the error by which a part refuses a key
 MOST_FILES = 16  # of a room; more are more than one idea
 LIBRARIES = {  # room -> the only libraries it uses besides the standard one
-    "protocols": {"numpy", "scipy", "numba"},
+    "protocols": {"numpy", "scipy", "numba", "llvmlite"},
     "agents": {"numpy", "scipy", "numba", "llvmlite"},
     "graphs": {"networkx", "numba", "numpy", "scipy"},
 }
