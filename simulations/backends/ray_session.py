@@ -6,9 +6,9 @@ import importlib
 import inspect
 import logging
 import shutil
-import signal
 import sys
 import threading
+import traceback
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -23,6 +23,7 @@ from kernelswarm.simulations.backends.shipping import surroundings
 from kernelswarm.simulations.backends.starting.head_start import DriversActor, ForkServer, lean
 from kernelswarm.simulations.backends.starting.private_folder import private_folder
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.machine.interruption import take_sigterm_back
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.machine.temporarily import attribute, environment
 from kernelswarm.simulations.round.rounds import advance
@@ -116,7 +117,7 @@ class RaySession:
                         "with ray start --head, set RAY_AUTH_MODE=token if it has tokens, and RAY_USE_TLS=1 if it has "
                         "TLS, or leave the address out"
                     ) from error
-            _take_sigterm_back()
+            take_sigterm_back()
             return
         constants: Any = importlib.import_module("ray._private.ray_constants")
         node: Any = importlib.import_module("ray._private.node")
@@ -141,7 +142,7 @@ class RaySession:
         except (OSError, RuntimeError, TimeoutError) as error:
             self._remove_files()
             raise SimulationError(f"Ray could not be started on this machine: {_last_line(error)}") from error
-        _take_sigterm_back()
+        take_sigterm_back()
         self._folder = context.address_info["session_dir"]
         worker: Any = importlib.import_module("ray._private.worker")
         self._store = worker._global_node.all_processes["raylet"][0].process.pid
@@ -300,10 +301,7 @@ class _Compiled:
             return self._graph.execute(rounds)
 
     def collect(self, execution: Any, timeout: float) -> list[tuple[int, float]]:
-        import ray
-
-        with _troubles():
-            return list(ray.get(execution, timeout=timeout))
+        return _answers(execution, timeout)
 
     def primed(self) -> None:
         import ray
@@ -348,10 +346,7 @@ class _Calls:
         return _unrolled(sent, steps, last, self._neighbors, min(rounds, self._levels))
 
     def collect(self, execution: Any, timeout: float) -> list[tuple[int, float]]:
-        import ray
-
-        with _troubles():
-            return list(ray.get(execution, timeout=timeout))
+        return _answers(execution, timeout)
 
     def primed(self) -> None:
         pass
@@ -360,19 +355,18 @@ class _Calls:
         return True
 
 
+def _answers(execution: Any, timeout: float) -> list[tuple[int, float]]:
+    import ray
+
+    with _troubles():
+        return list(ray.get(execution, timeout=timeout))
+
+
 def _unrolled(sent: Any, steps: Any, last: Any, neighbors: Sequence[Sequence[int]], levels: int) -> list[Any]:
     """Write an execution: what is in flight is sent, the rounds follow, and the last one's answers end it."""
     for level in range(levels):
         sent = advance(steps if level < levels - 1 else last, neighbors, sent)
     return list(sent)
-
-
-def _take_sigterm_back() -> None:
-    """Let Python alone hear SIGTERM: Ray's handler in C aborts three seconds later what is still ending."""
-    if threading.current_thread() is threading.main_thread():
-        handler = signal.getsignal(signal.SIGTERM)
-        if handler is not None:
-            signal.signal(signal.SIGTERM, handler)
 
 
 def _remove_semaphores(hosts: Sequence[Any]) -> None:
@@ -392,6 +386,10 @@ def _troubles() -> Iterator[None]:
         yield
     except RayError as error:
         raise Trouble(_last_line(error), isinstance(error, GetTimeoutError | RayChannelTimeoutError)) from error
+    except (KeyboardInterrupt, SystemExit) as interruption:
+        # Frames in its traceback may look at a channel's memory, and would do so when Ray is gone: a crash at the end.
+        traceback.clear_frames(interruption.__traceback__)
+        raise
 
 
 def _last_line(error: BaseException) -> str:

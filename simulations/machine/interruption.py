@@ -31,6 +31,14 @@ def terminating() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
+def take_sigterm_back() -> None:
+    """Let Python alone hear SIGTERM: Ray's handler in C aborts three seconds later what is still ending."""
+    if threading.current_thread() is threading.main_thread():
+        handler = signal.getsignal(signal.SIGTERM)
+        if handler is not None:
+            signal.signal(signal.SIGTERM, handler)
+
+
 @contextmanager
 def in_words() -> Iterator[None]:
     """Say with a Ctrl-C or SIGTERM what is left of the run: its notes become the words of Interrupted."""
