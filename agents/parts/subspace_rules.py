@@ -13,7 +13,6 @@ from kernelswarm.protocols.first_class import sole
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
-LONG_LOOPS = True
 
 
 class SubspaceStep(Protocol):

@@ -24,7 +24,6 @@ from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.protocols.compiling import ReadOnly, jitted
 
 Array = npt.NDArray[np.float64]
-LONG_LOOPS = True
 Indices = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 

@@ -7,7 +7,6 @@ from kernelswarm.agents.arithmetic.blocks.products import multiply
 from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
-LONG_LOOPS = True
 Indices = npt.NDArray[np.int64]
 
 TILE, STRIP = 32, 128

@@ -15,7 +15,6 @@ from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.protocols.compiling import inlined, jitted
 
 Array = npt.NDArray[np.float64]
-LONG_LOOPS = True
 Indices = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
 

@@ -22,7 +22,6 @@ from kernelswarm.agents.arithmetic.lanes import add_scaled, dot, whole
 from kernelswarm.protocols.compiling import ReadOnly, jitted
 
 Array = npt.NDArray[np.float64]
-LONG_LOOPS = True
 Indices = npt.NDArray[np.int64]
 
 NEAR = 1e-6

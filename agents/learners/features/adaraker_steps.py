@@ -24,7 +24,6 @@ from kernelswarm.protocols.first_class import Integers
 from kernelswarm.protocols.states.hedge import LIKELIHOOD, shares_of
 
 Array = npt.NDArray[np.float64]
-LONG_LOOPS = True
 
 REGULARIZATION, BATCH_SIZE, RATE, FORGETTING, MEMBERS, WIDTH, INSTANCES, SHORTEST, RATIO, RESTART = range(10)
 """The learner's numbers: E is `MEMBERS`, L `WIDTH`, J `INSTANCES`."""

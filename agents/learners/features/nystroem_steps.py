@@ -24,7 +24,6 @@ from kernelswarm.protocols.compiling import ReadOnly, jitted
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
-LONG_LOOPS = True
 
 INDEPENDENT = 1e-6
 """The share of kappa(x, x) that a landmark must have outside the span of those before it. With less, the landmarks'

@@ -28,7 +28,6 @@ from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers, address
 
 Array = npt.NDArray[np.float64]
-LONG_LOOPS = True
 
 CAPACITY, SAMPLES, HEARD = range(3, 6)
 """A state's integers after those that all have."""
