@@ -17,7 +17,6 @@ from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
-LONG_LOOPS = True
 
 
 def share(count: int, batch_size: int) -> float:
