@@ -43,8 +43,8 @@ ReadOnly = Annotated[npt.NDArray[np.float64], _ONLY_READ]
 
 ReadOnlyIntegers = Annotated[npt.NDArray[np.int64], _ONLY_READ]
 
-LONG_LOOPS = "LONG_LOOPS"
-"""The constant by which a module says, where it is True, that its loops have hundreds of turns; see `optimised`."""
+_LONG_LOOPS = "LONG_LOOPS"
+"""The constant by which a module says, where it is True, that its loops have hundreds of turns."""
 
 
 class Once(CPUDispatcher):
@@ -76,7 +76,7 @@ class Once(CPUDispatcher):
 
     @property
     def _long(self) -> bool:
-        return bool(self.py_func.__globals__.get(LONG_LOOPS))
+        return bool(self.py_func.__globals__.get(_LONG_LOOPS))
 
     @staticmethod
     def _widened(kind: Any, only_read: bool) -> Any:
@@ -104,7 +104,7 @@ def optimised(long: bool) -> Iterator[None]:
     loops are ``long``."""
     codegen: Any = cpu_target.target_context.codegen()
     if not (hasattr(codegen, "_pass_builder") and hasattr(_llvm, "create_pass_builder")):
-        yield  # numba before 0.62: its loops are as it makes them
+        yield  # a numba that optimises by other means: loops are as it makes them
         return
 
     def pass_builder(**chosen: Any) -> Any:

@@ -21,7 +21,7 @@ RANK_ZERO = 1e-13
 """A pivot of the inner Gram matrix below this share of its largest diagonal entry counts as 0."""
 
 RIDGE = 1e-12
-"""Added to the features' inner products before a refit; it matters where they hold less than its root."""
+"""Added to the squared inner products of features before a refit; it matters where they hold less than its root."""
 
 
 class Basis(NamedTuple):
