@@ -7,10 +7,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import connection
+from multiprocessing import connection, resource_tracker
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kernelswarm.simulations.ground.errors import Interrupted, SimulationError
@@ -91,7 +91,8 @@ def answers(
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(function, theirs, shares), daemon=True)
         try:
-            process.start()
+            with _undisturbed():
+                process.start()
         except RuntimeError:  # this is such a process itself, and still reads the script: its parent says what to do
             sys.exit(UNGUARDED)
         theirs.close()
@@ -185,10 +186,26 @@ def _serve(function: Callable[[Any, Tell], Any], link: connection.Connection[Any
             link.send(answer)
 
 
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Keep Ctrl-C waiting in here, and from a process that starts in here until it ignores it: importing takes long."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # whose start would let the signal through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def end_with_parent() -> None:
     """Let this process end when the one that started it does, and only then."""
     # Ctrl-C goes to the whole process group; the parent alone acts on it and ends its processes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_after_parent, daemon=True).start()
 
 
