@@ -115,7 +115,9 @@ def learn(
     if regression and best > 0.0:
         evidence = 0.5 * counts[0] / best
     if best > 0.0 or not regression:  # where a copy has never erred, no variance says what errors count
-        shares[:] = newton_step(evidence * products, evidence * slopes, shares.copy())
+        moved = newton_step(evidence * products, evidence * slopes, shares.copy())
+        for j in range(count):  # shares[:] = moved takes seconds to compile
+            shares[j] = moved[j]
 
 
 @jitted

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from kernelswarm.simulations.ground.errors import InputError
@@ -26,12 +27,16 @@ def free() -> int:
     import psutil  # a twentieth of a second, which no command without a run should take
 
     found: list[int] = [psutil.virtual_memory().available]
-    for limit, used in GROUPS:
-        if limit.exists() and used.exists():
-            most = limit.read_text().strip()
-            if most.isdecimal():  # else "max"
-                found.append(int(most) - int(used.read_text()))
+    for limit, used in _present(GROUPS):
+        most = limit.read_text().strip()
+        if most.isdecimal():  # else "max"
+            found.append(int(most) - int(used.read_text()))
     return min(found)
+
+
+@cache  # a process stays in its container, and each network that is opened asks seven times
+def _present(groups: tuple[tuple[Path, Path], ...]) -> list[tuple[Path, Path]]:
+    return [(limit, used) for limit, used in groups if limit.exists() and used.exists()]
 
 
 @contextmanager
@@ -60,8 +65,7 @@ def _data_bytes() -> int | None:
     """Return the bytes of this process that the limit counts; None where the system does not say."""
     if not STATUS.exists():
         return None
-    lines = dict(line.split(":", 1) for line in STATUS.read_text().splitlines() if ":" in line)
-    return 1024 * int(lines["VmData"].split()[0])
+    return 1024 * int(STATUS.read_text().partition("VmData:")[2].split(maxsplit=1)[0])
 
 
 def require_memory(processes: int, nodes: int, room: int) -> None:

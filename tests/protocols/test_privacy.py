@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import address
 from kernelswarm.protocols.links.accounting import Spent, gaussian, laplace
@@ -30,7 +31,7 @@ ONE_SIDED = {**SYMMETRIC, "symmetric": False}
 def _messages(start: np.ndarray, count: int, bound: float, scale: float, quantile: int) -> np.ndarray:
     found = np.empty((count, start.shape[0], start.shape[1]))
     for n in range(count):
-        found[n] = start
+        copy_matrix(start, found[n])
         distort(found[n], bound, scale, quantile, EXACT, 17, 23, n, 0)
     return found
 

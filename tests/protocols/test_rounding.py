@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.protocols.chance import pair
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import NONE, address
@@ -16,7 +17,7 @@ from kernelswarm.protocols.links.noises import QUANTILE, Laplace
 def _rounded(start: np.ndarray, bits: int, stage: int, count: int) -> np.ndarray:
     found = np.empty((count, start.shape[0], start.shape[1]))
     for n in range(count):
-        found[n] = start
+        copy_matrix(start, found[n])
         distort(found[n], np.inf, 0.0, NONE, bits, 17, 23, n, stage)
     return found
 

@@ -223,7 +223,7 @@ def _take_out(factor: Array, precision: Array, order: int, elders: Indices) -> N
                 pivots[q, other] = cosine * x + sine * y
                 entries[other] = cosine * y - sine * x
         if active < count and elders[active] == i:
-            pivots[active] = entries
+            copy_vector(entries, pivots[active])
             active += 1
     carried = np.empty((count, STRIP))
     line = np.empty(STRIP)

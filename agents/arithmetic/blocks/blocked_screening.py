@@ -89,7 +89,14 @@ def _dearest_first(new_weights: ReadOnly, rest: ReadOnly) -> Indices:
         cost[n] = 0.0
         for c in range(new_weights.shape[1]):
             cost[n] -= new_weights[n, c] * new_weights[n, c] * rest[n, n]
-    return np.argsort(cost, kind="mergesort")
+    turn = np.empty(len(cost), dtype=np.int64)
+    for n in range(len(cost)):  # np.argsort takes seconds to compile
+        place = n
+        while place and cost[turn[place - 1]] > cost[n]:
+            turn[place] = turn[place - 1]
+            place -= 1
+        turn[place] = n
+    return turn
 
 
 @jitted

@@ -1,5 +1,6 @@
 """What is done to the rows on a board is what the plain formulas say, to the bit, and touches nothing else."""
 
+import functools
 import hashlib
 import math
 import os
@@ -17,6 +18,7 @@ SIZES = [(1, 0), (2, 3), (3, 15), (5, 8), (8, 9), (9, 1), (15, 8), (17, 20)]
 """Points, and those of the dictionary."""
 
 
+@functools.cache  # compiled once for all sizes
 def compiled(function, arguments):
     """Compiled code that calls what only compiled code can call."""
     names = ", ".join(f"a{k}" for k in range(arguments))

@@ -47,6 +47,7 @@ def test_the_smallest_of_what_is_said_counts(tmp_path, monkeypatch):
 
 def test_memory_in_use_is_not_free_on_a_system_without_proc(monkeypatch):
     monkeypatch.setattr("pathlib.Path.exists", lambda path: False)  # macOS and Windows have no /proc
+    monkeypatch.setattr(memory, "GROUPS", tuple(reversed(memory.GROUPS)))  # looked for once more
     taken = SimpleNamespace(total=9 * 10**9, available=10**9)
     monkeypatch.setattr("psutil.virtual_memory", lambda: taken)
     assert free() == taken.available
