@@ -37,7 +37,7 @@ from kernelswarm.agents.parts.bandwidths import median_distance
 from kernelswarm.protocols.compiling import Once
 from kernelswarm.simulations.backends import ray_backend, rehearsal
 from kernelswarm.simulations.backends.semaphores import made_by, remove
-from kernelswarm.simulations.backends.starting.head_start import ForkServer, lean
+from kernelswarm.simulations.backends.starting.head_start import ForkServer, late_agents, lean
 from kernelswarm.simulations.backends.starting.private_folder import private_folder
 from kernelswarm.simulations.command import progress, told
 from kernelswarm.simulations.figures import sheet
@@ -281,11 +281,12 @@ def ray_session() -> Iterator[None]:
     Its workers are forks, as where kernelswarm starts Ray.
     """
     import ray
-    from ray._private import node, ray_constants, worker
+    from ray import _raylet
+    from ray._private import node, ray_constants, services, worker
 
     folder = private_folder()
     forks = ForkServer(folder, "kernelswarm.simulations.backends.ray_session")
-    with lean(node.Node), forks.used(ray_constants):
+    with lean(node.Node), late_agents(services, _raylet), forks.used(ray_constants):
         ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     assert worker._global_node is not None
     store = worker._global_node.all_processes["raylet"][0].process.pid
