@@ -6,9 +6,11 @@ import functools
 import gc
 import hashlib
 import math
+import multiprocessing
 import os
 import shutil
 import signal
+import sys
 from collections import defaultdict
 
 os.environ["MPLBACKEND"] = "Agg"  # before anything imports pyplot; subprocesses inherit it
@@ -19,6 +21,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # so in the background, w
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +44,9 @@ from kernelswarm.simulations.backends.starting.head_start import ForkServer, lat
 from kernelswarm.simulations.backends.starting.private_folder import private_folder
 from kernelswarm.simulations.command import progress, told
 from kernelswarm.simulations.figures import sheet
+from kernelswarm.simulations.machine import parallel
+from kernelswarm.simulations.machine.temporarily import environment
+from tests.helpers.checkout import ROOT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -202,6 +208,26 @@ def alone() -> Iterator[None]:
     """No round is compiled beside this process, as on a single core: the processes of the tests have them all."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rehearsal, "cores", lambda: 1)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_pools() -> Iterator[None]:
+    """Pools have forks of one process that has imported what is imported here; a new one takes a second of a core.
+
+    Commands that tests start in processes of their own start theirs as everywhere.
+    """
+    forks: Any = multiprocessing.get_context("forkserver")
+
+    def forked() -> Any:
+        forks.set_forkserver_preload([name for name in sys.modules if name.startswith("kernelswarm.")])
+        with environment({"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}):
+            forkserver.ensure_running()
+        return forks
+
+    with pytest.MonkeyPatch.context() as patch:
+        if "forkserver" in multiprocessing.get_all_start_methods():
+            patch.setattr(parallel, "start_method", forked)
         yield
 
 
