@@ -51,7 +51,7 @@ def cores() -> int:
 
 
 def start_method() -> SpawnContext:
-    """Return how processes start: never as forks of this one, since threads of BLAS, numba and ray do not survive it."""
+    """Return how processes start: never as forks of this one, whose threads of BLAS and ray do not survive it."""
     return multiprocessing.get_context("spawn")
 
 
