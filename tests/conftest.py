@@ -100,6 +100,10 @@ TOGETHER = {
         "tests/simulations/backends/test_ray_backend.py",
         "tests/simulations/backends/test_semaphores.py",
         "tests/simulations/running/test_recovery.py",
+        # A Ray more takes five seconds of a core.
+        "tests/simulations/running/test_resume.py::test_resumed_on_ray_and_back",
+        "tests/simulations/comparison/test_comparison_again.py::test_a_comparison_goes_on_with_another_backend",
+        "tests/simulations/round/test_centralized.py::test_an_actor_learns_with_the_same_bits",
     },
     "compiling every learner": {
         "tests/contracts/test_every_part.py",
@@ -128,15 +132,16 @@ def pytest_collection_finish() -> None:
 
 
 class Together(LoadFileScheduling):
-    """Files go to one process whole, and some of them all to the same one."""
+    """Files go to one process whole, but for some tests, and some of them all to the same one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return together(super()._split_scope(nodeid))
+        return together(nodeid)
 
 
-def together(file: str) -> str:
-    """Return the name of the group that a file belongs to, its own name where it belongs to none."""
-    return next((name for name, files in TOGETHER.items() if file in files), file)
+def together(test: str) -> str:
+    """Return the name of the group that a test or its file belongs to, the file's name where there is none."""
+    file = test.partition("::")[0]
+    return next((name for name, members in TOGETHER.items() if file in members or test in members), file)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
@@ -151,7 +156,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """
     if item.config.stash.get(STEPPED_BACK, False) or not hasattr(item.config, "workerinput"):
         return
-    if together(item.nodeid.partition("::")[0]) != WAITING:
+    if together(item.nodeid) != WAITING:
         os.nice(5)
         item.config.stash[STEPPED_BACK] = True
 

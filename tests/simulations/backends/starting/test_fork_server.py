@@ -56,8 +56,10 @@ Serve = Callable[[str], "subprocess.Popen[bytes]"]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with what stands in for Ray: its package, its worker and its launcher."""
+    """A folder with what stands in for Ray, its package, its worker and its launcher, and for numba."""
     (tmp_path / "imported_first.py").touch()
+    (tmp_path / "numba/core").mkdir(parents=True)  # whose own tables take half a second to fill
+    (tmp_path / "numba/core/registry.py").write_text("from unittest.mock import Mock\ncpu_target = Mock()\n")
     (tmp_path / "stand_in_worker.py").write_text(WORKER)
     (tmp_path / "setup_worker.py").write_text(RAYS_OWN)
     return tmp_path
