@@ -6,9 +6,11 @@ import functools
 import gc
 import hashlib
 import math
+import multiprocessing
 import os
 import shutil
 import signal
+import sys
 from collections import defaultdict
 
 os.environ["MPLBACKEND"] = "Agg"  # before anything imports pyplot; subprocesses inherit it
@@ -19,6 +21,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # so in the background, w
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +40,13 @@ from kernelswarm.agents.parts.bandwidths import median_distance
 from kernelswarm.protocols.compiling import Once
 from kernelswarm.simulations.backends import ray_backend, rehearsal
 from kernelswarm.simulations.backends.semaphores import made_by, remove
-from kernelswarm.simulations.backends.starting.head_start import ForkServer, lean
+from kernelswarm.simulations.backends.starting.head_start import ForkServer, late_agents, lean
 from kernelswarm.simulations.backends.starting.private_folder import private_folder
 from kernelswarm.simulations.command import progress, told
 from kernelswarm.simulations.figures import sheet
+from kernelswarm.simulations.machine import parallel
+from kernelswarm.simulations.machine.temporarily import environment
+from tests.helpers.checkout import ROOT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,6 +100,10 @@ TOGETHER = {
         "tests/simulations/backends/test_ray_backend.py",
         "tests/simulations/backends/test_semaphores.py",
         "tests/simulations/running/test_recovery.py",
+        # A Ray more takes five seconds of a core.
+        "tests/simulations/running/test_resume.py::test_resumed_on_ray_and_back",
+        "tests/simulations/comparison/test_comparison_again.py::test_a_comparison_goes_on_with_another_backend",
+        "tests/simulations/round/test_centralized.py::test_an_actor_learns_with_the_same_bits",
     },
     "compiling every learner": {
         "tests/contracts/test_every_part.py",
@@ -130,15 +140,16 @@ def pytest_collection_finish() -> None:
 
 
 class Together(LoadFileScheduling):
-    """Files go to one process whole, and some of them all to the same one."""
+    """Files go to one process whole, but for some tests, and some of them all to the same one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return together(super()._split_scope(nodeid))
+        return together(nodeid)
 
 
-def together(file: str) -> str:
-    """Return the name of the group that a file belongs to, its own name where it belongs to none."""
-    return next((name for name, files in TOGETHER.items() if file in files), file)
+def together(test: str) -> str:
+    """Return the name of the group that a test or its file belongs to, the file's name where there is none."""
+    file = test.partition("::")[0]
+    return next((name for name, members in TOGETHER.items() if file in members or test in members), file)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
@@ -153,7 +164,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """
     if item.config.stash.get(STEPPED_BACK, False) or not hasattr(item.config, "workerinput"):
         return
-    if together(item.nodeid.partition("::")[0]) != WAITING:
+    if together(item.nodeid) != WAITING:
         os.nice(5)
         item.config.stash[STEPPED_BACK] = True
 
@@ -210,6 +221,26 @@ def alone() -> Iterator[None]:
     """No round is compiled beside this process, as on a single core: the processes of the tests have them all."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rehearsal, "cores", lambda: 1)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_pools() -> Iterator[None]:
+    """Pools have forks of one process that has imported what is imported here; a new one takes a second of a core.
+
+    Commands that tests start in processes of their own start theirs as everywhere.
+    """
+    forks: Any = multiprocessing.get_context("forkserver")
+
+    def forked() -> Any:
+        forks.set_forkserver_preload([name for name in sys.modules if name.startswith("kernelswarm.")])
+        with environment({"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}):
+            forkserver.ensure_running()
+        return forks
+
+    with pytest.MonkeyPatch.context() as patch:
+        if "forkserver" in multiprocessing.get_all_start_methods():
+            patch.setattr(parallel, "start_method", forked)
         yield
 
 
@@ -289,11 +320,12 @@ def ray_session() -> Iterator[None]:
     Its workers are forks, as where kernelswarm starts Ray.
     """
     import ray
-    from ray._private import node, ray_constants, worker
+    from ray import _raylet
+    from ray._private import node, ray_constants, services, worker
 
     folder = private_folder()
     forks = ForkServer(folder, "kernelswarm.simulations.backends.ray_session")
-    with lean(node.Node), forks.used(ray_constants):
+    with lean(node.Node), late_agents(services, _raylet), forks.used(ray_constants):
         ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     assert worker._global_node is not None
     store = worker._global_node.all_processes["raylet"][0].process.pid

@@ -20,7 +20,7 @@ from kernelswarm.simulations.backends.placement import placed
 from kernelswarm.simulations.backends.remote_engine import IN_FLIGHT, Transport, Trouble
 from kernelswarm.simulations.backends.semaphores import Notes, made_by, opened, remove
 from kernelswarm.simulations.backends.shipping import surroundings
-from kernelswarm.simulations.backends.starting.head_start import DriversActor, ForkServer, lean
+from kernelswarm.simulations.backends.starting.head_start import DriversActor, ForkServer, late_agents, lean
 from kernelswarm.simulations.backends.starting.private_folder import private_folder
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.machine.interruption import take_sigterm_back
@@ -81,7 +81,7 @@ class RaySession:
         self._folder = ""  # of its session
         self._hosts: list[Any] = []
         self._kind: Any = None  # of actor: what a process of it loads is sent once
-        self._drivers: DriversActor | None = None  # of the graph to come
+        self._drivers: DriversActor | None = None  # of one graph after another
         self._store: int | None = None  # the process of a Ray started here that makes the channels
         self._notes = Notes()
         self.actors = 0  # of the simulation at hand
@@ -121,13 +121,14 @@ class RaySession:
             return
         constants: Any = importlib.import_module("ray._private.ray_constants")
         node: Any = importlib.import_module("ray._private.node")
+        services: Any = importlib.import_module("ray._private.services")
         try:
             self._private = private_folder()
             self._notes.note([], self._private)
             # The constant was read from the environment when ray was imported, here or elsewhere.
             variables = environment(QUIET | LOOPBACK | ONE_THREAD | {NICENESS: str(niceness)})
             loopback = attribute(constants, "ENABLE_RAY_CLUSTER", False)
-            with variables, loopback, lean(node.Node):
+            with variables, loopback, lean(node.Node), late_agents(services, importlib.import_module("ray._raylet")):
                 self._forks = ForkServer(self._private, __name__)
                 with self._forks.used(constants):
                     context: Any = ray.init(
@@ -181,7 +182,7 @@ class RaySession:
 
     def foresee(self, kind: str) -> None:
         """Start the actor that a compiled graph has for its driver, so that its process is there by then."""
-        if kind == "compiled":
+        if kind == "compiled" and self._drivers is None:
             import ray
             from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -194,8 +195,7 @@ class RaySession:
         with _troubles():
             if kind == "calls":
                 return _Calls(hosts, neighbors, levels)
-            drivers, self._drivers = self._drivers, None
-            with nullcontext() if drivers is None else drivers.taken():
+            with nullcontext() if self._drivers is None else self._drivers.taken():
                 return _Compiled(hosts, neighbors, levels, self._store)
 
     def share(self, value: Any) -> Any:
@@ -243,6 +243,7 @@ class RaySession:
             for place in ended:
                 ray.kill(self._hosts[place])
             self._hosts = [host for place, host in enumerate(self._hosts) if place not in ended]
+            self._drivers = None  # which may be lost too
 
     def keep_logs(self) -> str:
         """Leave the logs of a Ray started here on the disk."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import TypeVar
 
-from kernelswarm.simulations.machine.parallel import end_with_parent
+from kernelswarm.simulations.machine.parallel import end_with_parent, start_method
 from kernelswarm.simulations.machine.temporarily import environment
 
 Argument = TypeVar("Argument")
@@ -40,7 +40,7 @@ def beside(function: Callable[[Argument], object], argument: Argument) -> Iterat
     callable
         Waits for the end of the call, and tells whether it returned.
     """
-    process = multiprocessing.get_context("spawn").Process(target=_call, args=(function, argument), daemon=True)
+    process = start_method().Process(target=_call, args=(function, argument), daemon=True)
     serving = multiprocessing.parent_process() is not None
     if not serving:
         with environment(_ONE_THREAD), _without_script():

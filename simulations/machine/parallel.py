@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from kernelswarm.simulations.ground.errors import Interrupted, SimulationError
 
 if TYPE_CHECKING:
-    from multiprocessing.context import SpawnProcess
+    from multiprocessing.context import SpawnContext, SpawnProcess
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -50,6 +50,11 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def start_method() -> SpawnContext:
+    """Return how processes start: never as forks of this one, whose threads of BLAS and ray do not survive it."""
+    return multiprocessing.get_context("spawn")
+
+
 def answers(
     function: Callable[[Task, Tell], Answer],
     tasks: Sequence[Task],
@@ -81,8 +86,7 @@ def answers(
     SimulationError
         When no process can be started.
     """
-    # Never fork: threads of BLAS, numba and ray do not survive it.
-    context = multiprocessing.get_context("spawn")
+    context = start_method()
     shares = context.Array("d", max(len(tasks), 1), lock=False)
     waiting = list(range(len(tasks)))[::-1]
     workers: list[_Worker[Task]] = []

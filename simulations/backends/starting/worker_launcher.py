@@ -22,9 +22,12 @@ CONTEXT, LANGUAGE = "--serialized-runtime-env-context=", "--language="
 
 def main(arguments: list[str]) -> None:
     """Have a worker forked; start one as Ray does where there is no server, or where it needs more than a fork."""
+    server = os.environ.get(SERVER, "")
+    if server and not Path(server).parent.is_dir():  # Ray has ended: its worker would make Ray's folders again
+        return
     place = next(place for place, word in enumerate(arguments) if word.endswith(".py"))
     worker = [word for word in arguments[place:] if not word.startswith((CONTEXT, LANGUAGE))]
-    if not (plain(arguments) and forked(os.environ.get(SERVER, ""), worker)):
+    if not (plain(arguments) and forked(server, worker)):
         launcher = str(Path(arguments[place]).with_name(RAYS_OWN))
         os.execv(sys.executable, [sys.executable, launcher, *arguments])
 

@@ -11,6 +11,8 @@ from kernelswarm.agents.compiled.rounds import live
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.simulations.backends import rehearsal
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.machine import beside as machine_beside
+from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.compiling import is_kept
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
@@ -47,6 +49,7 @@ def calls(monkeypatch):
 
         return Noted()
 
+    monkeypatch.setattr(machine_beside, "start_method", parallel.start_method)  # the tests' own: forks come sooner
     monkeypatch.setattr(rehearsal, "beside", noting)
     monkeypatch.setattr(rehearsal, "is_kept", lambda function: False)
     monkeypatch.setattr(rehearsal, "cores", lambda: 2)

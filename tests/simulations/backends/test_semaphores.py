@@ -45,12 +45,15 @@ def connect(self, *given):
 ray_session.RaySession.connect = connect
 sys.stdin.readline()
 try:
-    simulate(Experiment.from_dict({EXPERIMENT!r} | {{"rounds": int(sys.argv[1])}}))
+    for rounds in sys.argv[1:]:
+        simulate(Experiment.from_dict({EXPERIMENT!r} | {{"rounds": int(rounds)}}))
 except SystemExit:
     print(signal.getitimer(signal.ITIMER_REAL)[0])
     raise
 """
-"""Waits for a line before it begins, and for another when its graph is there."""
+"""Waits for a line before it begins, and for another each time that its graph is there."""
+
+ENDLESS = 10**9
 
 
 @pytest.fixture
@@ -66,8 +69,8 @@ def start(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Start drivers, which wait only where a pipe is given, and end at last those that a failed test has left."""
     drivers: list[subprocess.Popen[str]] = []
 
-    def started(rounds: int, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
-        words = [sys.executable, "-c", DRIVER, str(rounds)]
+    def started(*rounds: int, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
+        words = [sys.executable, "-c", DRIVER, *map(str, rounds)]
         # A driver hears Ctrl-C, wherever the tests run.
         drivers.append(
             subprocess.Popen(words, stdin=stdin, stdout=subprocess.PIPE, text=True, preexec_fn=interrupts.listen)
@@ -105,12 +108,12 @@ def made_by_store_of(driver: subprocess.Popen[str]) -> int:
 
 
 @pytest.mark.usefixtures("kept_ray")
-def test_a_driver_that_ends_leaves_none_and_removes_those_of_one_that_was_killed(
+def test_a_run_that_ends_or_is_ended_leaves_none_and_the_next_driver_removes_those_of_one_that_was_killed(
     start: Callable[..., subprocess.Popen[str]], folder: Path
 ) -> None:
     from ray._private import worker
 
-    killed, following = start(10**9), start(20, subprocess.PIPE)
+    killed, following = start(ENDLESS), start(20, ENDLESS, stdin=subprocess.PIPE)
     store = made_by_store_of(killed)
     killed.kill()
     killed.wait(60)
@@ -128,27 +131,22 @@ def test_a_driver_that_ends_leaves_none_and_removes_those_of_one_that_was_killed
         go_on(following)
         own = made_by_store_of(following)
         assert semaphores.made_by([own])  # there is something to remove
-        go_on(following)
-        following.wait(120)
-        assert not semaphores.made_by([own])
         assert not semaphores.made_by([store])
         assert not files.exists()
+        go_on(following)
+        second = made_by_store_of(following)
+        assert not semaphores.made_by([own])
+        assert semaphores.made_by([second])
+        go_on(following)
+        following.send_signal(signal.SIGTERM)
+        assert following.stdout is not None
+        assert following.stdout.readline() == "0.0\n"  # nothing will abort it if ending takes long
+        following.wait(60)
+        assert following.returncode == signal.SIGTERM  # as an exit code: it has ended by itself
+        assert not semaphores.made_by([second])
         assert before and semaphores.made_by([alive]) == before
     assert len(list(folder.glob("*"))) == 1
     notes.forget()
-    assert not list(folder.glob("*"))
-
-
-def test_a_driver_that_is_ended_leaves_none(start: Callable[..., subprocess.Popen[str]], folder: Path) -> None:
-    driver = start(10**9)
-    store = made_by_store_of(driver)
-    assert semaphores.made_by([store])
-    driver.send_signal(signal.SIGTERM)
-    assert driver.stdout is not None
-    assert driver.stdout.readline() == "0.0\n"  # nothing will abort it if ending takes long
-    driver.wait(60)
-    assert driver.returncode == signal.SIGTERM  # as an exit code: it has ended by itself
-    assert not semaphores.made_by([store])
     assert not list(folder.glob("*"))
 
 

@@ -56,8 +56,10 @@ Serve = Callable[[str], "subprocess.Popen[bytes]"]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with what stands in for Ray: its package, its worker and its launcher."""
+    """A folder with what stands in for Ray, its package, its worker and its launcher, and for numba."""
     (tmp_path / "imported_first.py").touch()
+    (tmp_path / "numba/core").mkdir(parents=True)  # whose own tables take half a second to fill
+    (tmp_path / "numba/core/registry.py").write_text("from unittest.mock import Mock\ncpu_target = Mock()\n")
     (tmp_path / "stand_in_worker.py").write_text(WORKER)
     (tmp_path / "setup_worker.py").write_text(RAYS_OWN)
     return tmp_path
@@ -95,13 +97,13 @@ def serve(folder: Path) -> Iterator[Serve]:
         server.wait()
 
 
-def launched(folder: Path, *words: str) -> subprocess.Popen[bytes]:
+def launched(folder: Path, *words: str, server: str = "s") -> subprocess.Popen[bytes]:
     """Start the launcher as a raylet does, in a group of its own."""
     return subprocess.Popen(
         [sys.executable, str(SCRIPTS[1]), str(folder / "stand_in_worker.py"), *words, "--language=PYTHON"],
         stdout=subprocess.PIPE,
         cwd=folder,
-        env={"PATH": os.environ["PATH"], SERVER: str(folder / "s"), "GIVEN": "a word"},
+        env={"PATH": os.environ["PATH"], SERVER: str(folder / server), "GIVEN": "a word"},
         process_group=0,
         preexec_fn=as_a_raylet,
     )
@@ -160,6 +162,12 @@ def test_where_forks_would_share_names_ray_starts_its_own(folder: Path, serve: S
 def test_where_nothing_serves_ray_starts_its_own(folder: Path) -> None:
     launcher = launched(folder, "--number=0")
     assert json.loads(launcher.communicate(timeout=SOON)[0])["pid"] == launcher.pid
+
+
+def test_where_the_folder_of_ray_is_gone_no_worker_starts(folder: Path) -> None:
+    launcher = launched(folder, "--number=0", server="gone/s")
+    assert launcher.communicate(timeout=SOON)[0] == b""
+    assert launcher.returncode == 0
 
 
 @pytest.mark.parametrize(
