@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.benches import Bench, capacity_of, fits, put_back
-from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.copying import copy_matrix, copy_vector
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.arithmetic.signatures import (
     ALWAYS,
@@ -99,6 +99,8 @@ def live(
         columns = max(columns, (row_begins[i + 1] - row_begins[i]) // size, bench.capacity)
     most = size * (1 + widest) if symmetric else size
     joined_points, joined = np.empty((most, inputs)), np.empty((most, outputs))
+    samples = np.empty((points.shape[0], size, inputs))
+    take_samples(points, first, samples)
     unused, pulling = np.empty((size, columns)), np.empty((size, outputs))
     rates, stiffness, losses = np.empty(most), np.empty(most), np.empty(size)
     pulls, curvatures = np.empty(widest * answer), np.empty(widest * size)
@@ -124,7 +126,7 @@ def live(
                 return FULL, t - first, i, 0.0
             own = table(all_values, i * answer, size, outputs)
             wanted = table(targets, (i * rounds + t) * size * width, size, width)
-            stepped = table(points, (i * rounds + t) * sample, size, inputs)
+            stepped = table(samples, i * sample, size, inputs)
             gradient = table(joined, 0, size, outputs)
             for n in range(len(sizes)):
                 sizes[n] = step_sizes[i, t, n]
@@ -220,7 +222,7 @@ def live(
                     for k in range(size):
                         for c in range(outputs):
                             pushed[k, c] /= part
-                    heard = table(points, (j * rounds + t) * sample, size, inputs)
+                    heard = table(samples, j * sample, size, inputs)
                     copy_matrix(heard, table(joined_points, after * inputs, size, inputs))
                     for k in range(after, after + size):
                         stiffness[k] = 0.0 if kinds.linear[kind] else taken_strength
@@ -275,6 +277,7 @@ def live(
                     sums.violation[begin + e] += gaps[e] - edges[coupling.tolerances, e]
         if lay_rows(states, kinds, links, messages, symmetric, size) > bench.capacity:
             return FULL, t - first, nodes, 0.0
+        take_samples(points, t + 1, samples)
         for i in range(nodes):
             kind, begin, degree = kind_of[i], starts[i], starts[i + 1] - starts[i]
             taken = size * (1 + degree) if symmetric else size
@@ -286,13 +289,13 @@ def live(
             place = row_begins[i]
             columns = (row_begins[i + 1] - place) // taken
             own = table(all_values, i * answer, size, outputs)
-            fresh = table(points, (i * rounds + t + 1) * sample, size, inputs)
+            fresh = table(samples, i * sample, size, inputs)
             stepped, found = table(joined_points, 0, taken, inputs), table(joined, 0, taken, outputs)
             if symmetric:
                 copy_matrix(fresh, stepped)
                 for e in range(begin, begin + degree):
                     after = size * (1 + e - begin)
-                    fresh = table(points, (others[e] * rounds + t + 1) * sample, size, inputs)
+                    fresh = table(samples, others[e] * sample, size, inputs)
                     copy_matrix(fresh, table(joined_points, after * inputs, size, inputs))
                 # Rows of repacked states are a kernel's, which come out the same whichever others are asked for.
                 together = functions_of[kind, REPACK] != NONE and inputs <= NARROW
@@ -312,7 +315,7 @@ def live(
                     copy_matrix(fresh, stepped)
                     copy_matrix(own, found)
                 for e in range(begin, begin + degree):
-                    fresh = table(points, (others[e] * rounds + t + 1) * sample, size, inputs)
+                    fresh = table(samples, others[e] * sample, size, inputs)
                     said = table(all_answers, reverse[e] * answer, size, outputs)
                     evaluate(tools, numbers, state, counts, fresh, table(unused, 0, size, columns), said)
             if not implicit or not degree:
@@ -331,6 +334,15 @@ def live(
         if coupling.sends_duals:
             send_duals(links, coupling)
     return DONE, count, 0, 0.0
+
+
+@absorbed
+def take_samples(points: Array, t: int, samples: Array) -> None:
+    """Lay the samples of a round side by side: each is looked at by many, and those of one round lie far apart."""
+    sample = samples.shape[1] * samples.shape[2]
+    for i in range(len(samples)):
+        begin = (i * points.shape[1] + t) * sample
+        copy_vector(line(points, begin, sample), line(samples, i * sample, sample))
 
 
 @jitted
