@@ -18,7 +18,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.boards import cheapest, count_above, rotate, subtract_from, take_out, take_pivot
 from kernelswarm.agents.arithmetic.copying import transpose
 from kernelswarm.agents.arithmetic.lanes import LANES, ROWS, dot, sum_rows, whole
-from kernelswarm.agents.arithmetic.tables import line
+from kernelswarm.agents.arithmetic.tables import line, nearby
 from kernelswarm.protocols.compiling import ReadOnly, jitted
 
 Array = npt.NDArray[np.float64]
@@ -28,6 +28,9 @@ NEAR = 1e-6
 
 SLACK = 1e-6
 """By how much of itself an error is taken for more than it was computed to be, where the rest follows from a bound."""
+
+POINTS, NUMBERS = 64, 2**12
+"""Room for integers and for numbers that is there without a search: 32 kB, enough for 15 points beside 20 others."""
 
 
 @jitted
@@ -57,7 +60,8 @@ def screen(
     """
     size, outputs = new_weights.shape
     capacity, columns = factor.shape[1], cross.shape[1]
-    entering, turn = np.empty(size, np.int64), np.empty(size, np.int64)
+    places = nearby(np.int64, POINTS) if 2 * size <= POINTS else np.empty(2 * size, np.int64)
+    entering, turn = line(places, 0, size), line(places, size, size)
     count = 0
     for n in range(size):
         magnitude = 0.0
@@ -77,7 +81,7 @@ def screen(
     kept = sums + (count + 1) * long
     keys = kept + long
     sides = keys + wide
-    memory = np.empty(sides + wide)
+    memory = nearby(np.float64, NUMBERS) if sides + wide <= NUMBERS else np.empty(sides + wide)
     for k in range(values, sums + long):
         memory[k] = 0.0
     # The images -V = -U B, a point to a lane, and projections -A = -U'V of all points at once. U is zero above its
