@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
 from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 from numba.np import arrayobj
@@ -43,6 +44,9 @@ def _view(array: Any, sizes: int) -> Any:
 
 if vars(config)["DISABLE_JIT"]:
 
+    def fetch(array: AnyArray, start: int, size: int) -> None:
+        """Have the processor bring numbers from a place in the array on into its cache, without waiting for them."""
+
     def nearby(kind: Any, size: int) -> AnyArray:
         """Return so many numbers of a kind, whatever they are, on the stack of the function that asks: for what a few
         kilobytes suffice, since memory for arrays is found slowly. The array must not leave the function; the size is
@@ -66,6 +70,24 @@ if vars(config)["DISABLE_JIT"]:
         return array
 
 else:
+
+    @intrinsic
+    def fetch(typing_context: Any, array: Any, start: Any, size: Any) -> Any:
+        """Have the processor bring numbers from a place in the array on into its cache, without waiting for them."""
+        signature = types.void(array, types.intp, types.intp)
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            data = _arrays.make_array(signature.args[0])(context, builder, arguments[0]).data
+            byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+            prefetch = _codegen.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+            first, end, line = arguments[1], builder.add(arguments[1], arguments[2]), ir.Constant(arguments[1].type, 8)
+            with _codegen.for_range_slice(builder, first, end, line, intp=first.type) as (place, _):
+                pointer = builder.bitcast(builder.gep(data, [place]), byte)
+                builder.call(prefetch, [pointer, word(0), word(3), word(1)])
+            return context.get_dummy_value()
+
+        return signature, generate
 
     @intrinsic(prefer_literal=True)
     def nearby(typing_context: Any, kind: Any, size: Any) -> Any:

@@ -28,7 +28,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     repack_at,
     step_at,
 )
-from kernelswarm.agents.arithmetic.tables import cube, line, table
+from kernelswarm.agents.arithmetic.tables import cube, fetch, line, table
 from kernelswarm.agents.compiled.arrays import Coupling, Kinds, Links, Messages, States, Sums
 from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at, gaps_at
 from kernelswarm.protocols.compiling import absorbed, jitted
@@ -38,6 +38,9 @@ from kernelswarm.protocols.limits import gather_in, own_products, own_share, pai
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+
+FETCHED = 512
+"""Numbers of a kind that are fetched ahead for the next node, at most: what comes later is fetched by itself."""
 
 DONE, PAUSED, FULL, LARGE_VALUES, UNSTABLE = range(5)
 """Why rounds end; paused, some node wants room, its factor looked at, or steps that are not compiled; full, arrays are
@@ -116,6 +119,9 @@ def live(
             begin, degree = starts[i], starts[i + 1] - starts[i]
             taken = size * (1 + degree) if symmetric else size
             kind = kind_of[i]
+            if i + 1 < nodes:  # what the next node needs is far away on a large network
+                fetch(storage, begins[i + 1], min(lengths[i + 1], FETCHED))
+                fetch(all_rows, row_begins[i + 1], min(row_begins[i + 2] - row_begins[i + 1], FETCHED))
             tools = line(tools_of, kind * tool_count, tool_count)
             numbers = line(numbers_of, kind * numbers_of.shape[1], number_counts[kind])
             loss_numbers = line(loss_numbers_of, kind * loss_numbers_of.shape[1], loss_number_counts[kind])
@@ -280,6 +286,8 @@ def live(
         take_samples(points, t + 1, samples)
         for i in range(nodes):
             kind, begin, degree = kind_of[i], starts[i], starts[i + 1] - starts[i]
+            if i + 1 < nodes:
+                fetch(storage, begins[i + 1], min(lengths[i + 1], 64))
             taken = size * (1 + degree) if symmetric else size
             evaluate = evaluate_at(functions_of[kind, EVALUATE])
             tools = line(tools_of, kind * tool_count, tool_count)
