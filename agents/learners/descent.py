@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.implicit_systems import solve
+from kernelswarm.agents.arithmetic.implicit_systems import fill_row, solve
 from kernelswarm.agents.arithmetic.lanes import whole
 from kernelswarm.agents.arithmetic.tables import nearby, table
 from kernelswarm.agents.functions.kernel_sum import KernelSum
@@ -183,13 +183,12 @@ def weigh_together(gram: ReadOnly, gradients: Array, rates: ReadOnly, stiffness:
     memory = nearby(np.float64, BOARD) if size * wide <= BOARD else np.empty(size * wide)
     board = table(memory, 0, size, wide)
     for i in range(size):
-        for j in range(size):
-            board[i, j] = stiffness[i] * gram[i, j] * rates[j]
+        for j in range(whole(size), wide):
+            board[i, j] = 0.0
+        fill_row(memory, i * wide, gram, i * size, stiffness[i], rates, size)
         board[i, i] += 1.0
         for c in range(outputs):
             board[i, size + c] = gradients[i, c]
-        for j in range(size + outputs, wide):
-            board[i, j] = 0.0
     solve(board, outputs)
     for i in range(size):
         for c in range(outputs):
