@@ -53,7 +53,7 @@ def limit(curvature: float, load: float, batch_size: int) -> float:
     ``F - Q F`` with ``0 <= Q <= I``: it moves no two networks further apart, whatever the penalties.
     """
     bound = curvature * load
-    return 1.0 if bound <= batch_size else batch_size / bound
+    return batch_size / (batch_size if bound <= batch_size else bound)  # 1 where it is enough, without a branch
 
 
 @uncounted
