@@ -77,14 +77,41 @@ def _four_rows(builder: Any, data: Any, start: Callable[[Any], Any], place: Any,
     return found
 
 
-def _ratios(builder: Any, lanes: Lanes, rows: list[Any], column: Any, pivot: Any) -> list[Any]:
-    """Return, over all lanes, by how much of the pivot's row each row is changed so that it loses a column."""
+def _entries(builder: Any, rows: list[Any], column: Any) -> Any:
+    """Return the entries of four rows in a column."""
     entries = ir.Constant(ir.VectorType(_DOUBLE, ROWS), ir.Undefined)
     for r, row in enumerate(rows):
         entries = builder.insert_element(entries, builder.load(builder.gep(row, [column])), ir.Constant(_I32, r))
-    by = lanes.shuffled(lanes.spread(pivot), lanes.spread(pivot), [0] * ROWS)
-    found = builder.fneg(builder.fdiv(entries, by))
-    return [lanes.shuffled(found, found, [r] * LANES) for r in range(ROWS)]
+    return entries
+
+
+def _ratios(builder: Any, lanes: Lanes, rows: list[Any], pivots: list[Any], columns: list[Any], schurs: list[Any]) -> Any:
+    """Return, over all lanes, by how much of each pivot's row each of four rows is changed so that it loses that
+    pivot's column, one pivot after the other."""
+    found: list[Any] = []
+    for place, column in enumerate(columns):
+        entries = _entries(builder, rows, column)
+        for pivot, ratios in zip(pivots[:place], found, strict=True):
+            entries = builder.fadd(entries, builder.fmul(ratios, _four(builder, lanes, pivot, column)))
+        by = lanes.spread(schurs[place])
+        found.append(builder.fneg(builder.fdiv(entries, lanes.shuffled(by, by, [0] * ROWS))))
+    return [[lanes.shuffled(ratios, ratios, [r] * LANES) for r in range(ROWS)] for ratios in found]
+
+
+def _four(builder: Any, lanes: Lanes, row: Any, column: Any) -> Any:
+    whole = lanes.spread(builder.load(builder.gep(row, [column])))
+    return lanes.shuffled(whole, whole, [0] * ROWS)
+
+
+def _second(builder: Any, rows: list[Any], columns: list[Any]) -> tuple[Any, Any, Any]:
+    """Return what two pivots are, the second one after its row has lost the column of the first, and by how much of
+    the first row it does so."""
+    first, entry, before = (
+        builder.load(builder.gep(rows[r], [columns[c]])) for r, c in ((0, 0), (1, 0), (1, 1))
+    )
+    ratio = builder.fneg(builder.fdiv(entry, first))
+    change = builder.fmul(ratio, builder.load(builder.gep(rows[0], [columns[1]])))
+    return first, builder.fadd(before, change), ratio
 
 
 def _eliminate_below(typing_context: Any, board: Any, pivot: Any) -> Any:
@@ -95,18 +122,35 @@ def _eliminate_below(typing_context: Any, board: Any, pivot: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
         size, pitch = (builder.extract_value(array.shape, k) for k in (0, 1))
         four, one = (ir.Constant(size.type, number) for number in (ROWS, 1))
-        row, last = builder.gep(array.data, [builder.mul(pivot, pitch)]), builder.sub(size, one)
+        columns, last = [pivot, builder.add(pivot, one)], builder.sub(size, one)
+        rows = [builder.gep(array.data, [builder.mul(column, pitch)]) for column in columns]
         first = builder.and_(pivot, ir.Constant(size.type, -LANES))
-        rest, entry = builder.sub(pitch, first), builder.load(builder.gep(row, [pivot]))
-        with _codegen.for_range_slice(builder, builder.add(pivot, one), size, four, intp=size.type) as (i, _):
+        rest, (*schurs, ratio) = builder.sub(pitch, first), _second(builder, rows, columns)
+        share = lanes.spread(ratio)
+
+        def follow(place: Any) -> None:
+            place = builder.add(place, first)
+            change = builder.fmul(share, lanes.load(rows[0], place))
+            lanes.store(builder.fadd(lanes.load(rows[1], place), change), rows[1], place)
+
+        lanes.each(rest, follow)
+        with _codegen.for_range_slice(
+            builder, builder.add(columns[1], one), size, four, intp=size.type
+        ) as (i, _):
             others = _four_rows(builder, array.data, lambda place: builder.mul(place, pitch), i, last)
-            ratios = _ratios(builder, lanes, others, pivot, entry)
+            shares = _ratios(builder, lanes, others, rows, columns, schurs)
 
             def eliminate(place: Any) -> None:
                 place = builder.add(place, first)
-                entries, of = [lanes.load(other, place) for other in others], lanes.load(row, place)
-                for other, entry, ratio in zip(others, entries, ratios, strict=True):
-                    lanes.store(builder.fadd(entry, builder.fmul(ratio, of)), other, place)
+                found = [lanes.load(other, place) for other in others]
+                for row, ratios in zip(rows, shares, strict=True):
+                    of = lanes.load(row, place)
+                    found = [
+                        builder.fadd(entry, builder.fmul(ratio, of))
+                        for entry, ratio in zip(found, ratios, strict=True)
+                    ]
+                for other, entry in zip(others, found, strict=True):
+                    lanes.store(entry, other, place)
 
             lanes.each(rest, eliminate)
         return context.get_dummy_value()
@@ -114,63 +158,100 @@ def _eliminate_below(typing_context: Any, board: Any, pivot: Any) -> Any:
     return signature, generate
 
 
-def _take_pivot(
-    typing_context: Any,
-    memory: Any,
-    column: Any,
-    board: Any,
-    pitch: Any,
-    turn: Any,
-    first: Any,
-    count: Any,
-    kept: Any,
-    sums: Any,
-) -> Any:
-    whole = types.intp
-    signature = types.void(memory, *[whole] * 3, turn, *[whole] * 4)
+def _pivots(number: int) -> Callable[..., Any]:
+    """Return the type and the code of one or two steps of elimination."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        column, board, pitch, _, first, count, kept, sums = arguments[1:]
-        lanes = Lanes(context, builder, signature.args, arguments)
-        data, order = (context.make_array(signature.args[k])(context, builder, arguments[k]).data for k in (0, 4))
-        nothing, unity = lanes.equal(0.0), lanes.equal(1.0)
-        four, one = (ir.Constant(pitch.type, number) for number in (ROWS, 1))
-        row = builder.gep(data, [builder.add(board, builder.mul(column, pitch))])
-        schur, last = builder.load(builder.gep(row, [column])), builder.sub(count, one)
-        columns = lanes.everywhere(column)
+    def take(
+        typing_context: Any,
+        memory: Any,
+        board: Any,
+        pitch: Any,
+        turn: Any,
+        place: Any,
+        count: Any,
+        kept: Any,
+        sums: Any,
+    ) -> Any:
+        whole = types.intp
+        signature = types.float64(memory, *[whole] * 2, turn, *[whole] * 4)
 
-        def start(place: Any) -> Any:
-            return builder.add(board, builder.mul(builder.load(builder.gep(order, [place])), pitch))
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            board, pitch, _, place, count, kept, sums = arguments[1:]
+            lanes = Lanes(context, builder, signature.args, arguments)
+            data, order = (
+                context.make_array(signature.args[k])(context, builder, arguments[k]).data for k in (0, 3)
+            )
+            nothing, unity = lanes.equal(0.0), lanes.equal(1.0)
+            four, one = (ir.Constant(pitch.type, number) for number in (ROWS, 1))
 
-        with _codegen.for_range_slice(builder, first, count, four, intp=pitch.type) as (k, _):
-            others = _four_rows(builder, data, start, k, last)
-            spread = _ratios(builder, lanes, others, column, schur)
+            def start(place: Any) -> Any:
+                return builder.add(board, builder.mul(builder.load(builder.gep(order, [place])), pitch))
 
-            def eliminate(place: Any) -> None:
-                here = builder.icmp_signed("==", lanes.numbered(place), columns)
-                pivot = builder.select(here, unity, lanes.load(row, place))
-                found = [builder.select(here, nothing, lanes.load(other, place)) for other in others]
-                for other, entry, ratio in zip(others, found, spread, strict=True):
-                    lanes.store(builder.fadd(entry, builder.fmul(ratio, pivot)), other, place)
+            turns = [builder.add(place, ir.Constant(pitch.type, k)) for k in range(number)]
+            columns = [builder.load(builder.gep(order, [turn])) for turn in turns]
+            rows, everywhere = [builder.gep(data, [start(turn)]) for turn in turns], list(map(lanes.everywhere, columns))
 
-            lanes.each(pitch, eliminate)
+            def at(place: Any, k: int) -> Any:
+                return builder.icmp_signed("==", lanes.numbered(place), everywhere[k])
 
-        scale = lanes.spread(builder.fdiv(ir.Constant(_DOUBLE, 1.0), lanes.root(schur)))
+            def changed(entry: Any, place: Any, k: int, ratio: Any, pivot: Any) -> Any:
+                """Change a row's entries by those of a pivot's, in whose column there was what is lost now."""
+                entry = builder.select(at(place, k), nothing, entry)
+                return builder.fadd(entry, builder.fmul(ratio, pivot))
 
-        def finish(place: Any) -> None:
-            here = builder.icmp_signed("==", lanes.numbered(place), columns)
-            known = builder.fcmp_ordered("!=", lanes.load(data, builder.add(kept, place)), nothing)
-            entry = builder.select(here, unity, builder.select(known, lanes.load(row, place), nothing))
-            found = builder.fmul(scale, entry)
-            lanes.store(found, row, place)
-            before = builder.add(sums, place)
-            squares = builder.fadd(lanes.load(data, before), builder.fmul(found, found))
-            lanes.store(squares, data, builder.add(before, pitch))
+            def pivot_of(place: Any, k: int) -> Any:
+                return builder.select(at(place, k), unity, lanes.load(rows[k], place))
 
-        lanes.each(pitch, finish)
-        return context.get_dummy_value()
+            if number == 1:
+                schurs = [builder.load(builder.gep(rows[0], columns))]
+            else:
+                *schurs, ratio = _second(builder, rows, columns)
+                share = lanes.spread(ratio)
 
-    return signature, generate
+                def follow(place: Any) -> None:
+                    entry = changed(lanes.load(rows[1], place), place, 0, share, pivot_of(place, 0))
+                    lanes.store(entry, rows[1], place)
+
+                lanes.each(pitch, follow)
+            first, last = builder.add(turns[-1], one), builder.sub(count, one)
+            with _codegen.for_range_slice(builder, first, count, four, intp=pitch.type) as (k, _):
+                others = _four_rows(builder, data, start, k, last)
+                shares = _ratios(builder, lanes, others, rows, columns, schurs)
+
+                def eliminate(place: Any) -> None:
+                    found = [lanes.load(other, place) for other in others]
+                    for k, ratios in enumerate(shares):
+                        pivot = pivot_of(place, k)
+                        found = [
+                            changed(entry, place, k, ratio, pivot)
+                            for entry, ratio in zip(found, ratios, strict=True)
+                        ]
+                    for other, entry in zip(others, found, strict=True):
+                        lanes.store(entry, other, place)
+
+                lanes.each(pitch, eliminate)
+
+            roots = [builder.fdiv(ir.Constant(_DOUBLE, 1.0), lanes.root(schur)) for schur in schurs]
+            scales = list(map(lanes.spread, roots))
+
+            def finish(place: Any) -> None:
+                before = builder.add(sums, place)
+                known = builder.fcmp_ordered("!=", lanes.load(data, builder.add(kept, place)), nothing)
+                squares = lanes.load(data, before)
+                for k, (row, scale) in enumerate(zip(rows, scales, strict=True)):
+                    entry = builder.select(known, lanes.load(row, place), nothing)
+                    found = builder.fmul(scale, builder.select(at(place, k), unity, entry))
+                    lanes.store(found, row, place)
+                    squares, before = builder.fadd(squares, builder.fmul(found, found)), builder.add(before, pitch)
+                    lanes.store(squares, data, before)
+                    known = builder.or_(known, at(place, k))
+
+            lanes.each(pitch, finish)
+            return schurs[-1]
+
+        return signature, generate
+
+    return take
 
 
 def _cheapest(
@@ -292,41 +373,49 @@ if vars(config)["DISABLE_JIT"]:
         return int(np.sum(found > key) + np.sum(found[:place] == key))
 
     def eliminate_below(board: Array, pivot: int) -> None:
-        """Take multiples of the pivot's row from all rows below so that they lose its column, in whole lanes from that
-        of the column on."""
+        """Take multiples of the rows of a pivot and of the one after it from all rows below each so that they lose its
+        column, in whole lanes from that of the first column on."""
         first = pivot - pivot % LANES
-        for i in range(pivot + 1, len(board)):
-            board[i, first:] += -(board[i, pivot] / board[pivot, pivot]) * board[pivot, first:]
+        for k in (pivot, pivot + 1):
+            for i in range(k + 1, len(board)):
+                board[i, first:] += -(board[i, k] / board[k, k]) * board[k, first:]
 
     def take_pivot(
-        memory: Array,
-        column: int,
-        board: int,
-        pitch: int,
-        turn: Integers,
-        first: int,
-        count: int,
-        kept: int,
-        sums: int,
-    ) -> None:
-        """Eliminate the column of a point from the rows of those whose turn comes after it, from ``first`` on.
+        memory: Array, board: int, pitch: int, turn: Integers, place: int, count: int, kept: int, sums: int
+    ) -> float:
+        """Eliminate the column of the point whose turn it is from the rows of those whose turn comes after it.
 
         The column held what was left of the Gram matrix; from now on it holds entries of the rows of the factor, as
         those do where ``kept`` is not 0. The point's own row is scaled to be one of the factor, with zeros in all other
-        columns, and its squares are added to the sums, ``pitch`` entries further on.
+        columns, and its squares are added to the sums, ``pitch`` entries further on. Returns what was left of the Gram
+        matrix at the point.
         """
+        column = turn[place]
         row = memory[board + column * pitch :][:pitch]
         schur = float(row[column])
         row[column] = 1.0
-        for q in turn[first:count]:
+        for q in turn[place + 1 : count]:
             other = memory[board + q * pitch :][:pitch]
             ratio = -(other[column] / schur)
             other[column] = 0.0
             other += ratio * row
         known = memory[kept : kept + pitch] != 0.0
         known[column] = True
-        row[:] = 1.0 / math.sqrt(schur) * np.where(known, row, 0.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            row[:] = 1.0 / np.sqrt(schur) * np.where(known, row, 0.0)
         memory[sums + pitch : sums + 2 * pitch] = memory[sums : sums + pitch] + row * row
+        return schur
+
+    def take_two(
+        memory: Array, board: int, pitch: int, turn: Integers, place: int, count: int, kept: int, sums: int
+    ) -> float:
+        """Do the same for a point and the next one, of which it returns what was left."""
+        before = memory[kept : kept + pitch].copy()
+        take_pivot(memory, board, pitch, turn, place, count, kept, sums)
+        memory[kept + turn[place]] = 1.0
+        schur = take_pivot(memory, board, pitch, turn, place + 1, count, kept, sums + pitch)
+        memory[kept : kept + pitch] = before
+        return schur
 
     def cheapest(
         memory: Array, values: int, pitch: int, outputs: int, sums: int, begin: int, end: int
@@ -379,4 +468,5 @@ else:
     rotate = _intrinsic(_rotate)
     subtract_from = _intrinsic(_subtract_from)
     take_out = _intrinsic(_take_out)
-    take_pivot = _intrinsic(_take_pivot)
+    take_pivot = _intrinsic(_pivots(1))
+    take_two = _intrinsic(_pivots(2))

@@ -70,7 +70,7 @@ def eliminate(board: Array, outputs: int) -> None:
     eliminated, the columns before the pivot among them, which nobody reads any more.
     """
     size = len(board)
-    for k in range(size):
+    for k in range(0, size - 1, 2):
         eliminate_below(board, k)
     for k in range(size - 1, -1, -1):
         for c in range(size, size + outputs):

@@ -15,7 +15,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.boards import cheapest, count_above, rotate, subtract_from, take_out, take_pivot
+from kernelswarm.agents.arithmetic.boards import cheapest, count_above, rotate, subtract_from, take_out, take_pivot, take_two
 from kernelswarm.agents.arithmetic.copying import transpose
 from kernelswarm.agents.arithmetic.lanes import LANES, ROWS, dot, sum_rows, whole
 from kernelswarm.agents.arithmetic.tables import line, nearby
@@ -136,14 +136,26 @@ def screen(
     cost *= 1.0 + SLACK
     # Elimination on the board leaves the rows, but for their length. A point's column holds what is left of the Gram
     # matrix until it is eliminated, and entries of the rows from then on.
-    rows, spent = 0, 0.0
+    spent = 0.0
     for j in range(order):
         memory[sums + wide + j] = precision[j]
     for k in range(wide):
         memory[kept + k] = 0.0
     for k in range(wide, long):
         memory[kept + k] = 1.0
-    for place in range(count):
+    first = 0
+    while near == 0 and first + 1 < count:
+        upper, lower = turn[first], turn[first + 1]
+        schur = memory[board + upper * long + upper]
+        rest = take_two(memory, board, long, turn, first, count, kept, sums + first * long)
+        if not (
+            schur > NEAR * gram[entering[upper], entering[upper]] and rest > NEAR * gram[entering[lower], entering[lower]]
+        ):
+            return 0.0
+        memory[kept + upper] = memory[kept + lower] = 1.0
+        first += 2
+    rows = first
+    for place in range(first, count):
         q = turn[place]
         row = board + q * long
         schur = memory[row + q]
@@ -159,7 +171,7 @@ def screen(
                         memory[start + k] -= weight * memory[row + k]
                 memory[start + q] = 0.0
             continue
-        take_pivot(memory, q, board, long, turn, place + 1, count, kept, sums + rows * long)
+        take_pivot(memory, board, long, turn, place, count, kept, sums + rows * long)
         memory[kept + q] = 1.0
         turn[rows] = q
         rows += 1
