@@ -34,9 +34,7 @@ def pair_loads_in(gram: Array, size: int, degree: int, eta: float, loads: Array)
 
 
 @inlined
-def _row_sums(
-    gram: Array, a: int, b: int, c: int, d: int, begin: int, end: int
-) -> tuple[float, float, float, float]:
+def _row_sums(gram: Array, a: int, b: int, c: int, d: int, begin: int, end: int) -> tuple[float, float, float, float]:
     """Sum the sizes of the entries of four rows from one column on and before another."""
     w, x, y, z = 0.0, 0.0, 0.0, 0.0
     for n in range(begin, end):

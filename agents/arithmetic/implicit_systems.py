@@ -7,7 +7,7 @@ import numpy.typing as npt
 from numba.core import config, types
 from numba.extending import intrinsic
 
-from kernelswarm.agents.arithmetic.boards import eliminate_below
+from kernelswarm.agents.arithmetic.elimination import eliminate_two
 from kernelswarm.agents.arithmetic.lanes import Lanes, whole
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted, uncounted
 
@@ -71,7 +71,7 @@ def eliminate(board: Array, outputs: int) -> None:
     """
     size = len(board)
     for k in range(0, size - 1, 2):
-        eliminate_below(board, k)
+        eliminate_two(board, k)
     for k in range(size - 1, -1, -1):
         for c in range(size, size + outputs):
             entry = board[k, c]

@@ -10,7 +10,6 @@ own. `polynomial_diagonal` is one with the signature `DIAGONAL`.
 """
 
 import math
-
 from typing import Any
 
 import numpy as np
@@ -50,8 +49,8 @@ def _planar_squares(typing_context: Any, points: Any, centers: Any, squares: Any
 
         def columns(place: Any) -> None:
             start, end = builder.mul(two, place), builder.mul(two, count)
-            pairs = [lanes.load_part(centers, at, end) for at in (start, builder.add(start, eight))]
-            others = [lanes.shuffled(*pairs, list(range(k, 2 * LANES, 2))) for k in range(2)]
+            left, right = (lanes.load_part(centers, at, end) for at in (start, builder.add(start, eight)))
+            others = [lanes.shuffled(left, right, list(range(k, 2 * LANES, 2))) for k in range(2)]
             with _codegen.for_range_slice(builder, zero, rows, one, intp=pitch.type) as (i, _):
                 own = [builder.load(builder.gep(points, [builder.add(builder.mul(two, i), k)])) for k in (zero, one)]
                 x, y = (builder.fsub(lanes.spread(entry), other) for entry, other in zip(own, others, strict=True))

@@ -15,8 +15,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.boards import cheapest, count_above, rotate, subtract_from, take_out, take_pivot, take_two
+from kernelswarm.agents.arithmetic.boards import cheapest, count_above, rotate, subtract_from, take_out
 from kernelswarm.agents.arithmetic.copying import transpose
+from kernelswarm.agents.arithmetic.elimination import take_pivot, take_two
 from kernelswarm.agents.arithmetic.lanes import LANES, ROWS, dot, sum_rows, whole
 from kernelswarm.agents.arithmetic.tables import line, nearby
 from kernelswarm.protocols.compiling import ReadOnly, jitted
@@ -29,7 +30,7 @@ NEAR = 1e-6
 SLACK = 1e-6
 """By how much of itself an error is taken for more than it was computed to be, where the rest follows from a bound."""
 
-POINTS, NUMBERS = 64, 2**12
+POINTS, NUMBERS = 32, 2**12
 """Room for integers and for numbers that is there without a search: 32 kB, enough for 15 points beside 20 others."""
 
 
@@ -60,8 +61,8 @@ def screen(
     """
     size, outputs = new_weights.shape
     capacity, columns = factor.shape[1], cross.shape[1]
-    places = nearby(np.int64, POINTS) if 2 * size <= POINTS else np.empty(2 * size, np.int64)
-    entering, turn = line(places, 0, size), line(places, size, size)
+    entering = nearby(np.int64, POINTS) if size <= POINTS else np.empty(size, np.int64)
+    turn = nearby(np.int64, POINTS) if size <= POINTS else np.empty(size, np.int64)
     count = 0
     for n in range(size):
         magnitude = 0.0
@@ -149,7 +150,8 @@ def screen(
         schur = memory[board + upper * long + upper]
         rest = take_two(memory, board, long, turn, first, count, kept, sums + first * long)
         if not (
-            schur > NEAR * gram[entering[upper], entering[upper]] and rest > NEAR * gram[entering[lower], entering[lower]]
+            schur > NEAR * gram[entering[upper], entering[upper]]
+            and rest > NEAR * gram[entering[lower], entering[lower]]
         ):
             return 0.0
         memory[kept + upper] = memory[kept + lower] = 1.0

@@ -180,12 +180,12 @@ def weigh_together(gram: ReadOnly, gradients: Array, rates: ReadOnly, stiffness:
             gradients[0, c] = -rates[0] * gradients[0, c] / (1.0 + stiffness[0] * rates[0] * gram[0, 0])
         return
     wide = whole(size + outputs)
-    memory = nearby(np.float64, BOARD) if size * wide <= BOARD else np.empty(size * wide)
-    board = table(memory, 0, size, wide)
+    few = size * wide <= BOARD
+    board = table(nearby(np.float64, BOARD), 0, size, wide) if few else np.empty((size, wide))
     for i in range(size):
         for j in range(whole(size), wide):
             board[i, j] = 0.0
-        fill_row(memory, i * wide, gram, i * size, stiffness[i], rates, size)
+        fill_row(board, i * wide, gram, i * size, stiffness[i], rates, size)
         board[i, i] += 1.0
         for c in range(outputs):
             board[i, size + c] = gradients[i, c]
