@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.benches import Bench, capacity_of, fits, put_back
-from kernelswarm.agents.arithmetic.copying import copy_matrix, copy_vector
+from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.arithmetic.signatures import (
     ALWAYS,
@@ -39,9 +39,9 @@ from kernelswarm.protocols.limits import gather_in, own_products, own_share, pai
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-STEPPED_ON, EVALUATED = 512, 64
-"""Numbers of a state, and of its rows, that are fetched while the node before is at its turn, for a step and for an
-evaluation: what comes after them is fetched by itself."""
+FETCHED = 512
+"""Numbers of a state, and of its rows, that are fetched while the node before is at its turn: what comes after them is
+fetched by itself."""
 
 LARGE = 2**16
 """Numbers of all states together from which on this pays: fewer stay in the cache next to the processor."""
@@ -107,8 +107,6 @@ def live(
         columns = max(columns, (row_begins[i + 1] - row_begins[i]) // size, bench.capacity)
     most = size * (1 + widest) if symmetric else size
     joined_points, joined = np.empty((most, inputs)), np.empty((most, outputs))
-    samples = np.empty((points.shape[0], size, inputs))
-    take_samples(points, first, samples)
     unused, pulling = np.empty((size, columns)), np.empty((size, outputs))
     rates, stiffness, losses = np.empty(most), np.empty(most), np.empty(size)
     pulls, curvatures = np.empty(widest * answer), np.empty(widest * size)
@@ -125,8 +123,8 @@ def live(
             taken = size * (1 + degree) if symmetric else size
             kind = kind_of[i]
             if large and i + 1 < nodes:
-                fetch(storage, begins[i + 1], min(lengths[i + 1], STEPPED_ON))
-                fetch(all_rows, row_begins[i + 1], min(row_begins[i + 2] - row_begins[i + 1], STEPPED_ON))
+                fetch(storage, begins[i + 1], min(lengths[i + 1], FETCHED))
+                fetch(all_rows, row_begins[i + 1], min(row_begins[i + 2] - row_begins[i + 1], FETCHED))
             tools = line(tools_of, kind * tool_count, tool_count)
             numbers = line(numbers_of, kind * numbers_of.shape[1], number_counts[kind])
             loss_numbers = line(loss_numbers_of, kind * loss_numbers_of.shape[1], loss_number_counts[kind])
@@ -137,7 +135,7 @@ def live(
                 return FULL, t - first, i, 0.0
             own = table(all_values, i * answer, size, outputs)
             wanted = table(targets, (i * rounds + t) * size * width, size, width)
-            stepped = table(samples, i * sample, size, inputs)
+            stepped = table(points, (i * rounds + t) * sample, size, inputs)
             gradient = table(joined, 0, size, outputs)
             for n in range(len(sizes)):
                 sizes[n] = step_sizes[i, t, n]
@@ -233,7 +231,7 @@ def live(
                     for k in range(size):
                         for c in range(outputs):
                             pushed[k, c] /= part
-                    heard = table(samples, j * sample, size, inputs)
+                    heard = table(points, (j * rounds + t) * sample, size, inputs)
                     copy_matrix(heard, table(joined_points, after * inputs, size, inputs))
                     for k in range(after, after + size):
                         stiffness[k] = 0.0 if kinds.linear[kind] else taken_strength
@@ -288,11 +286,8 @@ def live(
                     sums.violation[begin + e] += gaps[e] - edges[coupling.tolerances, e]
         if lay_rows(states, kinds, links, messages, symmetric, size) > bench.capacity:
             return FULL, t - first, nodes, 0.0
-        take_samples(points, t + 1, samples)
         for i in range(nodes):
             kind, begin, degree = kind_of[i], starts[i], starts[i + 1] - starts[i]
-            if large and i + 1 < nodes:
-                fetch(storage, begins[i + 1], min(lengths[i + 1], EVALUATED))
             taken = size * (1 + degree) if symmetric else size
             evaluate = evaluate_at(functions_of[kind, EVALUATE])
             tools = line(tools_of, kind * tool_count, tool_count)
@@ -302,13 +297,13 @@ def live(
             place = row_begins[i]
             columns = (row_begins[i + 1] - place) // taken
             own = table(all_values, i * answer, size, outputs)
-            fresh = table(samples, i * sample, size, inputs)
+            fresh = table(points, (i * rounds + t + 1) * sample, size, inputs)
             stepped, found = table(joined_points, 0, taken, inputs), table(joined, 0, taken, outputs)
             if symmetric:
                 copy_matrix(fresh, stepped)
                 for e in range(begin, begin + degree):
                     after = size * (1 + e - begin)
-                    fresh = table(samples, others[e] * sample, size, inputs)
+                    fresh = table(points, (others[e] * rounds + t + 1) * sample, size, inputs)
                     copy_matrix(fresh, table(joined_points, after * inputs, size, inputs))
                 # Rows of repacked states are a kernel's, which come out the same whichever others are asked for.
                 together = functions_of[kind, REPACK] != NONE and inputs <= NARROW
@@ -328,7 +323,7 @@ def live(
                     copy_matrix(fresh, stepped)
                     copy_matrix(own, found)
                 for e in range(begin, begin + degree):
-                    fresh = table(samples, others[e] * sample, size, inputs)
+                    fresh = table(points, (others[e] * rounds + t + 1) * sample, size, inputs)
                     said = table(all_answers, reverse[e] * answer, size, outputs)
                     evaluate(tools, numbers, state, counts, fresh, table(unused, 0, size, columns), said)
             if not implicit or not degree:
@@ -347,15 +342,6 @@ def live(
         if coupling.sends_duals:
             send_duals(links, coupling)
     return DONE, count, 0, 0.0
-
-
-@absorbed
-def take_samples(points: Array, t: int, samples: Array) -> None:
-    """Lay the samples of a round side by side: each is looked at by many, and those of one round lie far apart."""
-    sample = samples.shape[1] * samples.shape[2]
-    for i in range(len(samples)):
-        begin = (i * points.shape[1] + t) * sample
-        copy_vector(line(points, begin, sample), line(samples, i * sample, sample))
 
 
 @jitted
