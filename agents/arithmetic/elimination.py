@@ -135,7 +135,9 @@ def _pivots(number: int) -> Callable[..., Any]:
             lanes = Lanes(context, builder, signature.args, arguments)
             data, order = (context.make_array(signature.args[k])(context, builder, arguments[k]).data for k in (0, 3))
             nothing, unity = lanes.equal(0.0), lanes.equal(1.0)
-            four, one = (ir.Constant(pitch.type, number) for number in (ROWS, 1))
+            four, one, eight = (ir.Constant(pitch.type, number) for number in (ROWS, 1, LANES))
+            # Lanes from here on are at the dictionary, behind all columns of points: nothing is selected there.
+            wide = builder.and_(builder.add(count, ir.Constant(pitch.type, LANES - 1)), ir.Constant(pitch.type, -LANES))
 
             def start(place: Any) -> Any:
                 return builder.add(board, builder.mul(builder.load(builder.gep(order, [place])), pitch))
@@ -150,9 +152,9 @@ def _pivots(number: int) -> Callable[..., Any]:
             def at(place: Any, k: int) -> Any:
                 return builder.icmp_signed("==", lanes.numbered(place), everywhere[k])
 
-            def changed(entry: Any, place: Any, k: int, ratio: Any, pivot: Any) -> Any:
+            def changed(entry: Any, place: Any, k: int, ratio: Any, pivot: Any, selects: bool = True) -> Any:
                 """Change a row's entries by those of a pivot's, in whose column there was what is lost now."""
-                entry = builder.select(at(place, k), nothing, entry)
+                entry = builder.select(at(place, k), nothing, entry) if selects else entry
                 return builder.fadd(entry, builder.fmul(ratio, pivot))
 
             def pivot_of(place: Any, k: int) -> Any:
@@ -174,17 +176,20 @@ def _pivots(number: int) -> Callable[..., Any]:
                 others = _four_rows(builder, data, start, k, last)
                 shares = _ratios(builder, lanes, others, rows, columns, schurs)
 
-                def eliminate(place: Any) -> None:
+                def eliminate(place: Any, selects: bool = True) -> None:
                     found = [lanes.load(other, place) for other in others]
                     for k, ratios in enumerate(shares):
-                        pivot = pivot_of(place, k)
+                        pivot = pivot_of(place, k) if selects else lanes.load(rows[k], place)
                         found = [
-                            changed(entry, place, k, ratio, pivot) for entry, ratio in zip(found, ratios, strict=True)
+                            changed(entry, place, k, ratio, pivot, selects)
+                            for entry, ratio in zip(found, ratios, strict=True)
                         ]
                     for other, entry in zip(others, found, strict=True):
                         lanes.store(entry, other, place)
 
-                lanes.each(pitch, eliminate)
+                lanes.each(wide, eliminate)
+                with _codegen.for_range_slice(builder, wide, pitch, eight, intp=pitch.type) as (place, _):
+                    eliminate(place, selects=False)
 
             roots = [builder.fdiv(ir.Constant(_DOUBLE, 1.0), lanes.root(schur)) for schur in schurs]
             scales = list(map(lanes.spread, roots))
