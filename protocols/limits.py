@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import uncounted
+from kernelswarm.protocols.compiling import inlined, uncounted
 
 Array = npt.NDArray[np.float64]
 
@@ -22,15 +22,27 @@ def pair_loads_in(gram: Array, size: int, degree: int, eta: float, loads: Array)
 
         E[m] = eta (degree sum_{n own} |K[m, n]| + sum_{n others'} |K[m, n]|)
     """
-    points = len(loads)
-    for m in range(points):
-        own = 0.0
-        for n in range(size):
-            own += abs(gram[m, n])
-        others = 0.0
-        for n in range(size, points):
-            others += abs(gram[m, n])
-        loads[m] = eta * (degree * own + others)
+    last = len(loads) - 1
+    for m in range(0, last + 1, 4):  # four sums beside each other, the last rows again where there are no four
+        a, b, c, d = m, min(m + 1, last), min(m + 2, last), min(m + 3, last)
+        own = _row_sums(gram, a, b, c, d, 0, size)
+        others = _row_sums(gram, a, b, c, d, size, last + 1)
+        loads[a] = eta * (degree * own[0] + others[0])
+        loads[b] = eta * (degree * own[1] + others[1])
+        loads[c] = eta * (degree * own[2] + others[2])
+        loads[d] = eta * (degree * own[3] + others[3])
+
+
+@inlined
+def _row_sums(gram: Array, a: int, b: int, c: int, d: int, begin: int, end: int) -> tuple[float, float, float, float]:
+    """Sum the sizes of the entries of four rows from one column on and before another."""
+    w, x, y, z = 0.0, 0.0, 0.0, 0.0
+    for n in range(begin, end):
+        w += abs(gram[a, n])
+        x += abs(gram[b, n])
+        y += abs(gram[c, n])
+        z += abs(gram[d, n])
+    return w, x, y, z
 
 
 @uncounted
@@ -53,7 +65,7 @@ def limit(curvature: float, load: float, batch_size: int) -> float:
     ``F - Q F`` with ``0 <= Q <= I``: it moves no two networks further apart, whatever the penalties.
     """
     bound = curvature * load
-    return 1.0 if bound <= batch_size else batch_size / bound
+    return batch_size / (batch_size if bound <= batch_size else bound)  # 1 where it is enough, without a branch
 
 
 @uncounted

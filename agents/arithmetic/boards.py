@@ -7,7 +7,6 @@ written by itself it would have the next one who takes those lanes wait until it
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from llvmlite import ir
 from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 
-from kernelswarm.agents.arithmetic.lanes import LANES, ROWS, Lanes
+from kernelswarm.agents.arithmetic.lanes import LANES, Lanes
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -62,113 +61,6 @@ def _count_above(typing_context: Any, keys: Any, k: Any, place: Any, count: Any)
 
         lanes.each(count, body)
         return builder.load(total)
-
-    return signature, generate
-
-
-def _four_rows(builder: Any, data: Any, start: Callable[[Any], Any], place: Any, last: Any) -> list[Any]:
-    """Return where the rows from a place on begin; in that of those beyond the last one the last one itself, which may
-    be taken more than once where all are read before any is written."""
-    found = []
-    for r in range(ROWS):
-        other = builder.add(place, ir.Constant(place.type, r))
-        other = builder.select(builder.icmp_signed("<", other, last), other, last)
-        found.append(builder.gep(data, [start(other)]))
-    return found
-
-
-def _ratios(builder: Any, lanes: Lanes, rows: list[Any], column: Any, pivot: Any) -> list[Any]:
-    """Return, over all lanes, by how much of the pivot's row each row is changed so that it loses a column."""
-    entries = ir.Constant(ir.VectorType(_DOUBLE, ROWS), ir.Undefined)
-    for r, row in enumerate(rows):
-        entries = builder.insert_element(entries, builder.load(builder.gep(row, [column])), ir.Constant(_I32, r))
-    by = lanes.shuffled(lanes.spread(pivot), lanes.spread(pivot), [0] * ROWS)
-    found = builder.fneg(builder.fdiv(entries, by))
-    return [lanes.shuffled(found, found, [r] * LANES) for r in range(ROWS)]
-
-
-def _eliminate_below(typing_context: Any, board: Any, pivot: Any) -> Any:
-    signature = types.void(board, types.intp)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes, pivot = Lanes(context, builder, signature.args, arguments), arguments[1]
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        size, pitch = (builder.extract_value(array.shape, k) for k in (0, 1))
-        four, one = (ir.Constant(size.type, number) for number in (ROWS, 1))
-        row, last = builder.gep(array.data, [builder.mul(pivot, pitch)]), builder.sub(size, one)
-        first = builder.and_(pivot, ir.Constant(size.type, -LANES))
-        rest, entry = builder.sub(pitch, first), builder.load(builder.gep(row, [pivot]))
-        with _codegen.for_range_slice(builder, builder.add(pivot, one), size, four, intp=size.type) as (i, _):
-            others = _four_rows(builder, array.data, lambda place: builder.mul(place, pitch), i, last)
-            ratios = _ratios(builder, lanes, others, pivot, entry)
-
-            def eliminate(place: Any) -> None:
-                place = builder.add(place, first)
-                entries, of = [lanes.load(other, place) for other in others], lanes.load(row, place)
-                for other, entry, ratio in zip(others, entries, ratios, strict=True):
-                    lanes.store(builder.fadd(entry, builder.fmul(ratio, of)), other, place)
-
-            lanes.each(rest, eliminate)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-def _take_pivot(
-    typing_context: Any,
-    memory: Any,
-    column: Any,
-    board: Any,
-    pitch: Any,
-    turn: Any,
-    first: Any,
-    count: Any,
-    kept: Any,
-    sums: Any,
-) -> Any:
-    whole = types.intp
-    signature = types.void(memory, *[whole] * 3, turn, *[whole] * 4)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        column, board, pitch, _, first, count, kept, sums = arguments[1:]
-        lanes = Lanes(context, builder, signature.args, arguments)
-        data, order = (context.make_array(signature.args[k])(context, builder, arguments[k]).data for k in (0, 4))
-        nothing, unity = lanes.equal(0.0), lanes.equal(1.0)
-        four, one = (ir.Constant(pitch.type, number) for number in (ROWS, 1))
-        row = builder.gep(data, [builder.add(board, builder.mul(column, pitch))])
-        schur, last = builder.load(builder.gep(row, [column])), builder.sub(count, one)
-        columns = lanes.everywhere(column)
-
-        def start(place: Any) -> Any:
-            return builder.add(board, builder.mul(builder.load(builder.gep(order, [place])), pitch))
-
-        with _codegen.for_range_slice(builder, first, count, four, intp=pitch.type) as (k, _):
-            others = _four_rows(builder, data, start, k, last)
-            spread = _ratios(builder, lanes, others, column, schur)
-
-            def eliminate(place: Any) -> None:
-                here = builder.icmp_signed("==", lanes.numbered(place), columns)
-                pivot = builder.select(here, unity, lanes.load(row, place))
-                found = [builder.select(here, nothing, lanes.load(other, place)) for other in others]
-                for other, entry, ratio in zip(others, found, spread, strict=True):
-                    lanes.store(builder.fadd(entry, builder.fmul(ratio, pivot)), other, place)
-
-            lanes.each(pitch, eliminate)
-
-        scale = lanes.spread(builder.fdiv(ir.Constant(_DOUBLE, 1.0), lanes.root(schur)))
-
-        def finish(place: Any) -> None:
-            here = builder.icmp_signed("==", lanes.numbered(place), columns)
-            known = builder.fcmp_ordered("!=", lanes.load(data, builder.add(kept, place)), nothing)
-            entry = builder.select(here, unity, builder.select(known, lanes.load(row, place), nothing))
-            found = builder.fmul(scale, entry)
-            lanes.store(found, row, place)
-            before = builder.add(sums, place)
-            squares = builder.fadd(lanes.load(data, before), builder.fmul(found, found))
-            lanes.store(squares, data, builder.add(before, pitch))
-
-        lanes.each(pitch, finish)
-        return context.get_dummy_value()
 
     return signature, generate
 
@@ -291,43 +183,6 @@ if vars(config)["DISABLE_JIT"]:
         found, key = memory[keys : keys + count], memory[keys + place]
         return int(np.sum(found > key) + np.sum(found[:place] == key))
 
-    def eliminate_below(board: Array, pivot: int) -> None:
-        """Take multiples of the pivot's row from all rows below so that they lose its column, in whole lanes from that
-        of the column on."""
-        first = pivot - pivot % LANES
-        for i in range(pivot + 1, len(board)):
-            board[i, first:] += -(board[i, pivot] / board[pivot, pivot]) * board[pivot, first:]
-
-    def take_pivot(
-        memory: Array,
-        column: int,
-        board: int,
-        pitch: int,
-        turn: Integers,
-        first: int,
-        count: int,
-        kept: int,
-        sums: int,
-    ) -> None:
-        """Eliminate the column of a point from the rows of those whose turn comes after it, from ``first`` on.
-
-        The column held what was left of the Gram matrix; from now on it holds entries of the rows of the factor, as
-        those do where ``kept`` is not 0. The point's own row is scaled to be one of the factor, with zeros in all other
-        columns, and its squares are added to the sums, ``pitch`` entries further on.
-        """
-        row = memory[board + column * pitch :][:pitch]
-        schur = float(row[column])
-        row[column] = 1.0
-        for q in turn[first:count]:
-            other = memory[board + q * pitch :][:pitch]
-            ratio = -(other[column] / schur)
-            other[column] = 0.0
-            other += ratio * row
-        known = memory[kept : kept + pitch] != 0.0
-        known[column] = True
-        row[:] = 1.0 / math.sqrt(schur) * np.where(known, row, 0.0)
-        memory[sums + pitch : sums + 2 * pitch] = memory[sums : sums + pitch] + row * row
-
     def cheapest(
         memory: Array, values: int, pitch: int, outputs: int, sums: int, begin: int, end: int
     ) -> tuple[int, float]:
@@ -375,8 +230,6 @@ else:
     _intrinsic: Any = intrinsic
     cheapest = _intrinsic(_cheapest)
     count_above = _intrinsic(_count_above)
-    eliminate_below = _intrinsic(_eliminate_below)
     rotate = _intrinsic(_rotate)
     subtract_from = _intrinsic(_subtract_from)
     take_out = _intrinsic(_take_out)
-    take_pivot = _intrinsic(_take_pivot)

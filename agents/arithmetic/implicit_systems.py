@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from numba.core import config, types
+from numba.extending import intrinsic
 
-from kernelswarm.agents.arithmetic.boards import eliminate_below
-from kernelswarm.agents.arithmetic.lanes import whole
+from kernelswarm.agents.arithmetic.elimination import eliminate_two
+from kernelswarm.agents.arithmetic.lanes import Lanes, whole
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted, uncounted
 
 Array = npt.NDArray[np.float64]
@@ -29,6 +30,37 @@ def board_of(size: int, outputs: int) -> Array:
     return board
 
 
+def _fill_row(typing_context: Any, board: Any, b: Any, row: Any, r: Any, factor: Any, rates: Any, size: Any) -> Any:
+    signature = types.void(board, types.intp, row, types.intp, types.float64, rates, types.intp)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = Lanes(context, builder, signature.args, arguments)
+        into, out_of, by, size = lanes.pointer(0), lanes.pointer(2), lanes.spread(arguments[4]), arguments[6]
+        each = context.make_array(signature.args[5])(context, builder, arguments[5]).data
+
+        def body(place: Any) -> None:
+            entry = builder.fmul(by, lanes.load_part(out_of, place, size))
+            lanes.store(builder.fmul(entry, lanes.load_part(each, place, size)), into, place)
+
+        lanes.each(size, body)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+if vars(config)["DISABLE_JIT"]:
+
+    def fill_row(board: Array, b: int, row: Array, r: int, factor: float, rates: Array, size: int) -> None:
+        """Write ``factor row[j] rates[j]`` to the board from place ``b`` on, in whole lanes, with zeros behind them."""
+        found = np.zeros(whole(size))
+        found[:size] = factor * row.reshape(-1)[r : r + size] * rates[:size]
+        board.reshape(-1)[b : b + len(found)] = found
+
+else:
+    _intrinsic: Any = intrinsic
+    fill_row = _intrinsic(_fill_row)
+
+
 @uncounted
 def eliminate(board: Array, outputs: int) -> None:
     """Solve the system on a board for its right-hand sides in their place, by elimination without pivoting.
@@ -38,8 +70,8 @@ def eliminate(board: Array, outputs: int) -> None:
     eliminated, the columns before the pivot among them, which nobody reads any more.
     """
     size = len(board)
-    for k in range(size):
-        eliminate_below(board, k)
+    for k in range(0, size - 1, 2):
+        eliminate_two(board, k)
     for k in range(size - 1, -1, -1):
         for c in range(size, size + outputs):
             entry = board[k, c]

@@ -10,13 +10,17 @@ own. `polynomial_diagonal` is one with the signature `DIAGONAL`.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba.core import cgutils, config, types
+from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.exponentials import decay
-from kernelswarm.agents.arithmetic.lanes import dot
+from kernelswarm.agents.arithmetic.lanes import LANES, Lanes, dot
 from kernelswarm.agents.arithmetic.tables import line, read_only
 from kernelswarm.protocols.compiling import inlined, jitted, uncounted
 
@@ -28,6 +32,47 @@ NARROW = 32
 #: A pair whose squared distance is below this share of its squared norms loses too many digits in the difference
 #: ||x||^2 - 2 x.c + ||c||^2 and is computed again by a plain loop. Equal rows so have distance exactly 0.
 CANCELLATION = 1e-4
+
+_codegen: Any = cgutils
+
+
+def _planar_squares(typing_context: Any, points: Any, centers: Any, squares: Any) -> Any:
+    signature = types.void(points, centers, squares)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = Lanes(context, builder, signature.args, arguments)
+        arrays = [context.make_array(signature.args[k])(context, builder, arguments[k]) for k in range(3)]
+        points, centers, squares = (array.data for array in arrays)
+        rows, count = (builder.extract_value(array.shape, 0) for array in arrays[:2])
+        pitch = builder.extract_value(arrays[2].shape, 1)
+        zero, one, two, eight = (ir.Constant(pitch.type, number) for number in (0, 1, 2, LANES))
+
+        def columns(place: Any) -> None:
+            start, end = builder.mul(two, place), builder.mul(two, count)
+            left, right = (lanes.load_part(centers, at, end) for at in (start, builder.add(start, eight)))
+            others = [lanes.shuffled(left, right, list(range(k, 2 * LANES, 2))) for k in range(2)]
+            with _codegen.for_range_slice(builder, zero, rows, one, intp=pitch.type) as (i, _):
+                own = [builder.load(builder.gep(points, [builder.add(builder.mul(two, i), k)])) for k in (zero, one)]
+                x, y = (builder.fsub(lanes.spread(entry), other) for entry, other in zip(own, others, strict=True))
+                square = builder.fadd(builder.fmul(x, x), builder.fmul(y, y))
+                lanes.store_part(square, builder.gep(squares, [builder.mul(i, pitch)]), place, count)
+
+        lanes.each(count, columns)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+if vars(config)["DISABLE_JIT"]:
+
+    def planar_squares(points: Array, centers: Array, squares: Array) -> None:
+        """Fill the first columns of ``squares`` with the squared distances of points (n, 2) and centers (m, 2)."""
+        first, second = (points[:, np.newaxis, k] - centers[:, k] for k in range(2))
+        squares[:, : len(centers)] = first * first + second * second
+
+else:
+    _intrinsic: Any = intrinsic
+    planar_squares = _intrinsic(_planar_squares)
 
 
 @inlined
@@ -93,18 +138,8 @@ def _distances(points: Array, centers: Array, factors: Array, squares: Array) ->
                     difference = (points[i, k] - centers[j, k]) * factors[k]
                     total += difference * difference
                 squares[i, j] = total
-    elif points.shape[1] == 2:  # a loop without an inner one goes into vector registers; each sum is the same
-        for i in range(points.shape[0]):
-            first, second = points[i, 0], points[i, 1]
-            for j in range(centers.shape[0]):
-                x, y = first - centers[j, 0], second - centers[j, 1]
-                squares[i, j] = x * x + y * y
-    elif points.shape[1] == 1:
-        for i in range(points.shape[0]):
-            first = points[i, 0]
-            for j in range(centers.shape[0]):
-                x = first - centers[j, 0]
-                squares[i, j] = x * x
+    elif points.shape[1] == 2:
+        planar_squares(points, centers, squares)
     else:
         for i in range(points.shape[0]):
             for j in range(centers.shape[0]):

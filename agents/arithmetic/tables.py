@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba.core import config, types
+from llvmlite import ir
+from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
@@ -17,6 +18,7 @@ Array = npt.NDArray[np.float64]
 AnyArray = npt.NDArray[Any]
 
 _arrays: Any = arrayobj
+_codegen: Any = cgutils
 
 
 def _view(array: Any, sizes: int) -> Any:
@@ -42,6 +44,15 @@ def _view(array: Any, sizes: int) -> Any:
 
 if vars(config)["DISABLE_JIT"]:
 
+    def fetch(array: AnyArray, start: int, size: int) -> None:
+        """Have the processor bring numbers from a place in the array on into its cache, without waiting for them."""
+
+    def nearby(kind: Any, size: int) -> AnyArray:
+        """Return so many numbers of a kind, whatever they are, on the stack of the function that asks: for what a few
+        kilobytes suffice, since memory for arrays is found slowly. The array must not leave the function; the size is
+        a constant of the module."""
+        return np.empty(size, kind)
+
     def line(array: AnyArray, start: int, size: int) -> AnyArray:
         """Return the (size,) numbers from a place in the array on."""
         return array.reshape(-1)[start : start + size]
@@ -59,6 +70,38 @@ if vars(config)["DISABLE_JIT"]:
         return array
 
 else:
+
+    @intrinsic
+    def fetch(typing_context: Any, array: Any, start: Any, size: Any) -> Any:
+        """Have the processor bring numbers from a place in the array on into its cache, without waiting for them."""
+        signature = types.void(array, types.intp, types.intp)
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            data = _arrays.make_array(signature.args[0])(context, builder, arguments[0]).data
+            byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+            prefetch = _codegen.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+            first, end, line = arguments[1], builder.add(arguments[1], arguments[2]), ir.Constant(arguments[1].type, 8)
+            with _codegen.for_range_slice(builder, first, end, line, intp=first.type) as (place, _):
+                pointer = builder.bitcast(builder.gep(data, [place]), byte)
+                builder.call(prefetch, [pointer, word(0), word(3), word(1)])
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    @intrinsic(prefer_literal=True)
+    def nearby(typing_context: Any, kind: Any, size: Any) -> Any:
+        """Return so many numbers of a kind, whatever they are, on the stack of the function that asks."""
+        length, array = size.literal_value, types.Array(kind.dtype, 1, "C")
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            part, count = _arrays.make_array(array)(context, builder), context.get_constant(types.intp, length)
+            data = _codegen.alloca_once(builder, context.get_data_type(array.dtype), count)
+            eight = context.get_constant(types.intp, 8)
+            _arrays.populate_array(part, data=data, shape=[count], strides=[eight], itemsize=eight, meminfo=None)
+            return part._getvalue()
+
+        return array(kind, size), generate
 
     @intrinsic
     def line(typing_context: Any, array: Any, start: Any, size: Any) -> Any:

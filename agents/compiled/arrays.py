@@ -263,7 +263,7 @@ def states_of(
     agents: Sequence[Node],
     forms: Sequence[CompiledLearner],
     capacities: Sequence[int],
-    taken: Sequence[int],
+    taken: Sequence[int] | Integers,
     packed: bool = False,
     spare: int = 0,
 ) -> States:
@@ -304,7 +304,7 @@ def look_at(
     agents: Sequence[Node],
     forms: Sequence[CompiledLearner],
     repacked: npt.NDArray[np.bool_],
-    taken: Sequence[int],
+    taken: Sequence[int] | Integers,
     room: int,
 ) -> None:
     """Have those states looked at that want it, as the agents' own steps do at their end.

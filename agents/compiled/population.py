@@ -95,7 +95,8 @@ class Population:
         self._forms = learner_forms([agent.learner for agent in agents])
         self._kinds = kinds_of(agents, self._forms)
         self._repacks = self._kinds.functions[self._kinds.of, REPACK] != NONE
-        self._taken = [self._size * (1 + self.symmetric * len(agent.neighbors)) for agent in agents]
+        self._taken: Integers = self._size * (1 + self.symmetric * np.diff(self.links.start))
+        self._most = int(self._taken.max())  # points of a step
         self._capacity = self._wanted_capacity(0)
         self._messages = no_messages(agents, self.links, len(places))
         self._make_room()
@@ -309,11 +310,9 @@ class Population:
         """Move the states, which are up to date, into arrays of the present capacity, and make room for rows there."""
         self._messages = self._messages._replace(rows=np.zeros((1, 0)))  # what was in there is evaluated again
         self._make_states()
-        each = zip(self._forms, self.agents, self._capacities(), self._taken, self._repacks.tolist(), strict=True)
-        lengths = [
-            0 if repacked else taken * form.columns(agent.state, capacity)  # rounds lay those of repacked ones
-            for form, agent, capacity, taken, repacked in each
-        ]
+        each = zip(self._forms, self.agents, self._capacities(), strict=True)
+        columns = np.array([form.columns(agent.state, capacity) for form, agent, capacity in each])
+        lengths = np.where(self._repacks, 0, self._taken * columns)  # rounds lay those of repacked ones
         begins = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self._messages = self._messages._replace(rows=np.zeros((1, begins[-1])), row_begins=begins)
 
@@ -332,7 +331,7 @@ class Population:
         """Move the agents' states, which are up to date, into arrays of the present capacity, and make the bench."""
         capacity, largest, length = self._capacity, self._capacity, 0
         if self._repacks.any():
-            capacity = max(capacity, int(with_spare(self._orders()).max()) + max(self._taken))
+            capacity = max(capacity, int(with_spare(self._orders()).max()) + self._most)
             largest = int(with_spare([capacity])[0])
             one_of_each = {id(form): i for i, form in enumerate(self._forms) if self._repacks[i]}
             length = max(self._forms[i].length(self.agents[i].state, largest) for i in one_of_each.values())
@@ -340,9 +339,9 @@ class Population:
         self._states = states_of(self.agents, self._forms, self._capacities(), self._taken, packed=True, spare=length)
         self._bench.free[0] = self._states.begins[-1] + self._states.lengths[-1]
         self._laid = self._states.begins.copy()
-        each = zip(self._forms, self.agents, self._taken, strict=True)
+        each = zip(self._forms, self.agents, self._taken.tolist(), strict=True)
         most = max(form.scratch(agent.state, largest, taken) for form, agent, taken in each)
-        self._scratch = np.zeros(max(most, *[taken * taken for taken in self._taken]))
+        self._scratch = np.zeros(max(most, self._most**2))
 
     def _settle_states(self) -> None:
         """Bring the agents' states up to date, and do what they want."""
@@ -355,7 +354,7 @@ class Population:
     def _look(self) -> None:
         """Bring those states up to date, but for their steps, that want to be looked at, and look at them."""
         find_states(self._states, self._laid, self.agents, self._forms)
-        room = self._capacity - max(self._taken)
+        room = self._capacity - self._most
         look_at(self._states, self.agents, self._forms, self._repacks, self._taken, room)
 
     def _orders(self) -> list[int]:
@@ -363,14 +362,14 @@ class Population:
 
     def _capacities(self) -> list[int]:
         """Return for how many points there is room: for those of each node's own neighbours, since some may be many."""
-        room = self._capacity - max(self._taken)
+        room = self._capacity - self._most
         spared = np.maximum(with_spare(self._orders()), FIRST_POINTS)
         found: list[int] = np.where(self._repacks, spared, np.add(self._taken, room)).tolist()
         return found
 
     def _wanted_capacity(self, capacity: int) -> int:
-        most = max(self._taken)
-        return most + max(max(self._orders()), FIRST_POINTS, (capacity - most) * 3 // 2)
+        grown = (capacity - self._most) * 3 // 2
+        return self._most + max(max(self._orders()), FIRST_POINTS, grown)
 
     def _scalars(self, degree: int) -> int:
         """Count what a node sends in a round: points and answers; symmetric, also its values and dual variables."""

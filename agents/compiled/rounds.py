@@ -28,7 +28,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     repack_at,
     step_at,
 )
-from kernelswarm.agents.arithmetic.tables import cube, line, table
+from kernelswarm.agents.arithmetic.tables import cube, fetch, line, table
 from kernelswarm.agents.compiled.arrays import Coupling, Kinds, Links, Messages, States, Sums
 from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at, gaps_at
 from kernelswarm.protocols.compiling import absorbed, jitted
@@ -38,6 +38,13 @@ from kernelswarm.protocols.limits import gather_in, own_products, own_share, pai
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+
+FETCHED = 512
+"""Numbers of a state, and of its rows, that are fetched while the node before is at its turn: what comes after them is
+fetched by itself."""
+
+LARGE = 2**16
+"""Numbers of all states together from which on this pays: fewer stay in the cache next to the processor."""
 
 DONE, PAUSED, FULL, LARGE_VALUES, UNSTABLE = range(5)
 """Why rounds end; paused, some node wants room, its factor looked at, or steps that are not compiled; full, arrays are
@@ -92,6 +99,7 @@ def live(
     nodes, integers = len(kind_of), all_counts.shape[1]
     rounds, size, inputs = points.shape[1], points.shape[2], points.shape[3]
     outputs, width = all_values.shape[2], targets.shape[3]
+    large = storage.size > LARGE
     sample, answer, tool_count = size * inputs, size * outputs, tools_of.shape[1]
     widest, columns, kept_rounds = 0, 0, told.shape[1]
     for i in range(nodes):
@@ -114,6 +122,9 @@ def live(
             begin, degree = starts[i], starts[i + 1] - starts[i]
             taken = size * (1 + degree) if symmetric else size
             kind = kind_of[i]
+            if large and i + 1 < nodes:
+                fetch(storage, begins[i + 1], min(lengths[i + 1], FETCHED))
+                fetch(all_rows, row_begins[i + 1], min(row_begins[i + 2] - row_begins[i + 1], FETCHED))
             tools = line(tools_of, kind * tool_count, tool_count)
             numbers = line(numbers_of, kind * numbers_of.shape[1], number_counts[kind])
             loss_numbers = line(loss_numbers_of, kind * loss_numbers_of.shape[1], loss_number_counts[kind])

@@ -86,7 +86,8 @@ class WeatheredPopulation(Population):
         self._kinds = kinds_of(agents, self._forms)
         self._repacks = np.zeros(len(agents), dtype=np.bool_)
         sets = 2 if self.symmetric else 1
-        self._taken = [size * (1 + sets * len(agent.neighbors)) for agent in agents]
+        self._taken = size * (1 + sets * np.diff(self.links.start))
+        self._most = int(self._taken.max())
         self._capacity = self._wanted_capacity(0)
         self._make_states()
         self._sums = sums_of(agents, len(self.links.other))
@@ -236,8 +237,7 @@ class WeatheredPopulation(Population):
         return left
 
     def _wanted_capacity(self, capacity: int) -> int:
-        most = max(self._taken)
-        return most + max(max(self._orders()), ROOM_AT_FIRST, 2 * (capacity - most))
+        return self._most + max(max(self._orders()), ROOM_AT_FIRST, 2 * (capacity - self._most))
 
     def _begin_anew(self) -> None:
         """Let the nodes begin anew that come back in the round to come, as single agents do."""
@@ -303,7 +303,7 @@ class WeatheredPopulation(Population):
         )
 
     def _workspace(self) -> Workspace:
-        kept, size, most = self._kept, self._size, max(self._taken)
+        kept, size, most = self._kept, self._size, self._most
         (inputs, outputs), columns = (kept.points.shape[3], kept.values.shape[2]), kept.rows.shape[1]
         widest = int(np.diff(self.links.start).max(initial=0))
         return Workspace(

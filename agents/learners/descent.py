@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.agents.arithmetic.implicit_systems import board_of, solve
+from kernelswarm.agents.arithmetic.implicit_systems import fill_row, solve
+from kernelswarm.agents.arithmetic.lanes import whole
+from kernelswarm.agents.arithmetic.tables import nearby, table
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.parts.kernels import Kernel
@@ -17,6 +18,9 @@ from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
+
+BOARD = 2**10
+"""Numbers of an implicit step's system for which there is room without a search: 8 kB, enough for 24 points."""
 
 
 def share(count: int, batch_size: int) -> float:
@@ -131,8 +135,8 @@ def implicit_weights(eta: float, gradients: Sequence[Array], curvatures: Sequenc
     gram : Array
         The inner products K of all points of all sets, (N, N).
     """
-    gradient, rates, stiffness = joined(eta, gradients, curvatures)
-    weights: Array = solved(gram, gradient, rates, stiffness)
+    weights, rates, stiffness = joined(eta, gradients, curvatures)
+    weigh_together(gram, weights, rates, stiffness)
     return weights
 
 
@@ -157,7 +161,7 @@ def weigh(gram: Array, gradients: Array, rates: Array, stiffness: Array, implici
     """
     size, outputs = gradients.shape
     if implicit and size > 1:
-        _weigh_together(gram, gradients, rates, stiffness)
+        weigh_together(gram, gradients, rates, stiffness)
         return
     for k in range(size):
         for c in range(outputs):
@@ -168,27 +172,24 @@ def weigh(gram: Array, gradients: Array, rates: Array, stiffness: Array, implici
 
 
 @jitted
-def _weigh_together(gram: ReadOnly, gradients: Array, rates: ReadOnly, stiffness: ReadOnly) -> None:
-    copy_matrix(solved(gram, gradients, rates, stiffness), gradients)
-
-
-@inlined
-def solved(gram: Array, gradient: Array, rates: Array, stiffness: Array) -> Array:
-    size, outputs = gradient.shape
-    weights = np.empty((size, outputs))
+def weigh_together(gram: ReadOnly, gradients: Array, rates: ReadOnly, stiffness: ReadOnly) -> None:
+    """Do the same for an implicit step, whose terms of curvature are one system."""
+    size, outputs = gradients.shape
     if size == 1:
         for c in range(outputs):
-            weights[0, c] = -rates[0] * gradient[0, c] / (1.0 + stiffness[0] * rates[0] * gram[0, 0])
-        return weights
-    board = board_of(size, outputs)
+            gradients[0, c] = -rates[0] * gradients[0, c] / (1.0 + stiffness[0] * rates[0] * gram[0, 0])
+        return
+    wide = whole(size + outputs)
+    few = size * wide <= BOARD
+    board = table(nearby(np.float64, BOARD), 0, size, wide) if few else np.empty((size, wide))
     for i in range(size):
-        for j in range(size):
-            board[i, j] = stiffness[i] * gram[i, j] * rates[j]
+        for j in range(whole(size), wide):
+            board[i, j] = 0.0
+        fill_row(board, i * wide, gram, i * size, stiffness[i], rates, size)
         board[i, i] += 1.0
         for c in range(outputs):
-            board[i, size + c] = gradient[i, c]
+            board[i, size + c] = gradients[i, c]
     solve(board, outputs)
     for i in range(size):
         for c in range(outputs):
-            weights[i, c] = board[i, size + c] * -rates[i]
-    return weights
+            gradients[i, c] = board[i, size + c] * -rates[i]

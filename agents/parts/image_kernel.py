@@ -9,9 +9,8 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import image_formulas
 from kernelswarm.agents.arithmetic.signatures import KERNEL, CompiledKernel
-from kernelswarm.agents.parts import bandwidths
+from kernelswarm.agents.parts import bandwidths, image_formulas
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.first_class import fill
 from kernelswarm.refused_key import RefusedKey

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from kernelswarm.agents.arithmetic import boards
+from kernelswarm.agents.arithmetic import boards, elimination
 from kernelswarm.agents.arithmetic.lanes import LANES, ROWS, sum_rows, whole
 
 SIZES = [(1, 0), (2, 3), (3, 15), (5, 8), (8, 9), (9, 1), (15, 8), (17, 20)]
@@ -25,7 +25,7 @@ def compiled(function, arguments):
     return njit(eval(f"lambda {names}: function({names})", {"function": function}))
 
 
-def eliminated(count, order, steps):
+def eliminated(count, order, steps, pairs=False):
     """Take so many pivots on a board of random points; returns all memory, where each part of it lies, and the turn."""
     generator = np.random.default_rng([count, order])
     wide = int(whole(count))
@@ -39,16 +39,19 @@ def eliminated(count, order, steps):
     memory[kept + wide : kept + pitch] = 1.0
     memory[sums + wide : sums + wide + order] = generator.random(order)
     start, turn = memory.copy(), generator.permutation(count)
-    take = compiled(boards.take_pivot, 9)
-    for place in range(steps):
-        take(memory, turn[place], 0, pitch, turn, place + 1, count, kept, sums + place * pitch)
-        memory[kept + turn[place]] = 1.0
+    take, take_both = compiled(elimination.take_pivot, 8), compiled(elimination.take_two, 8)
+    for place in range(0, steps, 2 if pairs else 1):
+        both = pairs and place + 1 < steps
+        step = take_both if both else take
+        step(memory, 0, pitch, turn, place, count, kept, sums + place * pitch)
+        memory[kept + turn[place : place + 1 + both]] = 1.0
     return memory, start, wide, pitch, kept, sums, turn
 
 
 @pytest.mark.parametrize(("count", "order"), SIZES)
-def test_pivots_leave_the_rows_of_the_factor(count, order):
-    memory, start, wide, pitch, kept, sums, turn = eliminated(count, order, count)
+@pytest.mark.parametrize("pairs", [False, True])
+def test_pivots_leave_the_rows_of_the_factor(count, order, pairs):
+    memory, start, wide, pitch, kept, sums, turn = eliminated(count, order, count, pairs)
     board, before = (each[:kept].reshape(count, pitch) for each in (memory, start))
     gram, old = before[turn][:, turn], before[turn][:, wide : wide + order]
     rows = np.linalg.inv(np.linalg.cholesky(gram))  # L^-1 [I, -A'] of the points in their turn
@@ -81,6 +84,20 @@ def test_a_pivot_is_each_multiple_of_a_row_taken_from_those_after_it(count, orde
     expected = start[sums : sums + pitch] + rows[first] ** 2
     np.testing.assert_array_equal(memory[sums + pitch : sums + 2 * pitch], expected)
     assert (memory[sums + 2 * pitch :] == 7.0).all()
+
+
+@pytest.mark.parametrize(("count", "order"), SIZES)
+def test_two_pivots_leave_what_one_after_the_other_does(count, order):
+    apart, together = (eliminated(count, order, count, pairs)[0] for pairs in (False, True))
+    np.testing.assert_array_equal(apart, together)
+
+
+@pytest.mark.parametrize(("count", "order"), [size for size in SIZES if size[0] > 1])
+def test_what_was_left_at_the_last_pivot_is_returned(count, order):
+    memory, _, _, pitch, kept, sums, turn = eliminated(count, order, 0)
+    gram = memory[:kept].reshape(count, pitch)[turn][:, turn]
+    both = compiled(elimination.take_two, 8)(memory, 0, pitch, turn, 0, count, kept, sums)
+    np.testing.assert_allclose(both, gram[1, 1] - gram[1, 0] / gram[0, 0] * gram[0, 1])
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -180,15 +197,17 @@ def solvable(size):
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 8, 9, 15, 24])
-def test_each_row_below_a_pivot_loses_its_column(size):
-    for pivot in range(size):
+def test_each_row_below_two_pivots_loses_their_columns(size):
+    for pivot in range(0, size - 1, 2):
         board = solvable(size)
         expected, first = board.copy(), pivot - pivot % LANES
-        for i in range(pivot + 1, size):
-            expected[i, first:] += -(board[i, pivot] / board[pivot, pivot]) * board[pivot, first:]
-        compiled(boards.eliminate_below, 2)(board, pivot)
+        for k in (pivot, pivot + 1):
+            for i in range(k + 1, size):
+                expected[i, first:] += -(expected[i, k] / expected[k, k]) * expected[k, first:]
+        compiled(elimination.eliminate_two, 2)(board, pivot)
         np.testing.assert_array_equal(board, expected)
         np.testing.assert_allclose(board[pivot + 1 :, pivot], 0.0, atol=1e-14)
+        np.testing.assert_allclose(board[pivot + 2 :, pivot + 1], 0.0, atol=1e-14)
 
 
 def digest():
@@ -203,8 +222,9 @@ def digest():
         lost = take(memory, sums, min(count, 3), turn[-1] * pitch, turn[-1], pitch)
         found.update(memory.tobytes() + np.array([*least, lost]).tobytes())
         board = solvable(count)
-        for pivot in range(count):
-            compiled(boards.eliminate_below, 2)(board, pivot)
+        for pivot in range(0, count - 1, 2):
+            compiled(elimination.eliminate_two, 2)(board, pivot)
+        found.update(eliminated(count, order, count, pairs=True)[0].tobytes())
         found.update(board.tobytes())
     return found.hexdigest()
 

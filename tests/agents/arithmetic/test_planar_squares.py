@@ -1,0 +1,74 @@
+"""Squared distances in the plane and rows of systems are what the formulas say, to the bit; nothing else is written."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+from kernelswarm.agents.arithmetic.implicit_systems import fill_row
+from kernelswarm.agents.arithmetic.kernel_formulas import planar_squares
+from kernelswarm.agents.arithmetic.lanes import whole
+from kernelswarm.agents.arithmetic.tables import nearby
+from kernelswarm.protocols.limits import pair_loads_in
+
+ROOM = 8
+
+
+@njit
+def squares_of(points, centers, squares):
+    planar_squares(points, centers, squares)
+
+
+@njit
+def filled(board, b, row, r, factor, rates, size):
+    fill_row(board, b, row, r, factor, rates, size)
+
+
+@njit
+def total_nearby(numbers):
+    room = nearby(np.float64, ROOM) if len(numbers) <= ROOM else np.empty(len(numbers))
+    for i in range(len(numbers)):
+        room[i] = numbers[i]
+    total = 0.0
+    for i in range(len(numbers)):
+        total += room[i]
+    return total
+
+
+@pytest.mark.parametrize("rows", [1, 2, 9])
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 20])
+def test_squares_are_those_of_the_differences(rows, count):
+    generator = np.random.default_rng([rows, count])
+    points, centers = generator.normal(size=(rows, 2)), generator.normal(size=(count, 2))
+    squares = np.full((rows, count + 3), 7.0)
+    squares_of(points, centers, squares)
+    x, y = (points[:, np.newaxis, k] - centers[:, k] for k in range(2))
+    np.testing.assert_array_equal(squares[:, :count], x * x + y * y)
+    assert (squares[:, count:] == 7.0).all()
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 15])
+def test_a_row_of_a_system_is_scaled_on_both_sides(size):
+    generator = np.random.default_rng(size)
+    row, rates = generator.normal(size=size + 2), generator.random(size)
+    board = np.full(int(whole(size)) + 4, 7.0)
+    filled(board, 1, row, 2, 0.3, rates, size)
+    np.testing.assert_array_equal(board[1 : 1 + size], 0.3 * row[2:] * rates)
+    assert (board[1 + size : 1 + int(whole(size))] == 0.0).all()
+    assert board[0] == 7.0
+    assert (board[1 + int(whole(size)) :] == 7.0).all()
+
+
+@pytest.mark.parametrize("count", [0, 3, 8, 9, 1000])
+def test_room_nearby_is_memory_like_any_other(count):
+    assert total_nearby(np.arange(float(count))) == count * (count - 1) / 2
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("degree", [0, 1, 2, 3, 6])
+def test_loads_are_sums_of_rows(size, degree):
+    points = size * (1 + degree)
+    gram = np.random.default_rng([size, degree]).normal(size=(points, points))
+    loads = np.zeros(points)
+    pair_loads_in(gram, size, degree, 0.5, loads)
+    sizes = np.abs(gram)
+    np.testing.assert_allclose(loads, 0.5 * (degree * sizes[:, :size].sum(axis=1) + sizes[:, size:].sum(axis=1)))
