@@ -103,7 +103,7 @@ class Radius:
 
 def reproduce(request: Request) -> Reproduction:
     """POLK, table 2 and figures 2 and 4: errors and model orders on multidist, beside batch solutions and BSGD."""
-    draws, samples = (2, 1500) if request.quick else (5, SAMPLES)
+    draws, samples = (2, 1000) if request.quick else (5, SAMPLES)
     settings = _settings()
     groups = [Radius(1.0, "as printed, radius 1"), Radius(3.0, "radius 3")]
     for place, group in enumerate(groups):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import eigh
 from sklearn.cluster import KMeans
 
 from kernelswarm.agents.learners.subspaces import batch_subspace
@@ -123,9 +124,9 @@ def matrix_errors(points: Array, rank: int, every: int, seed: int) -> dict[str, 
     gram = KERNEL.cross(points, points)
     landmarks = points[np.random.default_rng(seed).choice(len(points), rank, replace=False)]
     centers = KMeans(rank, n_init=1, random_state=seed).fit(points).cluster_centers_
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = eigh(gram, subset_by_index=(len(gram) - rank, len(gram) - 1))
     features = {
-        "KPCA": vectors[:, -rank:] * np.sqrt(np.maximum(values[-rank:], 0.0)),
+        "KPCA": vectors * np.sqrt(np.maximum(values, 0.0)),
         "Nystroem, uniform": nystroem(points, landmarks),
         "Nystroem, k-means": nystroem(points, np.ascontiguousarray(centers)),
     }

@@ -31,6 +31,8 @@ from kernelswarm.simulations.reproductions.networks import methods, problems
 from kernelswarm.simulations.reproductions.report import QUICK
 from kernelswarm.simulations.reproductions.surveys import consensus, networks, proximity, theory
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
+from kernelswarm.simulations.reproductions.theory import colk as colk_theory
+from kernelswarm.simulations.reproductions.theory import polk as polk_theory
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers import small_reproduction
 from tests.helpers.checkout import ROOT
@@ -189,6 +191,11 @@ def briefly(experiment: Experiment) -> Result:
 
 
 SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
+    "colk-theory": [(colk_theory, "LENGTH", 15.0)],
+    "polk-theory": [
+        (polk_theory, "CONTRACTIONS", 8.0),
+        (polk_theory, "DECADES", (100, 178, 316, 562, 1000)),
+    ],
     "polk-multidist": [(polk_multidist, "TEST", 500), (polk_multidist, "PENALTIES", (1.0, 10.0))],
     "rivals": [(methods, "EVALUATIONS", 4), (methods, "GRAPH", {"name": "ring", "nodes": 4})],
     "survey-consensus": [(consensus, "GRAPHS", ("ring", "erdos_renyi")), (networks, "simulate", briefly)],
