@@ -186,10 +186,11 @@ def in_numbers(learner):
     return fitted(learner, generator.normal(size=(40, 2)), generator.normal(size=(40, 1)), 1)
 
 
-def engine(description, compiled, blocks=None):
+def engines(description, blocks=None):
+    """The same network twice: in arrays, and agent by agent in one block."""
     plans = open_network(description).plans
     parts = [plans] if blocks is None else [[plans[k] for k in block] for block in blocks]
-    return SerialEngine(parts, compiled)
+    return SerialEngine(pickled(parts), True), SerialEngine([plans], False)
 
 
 def in_arrays(running):
@@ -235,7 +236,7 @@ def test_same_bits_as_single_agents(learner):
     for place, protocol in enumerate(PROTOCOLS, list(LEARNERS).index(learner)):
         batch = (1, 8)[place % 2]  # every two of learner, protocol and batch size meet
         description = experiment(learner, protocol, batch)
-        arrays, single = engine(description, True), engine(description, False)
+        arrays, single = engines(description)
         with case(protocol, f"batches of {batch}"):
             for rounds in (2, 30 if batch == 1 else 8):  # enough to fill every budget
                 arrays.run(rounds)
@@ -250,7 +251,7 @@ def test_same_bits_with_several_outputs(learner):
     # newton with a loss that says which points are offered
     loss = "multiclass_squared_hinge" if learner == "newton" else "multiclass_logistic"
     description = experiment(learner, "consensus, symmetric, implicit", 2, stream, loss=loss)
-    arrays, single = engine(description, True), engine(description, False)
+    arrays, single = engines(description)
     arrays.run(60)
     single.run(60)
     assert_equal(arrays, single, description)
@@ -261,7 +262,7 @@ def test_same_bits_with_several_outputs(learner):
 def test_same_bits_in_blocks(learner):
     description = experiment(learner, "proximity, symmetric, implicit", 2)
     for blocks in ([[0], [1], [2], [3]], [[0, 3], [1, 2]]):
-        arrays, single = engine(description, True, blocks), engine(description, False)
+        arrays, single = engines(description, blocks)
         arrays.run(25)
         single.run(25)
         with case("blocks", blocks):
@@ -272,9 +273,9 @@ def test_same_bits_in_blocks(learner):
 @EVERY
 def test_same_bits_after_going_on_from_a_snapshot(learner):
     description = experiment(learner, "proximity, symmetric, implicit", 2)
-    first, whole = engine(description, True), engine(description, False)
+    first, whole = engines(description)
     first.run(25)
-    second = engine(description, True)
+    second, _ = engines(description)
     second.restore(first.snapshot(), 25)
     second.run(25)
     whole.run(50)
@@ -324,7 +325,7 @@ def test_same_bits_of_densities(keys, protocol):
     table = {"topology": GRAPH, "stream": "gaussian_density", "protocol": PROTOCOLS[protocol]}
     for batch in (1, 4):
         description = Experiment.from_dict({**table, "learner": {**EVENTS, **keys, "batch_size": batch}})
-        arrays, single = engine(description, True), engine(description, False)
+        arrays, single = engines(description)
         for rounds in (2, 30):
             arrays.run(rounds)
             single.run(rounds)
@@ -364,7 +365,7 @@ def test_nodes_with_learners_of_their_own_live_in_the_same_arrays(first):
             "node": own,
         }
     )
-    arrays, single = engine(description, True), engine(description, False)
+    arrays, single = engines(description)
     arrays.run(60)
     single.run(60)
     assert_equal(arrays, single, description)
