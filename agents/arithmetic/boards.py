@@ -34,8 +34,9 @@ def _subtract_from(typing_context: Any, target: Any, t: Any, source: Any, s: Any
         into, out_of, end = lanes.pointer(0), lanes.pointer(2), arguments[4]
 
         def body(place: Any) -> None:
-            rest = builder.fsub(lanes.load_part(out_of, place, end), lanes.load(into, place))
-            lanes.store(rest, into, place)
+            entry = lanes.load(into, place)
+            rest = builder.fsub(lanes.load_part(out_of, place, end), entry)
+            lanes.store(builder.select(lanes.mask(place, end), rest, entry), into, place)
 
         lanes.each(end, body)
         return context.get_dummy_value()
@@ -171,12 +172,8 @@ def _take_out(typing_context: Any, memory: Any, values: Any, outputs: Any, row: 
 if vars(config)["DISABLE_JIT"]:
 
     def subtract_from(memory: Array, place: int, source: Array, s: int, size: int) -> None:
-        """Put the differences of ``size`` entries of the source and those from a place on there, zeros behind them."""
-        wide = (size + LANES - 1) // LANES * LANES
-        entries = np.zeros(wide)
-        entries[:size] = source.reshape(-1)[s : s + size]
-        entries[:size] -= memory[place : place + size]
-        memory[place : place + wide] = entries
+        """Put the differences of ``size`` entries of the source and those from a place on there."""
+        memory[place : place + size] = source.reshape(-1)[s : s + size] - memory[place : place + size]
 
     def count_above(memory: Array, keys: int, place: int, count: int) -> int:
         """Count which of ``count`` keys come before that in a place: larger ones, and equal ones before it."""

@@ -73,8 +73,8 @@ def screen(
             count += 1
     if count == 0:
         return 0.0
-    wide, deep = whole(count), whole(order)
-    long = wide + deep  # of a row: its entries at the points, then at the dictionary
+    wide, long = whole(count), whole(count + order)  # of a row: its entries at the points, then at the dictionary
+    shared = min(wide - count, order)  # elements whose entries are in the points' last lanes
     crossed, images = 0, order * wide
     board = images + order * wide
     values = board + (count + ROWS) * long
@@ -83,27 +83,30 @@ def screen(
     keys = kept + long
     sides = keys + wide
     memory = nearby(np.float64, NUMBERS) if sides + wide <= NUMBERS else np.empty(sides + wide)
-    for k in range(values, sums + long):
-        memory[k] = 0.0
     # The images -V = -U B, a point to a lane, and projections -A = -U'V of all points at once. U is zero above its
-    # diagonal, also where the last of four rows ends beyond the others and where lanes begin before.
+    # diagonal, also where the last of four rows ends beyond the others and where lanes begin before. Behind the points
+    # follow unit vectors, whose images are the columns of U that share the points' last lanes.
     if count == size:
         transpose(memory, crossed, wide, cross, 0, columns, count, order, -1.0)
     else:
         for j in range(order):
-            for q in range(count):
-                memory[crossed + j * wide + q] = -cross[entering[q], j]
+            for q in range(wide):
+                memory[crossed + j * wide + q] = -cross[entering[q], j] if q < count else 0.0
+    for j in range(shared):
+        memory[crossed + j * wide + count + j] = 1.0
+    for k in range(values, sums + long):
+        memory[k] = 0.0
     for i in range(0, order, ROWS):
         into, rows = images + i * wide, min(ROWS, order - i)
-        sum_rows(memory, into, wide, factor, i * capacity, capacity, 1, memory, crossed, wide, rows, i + rows, count)
+        sum_rows(memory, into, wide, factor, i * capacity, capacity, 1, memory, crossed, wide, rows, i + rows, wide)
     for q in range(0, count, ROWS):
         row = board + q * long
-        for j in range(0, order, LANES):
-            into, place, start, below = row + wide + j, images + j * wide + q, j * (capacity + 1), order - j
+        sum_rows(memory, row, long, memory, images + q, 1, wide, memory, images, wide, ROWS, order, wide)
+        for j in range(shared, order, LANES):
+            into, place, start, below = row + count + j, images + j * wide + q, j * (capacity + 1), order - j
             sum_rows(
                 memory, into, long, memory, place, 1, wide, factor, start, capacity, ROWS, below, min(LANES, below)
             )
-        sum_rows(memory, row, long, memory, images + q, 1, wide, memory, images, wide, ROWS, order, count)
     for q in range(count):
         row = board + q * long
         if count == size:
@@ -119,7 +122,7 @@ def screen(
         memory[keys + q] = magnitude * memory[row + q]
     for c in range(outputs):
         for j in range(order):
-            memory[values + c * long + wide + j] = weights[j, c]
+            memory[values + c * long + count + j] = weights[j, c]
     near = 0
     for q in range(count):
         near += not memory[board + q * long + q] > NEAR * gram[entering[q], entering[q]]
@@ -139,11 +142,9 @@ def screen(
     # matrix until it is eliminated, and entries of the rows from then on.
     spent = 0.0
     for j in range(order):
-        memory[sums + wide + j] = precision[j]
-    for k in range(wide):
-        memory[kept + k] = 0.0
-    for k in range(wide, long):
-        memory[kept + k] = 1.0
+        memory[sums + count + j] = precision[j]
+    for k in range(long):
+        memory[kept + k] = 0.0 if k < count else 1.0
     first = 0
     while near == 0 and first + 1 < count:
         upper, lower = turn[first], turn[first + 1]
@@ -181,14 +182,14 @@ def screen(
     for q in range(count):
         beyond += memory[left + q] > fence
     for j in range(fixed, order):
-        beyond += memory[left + wide + j] > fence
+        beyond += memory[left + count + j] > fence
     if beyond > 0:
         return 0.0
     all_go = False
     while rows > 0:
         if not all_go:
             left = sums + rows * long
-            _, threat = cheapest(memory, values + wide, long, outputs, left + wide, fixed, order)
+            _, threat = cheapest(memory, values + count, long, outputs, left + count, fixed, order)
             rest = cost - spent
             all_go = spent + rest <= budget and 2.0 * rest < threat
         place = rows - 1
@@ -210,7 +211,7 @@ def screen(
         spent += score
     for c in range(outputs):
         for j in range(order):
-            weights[j, c] = memory[values + c * long + wide + j]
+            weights[j, c] = memory[values + c * long + count + j]
         for q in range(count):
             new_weights[entering[q], c] = memory[values + c * long + q]
     return spent

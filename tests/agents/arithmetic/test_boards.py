@@ -28,16 +28,15 @@ def compiled(function, arguments):
 def eliminated(count, order, steps, pairs=False):
     """Take so many pivots on a board of random points; returns all memory, where each part of it lies, and the turn."""
     generator = np.random.default_rng([count, order])
-    wide = int(whole(count))
-    pitch = wide + int(whole(order))
+    pitch = int(whole(count + order))
     kept, sums = count * pitch, (count + 1) * pitch
     memory = np.full(sums + (count + 1) * pitch + 3, 7.0)
     memory[: sums + pitch] = 0.0
     board = memory[:kept].reshape(count, pitch)
     roots = generator.normal(size=(count, count + 2))
-    board[:, :count], board[:, wide : wide + order] = roots @ roots.T, generator.normal(size=(count, order))
-    memory[kept + wide : kept + pitch] = 1.0
-    memory[sums + wide : sums + wide + order] = generator.random(order)
+    board[:, :count], board[:, count : count + order] = roots @ roots.T, generator.normal(size=(count, order))
+    memory[kept + count : kept + pitch] = 1.0
+    memory[sums + count : sums + count + order] = generator.random(order)
     start, turn = memory.copy(), generator.permutation(count)
     take, take_both = compiled(elimination.take_pivot, 8), compiled(elimination.take_two, 8)
     for place in range(0, steps, 2 if pairs else 1):
@@ -45,18 +44,18 @@ def eliminated(count, order, steps, pairs=False):
         step = take_both if both else take
         step(memory, 0, pitch, turn, place, count, kept, sums + place * pitch)
         memory[kept + turn[place : place + 1 + both]] = 1.0
-    return memory, start, wide, pitch, kept, sums, turn
+    return memory, start, pitch, kept, sums, turn
 
 
 @pytest.mark.parametrize(("count", "order"), SIZES)
 @pytest.mark.parametrize("pairs", [False, True])
 def test_pivots_leave_the_rows_of_the_factor(count, order, pairs):
-    memory, start, wide, pitch, kept, sums, turn = eliminated(count, order, count, pairs)
+    memory, start, pitch, kept, sums, turn = eliminated(count, order, count, pairs)
     board, before = (each[:kept].reshape(count, pitch) for each in (memory, start))
-    gram, old = before[turn][:, turn], before[turn][:, wide : wide + order]
+    gram, old = before[turn][:, turn], before[turn][:, count : count + order]
     rows = np.linalg.inv(np.linalg.cholesky(gram))  # L^-1 [I, -A'] of the points in their turn
     np.testing.assert_allclose(board[turn][:, turn], rows, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(board[turn][:, wide : wide + order], rows @ old, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(board[turn][:, count : count + order], rows @ old, rtol=1e-7, atol=1e-9)
     assert (board[turn][:, turn][np.triu_indices(count, 1)] == 0.0).all()
     squares = memory[sums:-3].reshape(count + 1, pitch)
     np.testing.assert_allclose(squares, squares[0] + np.cumsum(np.vstack([0.0 * board[:1], board[turn]]) ** 2, axis=0))
@@ -65,9 +64,10 @@ def test_pivots_leave_the_rows_of_the_factor(count, order, pairs):
 
 @pytest.mark.parametrize(("count", "order"), SIZES)
 def test_a_pivot_is_each_multiple_of_a_row_taken_from_those_after_it(count, order):
-    memory, start, wide, pitch, kept, sums, turn = eliminated(count, order, 1)
+    memory, start, pitch, kept, sums, turn = eliminated(count, order, 1)
     rest, rows = np.zeros((count, count)), start[:kept].reshape(count, pitch).copy()
-    rest[:], rows[:, :wide] = rows[:, :count], 0.0  # the Gram matrix apart from the rows, which begin with the identity
+    # The Gram matrix apart from the rows, which begin with the identity.
+    rest[:], rows[:, :count] = rows[:, :count], 0.0
     rows[np.arange(count), np.arange(count)] = 1.0
     first = turn[0]
     for q in turn[1:]:
@@ -78,7 +78,7 @@ def test_a_pivot_is_each_multiple_of_a_row_taken_from_those_after_it(count, orde
     board = memory[:kept].reshape(count, pitch)
     np.testing.assert_array_equal(board[first], rows[first])
     for q in turn[1:]:
-        np.testing.assert_array_equal(board[q, wide:], rows[q, wide:])
+        np.testing.assert_array_equal(board[q, count:], rows[q, count:])
         np.testing.assert_array_equal(board[q, first], rows[q, first])
         np.testing.assert_array_equal(board[q, turn[1:]], rest[q, turn[1:]])
     expected = start[sums : sums + pitch] + rows[first] ** 2
@@ -94,7 +94,7 @@ def test_two_pivots_leave_what_one_after_the_other_does(count, order):
 
 @pytest.mark.parametrize(("count", "order"), [size for size in SIZES if size[0] > 1])
 def test_what_was_left_at_the_last_pivot_is_returned(count, order):
-    memory, _, _, pitch, kept, sums, turn = eliminated(count, order, 0)
+    memory, _, pitch, kept, sums, turn = eliminated(count, order, 0)
     gram = memory[:kept].reshape(count, pitch)[turn][:, turn]
     both = compiled(elimination.take_two, 8)(memory, 0, pitch, turn, 0, count, kept, sums)
     np.testing.assert_allclose(both, gram[1, 1] - gram[1, 0] / gram[0, 0] * gram[0, 1])
@@ -165,10 +165,9 @@ def test_values_lose_what_stands_in_a_column_with_the_row(outputs, size):
 
 @pytest.mark.parametrize("size", [1, 8, 13])
 def test_what_is_subtracted_from_is_read_no_further_than_it_goes(size):
-    generator, wide = np.random.default_rng(size), int(whole(size))
-    memory, source = generator.normal(size=4 + wide), generator.normal(size=(2, size))
-    expected = np.concatenate([memory[:2], source[1] - memory[2 : 2 + size], np.zeros(wide - size), memory[2 + wide :]])
-    memory[2 + size : 2 + wide] = 0.0
+    generator = np.random.default_rng(size)
+    memory, source = generator.normal(size=4 + int(whole(size))), generator.normal(size=(2, size))
+    expected = np.concatenate([memory[:2], source[1] - memory[2 : 2 + size], memory[2 + size :]])
     compiled(boards.subtract_from, 5)(memory, 2, source, size, size)
     np.testing.assert_array_equal(memory, expected)
 
@@ -215,7 +214,7 @@ def digest():
     found = hashlib.sha256()
     take, turn_rows, find = compiled(boards.take_out, 6), compiled(boards.rotate, 6), compiled(boards.cheapest, 7)
     for count, order in SIZES:
-        memory, _, _, pitch, _, sums, turn = eliminated(count, order, count)
+        memory, _, pitch, _, sums, turn = eliminated(count, order, count)
         least = find(memory, sums, pitch, min(count, 3), sums + count * pitch, 0, count)
         if count > 2:
             turn_rows(memory, turn[1] * pitch, turn[2] * pitch, turn[1], sums, pitch)

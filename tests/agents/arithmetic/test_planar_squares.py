@@ -34,6 +34,11 @@ def total_nearby(numbers):
     return total
 
 
+@njit
+def place_nearby():
+    return nearby(np.float64, ROOM).ctypes.data
+
+
 @pytest.mark.parametrize("rows", [1, 2, 9])
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 20])
 def test_squares_are_those_of_the_differences(rows, count):
@@ -61,6 +66,10 @@ def test_a_row_of_a_system_is_scaled_on_both_sides(size):
 @pytest.mark.parametrize("count", [0, 3, 8, 9, 1000])
 def test_room_nearby_is_memory_like_any_other(count):
     assert total_nearby(np.arange(float(count))) == count * (count - 1) / 2
+
+
+def test_room_nearby_begins_with_a_line_of_the_cache():
+    assert place_nearby() % 64 == 0
 
 
 @pytest.mark.parametrize("size", [1, 2])
