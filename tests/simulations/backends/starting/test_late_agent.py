@@ -78,8 +78,9 @@ def test_what_is_not_called_ends_with_the_raylet(tmp_path: Path, start: Start) -
 def test_what_is_called_becomes_the_agent_at_the_same_port(tmp_path: Path, start: Start) -> None:
     agent = start(f"{PORT}0", "--log-dir=x")
     place = port(tmp_path, CALLED, agent)
+    assert agent.stdout is not None
     with socket.create_connection(("127.0.0.1", place)):
-        said = json.loads(agent.communicate(timeout=SOON)[0])
+        said = json.loads(agent.stdout.readline())  # the raylet is there until then: with its end the agent ends too
     assert said["pid"] == agent.pid
     assert said["arguments"][0] == str(tmp_path / "agent.py")
     assert said["arguments"][-2:] == [f"{PORT}{place}", "--log-dir=x"]
