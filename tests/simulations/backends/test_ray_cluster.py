@@ -180,8 +180,8 @@ def test_a_cluster_with_tls_and_a_token_has_the_serial_backends_bits(tmp_path: P
     secured = secrets_in(tmp_path)
     (tmp_path / "x.toml").write_text(EXPERIMENT.replace("own_of_cluster:Own", "consensus"))
     with raylets(2, 15, secured) as cluster:
-        words = ["run", "../x.toml", "--address", cluster.address, "--out", "../out", "--no-figures", "--set"]
-        words += ["backend.nodes_per_actor=2", "--set", "backend.ship=false"]
+        words = ["run", "../x.toml", "--address", cluster.address, "--out", "../out", "--no-figures", "--quiet"]
+        words += ["--set", "backend.nodes_per_actor=2", "--set", "backend.ship=false"]
         bare = kernelswarm(*words, folder=tmp_path)
         _, errors = bare.communicate(timeout=60)
         assert bare.returncode == 2
