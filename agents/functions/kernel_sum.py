@@ -133,9 +133,11 @@ class KernelSum:
         return math.sqrt(max(squared, 0.0))
 
     def averaged(self, others: "Sequence[KernelSum]", shares: Array) -> "KernelSum":
-        """Return ``q_0 f + sum_k q_k g_k``: its dictionary is all of theirs, one behind the other."""
+        """Return ``q_0 f + sum_k q_k g_k``: its dictionary is all of theirs, one behind the other; once where equal."""
         whole = (self, *others)
         weights = [share * each.weights for share, each in zip(shares, whole, strict=True)]
+        if all(np.array_equal(each.points, self.points) for each in others):  # five times a grid of centers is one
+            return KernelSum(self.kernel, self.inputs, self.outputs).assign(self.points, sum(weights[1:], weights[0]))
         points = np.concatenate([each.points for each in whole])
         return KernelSum(self.kernel, self.inputs, self.outputs).assign(points, np.concatenate(weights))
 

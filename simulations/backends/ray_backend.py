@@ -12,6 +12,7 @@ from typing import Literal
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.backends.ray_session import RaySession
 from kernelswarm.simulations.backends.remote_engine import RemoteEngine
+from kernelswarm.simulations.backends.starting.head_start import actor_bytes
 from kernelswarm.simulations.machine.memory import free, require_memory
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.round.block import AgentPlan
@@ -84,6 +85,19 @@ class Ray:
         """Return the most nodes of a network of so many that an actor hosts."""
         return -(-nodes // cores) if self.nodes_per_actor == "auto" else self.nodes_per_actor
 
+    def require_memory(self, nodes: int) -> None:
+        """Refuse more new actors, for a network of so many nodes, than this machine has memory for, if they live on it.
+
+        Raises
+        ------
+        InputError
+            With the block size that fits.
+        """
+        if self.address is None:
+            kept = _kept.get()
+            there, server = (0, None) if kept is None else (len(kept), kept.forks)
+            require_memory(-(-nodes // self.size(nodes, cores())) - there, nodes, free(), actor_bytes(server))
+
     def kept(self) -> AbstractContextManager[None]:
         """Keep Ray, and its actors, for the starts to come inside."""
         return keep_ray()
@@ -113,8 +127,7 @@ class Ray:
             session = own if kept is None else kept
             engine = None
             try:
-                if self.address is None:
-                    require_memory(-(-len(plans) // self.size(len(plans), cores())) - len(session), len(plans), free())
+                self.require_memory(len(plans))
                 session.open(
                     self.address, len(plans) if self.nodes_per_actor == 1 else cores(), self.ship, self.niceness
                 )

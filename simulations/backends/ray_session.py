@@ -77,7 +77,7 @@ class RaySession:
         self._address: str | None = None
         self._open = self._started = False
         self._private: Path | None = None  # of the files of a Ray started here
-        self._forks: ForkServer | None = None  # from which its workers come
+        self.forks: ForkServer | None = None  # from which its workers come
         self._folder = ""  # of its session
         self._hosts: list[Any] = []
         self._kind: Any = None  # of actor: what a process of it loads is sent once
@@ -129,8 +129,8 @@ class RaySession:
             variables = environment(QUIET | LOOPBACK | ONE_THREAD | {NICENESS: str(niceness)})
             loopback = attribute(constants, "ENABLE_RAY_CLUSTER", False)
             with variables, loopback, lean(node.Node), late_agents(services, importlib.import_module("ray._raylet")):
-                self._forks = ForkServer(self._private, __name__)
-                with self._forks.used(constants):
+                self.forks = ForkServer(self._private, __name__)
+                with self.forks.used(constants):
                     context: Any = ray.init(
                         address="local",
                         num_cpus=min(cores(), processes),
@@ -266,9 +266,9 @@ class RaySession:
         self._kind = self._drivers = self._store = None
 
     def _remove_files(self) -> None:
-        if self._forks is not None:
-            self._forks.close()
-            self._forks = None
+        if self.forks is not None:
+            self.forks.close()
+            self.forks = None
         if self._private is not None:
             shutil.rmtree(self._private, ignore_errors=True)
             self._private = None

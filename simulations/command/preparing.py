@@ -50,7 +50,13 @@ def init(
     data: Annotated[
         Path | None, place_option("Your data: csv, npz, parquet or svmlight; the experiment is for it.")
     ] = None,
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="The data's target column; y when left out.")] = "",
+    target: Annotated[
+        str,
+        typer.Option(
+            metavar="COLUMN",
+            help="The data's target column; when left out y, or the only one that is called target, label or class.",
+        ),
+    ] = "",
     nodes: Annotated[
         str, typer.Option(metavar="COLUMN", help="The data's column that names each row's node; node when left out.")
     ] = "",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.experiment.template import write_new
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.wording import shown, some, toml
-from kernelswarm.simulations.streams.rows.columns import OnlyWords
+from kernelswarm.simulations.streams.rows.columns import NoTarget, OnlyWords
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.rows.rows import MOST_CLASSES, Rows, check_rows, resolve_task
 
@@ -20,6 +22,12 @@ NODES, LEAST = 10, 20
 """Nodes, fewer where each would have less than this many rows."""
 
 NODE = "node"  # the column that a stream looks for
+
+TARGETS = {"y", "target", "label", "class"}
+"""What targets are called, in any case: the only column of such a name is one."""
+
+COUNTERS = re.compile(r"(unnamed: \d+|__index_level_\d+__|index|id)")
+"""What columns are called, in any case, that often number the rows; no input, if they do."""
 
 BATCH = 4
 
@@ -70,7 +78,7 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
     path : Path
         Where to write the experiment.
     target : str
-        Its target column; empty for y, or where columns have no names.
+        Its target column; empty for y, else the only one with a usual name, or where columns have no names.
     nodes : str
         The column that names each row's node; empty for "node", where there is one.
 
@@ -85,11 +93,15 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
         The data cannot be read as they are, or the file is there already.
     """
     try:
-        (rows, test), words = _read(File(data, target=target, node_column=nodes or NODE))
+        rows, test, file, left_out = _read(File(data, target=target, node_column=nodes or NODE))
         check_rows(rows)
         if nodes and rows.ids is None:
             raise InputError(f"nodes = {shown(nodes)}: svmlight files have no column that names nodes, leave it out")
         task = _task(rows)
+    except NoTarget as error:
+        raise InputError(
+            f'{error.name} has no column "y": name the target with --target, one of {some(error.columns)}'
+        ) from error
     except ValueError as error:
         hint = " with --target" if isinstance(error, RefusedKey) and error.key == "target" else ""
         raise InputError(f"{error}{hint}") from error
@@ -104,7 +116,12 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
     kind = f"classification into {classes} classes" if classes else "regression"
     what = f"{data.name}: {count:,} rows, {inputs} input{'s' * (inputs != 1)}, a {kind}"
     what += f", at {named} nodes that the rows name" if named else ""
-    what += f", without {some(words)}, which hold{'s' * (len(words) == 1)} words" if words else ""
+    what += "" if file.target == target else f", with the target {shown(file.target)}, chosen by its name"
+    what += "".join(
+        f", without {some(names)}, which {verb}{'s' * (len(names) == 1)} {object}"
+        for verb, object, names in left_out
+        if names
+    )
     text = TEMPLATE.format(
         what=what,
         name=path,
@@ -115,9 +132,10 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
         path=toml(_relative(data, path)),
         columns="".join(
             f"{key} = {toml(value)}\n"
-            for key, value in (("target", target), ("node_column", nodes), ("features", words and list(rows.columns)))
+            for key, value in (("target", file.target), ("node_column", nodes), ("features", list(file.features)))
             if value
-        ),
+        )
+        + (_inputs(rows) if file.target and not file.features else ""),
         task=task,
         epochs=epochs,
         standardize_targets="" if classes else "standardize_targets = true\n",
@@ -128,13 +146,37 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
     return what
 
 
-def _read(file: File) -> tuple[tuple[Rows, Rows | None], list[str]]:
-    """Return the rows of a file, and its test rows, without the inputs that are words; and the names of these."""
+def _read(file: File) -> tuple[Rows, Rows | None, File, list[tuple[str, str, list[str]]]]:
+    """Return the rows of a file, its test rows, how it is to be read, and what inputs are left out for what they do."""
+    words: tuple[str, ...] = ()
     try:
-        return file.read(), []
+        rows, test = file.read()
+    except NoTarget as error:
+        usual = [column for column in error.columns if column.lower() in TARGETS]
+        if len(usual) != 1:
+            raise
+        return _read(replace(file, target=usual[0]))
     except OnlyWords as error:
-        found = replace(file, features=error.others).read()
-        return found, list(error.words)
+        file, words = replace(file, features=error.others), error.words
+        rows, test = file.read()
+    counters = [
+        column
+        for column, values in zip(rows.columns, rows.points.T, strict=True)
+        if COUNTERS.fullmatch(column.lower()) and len(rows) > 1 and (values - values[0] == np.arange(len(rows))).all()
+    ]
+    kept = [place for place, column in enumerate(rows.columns) if column not in counters]
+    if kept and counters:
+        rows = replace(rows, points=rows.points[:, kept], columns=tuple(rows.columns[place] for place in kept))
+        file = replace(file, features=rows.columns)
+    else:
+        counters = []
+    return rows, test, file, [("hold", "words", list(words)), ("count", "the rows", counters)]
+
+
+def _inputs(rows: Rows) -> str:
+    """Return a comment with the columns that are the inputs, since no key lists them."""
+    text = "inputs: " + ", ".join(map(toml, rows.columns))
+    return textwrap.fill(text, 118, initial_indent="# ", subsequent_indent="#         ", break_long_words=False) + "\n"
 
 
 def _task(rows: Rows) -> str:

@@ -9,7 +9,10 @@ from pathlib import Path
 from kernelswarm.simulations.ground.errors import InputError
 
 PROCESS_BYTES = 120 * 10**6
-"""What an actor takes of its own, before it has learned anything."""
+"""What an actor takes of its own, before it has learned anything, that starts as Ray starts it."""
+
+FORKED_BYTES = 65 * 10**6
+"""The same of a forked one, which shares with the others what is imported."""
 
 RESERVE_BYTES = 10**9
 """What stays for Ray itself, the driver and the functions that are learned."""
@@ -68,19 +71,28 @@ def _data_bytes() -> int | None:
     return 1024 * int(STATUS.read_text().partition("VmData:")[2].split(maxsplit=1)[0])
 
 
-def require_memory(processes: int, nodes: int, room: int) -> None:
+def require_memory(processes: int, nodes: int, room: int, each: int) -> None:
     """Refuse to start so many more processes for a network of so many nodes when they take more than ``room`` bytes.
+
+    Parameters
+    ----------
+    processes, nodes : int
+        Their numbers.
+    room : int
+        Bytes that are free.
+    each : int
+        Bytes that a process takes.
 
     Raises
     ------
     InputError
         The message says what they take, and the block size that fits.
     """
-    if processes * PROCESS_BYTES <= max(0, room - RESERVE_BYTES):
+    if processes * each <= max(0, room - RESERVE_BYTES):
         return
-    fitting = max(0, room - RESERVE_BYTES) // PROCESS_BYTES
+    fitting = max(0, room - RESERVE_BYTES) // each
     remedy = f"take {-(-nodes // fitting):,} or more" if fitting else "even one has no room"
     raise InputError(
-        f"backend.nodes_per_actor: {processes:,} processes take about {processes * PROCESS_BYTES / 1e9:,.0f} GB of "
+        f"backend.nodes_per_actor: {processes:,} processes take about {processes * each / 1e9:,.1f} GB of "
         f'memory, and {max(0, room) / 1e9:,.1f} GB are free: {remedy}, or "auto" for one process a core'
     )

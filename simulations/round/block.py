@@ -123,6 +123,7 @@ class Block:
         self._boundary = [(place, slots) for place, slots in self._boundary if slots]
         self._messages: dict[int, Outgoing] = {}
         self._crossing: Crossing | StackedCrossing | None = None  # to and from the population
+        self._reported = False  # since the last round: the sums that were told are still there
         self.done = 0
         """The rounds that this block has run, those included that primed the network."""
 
@@ -159,6 +160,7 @@ class Block:
 
     def _run(self, rounds: int, incoming: Sequence[bytes] = ()) -> int:
         """Run up to so many rounds, and return how many."""
+        self._begin_sums()
         if self._steps == 1:
             done = self._run_steps(rounds, incoming)
         else:
@@ -213,18 +215,30 @@ class Block:
         return self._agents
 
     def report(self, pooled: HeldOut) -> list[Report]:
-        """Measure each node's function on its own held-out data and on ``pooled``, and start new sums."""
-        reports = [
+        """Measure each node's function on its own held-out data and on ``pooled``.
+
+        Asked once more before the next round it says the same; its sums end when that begins, or with a snapshot.
+        """
+        self._reported = True
+        return [
             entry
             for agent, evaluated in zip(self.agents, self._evaluated, strict=True)
             for entry in report(agent, evaluated, pooled)
         ]
+
+    def _begin_sums(self) -> None:
+        """Begin new sums after a report, which has brought the agents up to date."""
+        if not self._reported:
+            return
+        self._reported = False
+        for agent in self._agents:
+            agent.restart_tally()
         if self._population is not None:
             self._population.restart_sums()
-        return reports
 
     def snapshot(self) -> dict[int, Snapshot]:
-        """Copy what the agents are, by their labels."""
+        """Copy what the agents are, by their labels, ready for the next round."""
+        self._begin_sums()
         if self._population is None:
             return {agent.node: take(agent) for agent in self._agents}
         agents, drawn = self.agents, self._population.hand_out()
@@ -232,7 +246,7 @@ class Block:
 
     def restore(self, snapshots: Mapping[int, Snapshot]) -> None:
         """Put new agents, which have not learned yet, where the snapshots were taken."""
-        self._population, self._crossing = None, None
+        self._population, self._crossing, self._reported = None, None, False
         for agent in self._agents:
             restore(agent, snapshots[agent.node])
         self._messages = {agent.node: agent.outgoing() for agent in self._agents}

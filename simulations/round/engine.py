@@ -64,7 +64,11 @@ class Engine(Protocol):
         ...
 
     def report(self, pooled: HeldOut) -> list[Report]:
-        """Measure every node on its own held-out data and on ``pooled``, in sorted order of the labels."""
+        """Measure every node on its own held-out data and on ``pooled``, in sorted order of the labels.
+
+        Means over rounds, such as the progressive risk, are of those since the last report, or snapshot, that rounds
+        have followed: a report that is asked for twice in a row says the same twice.
+        """
         ...
 
     def functions(self) -> LearnedFunctions:

@@ -101,8 +101,8 @@ def mean_error(loss: Loss, values: Array, held_out: HeldOut) -> float:
 
 
 def report(agent: Node, evaluated: tuple[tuple[int, NodeSource], ...], pooled: HeldOut) -> Iterable[Report]:
-    """Measure an agent's function on the held-out data of each node it stands for, and start its sums anew."""
-    tally = agent.restart_tally()
+    """Measure an agent's function on the held-out data of each node it stands for; its sums stay as they are."""
+    tally = agent.tally
     function = agent.function
     loss = agent.learner.loss
     pooled = _writeable(pooled)

@@ -19,7 +19,6 @@ from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import describe
 from kernelswarm.simulations.ground.wording import shown, some
-from kernelswarm.simulations.machine.memory import free, require_memory
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.observing.first_steps import warning
@@ -158,8 +157,7 @@ def _blocks(backend: Ray, network: Network) -> tuple[list[list[AgentPlan]], tupl
     plans = network.plans
     # The cores of a cluster are known when it is connected to: these are this machine's.
     size = backend.size(len(plans), cores())
-    if backend.address is None:
-        require_memory(-(-len(plans) // size), len(plans), free())
+    backend.require_memory(len(plans))
     blocks = partition(plans, size)
     fewest, most = min(map(len, blocks)), max(map(len, blocks))
     shown = f"{len(blocks):,} of {'' if fewest == most else 'up to '}{most:,} {'node' if most == 1 else 'nodes'}"

@@ -237,7 +237,7 @@ class Driver:
             spent = self._now() - clock
             self.done += rounds
             slice_rounds = max(1, min(8 * slice_rounds, int(SHOW_EVERY * rounds / max(spent, 1e-9))))
-            # Before anything is measured, which starts new sums: more rounds may follow than were asked for now.
+            # Before anything is measured, or the snapshot begins new sums: more rounds may follow than are asked for.
             if self._save_every and (self.done % self._save_every == 0 or self._is_over() or asked.by is not None):
                 self._save(engine)
             self._timing.ran(rounds, self._now() - clock)

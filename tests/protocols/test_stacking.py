@@ -283,3 +283,16 @@ def test_classes_are_stacked_too():
 def test_what_stacking_does_not_know_is_refused(tables, says):
     with pytest.raises(InputError, match=says):
         open_network(experiment(**tables))
+
+
+def test_copies_with_the_same_points_answer_with_these_once() -> None:
+    learner = {"name": "rbf_network", "centers": 6, "batch_size": 2, "kernel": {"name": "gaussian", "bandwidth": 0.2}}
+    probes = np.linspace(0.0, 1.0, 9)[:, np.newaxis]
+    for agent in stacked(experiment(learner=learner, stream={"name": "sensor_field", "noise": 0.5})):
+        mixture, shares = agent.function, agent.rule.shares(agent.links)
+        wanted = sum(share * copy.function.values(probes) for share, copy in zip(shares, agent.copies, strict=True))
+        np.testing.assert_allclose(mixture.values(probes), wanted, rtol=1e-12, atol=1e-14)
+        assert mixture.order == agent.copies[0].function.order == 6
+        assert not np.shares_memory(mixture.points, agent.copies[0].function.points)
+    polk = stacked(experiment())[0]  # dictionaries of their own stay side by side
+    assert polk.function.order == sum(copy.function.order for copy in polk.copies) > 6

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.descent import Descent, joined, share
 from kernelswarm.agents.learners.second_order import moves
-from kernelswarm.agents.parts.losses import Loss, curvatures_of
+from kernelswarm.agents.parts.losses import Loss, curvatures_of, grid_of
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.refused_key import RefusedKey
 
@@ -103,10 +103,11 @@ def check_certain(ridge: float | Literal["auto"], batch_size: int, loss: Loss, w
     if batch_size < 1:
         raise RefusedKey("batch_size", f"= {batch_size!r} must be at least 1")
     if not loss.curvature > 0.0:
+        other = "polk" if grid_of(loss) is None else "spppot"  # which alone takes a loss with an integral
         raise RefusedKey(
             "loss",
             f"= {loss} has no curvature, and second-order steps divide by it: use squared, huber, "
-            'logistic, multiclass_logistic, squared_hinge or multiclass_squared_hinge, or learner.name = "polk"',
+            f'logistic, multiclass_logistic, squared_hinge or multiclass_squared_hinge, or learner.name = "{other}"',
         )
 
 

@@ -7,6 +7,7 @@ Ray's classes are handed in: this file does not import it.
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelswarm.simulations.backends.starting.worker_launcher import SERVER
+from kernelswarm.simulations.machine.memory import FORKED_BYTES, PROCESS_BYTES
 from kernelswarm.simulations.machine.temporarily import attribute, environment
 
 UNUSED = ("start_api_server", "start_monitor", "start_log_monitor")
@@ -31,6 +33,10 @@ AGENTS = "dashboard_agent", "runtime_env_agent"
 
 OURS = ("kernelswarm.agents.", "kernelswarm.protocols.", "kernelswarm.simulations.streams.")
 """What actors import of what the driver has imported, beside their class."""
+
+ENVIRONMENTS = "UV", "RAY_RUNTIME_ENV_HOOK"
+"""Variables of what gives workers an environment of their own, so that they are not forked: ``uv run`` sets the first,
+which Ray's own hook goes by, and the second names a hook of the user's."""
 
 _LAUNCHER = "SETUP_WORKER_FILENAME"
 _NAME = "DAGDriverProxyActor"
@@ -113,6 +119,7 @@ class ForkServer:
     def __init__(self, folder: Path, module: str) -> None:
         self._path = folder / "forks"
         self._process: subprocess.Popen[bytes] | None = None
+        self._asked = False  # by the raylet
         if sys.platform != "linux":
             return
         given = {
@@ -138,11 +145,17 @@ class ForkServer:
     @contextmanager
     def used(self, constants: Any) -> Iterator[None]:
         """Let a raylet that is started inside have its workers forked; ``constants`` is Ray's module of that name."""
-        if self._process is None or not hasattr(constants, _LAUNCHER):
+        self._asked = self._process is not None and hasattr(constants, _LAUNCHER)
+        if not self._asked:
             yield
             return
         with environment({SERVER: str(self._path)}), attribute(constants, _LAUNCHER, str(SCRIPTS[1])):
             yield
+
+    @property
+    def serves(self) -> bool:
+        """Whether workers that start now are forked."""
+        return self._asked and self._process is not None and self._process.poll() is None
 
     def close(self) -> None:
         """End the server; workers go on."""
@@ -151,6 +164,23 @@ class ForkServer:
             self._process.stdin.close()
             self._process.kill()
             self._process.wait()
+
+
+def actor_bytes(server: ForkServer | None = None) -> int:
+    """Return what an actor will take of this machine's memory, about, before it has learned anything.
+
+    Parameters
+    ----------
+    server : ForkServer, optional
+        Of the Ray that has been started here; left out where none has been. A Ray that runs already is the user's, and
+        starts its workers itself.
+    """
+    ray: Any = sys.modules.get("ray")
+    if server is not None:
+        forked = server.serves
+    else:
+        forked = sys.platform == "linux" and (ray is None or not ray.is_initialized())
+    return FORKED_BYTES if forked and not any(map(os.environ.get, ENVIRONMENTS)) else PROCESS_BYTES
 
 
 class DriversActor:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.ground.wording import shown, some
 from kernelswarm.simulations.streams.rows.rows import Numbers, check_exact
 
 if TYPE_CHECKING:
@@ -26,6 +27,17 @@ class OnlyWords(ValueError):
     def __init__(self, text: str, words: tuple[str, ...], others: tuple[str, ...]) -> None:
         super().__init__(text)
         self.words, self.others = words, others
+
+
+class NoTarget(RefusedKey):
+    """The refusal of a table ``name`` without the column y, where no target is named; ``columns`` might be one."""
+
+    def __init__(self, name: str, columns: tuple[str, ...]) -> None:
+        super().__init__(
+            "target",
+            f'= "" means the column "y", which {name} does not have: set target to one or more of {some(columns)}',
+        )
+        self.name, self.columns = name, columns
 
 
 def inputs(name: str, table: pyarrow.Table, columns: Sequence[str]) -> list[Numbers]:

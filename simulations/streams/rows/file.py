@@ -32,6 +32,7 @@ Format = Literal["auto", "npz", "csv", "parquet", "svmlight"]
 FORMATS: dict[str, Format] = {
     ".npz": "npz",
     ".csv": "csv",
+    ".tsv": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".svmlight": "svmlight",
@@ -53,7 +54,8 @@ class File:
     path
         The file. A csv or svmlight file may be compressed with gzip.
     format
-        "auto" goes by the file's ending: .npz, .csv, .parquet, .pq, .svmlight, .svm, .libsvm, before a possible .gz.
+        "auto" goes by the file's ending: .npz, .csv, .tsv, .parquet, .pq, .svmlight, .svm, .libsvm, before a possible
+        .gz.
     test_path
         A second file of the same format with the test rows (csv, parquet, svmlight; an npz file holds x_test and
         y_test itself).
@@ -66,7 +68,7 @@ class File:
         Target column or columns of a csv or parquet file; empty means the column y, and for events that each row is
         one.
     features
-        Input columns of a csv or parquet file; empty means all that are neither target nor node.
+        Input columns of a csv or parquet file; empty means all with a name that are neither target nor node.
     node_column
         Column (npz: array) that names each row's node by a whole number or by text, used if there. The names in
         increasing or alphabetical order are the nodes of the network. "" ignores it.

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.wording import choices, shown, some
+from kernelswarm.simulations.ground.wording import choices, shown
 from kernelswarm.simulations.streams.rows.columns import (
     COUNTING,
+    NoTarget,
     inputs,
     is_number,
     is_text,
@@ -124,7 +125,8 @@ def table_of(name: str, path: Path) -> pyarrow.Table:
 def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
     """Pick the columns the experiment asks for, or those of the rule: numbers, and text for labels and nodes.
 
-    The rule: the target is the column y, the node the column "node" if there is one, the features are all others.
+    The rule: the target is the column y, the node the column "node" if there is one, the features are all others with a
+    name, which pandas does not give the numbers of rows.
     """
     known = list(table.column_names)
     twice = sorted({column for column in known if known.count(column) > 1})
@@ -132,18 +134,14 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
         raise ValueError(f"{name}: the column name {shown(twice[0])} occurs more than once: rename one of the columns")
     counted = columns.task != "events" or bool(columns.target)
     if counted and not columns.target and "y" not in known:
-        others = [column for column in known if column != columns.node]
-        raise RefusedKey(
-            "target",
-            f'= "" means the column "y", which {name} does not have: set target to one or more of {some(others)}',
-        )
+        raise NoTarget(name, tuple(column for column in known if column and column != columns.node))
     target = columns.target or (("y",) if counted else ())
     check_names(name, "target", target, known)
     node = columns.node
     if node and node != "node":
         check_names(name, "node_column", [node], known)
     ids = node if node in known else ""
-    features = columns.features or tuple(column for column in known if column not in (*target, ids))
+    features = columns.features or tuple(column for column in known if column and column not in (*target, ids))
     check_names(name, "features", features, known)
     check_size(name, table.num_rows, len(features))
     both = sorted(set(features) & {*target, ids})

@@ -87,7 +87,7 @@ def test_the_target_column_is_named_and_what_is_wrong_is_said(call: Command) -> 
     refused = call("init", "--data", "data.csv")
     assert (
         refused.code == 2
-        and "set target to one or more of a, b with --target" in refused.err
+        and 'path = "data.csv" has no column "y": name the target with --target, one of a, b\n' in refused.err
         and not Path("experiment.toml").exists()
     )
     assert "1 input, a regression" in call("init", "--data", "data.csv", "--target", "b").out
@@ -96,3 +96,45 @@ def test_the_target_column_is_named_and_what_is_wrong_is_said(call: Command) -> 
     assert 'did you mean "data.csv"' in call("init", "other.toml", "--data", "date.csv").err
     Path("data.csv").write_text("y,b\nno,1\nyes,nothing\n")
     assert "--target" not in call("init", "other.toml", "--data", "data.csv").err
+
+
+@pytest.mark.parametrize(
+    ("names", "target"),
+    [("a,Class,b", "Class"), ("target,a,b", "target"), ("a,b,LABEL", "LABEL"), ("class,target,y", "")],
+)
+def test_the_only_column_of_a_usual_name_is_the_target(call: Command, names: str, target: str) -> None:
+    Path("data.csv").write_text(f"{names}\n" + "\n".join(f"{k}.5,{k % 7},{k * k}.25" for k in range(40)))
+    answer = call("init", "--data", "data.csv")
+    assert answer.code == 0 and (f'with the target "{target}", chosen by its name' in answer.out) is bool(target)
+    stream = Experiment.from_file("experiment.toml").stream
+    inputs = [name for name in names.split(",") if name != (target or "y")]
+    assert stream.target == target and stream.read()[0].columns == tuple(inputs)
+    assert ("# inputs: " + ", ".join(f'"{name}"' for name in inputs) in Path("experiment.toml").read_text()) is bool(
+        target
+    )
+
+
+def test_of_several_targets_none_is_chosen_and_all_columns_are_named(call: Command) -> None:
+    Path("data.csv").write_text(",a,label,target\n" + "\n".join(f"{k},{k}.5,{k % 2},{k % 3}" for k in range(30)))
+    refused = call("init", "--data", "data.csv")
+    assert refused.code == 2 and "name the target with --target, one of a, label, target\n" in refused.err
+    assert not Path("experiment.toml").exists()
+
+
+def test_columns_that_number_the_rows_are_no_inputs(call: Command) -> None:
+    rows = [(k, k + 1, 40 - k, k % 7, f"{k * k}.5") for k in range(40)]
+    lines = "\n".join(",".join(map(str, row)) for row in rows)
+    for name, inputs in (("a", ("index", "a")), ("node", ("index",))):  # what counts down is an input
+        Path("data.csv").write_text(f",Id,index,{name},y\n{lines}")
+        answer = call("init", f"{name}.toml", "--data", "data.csv")
+        assert answer.code == 0 and "without Id, which counts the rows" in answer.out
+        assert Experiment.from_file(f"{name}.toml").stream.read()[0].columns == inputs
+
+
+def test_columns_with_odd_names_and_tabs_between_them_run_as_written(call: Command) -> None:
+    names = ['"a ""quoted"" \\name"', '"two\nlines # here"', *(f"long name of input {k}" for k in range(12)), "label"]
+    lines = ["\t".join([str(k % (3 + column)) for column in range(len(names))]) for k in range(60)]
+    Path("data.tsv").write_text("\n".join(["\t".join(names), *lines]))
+    assert "14 inputs, a classification into 17 classes" in call("init", "--data", "data.tsv").out
+    assert simulate(Experiment.from_file("experiment.toml")).summary["status"] == "done"
+    assert max(map(len, Path("experiment.toml").read_text().splitlines())) <= 130

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
 
 from kernelswarm.simulations.backends.ray_backend import Ray
+from kernelswarm.simulations.backends.starting.head_start import ENVIRONMENTS, ForkServer, actor_bytes
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.machine import memory
-from kernelswarm.simulations.machine.memory import PROCESS_BYTES, RESERVE_BYTES, free, require_memory
+from kernelswarm.simulations.machine.memory import FORKED_BYTES, PROCESS_BYTES, RESERVE_BYTES, free, require_memory
 from kernelswarm.simulations.running.simulation import simulate
 
 
 def test_the_message_names_the_block_size_that_fits():
     room = RESERVE_BYTES + 30 * PROCESS_BYTES
-    require_memory(30, 1000, room)
+    require_memory(30, 1000, room, PROCESS_BYTES)
     with pytest.raises(InputError) as refused:
-        require_memory(1000, 1000, room)
+        require_memory(1000, 1000, room, PROCESS_BYTES)
     assert str(refused.value) == (
-        "backend.nodes_per_actor: 1,000 processes take about 120 GB of memory, and 4.6 GB are free: take 34 or more, "
+        "backend.nodes_per_actor: 1,000 processes take about 120.0 GB of memory, and 4.6 GB are free: take 34 or more, "
         'or "auto" for one process a core'
     )
-    require_memory(-(-1000 // 34), 1000, room)
+    require_memory(-(-1000 // 34), 1000, room, PROCESS_BYTES)
     with pytest.raises(InputError):
-        require_memory(-(-1000 // 33), 1000, room)
+        require_memory(-(-1000 // 33), 1000, room, PROCESS_BYTES)
     with pytest.raises(InputError, match="even one has no room"):
-        require_memory(2, 1000, RESERVE_BYTES)
+        require_memory(2, 1000, RESERVE_BYTES, FORKED_BYTES)
 
 
 def test_actors_that_are_there_already_take_nothing_more():
-    require_memory(0, 10, 0)
+    require_memory(0, 10, 0, PROCESS_BYTES)
 
 
 def test_the_smallest_of_what_is_said_counts(tmp_path, monkeypatch):
@@ -54,9 +57,46 @@ def test_memory_in_use_is_not_free_on_a_system_without_proc(monkeypatch):
 
 
 def test_a_run_is_refused_before_ray_is_started(monkeypatch):
-    monkeypatch.setattr("kernelswarm.simulations.backends.ray_backend.free", lambda: RESERVE_BYTES + 5 * PROCESS_BYTES)
+    room = RESERVE_BYTES + 5 * actor_bytes()
+    monkeypatch.setattr("kernelswarm.simulations.backends.ray_backend.free", lambda: room)
     described = Experiment.from_dict(
         {"topology": {"name": "ring", "nodes": 20}, "stream": "sensor_field", "learner": "polk", "protocol": "isolated"}
     )
     with pytest.raises(InputError, match=r"20 processes .*: take 4 or more"):
         simulate(Experiment(**{**vars(described), "backend": Ray()}))
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """No Ray, and nothing that gives workers an environment of their own."""
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
+    for name in ENVIRONMENTS:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_actors_are_counted_as_what_they_will_start_as(alone, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert actor_bytes() == FORKED_BYTES < PROCESS_BYTES
+    for platform in ("darwin", "win32"):
+        monkeypatch.setattr(sys, "platform", platform)
+        assert actor_bytes() == PROCESS_BYTES
+    monkeypatch.setattr(sys, "platform", "linux")
+    for running in (True, False):
+        monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda said=running: said))
+        assert (actor_bytes() == PROCESS_BYTES) is running
+    for name in ENVIRONMENTS:
+        with monkeypatch.context() as changes:
+            changes.setenv(name, "/usr/bin/uv")
+            assert actor_bytes() == PROCESS_BYTES
+    assert actor_bytes() == FORKED_BYTES
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone")
+def test_a_server_that_has_ended_or_that_ray_does_not_ask_counts_as_none(alone, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True))  # the one that it serves
+    with closing(ForkServer(tmp_path, "json")) as server:
+        with server.used(SimpleNamespace()):
+            assert actor_bytes(server) == PROCESS_BYTES
+        with server.used(SimpleNamespace(SETUP_WORKER_FILENAME="")):
+            assert actor_bytes(server) == FORKED_BYTES
+    assert actor_bytes(server) == PROCESS_BYTES

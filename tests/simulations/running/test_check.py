@@ -63,7 +63,8 @@ def test_the_way_in_which_rounds_are_lived():
 
 
 def test_more_actors_than_memory_holds_are_refused(monkeypatch):
-    monkeypatch.setattr("kernelswarm.simulations.running.check.free", lambda: 0)
-    with pytest.raises(InputError, match=r"^backend.nodes_per_actor: 12 processes take about 1 GB of memory"):
+    monkeypatch.setattr("kernelswarm.simulations.backends.ray_backend.free", lambda: 0)
+    monkeypatch.setattr("kernelswarm.simulations.backends.ray_backend.actor_bytes", lambda server: 10**8)
+    with pytest.raises(InputError, match=r"^backend.nodes_per_actor: 12 processes take about 1.2 GB of memory"):
         said(backend=Ray())
     said(backend=Ray(address="auto"))  # a cluster's memory is not this machine's

@@ -15,6 +15,7 @@ import pytest
 
 from kernelswarm.simulations.backends.starting.head_start import SCRIPTS
 from kernelswarm.simulations.backends.starting.worker_launcher import SERVER, plain
+from kernelswarm.simulations.machine.memory import FORKED_BYTES
 from tests.helpers.checkout import ROOT
 
 SOON = 60.0
@@ -228,4 +229,6 @@ def test_actors_are_forks_that_share_what_is_imported() -> None:
     assert said["sessions"] == [True, True]
     for kinds in said["kinds"]:
         assert int(kinds["Private_Dirty"]) < int(kinds["Shared_Dirty"]) + int(kinds["Shared_Clean"])
+        own = 1024 * (int(kinds["Private_Dirty"]) + int(kinds["Private_Clean"]))
+        assert 0.5 * FORKED_BYTES < own < FORKED_BYTES  # what is counted before they start
     assert said["left"] == []

@@ -1,0 +1,69 @@
+"""A report changes nothing: who measures twice reads the same twice, and the rounds after it are summed anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.round.measure import Report
+from kernelswarm.simulations.running.network import open_network
+
+WEATHER = {"links": {"loss": 0.3, "delay": 1}, "clock": {"name": "bernoulli", "probability": 0.7}}
+FEATURES = {"name": "random_features", "features": 5, "batch_size": 2}
+KINDS: dict[str, dict[str, Any]] = {
+    "evaluations": {"protocol": "proximity"},
+    "evaluations in weather": {"protocol": "proximity", **WEATHER},
+    "vectors": {"protocol": "diffusion", "learner": FEATURES},
+    "vectors in weather": {"protocol": "diffusion", "learner": FEATURES, **WEATHER},
+    "copies": {"protocol": "stacking"},
+    "copies in weather": {"protocol": "stacking", **WEATHER},
+}
+ROUNDS = 6
+
+
+def engine_of(kind: str, compiled: bool) -> tuple[SerialEngine, Any]:
+    tables = {"topology": {"name": "ring", "nodes": 4}, "stream": "sine_regression", **KINDS[kind]}
+    network = open_network(Experiment.from_dict({"learner": {"name": "polk", "batch_size": 2}, **tables}))
+    return SerialEngine([network.plans[:2], network.plans[2:]], compiled), network.source.nodes[0].held_out(0)
+
+
+def told(reports: list[Report]) -> list[tuple[Any, ...]]:
+    return [
+        (entry.figures, entry.gaps, entry.violation, entry.tolerances, entry.duals, entry.traffic) for entry in reports
+    ]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_report_says_the_same_twice_and_is_of_the_rounds_since_the_one_before(kind: str, compiled: bool) -> None:
+    often, held_out = engine_of(kind, compiled)
+    once, _ = engine_of(kind, compiled)
+    for _ in range(2):
+        often.run(ROUNDS)
+        once.run(ROUNDS)
+        wanted = told(once.report(held_out))
+        first = told(often.report(held_out))
+        often.functions()
+        np.testing.assert_equal(first, wanted)
+        np.testing.assert_equal(told(often.report(held_out)), wanted)
+    assert np.isfinite([figures["progressive_risk"] for figures, *_ in wanted]).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_progressive_risks_of_parts_make_up_that_of_the_whole(kind: str) -> None:
+    whole, held_out = engine_of(kind, True)
+    whole.run(2 * ROUNDS)
+    parts, losses, samples = engine_of(kind, True)[0], np.zeros(4), np.zeros(4)
+    for _ in range(2):
+        parts.run(ROUNDS)
+        for _ in range(2):
+            figures = [entry.figures for entry in parts.report(held_out)]
+        fresh = np.array([each["samples"] for each in figures]) - samples
+        losses += fresh * np.nan_to_num([each["progressive_risk"] for each in figures])
+        samples += fresh
+    wanted = np.array([entry.figures["progressive_risk"] for entry in whole.report(held_out)])
+    np.testing.assert_allclose(losses / samples, wanted, rtol=1e-12)
