@@ -30,7 +30,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.typing.templates import Signature
 
-from kernelswarm.protocols.turns import aside
+from kernelswarm.protocols.ground.turns import aside
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

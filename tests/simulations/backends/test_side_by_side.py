@@ -17,7 +17,7 @@ import pytest
 from kernelswarm import Experiment, InputError, SimulationError, simulate
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.protocols.compiling import released
-from kernelswarm.protocols.turns import aside, taking
+from kernelswarm.protocols.ground.turns import aside, taking
 from kernelswarm.simulations.backends import serial, side_by_side
 from kernelswarm.simulations.backends.partition import partition
 from kernelswarm.simulations.backends.serial import Serial, SerialEngine
