@@ -145,20 +145,19 @@ class Serial:
         """Keep nothing: starting takes no time."""
         return nullcontext()
 
-    def size(self, plans: Sequence[AgentPlan]) -> int:
-        """Return the most nodes of a block."""
-        first, most = plans[0], len(plans) // NODES_OF_A_THREAD
-        if most < 2 and self.threads == "auto":
-            return len(plans)
-        learners = [plan.learner for plan in plans]
-        if obstacle(learners, first.rule, first.conditions is None, first.whole) is not None:
-            return len(plans)
-        threads = min(cores(), most) if self.threads == "auto" else min(self.threads, len(plans))
-        return -(-len(plans) // threads)
+    def size(self, nodes: int) -> int:
+        """Return the most nodes of a block where rounds are compiled."""
+        threads = max(1, min(cores(), nodes // NODES_OF_A_THREAD)) if self.threads == "auto" else self.threads
+        return -(-nodes // min(threads, nodes))
 
     @contextmanager
     def start(self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]) -> Iterator[SerialEngine]:
         """Make the agents and prime the network."""
         tell("starting", 0, 1)
-        with closing(SerialEngine(partition(plans, self.size(plans)))) as engine:
+        first, size = plans[0], self.size(len(plans))
+        if size < len(plans):
+            learners = [plan.learner for plan in plans]
+            if obstacle(learners, first.rule, first.conditions is None, first.whole) is not None:
+                size = len(plans)
+        with closing(SerialEngine(partition(plans, size))) as engine:
             yield engine

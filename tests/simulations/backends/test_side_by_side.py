@@ -57,7 +57,7 @@ def described(**tables: Any) -> Experiment:
 
 def started(description: Experiment, threads: int) -> SerialEngine:
     plans = open_network(description).plans
-    return SerialEngine(partition(plans, Serial(threads).size(plans)))
+    return SerialEngine(partition(plans, Serial(threads).size(len(plans))))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -287,22 +287,20 @@ def test_threads_are_taken_where_they_pay(seconds: float) -> None:
 def test_how_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serial, "cores", lambda: 3)
     monkeypatch.setattr(serial, "NODES_OF_A_THREAD", 4)
-    plans = open_network(described()).plans
-    by_node = open_network(described(protocol=Brittle())).plans
-    sizes = {threads: Serial(threads).size(plans) for threads in ("auto", 1, 2, 5, 12, 100)}
+    sizes = {threads: Serial(threads).size(12) for threads in ("auto", 1, 2, 5, 12, 100)}
     assert sizes == {"auto": 4, 1: 12, 2: 6, 5: 3, 12: 1, 100: 1}
-    assert Serial().size(plans[:7]) == 7
-    assert Serial().size(plans[:8]) == 4
-    assert {Serial(threads).size(by_node) for threads in ("auto", 1, 2)} == {12}
+    assert [Serial().size(nodes) for nodes in (1, 7, 8, 12, 13, 100)] == [1, 7, 4, 4, 5, 34]
     monkeypatch.setattr(serial, "cores", lambda: 1)
-    assert Serial().size(plans) == 12
+    assert Serial().size(12) == 12
+
+
+def test_rounds_that_run_agent_by_agent_have_one_thread() -> None:
+    backend = {"name": "serial", "threads": 3}
+    assert simulate(described(backend=backend, rounds=2)).summary["backend"]["threads"] == 3
+    assert simulate(described(backend=backend, rounds=2, protocol=Brittle())).summary["backend"]["threads"] == 1
 
 
 @pytest.mark.parametrize("threads", [0, -1, "many", 1.5])
 def test_senseless_numbers_of_threads_are_refused(threads: object) -> None:
     with pytest.raises(InputError, match=r"backend\.threads = .*must be"):
         described(backend={"name": "serial", "threads": threads})
-
-
-def test_the_summary_says_how_many() -> None:
-    assert simulate(described(backend={"name": "serial", "threads": 3})).summary["backend"]["threads"] == 3
