@@ -68,7 +68,7 @@ class SideBySide:
                     self._outgoing, self._saved = self._ended(advance(calls, self._neighbors, self._outgoing))
             else:  # nobody waits for what another block says
                 _, saved = self._ended([self._begin(rounds, block.run, rounds) for block in self._blocks])
-                self._saved = saved / rounds
+                self._saved = saved / max(rounds, 1)
             failed.pop_all()
 
     def send_again(self) -> None:
@@ -77,8 +77,9 @@ class SideBySide:
 
     def close(self) -> None:
         """End the threads."""
-        if self._threads is not None:
-            self._threads.shutdown()
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown()
 
     def _begin(self, rounds: int, call: Callable[..., Any], *arguments: Any) -> Future[Ended] | Ended:
         if self._saved * rounds < WORTHWHILE:
