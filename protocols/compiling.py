@@ -30,6 +30,8 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.typing.templates import Signature
 
+from kernelswarm.protocols.ground.turns import aside
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _llvm: Any = binding
@@ -83,6 +85,15 @@ class Once(CPUDispatcher):
         if only_read and isinstance(kind, types.Array):
             return kind.copy(readonly=True)
         return _types.unliteral(kind)
+
+
+class Released(Once):
+    """A compiled function during which a thread needs neither Python's lock nor its turn."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run it, in the thread that calls it."""
+        with aside():
+            return super().__call__(*arguments)
 
 
 @contextmanager
@@ -155,12 +166,12 @@ def _end(number: int, frame: Any) -> None:
     _asked_to_end.set()
 
 
-def _compiled(function: Function, **options: Any) -> Function:
+def _compiled(function: Function, kind: type[Once] = Once, **options: Any) -> Function:
     if vars(config)["DISABLE_JIT"]:
         return function
     # References are counted, or not, as a function says itself: unsaid, as whoever calls it first.
     chosen = {"nopython": True, "no_cfunc_wrapper": True, "_nrt": True, **options}
-    dispatcher: Any = Once(function, targetoptions=chosen)
+    dispatcher: Any = kind(function, targetoptions=chosen)
     dispatcher.enable_caching()
     found: Function = dispatcher
     return found
@@ -169,6 +180,14 @@ def _compiled(function: Function, **options: Any) -> Function:
 def jitted(function: Function) -> Function:
     """Compile a function; without the wrapper by which C would call it, which takes a tenth of the time."""
     return _compiled(function)
+
+
+def released(makes_arrays: bool) -> Callable[[Function], Function]:
+    """Compile a function that takes long each time: other threads go on beside it, in Python too.
+
+    Where it makes no arrays, and returns none, references to those that it has are not counted.
+    """
+    return lambda function: _compiled(function, kind=Released, nogil=True, _nrt=makes_arrays)
 
 
 def inlined(function: Function) -> Function:

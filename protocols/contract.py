@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.fulfilling import fulfils
+from kernelswarm.protocols.ground.fulfilling import fulfils
 
 Array = npt.NDArray[np.float64]
 

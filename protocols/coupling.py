@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.compiling import ReadOnly, jitted, uncounted
 from kernelswarm.protocols.contract import Constrained, Exchange, Pull
-from kernelswarm.protocols.fulfilling import fulfils
+from kernelswarm.protocols.ground.fulfilling import fulfils
 
 Array = npt.NDArray[np.float64]
 

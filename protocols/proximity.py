@@ -19,7 +19,7 @@ from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull,
 from kernelswarm.protocols.data_size import DataSize, significant
 from kernelswarm.protocols.distances import ConstrainedDistance, Distance, Squared, refuse_explicit
 from kernelswarm.protocols.first_class import Integers, address
-from kernelswarm.protocols.fulfilling import fulfils
+from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.protocols.tolerances import Adaptive, Constant, Tolerance, ToleranceState
 from kernelswarm.refused_key import RefusedKey
 

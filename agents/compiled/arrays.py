@@ -20,7 +20,7 @@ from kernelswarm.agents.node.node import Node, Outgoing
 from kernelswarm.protocols.compiled import ADVANCE, COUPLE, COUPLE_BACK, GAPS, CompiledRule, handed_over
 from kernelswarm.protocols.contract import Exchange, Rule
 from kernelswarm.protocols.first_class import NONE, Integers, address
-from kernelswarm.protocols.fulfilling import fulfils
+from kernelswarm.protocols.ground.fulfilling import fulfils
 
 Array = npt.NDArray[np.float64]
 

@@ -31,7 +31,7 @@ from kernelswarm.agents.arithmetic.signatures import (
 from kernelswarm.agents.arithmetic.tables import cube, fetch, line, table
 from kernelswarm.agents.compiled.arrays import Coupling, Kinds, Links, Messages, States, Sums
 from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at, gaps_at
-from kernelswarm.protocols.compiling import absorbed, jitted
+from kernelswarm.protocols.compiling import absorbed, jitted, released
 from kernelswarm.protocols.coupling import mean_square_gaps_in, total
 from kernelswarm.protocols.first_class import NONE
 from kernelswarm.protocols.limits import gather_in, own_products, own_share, pair_loads_in, restrain
@@ -57,7 +57,7 @@ COUPLE, COUPLE_BACK, ADVANCE, GAPS = range(4)
 """The functions of a protocol."""
 
 
-@jitted
+@released(makes_arrays=True)
 def live(
     states: States,
     kinds: Kinds,

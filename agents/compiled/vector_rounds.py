@@ -31,7 +31,7 @@ from kernelswarm.agents.compiled.rounds import (
     STEP,
 )
 from kernelswarm.agents.functions.combination import combine
-from kernelswarm.protocols.compiling import absorbed, uncounted
+from kernelswarm.protocols.compiling import absorbed, released
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.first_class import NONE
 from kernelswarm.protocols.states.compiled import phase_at, seeing_at
@@ -99,7 +99,7 @@ class Work(NamedTuple):
     nothing: Array  # (0, n)
 
 
-@uncounted
+@released(makes_arrays=False)
 def live_by_vectors(
     states: States,
     kinds: Kinds,

@@ -16,14 +16,14 @@ from kernelswarm.agents.compiled.speaking import prepare, say
 from kernelswarm.agents.compiled.weathered_arrays import RETURNED, Air, Counts, Kept, Terms, Workspace
 from kernelswarm.agents.node.heard import SILENT
 from kernelswarm.agents.node.node import PRIMING
-from kernelswarm.protocols.compiling import uncounted
+from kernelswarm.protocols.compiling import released
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
 
-@uncounted
+@released(makes_arrays=False)
 def live_in_weather(
     states: States,
     kinds: Kinds,

@@ -25,7 +25,7 @@ from kernelswarm.agents.compiled.vector_rounds import (
 from kernelswarm.agents.compiled.weathered_arrays import RETURNED, Air, Counts, Terms, Told
 from kernelswarm.agents.node.heard import NO_ANSWER, SENT, SILENT
 from kernelswarm.agents.node.node import PRIMING
-from kernelswarm.protocols.compiling import absorbed, uncounted
+from kernelswarm.protocols.compiling import absorbed, released
 from kernelswarm.protocols.states.mixing import squared_distance
 
 Array = npt.NDArray[np.float64]
@@ -34,7 +34,7 @@ LONG_LOOPS = True
 Booleans = npt.NDArray[np.bool_]
 
 
-@uncounted
+@released(makes_arrays=False)
 def live_by_vectors_in_weather(
     states: States,
     kinds: Kinds,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.parts.losses import IntegratedLoss
 from kernelswarm.agents.parts.sample import Sample
-from kernelswarm.protocols.fulfilling import fulfils
+from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]

@@ -21,7 +21,7 @@ from kernelswarm.agents.populations import stacked_population
 from kernelswarm.agents.populations.stacked_population import StackedPopulation, copies_of, copies_sent
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.protocols.first_class import Compiled
-from kernelswarm.protocols.fulfilling import fulfils
+from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.protocols.states.contract import AnyRule, StateRule
 
 AnyPopulation = Population | VectorPopulation | StackedPopulation

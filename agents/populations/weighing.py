@@ -15,7 +15,7 @@ from kernelswarm.agents.arithmetic.signatures import loss_derivatives_at, loss_v
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.compiled.arrays import Kinds, Links
 from kernelswarm.agents.compiled.rounds import LOSS_DERIVATIVES, LOSS_VALUES
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import released
 from kernelswarm.protocols.copies.compiled import hear_at, learn_at, say_at, shares_at
 from kernelswarm.protocols.coupling import total
 
@@ -41,7 +41,7 @@ class Copies(NamedTuple):
     distinct: Array  # (V,) so many of the samples differ
 
 
-@jitted
+@released(makes_arrays=True)
 def weigh(
     copies: Copies,
     kinds: Kinds,

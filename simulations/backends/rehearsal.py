@@ -21,7 +21,7 @@ from kernelswarm.agents.populations.populating import obstacle, round_of_evaluat
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Neighborhood
-from kernelswarm.protocols.fulfilling import fulfils
+from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.simulations.backends.bystander import Bystander
 from kernelswarm.simulations.backends.serial import SerialEngine

@@ -1,19 +1,27 @@
-"""The serial backend: all agents in this process, one after the other."""
+"""The serial backend: all agents in this process, large networks in several threads of it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from kernelswarm.agents.node.node import PRIMING, DivergenceError
+from kernelswarm.agents.populations.populating import obstacle
+from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.backends.partition import partition
+from kernelswarm.simulations.backends.side_by_side import SideBySide
+from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.round.block import AgentPlan, Block
 from kernelswarm.simulations.round.engine import EngineError, Snapshots
 from kernelswarm.simulations.round.failures import describe, node_at_work
 from kernelswarm.simulations.round.measure import Report
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions
-from kernelswarm.simulations.round.rounds import advance, block_neighbors
+from kernelswarm.simulations.round.rounds import block_neighbors
 from kernelswarm.simulations.streams.contract import HeldOut
+
+NODES_OF_A_THREAD = 500
+"""Nodes, at least, for which "auto" takes a thread: with fewer, a round of most protocols is over too soon."""
 
 
 class SerialEngine:
@@ -36,19 +44,13 @@ class SerialEngine:
         self._earlier = 0  # rounds before those that the agents have run here
         with Named(self, working=False):
             self.blocks += [Block(plans, compiled) for plans in blocks]
-            self._neighbors = block_neighbors(blocks)
-            self._steps = [block.advance for block in self.blocks]
-            self._outgoing = [block.send() for block in self.blocks]
+            self._rounds = SideBySide(self.blocks, block_neighbors(blocks))
         self.run(PRIMING)
 
     def run(self, rounds: int) -> None:
         """Take every agent through ``rounds`` rounds; raises DivergenceError or EngineError when one fails."""
         with Named(self, working=True):
-            if len(self.blocks) == 1:
-                self.blocks[0].run(rounds)
-                return
-            for _ in range(rounds):
-                self._outgoing = advance(self._steps, self._neighbors, self._outgoing)
+            self._rounds.run(rounds)
 
     def report(self, pooled: HeldOut) -> list[Report]:
         """Measure every node, in sorted order of the labels."""
@@ -71,8 +73,12 @@ class SerialEngine:
         with Named(self, working=False):
             for block in self.blocks:
                 block.restore(snapshots)
-            self._outgoing = [block.send() for block in self.blocks]
+            self._rounds.send_again()
         self._earlier = round
+
+    def close(self) -> None:
+        """End what runs for this engine alone."""
+        self._rounds.close()
 
     def failed(self, error: Exception, working: bool) -> EngineError:
         """Return what to raise for an exception of an agent, in the round after the last whole one if at work."""
@@ -86,7 +92,7 @@ class SerialEngine:
 
     def describe(self) -> dict[str, object]:
         """Return the backend's name."""
-        return {"name": "serial", "processes": 1}
+        return {"name": "serial", "processes": 1, "threads": len(self.blocks)}
 
 
 class Failing(Protocol):
@@ -116,17 +122,42 @@ class Named:
 
 @dataclass(frozen=True)
 class Serial:
-    """All agents in one process, one after the other: the fastest for small networks, the reference for the others."""
+    """All agents in one process: the fastest for networks that one machine holds, the reference for all others.
+
+    Parameters
+    ----------
+    threads : int or "auto"
+        Threads, at most, that rounds run in, each with a block of nodes that has few neighbours in the others: at least
+        1; "auto" takes one for each core, and no more than one for each 500 nodes. The results do not depend on it. One
+        is taken where rounds run agent by agent, which Python's lock keeps from running beside each other.
+    """
+
+    threads: int | Literal["auto"] = "auto"
 
     restarts: ClassVar[int] = 0
     elsewhere: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.threads != "auto" and self.threads < 1:
+            raise RefusedKey("threads", f'= {self.threads!r} must be at least 1, or "auto"')
 
     def kept(self) -> AbstractContextManager[None]:
         """Keep nothing: starting takes no time."""
         return nullcontext()
 
+    def size(self, nodes: int) -> int:
+        """Return the most nodes of a block where rounds are compiled."""
+        threads = max(1, min(cores(), nodes // NODES_OF_A_THREAD)) if self.threads == "auto" else self.threads
+        return -(-nodes // min(threads, nodes))
+
     @contextmanager
     def start(self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]) -> Iterator[SerialEngine]:
         """Make the agents and prime the network."""
         tell("starting", 0, 1)
-        yield SerialEngine([plans])
+        first, size = plans[0], self.size(len(plans))
+        if size < len(plans):
+            learners = [plan.learner for plan in plans]
+            if obstacle(learners, first.rule, first.conditions is None, first.whole) is not None:
+                size = len(plans)
+        with closing(SerialEngine(partition(plans, size))) as engine:
+            yield engine

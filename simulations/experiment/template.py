@@ -55,7 +55,7 @@ step = "implicit"       # no pull beyond what the network bears; "explicit" as p
 # probability = 0.5
 
 [backend]
-name = "serial"         # or "ray": one actor for each node, on this machine or a cluster
+name = "serial"         # in this process; or "ray": one actor for each node, on this machine or a cluster
 
 [evaluation]
 local_samples = 200     # held-out samples of each node's own distribution

@@ -43,11 +43,14 @@ class _Worker(Generic[Task]):
     ready: bool = False
 
 
+_beside = 1
+"""The processes that share the cores with this one, itself included: those of :func:`answers`."""
+
+
 def cores() -> int:
-    """Return the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Return the cores that this process may use, its part of them where it is one of those of :func:`answers`."""
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, found // _beside)
 
 
 def start_method() -> SpawnContext:
@@ -90,10 +93,11 @@ def answers(
     shares = context.Array("d", max(len(tasks), 1), lock=False)
     waiting = list(range(len(tasks)))[::-1]
     workers: list[_Worker[Task]] = []
+    processes = min(jobs, len(tasks))
 
     def start() -> None:
         ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(function, theirs, shares), daemon=True)
+        process = context.Process(target=_serve, args=(function, theirs, shares, processes), daemon=True)
         try:
             with _undisturbed():
                 process.start()
@@ -113,7 +117,7 @@ def answers(
             workers.remove(worker)
 
     try:
-        for _ in range(min(jobs, len(tasks))):
+        for _ in range(processes):
             start()
         while workers:
             heard = connection.wait([worker.link for worker in workers], timeout=every)
@@ -168,7 +172,11 @@ def _cause(code: int | None) -> str:
     return f"its process ended with exit code {code}"
 
 
-def _serve(function: Callable[[Any, Tell], Any], link: connection.Connection[Any, Any], shares: Any) -> None:
+def _serve(
+    function: Callable[[Any, Tell], Any], link: connection.Connection[Any, Any], shares: Any, processes: int
+) -> None:
+    global _beside
+    _beside = processes
     end_with_parent()
     link.send(READY)
     while True:

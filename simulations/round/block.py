@@ -19,7 +19,7 @@ from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
 from kernelswarm.agents.populations.populating import AnyPopulation, fits, obstacle, populated, prime
 from kernelswarm.agents.populations.stacked_population import StackedPopulation
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule
-from kernelswarm.protocols.fulfilling import fulfils
+from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.protocols.states.contract import AnyRule, StateRule
 from kernelswarm.protocols.weather.weather import Conditions
 from kernelswarm.simulations.round.crossing import Crossing

@@ -8,7 +8,6 @@ number.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +15,7 @@ from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.compiled.vector_population import VectorPopulation
 from kernelswarm.agents.node.agent import loads_sent
 from kernelswarm.agents.node.node import Outgoing
+from kernelswarm.protocols.compiling import uncounted
 from kernelswarm.simulations.round.wire import Reader, pack, split
 
 Array = npt.NDArray[np.float64]
@@ -195,7 +195,7 @@ class Crossing:
 # A block of one node spends a few microseconds on its round: calls of numpy for each kind of number would double that.
 
 
-@numba.njit(cache=True)
+@uncounted
 def _gather(
     packed: Array,
     points_at: Integers,
@@ -245,7 +245,7 @@ def _gather(
             at, e = at + 1 + slots[i], e + slots[i]
 
 
-@numba.njit(cache=True)
+@uncounted
 def _scatter(
     numbers: Array,
     heads: Integers,

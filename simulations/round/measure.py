@@ -10,7 +10,7 @@ from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.learners.contract import CompressingLearner
 from kernelswarm.agents.node.node import Node
 from kernelswarm.agents.parts.losses import Loss, grid_of
-from kernelswarm.protocols.fulfilling import fulfils
+from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
 Array = npt.NDArray[np.float64]

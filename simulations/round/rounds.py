@@ -9,7 +9,7 @@ Message = TypeVar("Message")
 
 
 def advance(
-    steps: Sequence[Callable[..., Message]], neighbors: Sequence[Sequence[int]], outgoing: Sequence[Message]
+    steps: Sequence[Callable[..., Message]], neighbors: Sequence[Sequence[int]], outgoing: Sequence[object]
 ) -> list[Message]:
     """Take every block through one round with what its neighbour blocks sent in the round before.
 
@@ -25,7 +25,7 @@ def advance(
     Returns
     -------
     list
-        What each block sends in this round.
+        What each block sends in this round, or what its step returns in the place of it.
     """
     return [step(*[outgoing[other] for other in others]) for step, others in zip(steps, neighbors, strict=True)]
 

@@ -16,6 +16,7 @@ from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.simulations.backends.partition import crossing, partition
 from kernelswarm.simulations.backends.ray_backend import Ray
+from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import describe
 from kernelswarm.simulations.ground.wording import shown, some
@@ -46,9 +47,10 @@ PLANNED = 10_000
 PLACES = 1000
 """Nodes of which the mean share of rounds awake is taken, spread evenly over those that there may be."""
 
-
 LOOKED_AT = 8
 """Nodes whose first steps are looked at, at most."""
+
+COMPILED = "compiled rounds"
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,9 @@ def _experiment(experiment: Experiment, network: Network) -> Section:
     if isinstance(experiment.backend, Ray):
         blocks, line = _blocks(experiment.backend, network)
         lines.append(line)
+    way = _way(blocks)
+    if way == COMPILED:
+        way += _threads(experiment.backend, network.adjacency.number_of_nodes())
     return Section(
         "experiment",
         [
@@ -130,7 +135,7 @@ def _experiment(experiment: Experiment, network: Network) -> Section:
             ("evaluations", f"{evaluations:,}, every {experiment.evaluate_every} rounds"),
             ("backend", " ".join([backend["name"], *(f"{k} = {shown(v)}" for k, v in backend.items() if k != "name")])),
             *lines,
-            ("execution", _way(blocks)),
+            ("execution", way),
         ],
     )
 
@@ -175,9 +180,17 @@ def _way(blocks: list[list[AgentPlan]]) -> str:
     ]
     causes = [cause for cause in found if cause is not None]
     if not causes:
-        return "compiled rounds"
+        return COMPILED
     where = "" if len(causes) == len(found) else f"in {len(causes):,} of {len(found):,} actors "
     return f"{where}agent by agent: {causes[0]}"
+
+
+def _threads(backend: object, nodes: int) -> str:
+    """Say in how many threads compiled rounds run, where that may be more than one."""
+    size = backend.size(nodes) if isinstance(backend, Serial) else nodes
+    if size == nodes:
+        return ""
+    return f", in up to {-(-nodes // size)} threads of {size:,} {'node' if size == 1 else 'nodes'}"
 
 
 def _network(experiment: Experiment, network: Network) -> Section:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.contract import StackedRule
-from kernelswarm.protocols.fulfilling import fulfils
+from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links, bytes_of
 from kernelswarm.protocols.links.privacy import Privacy, privacy, privacy_of_samples

@@ -16,7 +16,7 @@ from kernelswarm.graphs.validation import as_network
 from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.compiling import uncollected
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule, strengths_of
-from kernelswarm.protocols.fulfilling import fulfils
+from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.protocols.weather.timetable import Timetable
 from kernelswarm.protocols.weather.weather import Conditions

@@ -12,7 +12,7 @@ from kernelswarm.agents.learners.contract import ValueLearner
 from kernelswarm.agents.parts.losses import grid_of
 from kernelswarm.protocols.batch import Batch
 from kernelswarm.protocols.clocks.presence import JoiningClock, forgets
-from kernelswarm.protocols.fulfilling import fulfils
+from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.simulations.experiment.experiment import batch_expansion
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.seeding import Role, generator

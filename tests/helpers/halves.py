@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kernelswarm.simulations.backends.partition import partition
 from kernelswarm.simulations.backends.serial import Serial, SerialEngine
@@ -16,6 +16,7 @@ from kernelswarm.simulations.round.engine import LostError
 class Halves(Serial):
     """Blocks of at most ``size`` agents in this process."""
 
+    threads: int = field(default=1, init=False)
     size: int = 2
     compiled: bool = True
 
@@ -40,6 +41,7 @@ class Mortal(SerialEngine):
 class Dying(Serial):
     """Processes that die when they have lived for ``rounds`` rounds; a new one may follow ``times`` times."""
 
+    threads: int = field(default=1, init=False)
     rounds: int = 30
     times: int = 0
 

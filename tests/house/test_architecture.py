@@ -19,6 +19,7 @@ import pytest
 from tests.helpers.checkout import ROOT
 
 ROOMS = (  # each imports only from itself and from those before it
+    "protocols/ground",
     "protocols",
     "protocols/links",
     "protocols/solving",

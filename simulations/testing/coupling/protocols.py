@@ -12,7 +12,7 @@ from kernelswarm.protocols.compiled import COUPLE, COUPLE_BACK, GAPS
 from kernelswarm.protocols.contract import FLAGS, Pull, Rule, StackedRule
 from kernelswarm.protocols.distances import ConstrainedDistance, Distance
 from kernelswarm.protocols.first_class import ready
-from kernelswarm.protocols.fulfilling import fulfils
+from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.protocols.states.contract import AnyRule, StateRule
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.testing.coupling.stacked import ran_stacked

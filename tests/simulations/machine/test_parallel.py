@@ -44,6 +44,18 @@ def test_a_killed_process_loses_its_own_task_only() -> None:
     assert multiprocessing.active_children() == []
 
 
+def its_part(task: int, tell: Callable[[float], None]) -> int:
+    return parallel.cores()
+
+
+def test_processes_share_the_cores() -> None:
+    """So that none takes a thread for each core, of which there is one for each process."""
+    whole = parallel.cores()
+    assert set(dict(parallel.answers(its_part, [0], 1, lambda shares: None)).values()) == {whole}
+    assert set(dict(parallel.answers(its_part, [0, 1, 2], 2, lambda shares: None)).values()) == {max(1, whole // 2)}
+    assert parallel.cores() == whole
+
+
 def test_processes_end_with_the_iteration() -> None:
     answers = parallel.answers(square_or_die, [0, 1, 3, 4, 5], 2, lambda shares: None)
     next(answers)

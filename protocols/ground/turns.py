@@ -1,0 +1,50 @@
+"""Whose turn it is among threads that share work: one of them runs Python code, and what is compiled runs beside it.
+
+Python code of a user's parts may keep what it has found, or share a generator, which is nobody else's business as long
+as it is called from one thread at a time. Compiled rounds write to arrays of their own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+
+
+class _Own(threading.local):
+    turn: threading.Lock | None = None
+
+
+_own = _Own()
+
+
+@contextmanager
+def taking(turn: threading.Lock) -> Iterator[None]:
+    """Wait until no other thread has the turn, and have it in here, but for what runs :class:`aside`.
+
+    Not for the main thread: a Ctrl-C could come between taking the turn and knowing that it is taken.
+    """
+    with turn:
+        _own.turn = turn
+        try:
+            yield
+        finally:
+            _own.turn = None
+
+
+class aside:
+    """The context in which a thread that has a turn lets others have it; on leaving, it waits for its own."""
+
+    __slots__ = ("_turn",)
+
+    def __enter__(self) -> None:
+        self._turn = _own.turn
+        if self._turn is not None:
+            self._turn.release()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._turn is not None:
+            self._turn.acquire()
