@@ -20,6 +20,13 @@ from kernelswarm.simulations.round.rounds import advance
 WORTHWHILE = 4e-4
 """Seconds that threads must save to be used: in about so many they wake up, and wait for each other's Python code."""
 
+WINDOW = 16
+"""Calls in threads after which it is looked whether they took less time than the same calls one after the other: where
+other work has the cores they do not, and are left alone for as many calls, then for twice as many, and so on."""
+
+LONGEST_PAUSE = 256
+"""Such calls, at most."""
+
 
 class Ended(NamedTuple):
     """What a call returned, or how a node diverged there, and the processor time that it took."""
@@ -50,6 +57,8 @@ class SideBySide:
         self._turn = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
         self._saved = 0.0  # seconds of a round, had the blocks before run beside the longest of them
+        self._gains: list[float] = []  # seconds that threads saved since it was looked at
+        self._pause = self._last_pause = 0  # calls without threads
 
     def run(self, rounds: int) -> None:
         """Take every block through ``rounds`` rounds.
@@ -63,12 +72,10 @@ class SideBySide:
         with ExitStack() as failed:
             failed.callback(self.close)  # there is no round after one that failed
             if any(self._neighbors):
-                calls = [partial(self._begin, 1, block.advance) for block in self._blocks]
                 for _ in range(rounds):
-                    self._outgoing, self._saved = self._ended(advance(calls, self._neighbors, self._outgoing))
-            else:  # nobody waits for what another block says
-                _, saved = self._ended([self._begin(rounds, block.run, rounds) for block in self._blocks])
-                self._saved = saved / max(rounds, 1)
+                    self._outgoing = self._go(1, [block.advance for block in self._blocks], self._outgoing)
+            elif rounds:  # nobody waits for what another block says
+                self._go(rounds, [partial(block.run, rounds) for block in self._blocks], self._outgoing)
             failed.pop_all()
 
     def send_again(self) -> None:
@@ -81,9 +88,24 @@ class SideBySide:
         if threads is not None:
             threads.shutdown()
 
-    def _begin(self, rounds: int, call: Callable[..., Any], *arguments: Any) -> Future[Ended] | Ended:
-        if self._saved * rounds < WORTHWHILE:
-            return _timed(call, *arguments)
+    def _go(self, rounds: int, calls: Sequence[Callable[..., Any]], outgoing: Sequence[bytes]) -> list[Any]:
+        """Have every block called with what its neighbours sent, for so many rounds, and return the answers."""
+        beside = self._saved * rounds >= WORTHWHILE and not self._pause
+        self._pause = max(0, self._pause - 1)
+        began = time.perf_counter()
+        begin = self._submit if beside else _timed
+        ended = self._ended(advance([partial(begin, call) for call in calls], self._neighbors, outgoing))
+        seconds = [each.seconds for each in ended]
+        self._saved = (sum(seconds) - max(seconds)) / rounds
+        if beside:
+            self._gains.append(sum(seconds) - (time.perf_counter() - began))
+        if len(self._gains) == WINDOW:
+            longer = min(max(2 * self._last_pause, WINDOW), LONGEST_PAUSE)
+            self._pause = self._last_pause = 0 if sum(self._gains) > 0.0 else longer
+            self._gains.clear()
+        return [each.answer for each in ended]
+
+    def _submit(self, call: Callable[..., Any], *arguments: Any) -> Future[Ended]:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(len(self._blocks), "kernelswarm", initializer=_compute_as_main_does)
         return self._threads.submit(self._in_turn, copy_context().run, _timed, call, *arguments)
@@ -93,8 +115,8 @@ class SideBySide:
             return call(*arguments)
 
     @staticmethod
-    def _ended(calls: Sequence[Future[Ended] | Ended]) -> tuple[list[Any], float]:
-        """Wait for all calls; returns their answers, and the seconds that all but the longest took."""
+    def _ended(calls: Sequence[Future[Ended] | Ended]) -> list[Ended]:
+        """Wait for all calls, and raise the first divergence among them."""
         futures = [call for call in calls if isinstance(call, Future)]
         try:
             ended = [call.result() if isinstance(call, Future) else call for call in calls]
@@ -103,8 +125,7 @@ class SideBySide:
         errors = [each.divergence for each in ended if each.divergence is not None]
         if errors:
             raise min(errors, key=lambda error: (error.round, error.node))
-        seconds = [each.seconds for each in ended]
-        return [each.answer for each in ended], sum(seconds) - max(seconds)
+        return ended
 
 
 def _timed(call: Callable[..., Any], *arguments: Any) -> Ended:

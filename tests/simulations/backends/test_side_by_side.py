@@ -37,6 +37,7 @@ LINKS = {"loss": 0.3, "delay": {"name": "between", "longest": 2}, "silence": "la
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have threads from the first round on, whether they pay or not."""
     monkeypatch.setattr(side_by_side, "WORTHWHILE", -1.0)
+    monkeypatch.setattr(side_by_side, "LONGEST_PAUSE", 0)
 
 
 def described(**tables: Any) -> Experiment:
@@ -282,6 +283,34 @@ def test_threads_are_taken_where_they_pay(seconds: float) -> None:
     rounds.run(20)
     rounds.close()
     assert (seen == {threading.get_ident()}) == (seconds == 0.0)
+
+
+def test_threads_rest_while_other_work_has_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that sleeps, with its turn, is one that waits for a core."""
+    monkeypatch.setattr(side_by_side, "WINDOW", 2)
+    monkeypatch.setattr(side_by_side, "LONGEST_PAUSE", 6)
+
+    class Kept:
+        def send(self) -> bytes:
+            return b""
+
+        def advance(self, *incoming: bytes) -> bytes:
+            aside = threading.current_thread() is not threading.main_thread()
+            calls.append(aside)
+            if aside:
+                time.sleep(5e-3)
+            began = time.thread_time()
+            while time.thread_time() - began < 1e-3:
+                pass
+            return b""
+
+    calls: list[bool] = []
+    rounds = SideBySide([Kept(), Kept()], [[1], [0]])  # type: ignore[list-item]
+    rounds.run(26)
+    assert calls[::2] == calls[1::2]
+    threaded = [0, *2 * [1], *2 * [0], *2 * [1], *4 * [0], *2 * [1], *6 * [0], *2 * [1], *5 * [0]]
+    assert calls[::2] == threaded
+    rounds.close()
 
 
 def test_how_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
