@@ -190,7 +190,7 @@ def test_what_uses_data_says_which(name: str) -> None:
 
 def briefly(experiment: Experiment) -> Result:
     """Simulate fewer rounds than a reproduction asks for, also where it is to be quick."""
-    return simulate(replace(experiment, rounds=40, evaluate_every=min(experiment.evaluate_every, 20)))
+    return simulate(replace(experiment, rounds=40, evaluate_every=min(experiment.evaluate_every, 40)))
 
 
 def no_longer(topology: Any, stream: Any, protocol: Any, rounds: int, *rest: Any, **learner: Any) -> networks.Outcome:
