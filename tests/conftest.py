@@ -227,6 +227,14 @@ def equal_bytes_are_equal() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def no_power_cuts() -> Iterator[None]:
+    """Nothing is forced to the disk, which thousands of checkpoints of some kilobytes would wait for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def alone() -> Iterator[None]:
     """No round is compiled beside this process, as on a single core: the processes of the tests have them all."""
     with pytest.MonkeyPatch.context() as patch:
