@@ -47,6 +47,7 @@ from kernelswarm.simulations.figures import sheet
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.temporarily import environment
 from tests.helpers.checkout import ROOT
+from tests.helpers.equality import bytes_first
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -213,6 +214,23 @@ def compiled_in_turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.Te
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Once, "compile", compile_in_turn)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def equal_bytes_are_equal() -> Iterator[None]:
+    """What has the same bytes is equal: numpy takes thirty microseconds to say so of two small arrays."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("assert_array_equal", "assert_equal"):
+            patch.setattr(np.testing, name, bytes_first(getattr(np.testing, name)))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_power_cuts() -> Iterator[None]:
+    """Nothing is forced to the disk, which thousands of checkpoints of some kilobytes would wait for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
         yield
 
 

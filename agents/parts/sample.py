@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.parts.losses import IntegratedLoss, Loss
-from kernelswarm.agents.parts.noise import noise_ratio
+from kernelswarm.agents.parts.noise import errors_left_out, noise_ratio
 
 Array = npt.NDArray[np.float64]
 
@@ -154,15 +154,11 @@ class Sample:
     def error_rate(self) -> float:
         """The share of samples whose class kernel ridge regression on all others of the sample gets wrong.
 
-        The leave-one-out residual has the closed form ``[inv(K + r I) Y]_n / [inv(K + r I)]_nn``. An error too few to
-        be seen counts as one.
+        An error too few to be seen counts as one.
         """
         chosen = spaced(len(self.points), PILOT)
         gram, values = self.gram(np.ascontiguousarray(self.points[chosen])), self.values[chosen]
-        inverse = np.linalg.inv(gram + RIDGE * np.mean(np.diag(gram)) * np.eye(len(gram)))
-        left_out = values - (inverse @ values) / np.diag(inverse)[:, None]
-        wrong = int(np.count_nonzero(left_out.argmax(axis=1) != values.argmax(axis=1)))
-        return max(wrong, 1) / len(chosen)
+        return max(errors_left_out(gram, values, RIDGE), 1) / len(chosen)
 
 
 def spaced(count: int, most: int) -> npt.NDArray[np.intp]:

@@ -37,12 +37,13 @@ SCALE = 0.125
 """Targets are learned in this unit, in which the fourth moment does not diverge; errors are reported in their own."""
 
 LOOKS = 60
+SAMPLES, QUICK_SAMPLES = 6_000, 4_000
 CURVES = {"POLK": "-", "COLK": "-", "RBF network": "--"}
 
 
 def reproduce(request: Request) -> Reproduction:
     """Compare COLK with learners of the mean loss alone on 2x + 3 sin 6x with outliers (COLK figures 1 and 2)."""
-    sets, samples = (3, 4_000) if request.quick else (20, 6_000)
+    sets, samples = (3, QUICK_SAMPLES) if request.quick else (20, SAMPLES)
     points, targets, test_points, test_targets = _data(request.seed, samples)
     half = len(points) // 2 // 2 * 2
     grid = np.linspace(0.0, 1.0, 400)[:, None]

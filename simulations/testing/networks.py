@@ -13,7 +13,7 @@ from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.streams.pooled import pool
 from kernelswarm.simulations.testing.properties import require, require_equal
 
-ROUNDS = 24
+ROUNDS = 12
 
 LEARNER = {"name": "polk", "step_size": 0.1, "batch_size": 2, "kernel": {"name": "gaussian", "bandwidth": 0.4}}
 FEATURES = {**LEARNER, "name": "random_features", "features": 12}

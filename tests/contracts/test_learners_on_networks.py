@@ -43,7 +43,7 @@ def experiment(name: str, protocol: object, stream: object = "sine_regression", 
     learner = {"name": name, "step_size": 0.1, "batch_size": 2, **SIZES[name], **keys.pop("learner", {})}  # type: ignore[dict-item]
     stream = TRANSITIONS if name == "policy_evaluation" else stream
     tables = {"topology": GRAPH, "stream": stream, "learner": learner, "protocol": protocol}
-    return Experiment.from_dict({**tables, "rounds": 150, "evaluate_every": 75, **keys})
+    return Experiment.from_dict({**tables, "rounds": 100, "evaluate_every": 100, **keys})
 
 
 @functools.cache

@@ -13,7 +13,11 @@ def refit(kernel: Kernel, points: Array, weights: Array, kept: list[int]) -> tup
 
     Returns the weights and the Hilbert norm of what is left.
     """
-    gram = kernel.cross(points, points)
+    return _refit(kernel.cross(points, points), weights, kept)
+
+
+def _refit(gram: Array, weights: Array, kept: list[int]) -> tuple[Array, float]:
+    """Do so with the Gram matrix of the points, which is the same whatever is kept."""
     if not kept:
         return np.zeros((0, weights.shape[1])), float(np.sqrt(max(np.sum(weights * (gram @ weights)), 0.0)))
     inside = gram[np.ix_(kept, kept)]
@@ -32,10 +36,10 @@ def destructive_komp(
     Returns the kept indices, their weights, and the smallest relative distance of a decision from going the other
     way, so that a test can tell a tie from a mistake. The first ``fixed`` points are no candidates.
     """
-    kept = list(range(len(points)))
+    gram, kept = kernel.cross(points, points), list(range(len(points)))
     margin = np.inf
     while len(kept) > fixed:
-        errors = [refit(kernel, points, weights, [k for k in kept if k != j])[1] for j in kept[fixed:]]
+        errors = [_refit(gram, weights, [k for k in kept if k != j])[1] for j in kept[fixed:]]
         order = np.argsort(errors)
         best = errors[order[0]]
         margin = min(margin, abs(best - epsilon) / max(epsilon, 1e-300))
@@ -44,4 +48,4 @@ def destructive_komp(
         if len(errors) > 1:
             margin = min(margin, (errors[order[1]] - best) / max(best, 1e-300))
         del kept[fixed + order[0]]
-    return kept, refit(kernel, points, weights, kept)[0], float(margin)
+    return kept, _refit(gram, weights, kept)[0], float(margin)

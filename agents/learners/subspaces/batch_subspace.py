@@ -25,7 +25,11 @@ def objective(gram: Array, factor: Array, projections: Array, regularization: fl
 
     1/(2N) sum_n ||phi(x_n) - L q_n||^2 + lambda/(2N) (||L||^2 + sum_n ||q_n||^2)         L = Phi A
     """
-    image = gram @ factor
+    return _objective(gram, factor, gram @ factor, projections, regularization)
+
+
+def _objective(gram: Array, factor: Array, image: Array, projections: Array, regularization: float) -> float:
+    """Compute the same, given K A as well."""
     inner = factor.T @ image
     fits = np.trace(gram) - 2.0 * np.sum(image * projections) + np.sum((projections @ inner) * projections)
     return float((fits + regularization * (np.trace(inner) + np.sum(projections**2))) / (2.0 * len(gram)))
@@ -56,12 +60,12 @@ def extract(
     factor: Array = generator.normal(size=(len(gram), rank)) / math.sqrt(len(gram))
     identity = regularization * np.eye(rank)
     objectives: list[float] = []
-    projections = np.zeros((len(gram), rank))
+    projections, image = np.zeros((len(gram), rank)), gram @ factor
     for _ in range(iterations):
-        image = gram @ factor
         projections = np.asarray(np.linalg.solve(factor.T @ image + identity, image.T).T, np.float64)
         factor = np.asarray(np.linalg.solve(projections.T @ projections + identity, projections.T).T, np.float64)
-        objectives.append(objective(gram, factor, projections, regularization))
+        image = gram @ factor  # for the objective, and for the projections of the next iteration
+        objectives.append(_objective(gram, factor, image, projections, regularization))
         if len(objectives) > 1 and objectives[-2] - objectives[-1] <= FEWEST_DIGITS * objectives[-1]:
             break
     return BatchSubspace(factor, projections, np.array(objectives))

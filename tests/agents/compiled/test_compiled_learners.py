@@ -20,6 +20,7 @@ from tests.helpers.cases import case
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 KERNEL = {"name": "gaussian", "bandwidth": 0.4}
 CUBIC = {"name": "polynomial", "degree": 3, "scale": 0.3}  # kappa(x, x) is not 1
+NETWORK = {"name": "rbf_network", "kernel": KERNEL, "centers": 6}
 LEARNERS = {
     "polk": {"name": "polk", "kernel": KERNEL, "budget": {"epsilon": 0.02}},
     "newton": {"name": "newton", "kernel": KERNEL, "budget": {"per_sample": 0.05}},
@@ -50,39 +51,33 @@ LEARNERS = {
     "nystroem, rank": {"name": "nystroem", "kernel": KERNEL, "landmarks": 9, "rank": 4},
     "shared_nystroem": {"name": "shared_nystroem", "kernel": KERNEL, "landmarks": 9},
     "ogd": {"name": "ogd", "kernel": KERNEL},
-    "norma": {"name": "norma", "kernel": KERNEL, "regularization": 0.01, "budget_size": 20},
-    "bsgd": {"name": "bsgd", "kernel": KERNEL, "budget_size": 15},
+    "norma": {"name": "norma", "kernel": KERNEL, "regularization": 0.01, "budget_size": 9},
+    "bsgd": {"name": "bsgd", "kernel": KERNEL, "budget_size": 9},
     "perceptron": {"name": "perceptron", "kernel": KERNEL},
-    "projectron": {"name": "projectron", "kernel": KERNEL, "budget_size": 15},
+    "projectron": {"name": "projectron", "kernel": KERNEL, "budget_size": 3},
     "projectron, without a budget": {"name": "projectron", "kernel": {"name": "polynomial"}, "tolerance": 0.1},
-    "projectron_plus": {"name": "projectron_plus", "kernel": KERNEL, "budget_size": 15, "tolerance": 0.3},
+    "projectron_plus": {"name": "projectron_plus", "kernel": KERNEL, "budget_size": 3, "tolerance": 0.3},
     "projectron_plus, polynomial": {"name": "projectron_plus", "kernel": {"name": "polynomial"}, "tolerance": 0.5},
-    "bsgd, projection": {"name": "bsgd", "kernel": KERNEL, "budget_size": 15, "maintenance": "projection"},
-    "bsgd, merging": {"name": "bsgd", "kernel": KERNEL, "budget_size": 15, "maintenance": "merging"},
+    "bsgd, projection": {"name": "bsgd", "kernel": KERNEL, "budget_size": 9, "maintenance": "projection"},
+    "bsgd, merging": {"name": "bsgd", "kernel": KERNEL, "budget_size": 9, "maintenance": "merging"},
     "npbsgd": {"name": "npbsgd", "kernel": KERNEL, "budget_size": 10, "growth": 0.2},
     "dual_sgd": {"name": "dual_sgd", "kernel": KERNEL, "budget_size": 10, "features": 20},
     "dual_sgd, several at once": {"name": "dual_sgd", "kernel": KERNEL, "budget_size": 9, "leaving": 4, "features": 50},
-    "bogd": {"name": "bogd", "kernel": KERNEL, "budget_size": 15, "weight_bound": 2.0},
+    "bogd": {"name": "bogd", "kernel": KERNEL, "budget_size": 9, "weight_bound": 2.0},
     "forgetron": {"name": "forgetron", "kernel": KERNEL, "budget_size": 10},
-    "bpa": {"name": "bpa", "kernel": KERNEL, "budget_size": 12},
-    "bpa, nearest": {"name": "bpa", "kernel": KERNEL, "budget_size": 12, "maintenance": "nearest"},
-    "bpa, projecting": {"name": "bpa", "kernel": KERNEL, "budget_size": 12, "maintenance": "projecting"},
+    "bpa": {"name": "bpa", "kernel": KERNEL, "budget_size": 9},
+    "bpa, nearest": {"name": "bpa", "kernel": KERNEL, "budget_size": 9, "maintenance": "nearest"},
+    "bpa, projecting": {"name": "bpa", "kernel": KERNEL, "budget_size": 9, "maintenance": "projecting"},
     "ogd, polynomial": {"name": "ogd", "kernel": CUBIC},
-    "norma, polynomial": {"name": "norma", "kernel": CUBIC, "regularization": 0.01, "budget_size": 20},
-    "bsgd, polynomial": {"name": "bsgd", "kernel": CUBIC, "budget_size": 15},
+    "norma, polynomial": {"name": "norma", "kernel": CUBIC, "regularization": 0.01, "budget_size": 9},
+    "bsgd, polynomial": {"name": "bsgd", "kernel": CUBIC, "budget_size": 9},
     "bsgd, projection, polynomial": {"name": "bsgd", "kernel": CUBIC, "budget_size": 6, "maintenance": "projection"},
     "npbsgd, polynomial": {"name": "npbsgd", "kernel": CUBIC, "budget_size": 10, "growth": 0.2},
-    "bogd, polynomial": {
-        "name": "bogd",
-        "kernel": CUBIC,
-        "budget_size": 15,
-        "sampling": "uniform",
-        "weight_bound": 0.5,
-    },
+    "bogd, polynomial": {"name": "bogd", "kernel": CUBIC, "budget_size": 9, "sampling": "uniform", "weight_bound": 0.5},
     "perceptron, polynomial": {"name": "perceptron", "kernel": CUBIC},
     "forgetron, polynomial": {"name": "forgetron", "kernel": CUBIC, "budget_size": 10},
-    "bpa, polynomial": {"name": "bpa", "kernel": CUBIC, "budget_size": 12},
-    "bpa, nearest, polynomial": {"name": "bpa", "kernel": CUBIC, "budget_size": 12, "maintenance": "nearest"},
+    "bpa, polynomial": {"name": "bpa", "kernel": CUBIC, "budget_size": 9},
+    "bpa, nearest, polynomial": {"name": "bpa", "kernel": CUBIC, "budget_size": 9, "maintenance": "nearest"},
     "nystroem, polynomial": {"name": "nystroem", "kernel": {"name": "polynomial", "degree": 3}, "landmarks": 30},
     "colk": {"name": "colk", "kernel": KERNEL, "budget": {"epsilon": 0.02}, "dispersion": "variance"},
     "colk, average": {"name": "colk", "kernel": KERNEL, "dispersion": "semivariance", "tracking": "average"},
@@ -135,16 +130,11 @@ LEARNERS = {
         "budget": {"epsilon": 0.02},
         "tracking_rate": {"name": "diminishing", "initial": 0.5},
     },
-    "rbf_network": {"name": "rbf_network", "kernel": KERNEL, "centers": 6, "dispersion": "variance"},
-    "rbf_network, difference": {
-        "name": "rbf_network",
-        "kernel": KERNEL,
-        "centers": 6,
-        "dispersion": "semivariance",
-        "tracking": "difference",
-    },
+    "rbf_network": {**NETWORK, "dispersion": "variance"},
+    "rbf_network, difference": {**NETWORK, "dispersion": "semivariance", "tracking": "difference"},
     "colk, mean alone": {"name": "colk", "kernel": KERNEL, "dispersion_weight": 0.0},
 }
+BLOCKS = ([[0], [1], [2], [3]], [[0, 3], [1, 2]])
 PAIRED = {"colk", "policy_evaluation", "rbf_network"}
 """Those that learn from samples in pairs."""
 
@@ -186,11 +176,10 @@ def in_numbers(learner):
     return fitted(learner, generator.normal(size=(40, 2)), generator.normal(size=(40, 1)), 1)
 
 
-def engines(description, blocks=None):
-    """The same network twice: in arrays, and agent by agent in one block."""
+def engines(description):
+    """The same network twice: in arrays, and agent by agent, each time in one block."""
     plans = open_network(description).plans
-    parts = [plans] if blocks is None else [[plans[k] for k in block] for block in blocks]
-    return SerialEngine(pickled(parts), True), SerialEngine([plans], False)
+    return SerialEngine(pickled([plans]), True), SerialEngine([plans], False)
 
 
 def in_arrays(running):
@@ -207,18 +196,33 @@ def pooled(description):
     return POOLED[description.stream]
 
 
+def told(engine, description):
+    """What an engine reports, for once, and the states of its agents."""
+    return engine.report(pooled(description)), engine.snapshot()
+
+
 def assert_equal(left, right, description):
-    held_out = pooled(description)
-    for mine, yours in zip(left.report(held_out), right.report(held_out), strict=True):
+    assert_told(told(left, description), told(right, description))
+
+
+def assert_told(left, right):
+    for mine, yours in zip(left[0], right[0], strict=True):
         np.testing.assert_equal(mine.figures, yours.figures)
         for name in ("gaps", "violation", "tolerances", "duals", "common"):
             np.testing.assert_array_equal(getattr(mine, name), getattr(yours, name))
-    mine, yours = left.snapshot(), right.snapshot()
-    for node, snapshot in mine.items():
+    for node, snapshot in left[1].items():
         for name, array in snapshot.arrays.items():
             if name.startswith("ahead_"):  # samples of rounds to come
                 continue
-            np.testing.assert_array_equal(array, yours[node].arrays[name], err_msg=f"node {node}: {name}")
+            np.testing.assert_array_equal(array, right[1][node].arrays[name], err_msg=f"node {node}: {name}")
+
+
+def assert_same_bits(description):
+    arrays, single = engines(description)
+    arrays.run(30)
+    single.run(30)
+    assert_equal(arrays, single, description)
+    assert in_arrays(arrays)
 
 
 def test_every_learner_is_in_the_list():
@@ -238,7 +242,7 @@ def test_same_bits_as_single_agents(learner):
         description = experiment(learner, protocol, batch)
         arrays, single = engines(description)
         with case(protocol, f"batches of {batch}"):
-            for rounds in (2, 30 if batch == 1 else 8):  # enough to fill every budget
+            for rounds in (2, 18 if batch == 1 else 4):  # enough to fill every budget
                 arrays.run(rounds)
                 single.run(rounds)
                 assert_equal(arrays, single, description)
@@ -251,22 +255,22 @@ def test_same_bits_with_several_outputs(learner):
     # newton with a loss that says which points are offered
     loss = "multiclass_squared_hinge" if learner == "newton" else "multiclass_logistic"
     description = experiment(learner, "consensus, symmetric, implicit", 2, stream, loss=loss)
-    arrays, single = engines(description)
-    arrays.run(60)
-    single.run(60)
-    assert_equal(arrays, single, description)
-    assert in_arrays(arrays)
+    assert_same_bits(description)
 
 
 @EVERY
 def test_same_bits_in_blocks(learner):
     description = experiment(learner, "proximity, symmetric, implicit", 2)
-    for blocks in ([[0], [1], [2], [3]], [[0, 3], [1, 2]]):
-        arrays, single = engines(description, blocks)
-        arrays.run(25)
-        single.run(25)
+    plans = open_network(description).plans
+    parts = [pickled([[plans[k] for k in block] for block in blocks]) for blocks in BLOCKS]
+    single = SerialEngine([plans], False)
+    single.run(15)
+    wanted = told(single, description)
+    for blocks, part in zip(BLOCKS, parts, strict=True):
+        arrays = SerialEngine(part, True)
+        arrays.run(15)
         with case("blocks", blocks):
-            assert_equal(arrays, single, description)
+            assert_told(told(arrays, description), wanted)
             assert in_arrays(arrays)
 
 
@@ -274,11 +278,11 @@ def test_same_bits_in_blocks(learner):
 def test_same_bits_after_going_on_from_a_snapshot(learner):
     description = experiment(learner, "proximity, symmetric, implicit", 2)
     first, whole = engines(description)
-    first.run(25)
-    second, _ = engines(description)
-    second.restore(first.snapshot(), 25)
-    second.run(25)
-    whole.run(50)
+    first.run(15)
+    second = SerialEngine([open_network(description).plans], True)
+    second.restore(first.snapshot(), 15)
+    second.run(15)
+    whole.run(30)
     assert in_arrays(second)
     mine, yours = second.functions(), whole.functions()
     for node, (arrays, duals) in mine.items():
@@ -365,11 +369,7 @@ def test_nodes_with_learners_of_their_own_live_in_the_same_arrays(first):
             "node": own,
         }
     )
-    arrays, single = engines(description)
-    arrays.run(60)
-    single.run(60)
-    assert_equal(arrays, single, description)
-    assert in_arrays(arrays)
+    assert_same_bits(description)
 
 
 def pickled(state):

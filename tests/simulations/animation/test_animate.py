@@ -50,8 +50,8 @@ def briefly(result: Result, rows: int = 3) -> Result:
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of five moments and what was learned, for all tests that look at such a one."""
-    return animate(briefly(believable(), 5), tmp_path_factory.mktemp("drawn") / "a.gif", dots=50)
+    """A file of three moments and what was learned, for all tests that look at such a one."""
+    return animate(briefly(believable()), tmp_path_factory.mktemp("drawn") / "a.gif", dots=40)
 
 
 def test_of_many_evaluations_an_even_selection_is_shown() -> None:
@@ -60,7 +60,7 @@ def test_of_many_evaluations_an_even_selection_is_shown() -> None:
 
 
 def test_colours_curves_and_widths_are_those_of_the_moment() -> None:
-    result = briefly(believable("proximity"), 4)
+    result = briefly(believable("proximity"))
     found = moments(result, 60)
     with look():
         picture = Picture(result, found, 50)
@@ -111,7 +111,7 @@ def test_the_file_has_a_frame_for_each_moment_and_one_for_what_was_learned(
 
 
 def test_the_same_run_gives_the_same_file(drawn: Path, tmp_path: Path) -> None:
-    other = animate(briefly(believable(), 5), tmp_path / "b.gif", dots=50)
+    other = animate(briefly(believable()), tmp_path / "b.gif", dots=40)
     assert drawn.read_bytes() == other.read_bytes()
 
 
@@ -119,7 +119,7 @@ def test_a_file_that_would_be_too_large_shows_fewer_moments(
     drawn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LARGEST", drawn.stat().st_size - 1)
-    fewer = animate(briefly(believable(), 5), tmp_path / "fewer.gif", dots=50)
+    fewer = animate(briefly(believable()), tmp_path / "fewer.gif", dots=40)
     assert fewer.stat().st_size < drawn.stat().st_size
     first, last = frames_of(fewer), frames_of(drawn)
     assert len(first) < len(last)

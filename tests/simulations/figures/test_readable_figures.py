@@ -93,15 +93,17 @@ def test_a_comparison_of_failed_runs_only_is_drawn(tmp_path: Path) -> None:
     assert "risk.png" in pictures(plots.draw_many(runs, tmp_path))
 
 
-def test_titles_of_failed_runs_say_after_which_round(tmp_path: Path, laid_out: list[Figure]) -> None:
+def test_titles_of_failed_runs_say_after_which_round(tmp_path: Path, sketched: list[Figure]) -> None:
     plots.draw(failed(believable(), 3), tmp_path)
-    assert all("failed after round 75" in figure.get_suptitle() for figure in laid_out)
+    assert sketched
+    assert all("failed after round 75" in figure.get_suptitle() for figure in sketched)
 
 
 def crowd(nodes: int, edges: int) -> Result:
     result = believable(nodes=9)
     graph = nx.gnm_random_graph(nodes, edges, seed=1)
-    nx.set_node_attributes(graph, {node: tuple(np.random.default_rng(node).random(2)) for node in graph}, "pos")
+    places = np.random.default_rng(1).random((nodes, 2))
+    nx.set_node_attributes(graph, dict(enumerate(map(tuple, places))), "pos")
     return replace(result, graph=graph)
 
 
@@ -134,7 +136,7 @@ def test_of_many_edges_an_even_selection_is_drawn_and_said(tmp_path: Path, laid_
     assert "4,000 of the 6,000 edges are drawn" in laid_out[-1].get_suptitle()
 
 
-def test_regions_say_what_each_function_is_made_of(tmp_path: Path, laid_out: list[Figure]) -> None:
+def test_regions_say_what_each_function_is_made_of(tmp_path: Path, sketched: list[Figure]) -> None:
     kernel = {"name": "gaussian", "bandwidth": 0.8}
     table = {
         "rounds": 20,
@@ -149,15 +151,15 @@ def test_regions_say_what_each_function_is_made_of(tmp_path: Path, laid_out: lis
     points = len(rebuild(result).points(1))
     assert points
     plots.draw(result, tmp_path)
-    titles = sorted(ax.get_title() for ax in laid_out[-1].axes)
+    titles = sorted(ax.get_title() for ax in sketched[-1].axes)
     assert [title.rpartition(", ")[2] for title in titles] == ["30 features", f"{points} points", "30 features"]
 
 
-def test_the_constants_risk_is_a_line_beside_the_risk(tmp_path: Path, laid_out: list[Figure]) -> None:
+def test_the_constants_risk_is_a_line_beside_the_risk(tmp_path: Path, sketched: list[Figure]) -> None:
     result = believable("consensus", SINE)
     result.summary["final"]["constant_risk"] = 1.25
     plots.draw(result, tmp_path)
-    risk, error = laid_out[0].axes
+    risk, error = sketched[0].axes
     (line,) = [line for line in risk.lines if line.get_label() == "best constant, own data"]
     assert set(np.asarray(line.get_ydata())) == {1.25}
     assert "best constant, own data" not in error.get_legend_handles_labels()[1]

@@ -14,7 +14,11 @@ from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.subspaces import classification, motions, progressive, regression
 
 
-def test_regression_reads_the_published_files_and_refuses_others(tmp_path: Path) -> None:
+def test_regression_reads_the_published_files_and_refuses_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regression, "WIDTHS", regression.WIDTHS[:2])
+    monkeypatch.setattr(progressive, "STEP_SIZES", progressive.STEP_SIZES[:2])
     with pytest.raises(InputError, match=r"^--data is missing: it must name a folder with cal_housing.data.gz"):
         regression.reproduce(Request(quick=True))
     with pytest.raises(InputError, match=r"has no cal_housing.data.gz: it must be"):

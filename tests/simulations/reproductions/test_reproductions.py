@@ -24,14 +24,17 @@ import kernelswarm
 from kernelswarm.simulations.command import progress
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.reproductions import polk_multidist, report
+from kernelswarm.simulations.reproductions import colk_outliers, polk_multidist, report
 from kernelswarm.simulations.reproductions.catalogue import catalogue, find
 from kernelswarm.simulations.reproductions.contract import Finding
+from kernelswarm.simulations.reproductions.filters import krls_lorenz
+from kernelswarm.simulations.reproductions.filters.lorenz_series import series
 from kernelswarm.simulations.reproductions.networks import methods, problems
 from kernelswarm.simulations.reproductions.report import QUICK
 from kernelswarm.simulations.reproductions.surveys import consensus, networks, proximity, theory
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
 from kernelswarm.simulations.reproductions.theory import colk as colk_theory
+from kernelswarm.simulations.reproductions.theory import okfeb as okfeb_theory
 from kernelswarm.simulations.reproductions.theory import polk as polk_theory
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers import small_reproduction
@@ -187,42 +190,59 @@ def test_what_uses_data_says_which(name: str) -> None:
 
 def briefly(experiment: Experiment) -> Result:
     """Simulate fewer rounds than a reproduction asks for, also where it is to be quick."""
-    return simulate(replace(experiment, rounds=100))
+    return simulate(replace(experiment, rounds=40, evaluate_every=min(experiment.evaluate_every, 40)))
+
+
+def no_longer(topology: Any, stream: Any, protocol: Any, rounds: int, *rest: Any, **learner: Any) -> networks.Outcome:
+    """What :func:`briefly` does, where the horizons are what is varied."""
+    return networks.outcome(topology, stream, protocol, min(rounds, 160), *rest, **learner)
 
 
 SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
-    "colk-theory": [(colk_theory, "LENGTH", 15.0)],
-    "polk-theory": [
-        (polk_theory, "CONTRACTIONS", 8.0),
-        (polk_theory, "DECADES", (100, 178, 316, 562, 1000)),
+    "colk-outliers": [(colk_outliers, "QUICK_SAMPLES", 1200)],
+    "colk-theory": [(colk_theory, "LENGTH", 6.0), (colk_theory, "BUDGETS", (0.1, 1.0, 10.0))],
+    "krls-lorenz": [
+        (krls_lorenz, "series", lambda: series(2401)),
+        (krls_lorenz, "DEPENDENCIES", (1e-2, 1e-4)),
     ],
-    "polk-multidist": [(polk_multidist, "TEST", 500), (polk_multidist, "PENALTIES", (1.0, 10.0))],
-    "rivals": [(methods, "EVALUATIONS", 4), (methods, "GRAPH", {"name": "ring", "nodes": 4})],
+    "okfeb-bounds": [(okfeb_theory, "FRESH", 2000), (okfeb_theory, "SIZE", 60)],
+    "polk-theory": [(polk_theory, "CONTRACTIONS", 4.0), (polk_theory, "DECADES", (100, 178, 316))],
+    "polk-multidist": [
+        (polk_multidist, "QUICK_SAMPLES", 300),
+        (polk_multidist, "TEST", 500),
+        (polk_multidist, "PENALTIES", (1.0, 10.0)),
+    ],
+    "rivals": [
+        (methods, "EVALUATIONS", 4),
+        (methods, "GRAPH", {"name": "ring", "nodes": 4}),
+        (methods, "simulate", lambda experiment: simulate(replace(experiment, rounds=40, evaluate_every=10))),
+    ],
     "survey-consensus": [(consensus, "GRAPHS", ("ring", "erdos_renyi")), (networks, "simulate", briefly)],
     "survey-proximity": [(proximity, "GRAPHS", ("grid", "complete")), (networks, "simulate", briefly)],
-    "survey-theory": [(theory, "HORIZONS", (50, 100, 200, 400, 800))],
+    "survey-theory": [(theory, "HORIZONS", (10, 20, 40, 80, 160)), (theory, "outcome", no_longer)],
     "weather": [
         (problems, "simulate", briefly),
-        (problems, "EVALUATE_EVERY", 50),
+        (problems, "EVALUATE_EVERY", 20),
         (problems, "GRAPHS", {name: {**table, "nodes": 4} for name, table in problems.GRAPHS.items()}),
     ],
 }
-"""Those that take long are run on fewer or smaller graphs, for fewer rounds, and evaluated less often."""
+"""Those that take long are run on fewer or smaller graphs, samples and settings, for fewer rounds."""
 
 
 @pytest.fixture(scope="module")
 def quickly(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Finding]:
-    """Run a reproduction quickly, once for all tests, and lay its figures out without writing their pixels."""
+    """Run a reproduction quickly, once for all tests, and draw its figures without writing their pixels."""
 
-    def laid_out(figure: Figure, path: Path) -> Path:
+    def drawn(figure: Figure, path: Path) -> Path:
         if path.suffix == ".png":  # and not once more as PDF
+            figure.set_layout_engine("none")  # which would measure every artist twice before
             figure.draw_without_rendering()
         return path
 
     @cache
     def run(name: str) -> Finding:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(report, "save", laid_out)
+            patch.setattr(report, "save", drawn)
             for module, constant, value in SMALLER.get(name, []):
                 patch.setattr(module, constant, value)
             return kernelswarm.reproduce(name, out=tmp_path_factory.mktemp("reproductions") / name, quick=True)

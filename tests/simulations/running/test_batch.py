@@ -235,7 +235,7 @@ def test_no_online_row_is_better_on_a_common_target(name: str) -> None:
         "isolated": {"name": "isolated", "step": "implicit"},
         "consensus": protocol,
         "centralized": {"name": "centralized", "step": "implicit"},
-        "batch": {"name": "batch", "landmarks": 200},
+        "batch": {"name": "batch", "landmarks": 100},
     }
     final = {label: simulate(experiment(row, stream, learner=learner, rounds=150)).final for label, row in rows.items()}
     best = min(final[label]["global_risk"] for label in rows if label != "batch")
@@ -246,9 +246,9 @@ def test_no_online_row_is_better_on_a_common_target(name: str) -> None:
 def test_classes_are_told_apart_nearly_as_well_as_can_be(name: str) -> None:
     stream, keys = COMMON[name]
     learner = {**POLK, "kernel": {"name": "gaussian", "bandwidth": 0.8}, **keys}
-    protocol = {"name": "batch", "landmarks": 200}
+    protocol = {"name": "batch", "landmarks": 100}
     evaluation = {"local_samples": 1000, "global_samples": 4000}
-    result = simulate(experiment(protocol, stream, learner=learner, rounds=300, evaluation=evaluation))
+    result = simulate(experiment(protocol, stream, learner=learner, rounds=200, evaluation=evaluation))
     assert result.final["global_error"] < result.summary["facts"]["bayes_error"] + 0.02
 
 

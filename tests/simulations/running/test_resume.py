@@ -113,9 +113,10 @@ def assert_equal(found: Result, wanted: Result) -> None:
         ours, theirs = getattr(found, table), getattr(wanted, table)
         assert list(ours) == list(theirs)
         for column in ours:
-            assert ours[column].dtype == theirs[column].dtype
+            mine, yours = ours[column], theirs[column]  # which tables in files read each time
+            assert mine.dtype == yours.dtype
             if column != "seconds":
-                np.testing.assert_array_equal(ours[column], theirs[column], err_msg=f"{table}.{column}")
+                np.testing.assert_array_equal(mine, yours, err_msg=f"{table}.{column}")
     assert (np.diff(found.network["seconds"]) > 0).all()
 
 
