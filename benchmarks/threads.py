@@ -24,7 +24,7 @@ from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.running.network import open_network
 
 TURNS = 7
-NODE_ROUNDS = 60_000
+NODE_ROUNDS = 300_000
 GROWING = 200
 """Rounds in which the dictionaries grow before anything is measured."""
 

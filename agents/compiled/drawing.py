@@ -23,6 +23,12 @@ NOT_YET = np.zeros((0, 0))
 """The rows and values of points at which a function has not been evaluated."""
 
 
+def ahead(rounds: int, lived: int) -> int:
+    """Return for how many rounds to draw where they are asked for one by one: for as many as have been lived, so that
+    short runs draw little that they do not need, and long ones seldom."""
+    return max(rounds, min(lived, LONGEST))
+
+
 def draw_ahead(agents: Sequence[Node], rounds: int, columns: int) -> list[tuple[Array, Array]]:
     """Draw samples for up to so many rounds; what does not make a whole batch for every node stays in its source.
 
@@ -41,8 +47,8 @@ def draw_ahead(agents: Sequence[Node], rounds: int, columns: int) -> list[tuple[
         For each agent points (T, b, p) and targets (T, b, q); empty where the data does not hold a batch for every one.
     """
     size = agents[0].learner.batch_size
-    ahead = min(rounds, LONGEST, AHEAD // (len(agents) * size * columns) + 1)
-    drawn = [agent.source.draw(ahead * size) for agent in agents]
+    whole = min(rounds, LONGEST, AHEAD // (len(agents) * size * columns) + 1)
+    drawn = [agent.source.draw(whole * size) for agent in agents]
     whole = min(len(points) // size for points, _ in drawn)
     for agent, (x, y) in zip(agents, drawn, strict=True):
         if len(x) > whole * size:

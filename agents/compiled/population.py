@@ -30,7 +30,7 @@ from kernelswarm.agents.compiled.arrays import (
     sums_of,
     with_spare,
 )
-from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, in_flight, put_back, sizes_ahead
+from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, in_flight, put_back, sizes_ahead
 from kernelswarm.agents.compiled.rounds import DONE, FULL, LARGE_VALUES, PAUSED, REPACK, live
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
@@ -250,7 +250,7 @@ class Population:
     def _draw(self, rounds: int) -> bool:
         """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
         width, columns = self._points.shape[3], self._targets.shape[3]
-        drawn = draw_ahead(self.agents, LONGEST if self._outside else rounds, width + columns)
+        drawn = draw_ahead(self.agents, ahead(rounds, self._lived) if self._outside else rounds, width + columns)
         if drawn:
             self.take_on(*self.followed_by(drawn))
         return bool(drawn)

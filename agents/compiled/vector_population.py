@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.signatures import CompiledFeatureLearner
 from kernelswarm.agents.compiled.arrays import Flight, kinds_of, learner_forms, links_of, outside_of, states_of
-from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, put_back, sizes_ahead
+from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back, sizes_ahead
 from kernelswarm.agents.compiled.rounds import DONE
 from kernelswarm.agents.compiled.vector_rounds import Phases, Samples, Vectors, VectorSums, Work, live_by_vectors
 from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner, Learner
@@ -214,7 +214,9 @@ class VectorPopulation:
         """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
         points, targets, _ = self._samples
         columns = points.shape[3] + targets.shape[3]
-        drawn = draw_ahead(self.agents, LONGEST if self._outside else rounds, columns)
+        drawn = draw_ahead(
+            self.agents, ahead(rounds, self.agents[0].round + self._settled) if self._outside else rounds, columns
+        )
         if not drawn:
             return False
         now = slice(self._at, self._at + 2)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled.arrays import Flight
-from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, put_back, sizes_ahead
+from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back, sizes_ahead
 from kernelswarm.agents.compiled.rounds import DONE, PAUSED
 from kernelswarm.agents.compiled.vector_population import NO_DUALS, VectorPopulation
 from kernelswarm.agents.compiled.vector_rounds import Samples
@@ -171,7 +171,7 @@ class WeatheredVectorPopulation(VectorPopulation):
         width, columns, cursor = points.shape[3], targets.shape[3], self._reached()
         for agent, x, y, at in zip(self.agents, points, targets, cursor, strict=True):
             put_back(agent, x[at + 2 :].reshape(-1, width), y[at + 2 :].reshape(-1, columns))
-        drawn = draw_ahead(self.agents, LONGEST if self._outside else rounds, width + columns)
+        drawn = draw_ahead(self.agents, ahead(rounds, self._now) if self._outside else rounds, width + columns)
         now = np.array(cursor)[:, np.newaxis] + np.arange(2)
         nodes = np.arange(len(now))[:, np.newaxis]
         points, targets = points[nodes, now], targets[nodes, now]

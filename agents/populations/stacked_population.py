@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.compiled import population
 from kernelswarm.agents.compiled.arrays import joined, kinds_of, learner_forms, outside_of
-from kernelswarm.agents.compiled.drawing import LONGEST, draw_ahead, put_back
+from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back
 from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
@@ -166,7 +166,7 @@ class StackedPopulation:
         """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
         copies, nodes = len(self.populations), len(self.agents)
         columns = self._points.shape[3] + self._targets.shape[3] + copies * self._outputs
-        drawn = draw_ahead(self.agents, LONGEST if self._outside else rounds, columns)
+        drawn = draw_ahead(self.agents, ahead(rounds, self._lived) if self._outside else rounds, columns)
         if not drawn:
             return False
         self._points, self._targets = self._widest.followed_by(drawn)

@@ -152,12 +152,12 @@ class Failing:
 class Watched:
     """One node's data, of which every draw is told."""
 
-    def __init__(self, source: NodeSource, tell: Callable[[], None]) -> None:
+    def __init__(self, source: NodeSource, tell: Callable[[object, int], None]) -> None:
         self._source = source
         self._tell = tell
 
     def draw(self, count: int) -> tuple[Array, Array]:
-        self._tell()
+        self._tell(self, count)
         return self._source.draw(count)
 
     def __getattr__(self, name: str) -> Any:
@@ -168,7 +168,7 @@ class Watched:
 class WatchedStream(SineRegression):
     """A user's own stream."""
 
-    tell: Callable[[], None] = lambda: None
+    tell: Callable[[object, int], None] = lambda node, count: None
 
     def open(self, *rest: Any) -> Source:
         source = super().open(*rest)
@@ -181,7 +181,7 @@ def test_no_two_threads_are_in_a_users_code_at_a_time(always: None) -> None:
     crowds: set[int] = set()
     threads: set[int] = set()
 
-    def tell() -> None:
+    def tell(node: object, count: int) -> None:
         inside.append(0)
         time.sleep(1e-3)  # whoever may run now does
         crowds.add(len(inside))
@@ -189,14 +189,33 @@ def test_no_two_threads_are_in_a_users_code_at_a_time(always: None) -> None:
         inside.pop()
 
     engine = started(described(stream=WatchedStream(tell=tell)), 3)
-    engine.run(600)  # samples are drawn for 256 rounds
+    engine.run(100)
     engine.close()
     assert crowds == {1}
     assert len(threads) > 1
 
 
+@pytest.mark.parametrize("links", [{}, LINKS])
+@pytest.mark.parametrize("protocol", ["consensus", "diffusion", "stacking"])
+@pytest.mark.parametrize("rounds", [3, 20, 150])
+def test_no_more_is_drawn_than_twice_what_is_needed(protocol: str, links: dict[str, Any], rounds: int) -> None:
+    drawn: dict[int, int] = {}
+
+    def tell(node: object, count: int) -> None:
+        drawn[id(node)] = drawn.get(id(node), 0) + count
+
+    learner = FEATURES if protocol == "diffusion" else POLK
+    tables = {"links": links} if links else {}
+    plans = open_network(described(stream=WatchedStream(tell=tell), protocol=protocol, learner=learner, **tables)).plans
+    drawn.clear()  # of what words became numbers by
+    engine = SerialEngine(partition(plans, 4))
+    engine.run(rounds)
+    assert len(drawn) == 12
+    assert all(rounds < count <= 2 * (rounds + 3) for count in drawn.values())
+
+
 def test_an_exception_of_a_users_stream_ends_the_run_and_its_threads(always: None) -> None:
-    def tell() -> None:
+    def tell(node: object, count: int) -> None:
         if threading.current_thread() is not threading.main_thread():
             raise LookupError("no such row")
 
