@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -125,8 +125,10 @@ def _experiment(experiment: Experiment, network: Network) -> Section:
         blocks, line = _blocks(experiment.backend, network)
         lines.append(line)
     way = _way(blocks)
-    if way == COMPILED:
-        way += _threads(experiment.backend, network.adjacency.number_of_nodes())
+    if isinstance(experiment.backend, Serial):
+        nodes = network.adjacency.number_of_nodes() if way == COMPILED else 1
+        serial, words = _threads(experiment.backend, nodes)
+        backend, way = describe(serial), way + words
     return Section(
         "experiment",
         [
@@ -185,12 +187,12 @@ def _way(blocks: list[list[AgentPlan]]) -> str:
     return f"{where}agent by agent: {causes[0]}"
 
 
-def _threads(backend: object, nodes: int) -> str:
-    """Say in how many threads compiled rounds run, where that may be more than one."""
-    size = backend.size(nodes) if isinstance(backend, Serial) else nodes
-    if size == nodes:
-        return ""
-    return f", in up to {-(-nodes // size)} threads of {size:,} {'node' if size == 1 else 'nodes'}"
+def _threads(backend: Serial, nodes: int) -> tuple[Serial, str]:
+    """Return the backend with a number of threads, where rounds are compiled, and what it says of the nodes in each."""
+    size = backend.size(nodes)
+    threads = -(-nodes // size)
+    words = f", in up to {threads} threads of {size:,} {'node' if size == 1 else 'nodes'}" if threads > 1 else ""
+    return replace(backend, threads=threads), words
 
 
 def _network(experiment: Experiment, network: Network) -> Section:

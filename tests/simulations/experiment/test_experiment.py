@@ -109,7 +109,7 @@ def test_resolved_tables_hold_defaults_and_overrides(tmp_path: Path) -> None:
         "distance": "squared",
         "as_published": False,
     }
-    assert resolved["backend"] == {"name": "serial"}
+    assert resolved["backend"] == {"name": "serial", "threads": "auto"}
     assert resolved["node"] == table["node"]
     path = tmp_path / "config.toml"
     path.write_text(tomli_w.dumps(resolved))
