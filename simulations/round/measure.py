@@ -97,15 +97,17 @@ def mean_error(loss: Loss, values: Array, held_out: HeldOut) -> float:
     if loss.task == "regression":
         truth = held_out.targets if held_out.truth is None else held_out.truth
         return float(np.sum((decided - truth) ** 2) / len(values))
-    return float(np.mean(decided[:, 0] != held_out.targets[:, 0]))
+    return np.count_nonzero(decided[:, 0] != held_out.targets[:, 0]) / len(values)
 
 
 def report(agent: Node, evaluated: tuple[tuple[int, NodeSource], ...], pooled: HeldOut) -> Iterable[Report]:
-    """Measure an agent's function on the held-out data of each node it stands for; its sums stay as they are."""
+    """Measure an agent's function on the held-out data of each node it stands for, and on what is :func:`writeable`.
+
+    Its sums stay as they are.
+    """
     tally = agent.tally
     function = agent.function
     loss = agent.learner.loss
-    pooled = _writeable(pooled)
     common = function.values(pooled.points)
     area = integral(loss, function)
     record = agent.record()
@@ -125,7 +127,7 @@ def report(agent: Node, evaluated: tuple[tuple[int, NodeSource], ...], pooled: H
     standing = _standing(agent, function)
     samples = agent.samples // len(evaluated)
     for node, source in evaluated:
-        held_out = _writeable(source.held_out(samples))
+        held_out = writeable(source.held_out(samples))
         values = function.values(held_out.points)
         figures = {
             "samples": float(samples),
@@ -137,7 +139,7 @@ def report(agent: Node, evaluated: tuple[tuple[int, NodeSource], ...], pooled: H
         yield Report(node, agent.neighbors, figures, *edges, common, standing, tally.traffic)
 
 
-def _writeable(held_out: HeldOut) -> HeldOut:
+def writeable(held_out: HeldOut) -> HeldOut:
     """Copy what is read-only: to the compiler it is another type than the samples of the rounds, and the kernel and the
     loss would be compiled a second time for it."""
     return HeldOut(np.array(held_out.points), np.array(held_out.targets), held_out.truth)
@@ -146,7 +148,7 @@ def _writeable(held_out: HeldOut) -> HeldOut:
 def _standing(agent: Node, function: Function) -> Standing:
     learner = agent.learner
     return Standing(
-        unchanged=not np.any(function.weights),
+        unchanged=not function.weights.any(),
         compression_budget=(
             float(learner.compression_budget(agent.state)) if fulfils(learner, CompressingLearner) else None
         ),
