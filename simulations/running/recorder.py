@@ -19,7 +19,7 @@ from kernelswarm.simulations.streams.travelling import TravellingSamples
 Array = npt.NDArray[np.float64]
 
 AT_ONCE = 2**16
-"""Edges whose labels are lists at a time."""
+"""Values of functions that are compared at a time: they stay near the processor."""
 
 WHOLE = {
     "nodes": {"round", "node", "samples", "model_order", "scalars_sent", "bytes_sent", "rebuilds"},
@@ -152,13 +152,14 @@ class Recorder:
         if not len(self._edges):
             return 0.0
         values = {report.node: report.common for report in reports}
-        gaps = (np.sum((values[i] - values[j]) ** 2) / max(len(values[i]), 1) for i, j in self._each_edge())
-        return float(np.mean(np.fromiter(gaps, np.float64, len(self._edges))))
-
-    def _each_edge(self) -> Iterator[tuple[int, int]]:
-        """Yield the labels of each edge's ends; all at once those of a large network take a gigabyte."""
-        for start in range(0, len(self._edges), AT_ONCE):
-            yield from self._edges[start : start + AT_ONCE].tolist()
+        count = max(len(reports[0].common), 1)
+        together = max(1, AT_ONCE // max(reports[0].common.size, 1))  # edges
+        gaps = []
+        for start in range(0, len(self._edges), together):
+            ends = self._edges[start : start + together].tolist()
+            apart = np.array([values[i] for i, _ in ends]) - np.array([values[j] for _, j in ends])
+            gaps.append(np.sum((apart**2).reshape(len(ends), -1), axis=1) / count)
+        return float(np.mean(np.concatenate(gaps)))
 
     def _traffic(self, round: int, reports: Sequence[Report]) -> dict[str, float]:
         travelling = self._network.plans[0].source
