@@ -70,7 +70,7 @@ def same(one: Any, other: Any) -> bool:
     )
 
 
-@pytest.mark.parametrize("threads", [2, 3, 12])
+@pytest.mark.parametrize("threads", [3, 12])
 @pytest.mark.parametrize(
     "tables",
     [
@@ -196,8 +196,9 @@ def test_no_two_threads_are_in_a_users_code_at_a_time(always: None) -> None:
 
 
 @pytest.mark.parametrize("links", [{}, LINKS])
-@pytest.mark.parametrize("protocol", ["consensus", "diffusion", "stacking"])
-@pytest.mark.parametrize("rounds", [3, 20, 150])
+@pytest.mark.parametrize(
+    ("protocol", "rounds"), [("consensus", 3), ("consensus", 100), ("diffusion", 20), ("stacking", 20)]
+)
 def test_no_more_is_drawn_than_twice_what_is_needed(protocol: str, links: dict[str, Any], rounds: int) -> None:
     drawn: dict[int, int] = {}
 
