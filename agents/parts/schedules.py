@@ -147,6 +147,54 @@ class Horizon:
         return self.scale / math.sqrt(self.horizon)
 
 
+@dataclass(frozen=True)
+class Relative:
+    """A constant step size for kernels with kappa(x, x) <= 1, smaller where the data's kernel values are larger.
+
+    With kappa the largest kappa(x, x) of a sample of the data,
+
+        eta = value / max(1, kappa)
+
+    is ``value`` for Gaussian and other kernels of at most 1. A step of eta moves f at x by eta kappa(x, x) of what is
+    asked for, so that a number that suits those diverges with, say, a polynomial kernel.
+
+    Parameters
+    ----------
+    value : float
+        eta where kappa(x, x) is at most 1, positive.
+    """
+
+    value: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.value < math.inf:
+            raise RefusedKey(
+                "value", f"= {self.value!r} must be positive: it is the step size where kappa(x, x) is at most 1"
+            )
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The schedule itself is a word that data turn into a number."""
+        return ("step_size",)
+
+    def fitted(self, sample: Sample) -> Constant:
+        """Return the constant step size that this one stands for on a sample of the data."""
+        return Constant(self.value / max(1.0, sample.largest_gain))
+
+    def at(self, step: int) -> float:
+        """Raise RefusedKey: there is no number yet."""
+        raise RefusedKey(
+            "step_size",
+            '= "relative" is turned into a number by training data before learning starts: take '
+            "step_size.fitted(sample), or give a number",
+        )
+
+    @property
+    def largest(self) -> float:
+        """Not a number: none is known, and none is out of range."""
+        return math.nan
+
+
 AVERAGING = 0.15
 """Of the root of signal over noise. On the sensor field and on four public data sets the steps that erred least after
 300 to 1,500 samples were within a factor of two of this one."""

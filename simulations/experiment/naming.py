@@ -83,6 +83,7 @@ PARTS: dict[str, dict[str, str]] = {
         "constant": "kernelswarm.agents.parts.schedules:Constant",
         "diminishing": "kernelswarm.agents.parts.schedules:Diminishing",
         "horizon": "kernelswarm.agents.parts.schedules:Horizon",
+        "relative": "kernelswarm.agents.parts.schedules:Relative",
     },
     "budget": {
         "epsilon": "kernelswarm.agents.parts.budgets:Epsilon",

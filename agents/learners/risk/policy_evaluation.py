@@ -15,7 +15,7 @@ from kernelswarm.agents.learners.risk.compositional import check_pairs
 from kernelswarm.agents.learners.risk.policy_evaluation_steps import CompiledPolicy, coefficients_in, errors_in
 from kernelswarm.agents.parts.budgets import Budget, PerSample
 from kernelswarm.agents.parts.losses import Loss, Squared
-from kernelswarm.agents.parts.schedules import Constant, Schedule
+from kernelswarm.agents.parts.schedules import Relative, Schedule
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -57,7 +57,8 @@ class PolicyEvaluation(Polk):
     kernel : Kernel
         The reproducing kernel of V and of g.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization, and well below ``tracking_rate``.
+        eta, a number or a schedule; below 1 / regularization, and well below ``tracking_rate``. By default 0.1, over
+        the largest kappa(x, x) of the data where that is above 1.
     regularization : float
         lambda, the Tikhonov coefficient, not negative.
     batch_size : int
@@ -67,17 +68,17 @@ class PolicyEvaluation(Polk):
     discount : float
         gamma, between 0 and 1.
     tracking_rate : Schedule
-        beta in (0, 1], a number or a schedule.
+        beta in (0, 1], a number or a schedule. By default 0.2, as ``step_size``.
     tracking_budget : Budget
         The rule for the compression error of g, whose step size is beta.
     """
 
     loss: Loss = field(default=Squared(), init=False)
-    step_size: Schedule = field(default=Constant(0.1), metadata={"part": "schedule", "scalar": "constant"})
+    step_size: Schedule = field(default=Relative(0.1), metadata={"part": "schedule", "scalar": "constant"})
     budget: Budget = field(default=PerSample(0.02), metadata={"part": "budget"})
     batch_size: int = 2
     discount: float = 0.9
-    tracking_rate: Schedule = field(default=Constant(0.2), metadata={"part": "schedule", "scalar": "constant"})
+    tracking_rate: Schedule = field(default=Relative(0.2), metadata={"part": "schedule", "scalar": "constant"})
     tracking_budget: Budget = field(default=PerSample(0.02), metadata={"part": "budget"})
 
     def __post_init__(self) -> None:

@@ -16,11 +16,13 @@ from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.fitting import fitted, words
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.risk.policy_evaluation import PolicyEvaluation
 from kernelswarm.agents.parts.bandwidths import SHARE, median_distance, relevance
 from kernelswarm.agents.parts.budgets import Parsimony, PerSample
-from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern, Polynomial
 from kernelswarm.agents.parts.losses import Absolute, Hinge, MulticlassLogistic, Squared
-from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing
+from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing, Relative
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.naming import PARTS
@@ -215,6 +217,22 @@ def test_automatic_steps_fall_with_the_offset_in_samples() -> None:
     found = Auto(scale=0.5, offset=300.0).fitted(sample(points, targets, Squared(), 2))
     assert found == Diminishing(found.largest, 150.0)
     assert found.largest == pytest.approx(2 * 0.5 * 0.2)  # whatever the noise is: falling steps average it
+
+
+def test_relative_steps_are_divided_by_the_largest_kernel_value_above_one() -> None:
+    points, targets = smooth()
+    largest = float((points**2).sum(axis=1).max())
+    for kernel, kappa in ((Polynomial(2), (largest + 1.0) ** 2), (Polynomial(1, 0.0, 1e-3), 1.0), (Gaussian(0.5), 1.0)):
+        found = Relative(0.3).fitted(sample(points, targets, Squared(), kernel=kernel))
+        assert found.value == pytest.approx(0.3 / kappa, rel=1e-12)
+    waiting = PolicyEvaluation(kernel=Gaussian(0.5))
+    learner = fitted(waiting, points[:100], targets[:100], 1)
+    assert (learner.step_size, learner.tracking_rate) == (Constant(0.1), Constant(0.2)) and not words(learner)
+    with pytest.raises(RefusedKey, match="data"):
+        Relative(0.3).at(0)
+    for value in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(RefusedKey, match="must be positive"):
+            Relative(value)
 
 
 def test_overlapping_classes_get_smaller_steps() -> None:
