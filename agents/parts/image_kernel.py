@@ -1,7 +1,7 @@
 """A kernel of images: near are those that look alike from a little farther away."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral, Real
 from typing import ClassVar, Literal, Self
@@ -55,7 +55,7 @@ class Images:
     array([[1.  , 0.7 , 0.02]])
     """
 
-    shape: tuple[int, int]
+    shape: tuple[int, int] = field(metadata={"example": (28, 28)})
     spacing: float | Literal["auto"] = "auto"
     bandwidth: float | Literal["median"] = "median"
     supremum: ClassVar[float | None] = 1.0

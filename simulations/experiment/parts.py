@@ -358,7 +358,8 @@ def _numbers(value: Any) -> Iterator[int | float]:
 def _rule(field: dataclasses.Field[Any], hint: Any) -> str:
     kind = field.metadata.get("part")
     if kind is None:
-        return rule(hint)
+        example = field.metadata.get("example")
+        return rule(hint) if example is None else f"{rule(hint)}, such as {shown(example)}"
     number = "a number, " if "scalar" in field.metadata else ""
     return f"{number}the name of a {kind} or a table with one (known: {', '.join(names(kind))})"
 

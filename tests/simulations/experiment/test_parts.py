@@ -304,6 +304,8 @@ def test_nameless_table_is_refused_where_there_is_no_default() -> None:
 def test_missing_key_says_what_it_needs() -> None:
     message = refusal("learner", {"name": "polk", "step_size": {"name": "diminishing"}})
     assert message == "learner.step_size.initial is missing: diminishing needs a number"
+    message = refusal("learner", {"name": "polk", "kernel": "images"})
+    assert message == "learner.kernel.shape is missing: images needs a list of 2 values, such as [28, 28]"
 
 
 def test_range_of_a_scalar_is_named_without_its_inner_key() -> None:
