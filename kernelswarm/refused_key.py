@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 
 class RefusedKey(ValueError):
     """A value that a part refuses for one of its keys; text and key are told apart.
@@ -14,7 +17,10 @@ class RefusedKey(ValueError):
     key : str
         The key as the part's table has it: ``rank``, or within a part of it, ``gamma.scale``.
     told : str
-        What follows the key: the value, the rule and the remedy.
+        What follows the key: the value, the rule and the remedy. Where the value is a part, only the rule and the
+        remedy.
+    part : object, optional
+        The part that is the key's value, which Python writes otherwise than an experiment file.
 
     Examples
     --------
@@ -22,15 +28,19 @@ class RefusedKey(ValueError):
     'rank = 0 must be at least 1: 5 to 50 are usual'
     """
 
-    def __init__(self, key: str, told: str) -> None:
-        super().__init__(key, told)
+    def __init__(self, key: str, told: str, part: object = None) -> None:
+        super().__init__(key, told, part)
         self.key = key
         self.told = told
+        self.part = part
 
     def __str__(self) -> str:
-        return f"{self.key} {self.told}"
+        return self.at("")
 
-    def at(self, path: str, alone: str | None = None) -> str:
-        """Return the refusal as a sentence about the table at ``path``, where the value of ``alone`` stands itself."""
+    def at(self, path: str, alone: str | None = None, written: Callable[[Any], str] = repr) -> str:
+        """Return the refusal as a sentence about the table at ``path``, where the value of ``alone`` stands itself.
+
+        ``written`` says how a part is written there.
+        """
         where = path if self.key == alone else f"{path}.{self.key}" if path else self.key
-        return f"{where} {self.told}"
+        return f"{where} {self.told}" if self.part is None else f"{where} = {written(self.part)} {self.told}"

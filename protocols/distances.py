@@ -110,8 +110,8 @@ def refuse_explicit(step: Step, distance: Distance) -> None:
     if step == "explicit" and not distance.smooth:
         raise RefusedKey(
             "step",
-            f'= "explicit" never settles with distance = {distance}, whose pull does not fade as '
-            'neighbours come near: use step = "implicit"',
+            '= "explicit" never settles with this distance, whose pull does not fade as neighbours come near: use '
+            'step = "implicit"',
         )
 
 

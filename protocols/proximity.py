@@ -127,8 +127,9 @@ class Proximity:
         if not fulfils(self.distance, ConstrainedDistance):
             raise RefusedKey(
                 "distance",
-                f"= {self.distance} has no multiple, gaps and growth, by which proximity constrains it: "
-                "give it these, or use the protocol consensus",
+                "has no multiple, gaps and growth, by which proximity constrains it: give it these, or use the "
+                "protocol consensus",
+                self.distance,
             )
 
     @property

@@ -106,8 +106,9 @@ class Spppot(DescentInSpace):
         if self.loss.task == "binary" and self.mirror_map.positive:
             raise RefusedKey(
                 "loss",
-                f"= {self.loss} takes the sign of f for the class, and this mirror_map gives positive values: "
-                'use multiclass_logistic or multiclass_hinge, or mirror_map = "squared_norm"',
+                "takes the sign of f for the class, and this mirror_map gives positive values: use "
+                'multiclass_logistic or multiclass_hinge, or mirror_map = "squared_norm"',
+                self.loss,
             )
         grid = self.grid
         if grid is None:
@@ -122,8 +123,9 @@ class Spppot(DescentInSpace):
             if not (self.kernel.cross(chosen, chosen) >= 0.0).all():
                 raise RefusedKey(
                     "kernel",
-                    f"= {self.kernel} is negative between points of the grid: descent on an integral needs a "
-                    "kernel that is never negative, such as gaussian, laplacian or matern",
+                    "is negative between points of the grid: descent on an integral needs a kernel that is never "
+                    "negative, such as gaussian, laplacian or matern",
+                    self.kernel,
                 )
 
     @property

@@ -231,6 +231,13 @@ def described(value: Any, field: dataclasses.Field[Any]) -> Any:
     return name if table == {"name": name} else table
 
 
+def in_short(part: Any) -> str:
+    """Return a part as one would write it in the file: its name, and what its name does not say."""
+    defaults = {field.name: described(default_of(field), field) for field in dataclasses.fields(part)}
+    table = {key: entry for key, entry in describe(part).items() if key == "name" or entry != defaults[key]}
+    return shown(table["name"] if list(table) == ["name"] else table)
+
+
 def _refuse_words(part: Any, path: str) -> None:
     """Refuse a finished part that holds the name of another part, or a number or a table, in its place."""
     for field in dataclasses.fields(part):
@@ -265,7 +272,7 @@ def _made(cls: type[Any], values: Mapping[str, Any], path: str, alone: str | Non
         with OwnCode(f"making a {cls.__name__}", ValueError) if is_own(cls) else nullcontext():
             return cls(**values)
     except RefusedKey as error:
-        raise InputError(error.at(path, alone)) from error
+        raise InputError(error.at(path, alone, in_short)) from error
     except ValueError as error:
         raise InputError(f"{path}: {error}" if path else str(error)) from error
 

@@ -7,6 +7,7 @@ from types import TracebackType
 from kernelswarm.agents.node.node import Node
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.experiment.naming import is_own, part_name
+from kernelswarm.simulations.experiment.parts import in_short
 from kernelswarm.simulations.ground.errors import InputError
 
 
@@ -44,7 +45,7 @@ class Asked:
         if error is None or isinstance(error, InputError | KeyboardInterrupt):
             return
         if isinstance(error, RefusedKey):
-            raise InputError(error.at(self._key) + self._note) from error
+            raise InputError(error.at(self._key, written=in_short) + self._note) from error
         if isinstance(error, ValueError):
             joint = ": " if is_own(type(self._part)) else self._joint
             raise InputError(f"{self._key}{joint}{error}{self._note}") from error

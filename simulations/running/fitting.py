@@ -11,7 +11,7 @@ from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.fitting import Owners, fitted, fitted_to, words
 from kernelswarm.protocols.states.contract import AnyRule
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
-from kernelswarm.simulations.experiment.parts import describe
+from kernelswarm.simulations.experiment.parts import describe, in_short
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.own_code import OwnCode
 from kernelswarm.simulations.ground.wording import shown
@@ -137,7 +137,9 @@ def _refuse_other_inputs(learner: Learner, source: Source) -> None:
     if inputs is not None and inputs != source.inputs:
         lengths = getattr(kernel, "bandwidth", ())
         if not isinstance(lengths, tuple):
-            raise InputError(f"learner.kernel = {kernel} takes {inputs} inputs, and the stream has {source.inputs}")
+            raise InputError(
+                f"learner.kernel = {in_short(kernel)} takes {inputs} inputs, and the stream has {source.inputs}"
+            )
         raise InputError(
             f"learner.kernel.bandwidth = {shown(lengths)} has {inputs} entries, and the stream has {source.inputs} "
             "inputs: give one length for each input, or one number for all"

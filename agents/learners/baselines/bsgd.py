@@ -79,7 +79,7 @@ class Bsgd(KernelDescent):
         if merges and not isinstance(self.kernel, Gaussian):
             raise RefusedKey(
                 "maintenance",
-                f'= "merging" needs the gaussian kernel, and the kernel is {self.kernel}: use projection or removal',
+                '= "merging" needs the gaussian kernel, and this is another one: use projection or removal',
             )
 
     def init(self, inputs: int, outputs: int) -> SumState:

@@ -101,8 +101,9 @@ class DualSgd(KernelDescent):
         if not isinstance(self.kernel, ShiftInvariant):
             raise RefusedKey(
                 "kernel",
-                f"= {self.kernel} has no random Fourier features here: take gaussian, laplacian or matern, or "
-                "the learner bsgd, which works with any kernel",
+                "has no random Fourier features here: take gaussian, laplacian or matern, or the learner bsgd, "
+                "which works with any kernel",
+                self.kernel,
             )
 
     def init(self, inputs: int, outputs: int) -> SumState:

@@ -74,8 +74,9 @@ class RandomFeatures(LinearInFeatures):
         if not isinstance(self.kernel, ShiftInvariant):
             raise RefusedKey(
                 "kernel",
-                f"= {self.kernel} has no random Fourier features here: take gaussian, laplacian or matern, or "
-                "the learner nystroem, which works with any kernel",
+                "has no random Fourier features here: take gaussian, laplacian or matern, or the learner nystroem, "
+                "which works with any kernel",
+                self.kernel,
             )
 
     @property

@@ -96,7 +96,7 @@ def check_certain(ridge: float | Literal["auto"], batch_size: int, loss: Loss, w
         if with_zero and ridge == 0.0:
             if not loss.quadratic:
                 raise RefusedKey(
-                    "ridge", f"= 0 needs a quadratic loss: the curvature of {loss} can vanish. Use a positive ridge"
+                    "ridge", "= 0 needs a quadratic loss: the curvature of this one can vanish. Use a positive ridge"
                 )
         elif not 0.0 < ridge < math.inf:
             raise RefusedKey("ridge", f'= {ridge!r} must be positive, or "auto"')
@@ -106,8 +106,9 @@ def check_certain(ridge: float | Literal["auto"], batch_size: int, loss: Loss, w
         other = "polk" if grid_of(loss) is None else "spppot"  # which alone takes a loss with an integral
         raise RefusedKey(
             "loss",
-            f"= {loss} has no curvature, and second-order steps divide by it: use squared, huber, "
+            "has no curvature, and second-order steps divide by it: use squared, huber, "
             f'logistic, multiclass_logistic, squared_hinge or multiclass_squared_hinge, or learner.name = "{other}"',
+            loss,
         )
 
 

@@ -113,6 +113,18 @@ CHANGES = [
     ("learner.kernel={name='matern',smoothness=2}", "learner.kernel.smoothness = 2.0 must be 1.5 or 2.5", ""),
     ("learner.budget={epsilon=-1}", "learner.budget.epsilon = -1.0 must not be negative", ""),
     ("learner.budget={target_order=0}", "learner.budget.target_order = 0 must be at least 1", ""),
+    # a part that does not suit its place is written as in a file
+    (
+        "learner={name='raker',kernel='polynomial'}",
+        'learner.kernel = "polynomial" has no random Fourier features',
+        "nystroem",
+    ),
+    (
+        "learner={name='random_features',kernel={name='polynomial',degree=3,offset=1.0}}",
+        'learner.kernel = { name = "polynomial", degree = 3 } has no random Fourier features',
+        "nystroem",
+    ),
+    ("learner={name='newton',loss='absolute'}", 'learner.loss = "absolute" has no curvature', "squared"),
     ("protocol.penalty=-1", "protocol.penalty = -1.0 must be", ""),
     ("protocol={name='proximity',gamma=-1}", "protocol.gamma = -1.0 must be", ""),
     ("node=[{nodes=[],learner={}}]", "node[0].nodes = [] must name at least one node", ""),
