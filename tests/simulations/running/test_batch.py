@@ -174,13 +174,14 @@ def test_held_out_samples_are_never_fitted(tmp_path: Path, fitted: list[Any]) ->
 def test_other_held_out_samples_leave_the_model_as_it_is(classes: int, tmp_path: Path) -> None:
     learner = {**POLK, "loss": {0: "squared", 2: "logistic", 5: "multiclass_logistic"}[classes]}
     stream = written(tmp_path, classes=classes)
-    first = simulate(experiment(stream=stream, learner=learner, rounds=100))
+    protocol = {"name": "batch", "landmarks": 15}
+    first = simulate(experiment(protocol, stream, learner=learner, rounds=100))
     with np.load(tmp_path / "data.npz") as data:
         parts = dict(data)
     parts["y_test"] = parts["y_test"][::-1] if classes else 1e6 - parts["y_test"]
     parts["x_test"] = parts["x_test"] * 100.0
     np.savez(tmp_path / "data.npz", **parts)
-    second = simulate(experiment(stream=stream, learner=learner, rounds=100))
+    second = simulate(experiment(protocol, stream, learner=learner, rounds=100))
     assert first.summary["digest"] == second.summary["digest"]
     assert first.final["risk"] != second.final["risk"]
 
@@ -235,9 +236,9 @@ def test_no_online_row_is_better_on_a_common_target(name: str) -> None:
         "isolated": {"name": "isolated", "step": "implicit"},
         "consensus": protocol,
         "centralized": {"name": "centralized", "step": "implicit"},
-        "batch": {"name": "batch", "landmarks": 100},
+        "batch": {"name": "batch", "landmarks": 40},
     }
-    final = {label: simulate(experiment(row, stream, learner=learner, rounds=150)).final for label, row in rows.items()}
+    final = {label: simulate(experiment(row, stream, learner=learner, rounds=100)).final for label, row in rows.items()}
     best = min(final[label]["global_risk"] for label in rows if label != "batch")
     assert final["batch"]["global_risk"] <= best
 
@@ -246,7 +247,7 @@ def test_no_online_row_is_better_on_a_common_target(name: str) -> None:
 def test_classes_are_told_apart_nearly_as_well_as_can_be(name: str) -> None:
     stream, keys = COMMON[name]
     learner = {**POLK, "kernel": {"name": "gaussian", "bandwidth": 0.8}, **keys}
-    protocol = {"name": "batch", "landmarks": 100}
+    protocol = {"name": "batch", "landmarks": 50}
     evaluation = {"local_samples": 1000, "global_samples": 4000}
     result = simulate(experiment(protocol, stream, learner=learner, rounds=200, evaluation=evaluation))
     assert result.final["global_error"] < result.summary["facts"]["bayes_error"] + 0.02
@@ -287,7 +288,7 @@ def test_it_counts_what_sending_every_sample_costs(
     assert "fitted to 90 of 200 samples" in {" ".join(line.split()) for line in answer.out.splitlines()}
 
 
-def test_every_node_is_measured_once_by_the_one_model(tmp_path: Path) -> None:
+def test_every_node_is_measured_once_by_the_one_model(tmp_path: Path, sketched: list[Figure]) -> None:
     description = experiment(stream="sensor_field", evaluate_every=7)
     result = run(description, tmp_path / "run").result
     np.testing.assert_array_equal(result.network["round"], [30])
@@ -299,6 +300,7 @@ def test_every_node_is_measured_once_by_the_one_model(tmp_path: Path) -> None:
         risk = np.mean((model.predict(held_out.points) - held_out.targets[:, 0]) ** 2)
         assert result.nodes["risk"][place] == pytest.approx(risk, rel=1e-9)
     assert {path.name for path in plots.draw(result, tmp_path / "figures")} >= {"functions.png", "network.png"}
+    assert len(sketched) >= 2
 
 
 def test_backend_and_execution_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
