@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 import tomli_w
 
+from kernelswarm.simulations.command.cli import main
 from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground import checksums
@@ -32,6 +34,7 @@ from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import SMALL, Answer, Command, commands
 from tests.helpers.damage import packed
+from tests.helpers.drivers import driving
 from tests.helpers.fuzz_kinds import sealed
 
 
@@ -299,18 +302,16 @@ def test_a_sealed_checkpoint_is_one(call: Command) -> None:
     assert newest(Path("here")).round == 4
 
 
-KILLED = """\
-import os, signal
-from kernelswarm.simulations.records.checkpoints import Checkpoints
-from kernelswarm.simulations.command.cli import main
-begin = Checkpoints.begin
-def begun(*arguments):
-    measured = begin(*arguments)
-    os.kill(os.getpid(), signal.SIGKILL)
-    return measured
-Checkpoints.begin = begun
-main(["run", "small.toml", "--out", "here", "--no-figures", "--set", "checkpoint_every=2"])
-"""
+def killed_as_it_begins() -> None:
+    """Run in a process whose end this is."""
+    begin = Checkpoints.begin
+
+    def begun(*arguments: Any) -> Any:
+        begin(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Checkpoints.begin = begun  # type: ignore[method-assign]
+    main(["run", "small.toml", "--out", "here", "--no-figures", "--set", "checkpoint_every=2"])
 
 
 @pytest.fixture
@@ -363,8 +364,9 @@ def test_a_signal_without_checkpoints_says_what_is_left(
 
 
 def test_a_run_killed_before_its_first_checkpoint_is_begun_again_in_its_folder(call: Command) -> None:
-    killed = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, timeout=300)
-    assert killed.returncode == -signal.SIGKILL
+    with driving(killed_as_it_begins, Path("errors")) as killed:
+        killed.join(300)
+    assert killed.exitcode == -signal.SIGKILL
     assert not checkpoint.paths(Path("here/checkpoints"))
     assert "seed is 3 and was 0 when the run began" in paragraph(call("resume", "here", "--set", "seed=3"))
     assert call("resume", "here", "--no-figures").code == 0

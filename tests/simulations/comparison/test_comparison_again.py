@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
 import signal
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +15,17 @@ import numpy as np
 import pytest
 import tomli_w
 
+from kernelswarm.simulations.command.cli import main
 from kernelswarm.simulations.comparison.compare import compare, read
 from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.keywords import build_experiment
 from kernelswarm.simulations.figures import plots
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.running import run as running
 from kernelswarm.simulations.running.simulation import simulate
-from tests.helpers import interrupts
-from tests.helpers.checkout import ROOT
+from tests.helpers.drivers import driving
 from tests.helpers.small_comparisons import PROTOCOLS, TABLE, counts, experiment, figures, killed
 from tests.helpers.unhurried import PAUSE
 
@@ -186,16 +185,11 @@ def test_processes_that_were_stopped_leave_what_they_did(
     file, out = tmp_path / "experiment.toml", tmp_path / "out"
     file.write_text(tomli_w.dumps(tried.to_dict()))
     words = ["compare", str(file), "--seeds", "4", "--jobs", "2", "--out", str(out)]
-    command = f"from kernelswarm.simulations.command.cli import main; main({words!r})"
-    driver = subprocess.Popen(
-        [sys.executable, "-c", command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=interrupts.listen,
-        env={**os.environ, "PYTHONPATH": str(ROOT), PAUSE: "0.005"},  # of five nodes: a run takes a second and a half
-    )
+
+    def command() -> None:
+        os.environ[PAUSE] = "0.005"  # of five nodes: a run takes a second and a half
+        parallel.start_method = lambda: multiprocessing.get_context("fork")  # type: ignore[assignment,return-value]
+        main(words)
 
     def some() -> bool:
         """One run has ended, and another one is in its first half: it does not end before it is stopped."""
@@ -209,19 +203,20 @@ def test_processes_that_were_stopped_leave_what_they_did(
             0 < rounds < half and not (run / "summary.json").exists() for run, rounds in newest.items()
         )
 
-    try:
-        while not some() and driver.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
-                driver.wait(0.02)
+    errors = tmp_path / "errors"
+    os.mkfifo(errors)
+    with driving(command, errors) as driver, errors.open() as pipe:
+        while not some() and driver.exitcode is None:
+            driver.join(0.02)
+        assert driver.pid is not None
         if number == signal.SIGINT:
             os.killpg(driver.pid, number)  # as the terminal does
         else:
-            driver.send_signal(number)
-        _, said = driver.communicate(timeout=60)  # ends when the last process has closed its output
-    finally:
-        driver.kill()
+            os.kill(driver.pid, number)
+        said = pipe.read()  # ends when the last process has closed its output
+        driver.join(60)
+    assert driver.exitcode == (130 if number == signal.SIGINT else -number)
     if number == signal.SIGINT:
-        assert driver.returncode == 130
         assert re.search(
             rf"stopped by Ctrl-C; \d of 4 runs have ended and are in {out}: the same command goes on", said
         )

@@ -6,10 +6,7 @@ import errno
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tracemalloc
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ import numpy as np
 import pyarrow
 import pytest
 
+from kernelswarm.simulations.command.cli import main
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.records import measurements
@@ -27,6 +25,7 @@ from kernelswarm.simulations.records.stored_table import GROUP_ROWS, StoredTable
 from kernelswarm.simulations.running.run import resume, run
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.command_line import SMALL, Command, commands
+from tests.helpers.drivers import driving
 
 GENERATOR = np.random.default_rng(7)
 NODES = 20
@@ -159,21 +158,18 @@ def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest
 def kill_after(evaluations: int, *changes: str) -> Path:
     """Run small.toml in a process that is killed once so many evaluations are on the disk."""
     words = ["run", "small.toml", "--out", "killed", "--set", "rounds=100000000", *changes]
-    driver = subprocess.Popen(
-        [sys.executable, "-c", f"from kernelswarm.simulations.command.cli import main; main({words})"],
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
     folder = Path("killed")
-    try:
-        while driver.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
-                driver.wait(0.05)
+
+    def call() -> None:
+        measurements.FLUSH_SECONDS = 0.05  # in that process alone: several evaluations at a time still
+        main(words)
+
+    with driving(call, Path("errors")) as driver:
+        while driver.exitcode is None:
+            driver.join(0.02)
             if len(StoredTable(stream(folder, "network")).get("round", ())) >= evaluations:
                 break
-    finally:
-        driver.kill()
-    assert driver.wait() == -signal.SIGKILL
+    assert driver.exitcode == -signal.SIGKILL
     return folder
 
 
@@ -184,18 +180,18 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
         place = tmp_path_factory.mktemp("killed")
         patch.chdir(place)
         Path("small.toml").write_text(SMALL)
-        return place / kill_after(100, "--set", "checkpoint_every=50")
+        return place / kill_after(60, "--set", "checkpoint_every=50")
 
 
 @pytest.mark.usefixtures("sketched")
 def test_a_killed_run_can_be_read_drawn_and_opened_elsewhere(call: Command) -> None:
-    folder = kill_after(100)
+    folder = kill_after(60)
     with pytest.raises(InputError, match=r"it lacks nodes.parquet, .*measured until then"):
         read(folder)
     found = read(folder, partial=True)
     assert found.summary["status"] == "unfinished" and not found.models
     done = len(found.network["round"])
-    assert done >= 100
+    assert done >= 60
     whole = simulate(Experiment.from_file("small.toml", [f"rounds={2 * done}"]))
     for table, width in (("nodes", 3), ("network", 1), ("edges", 6)):
         ours, theirs = getattr(found, table), getattr(whole, table)

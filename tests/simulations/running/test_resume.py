@@ -8,10 +8,8 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.simulations.command.cli import main
 from kernelswarm.simulations.experiment.data_files import digests
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError
@@ -30,8 +29,8 @@ from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.run_folder import FILES, read
 from kernelswarm.simulations.running.run import resume, run
 from kernelswarm.simulations.running.simulation import Progress, simulate
-from tests.helpers import interrupts
 from tests.helpers.command_line import SMALL, Command, commands
+from tests.helpers.drivers import driving
 
 ROUNDS, EVERY = 48, 10
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
@@ -399,35 +398,21 @@ def test_a_process_that_died_does_not_end_the_run_for_good(call: Command) -> Non
     assert_equal(read("here"), simulate(Experiment.from_file("small.toml")))
 
 
-ENDLESS = """\
-from kernelswarm.simulations.command.cli import main
-main(["run", "small.toml", "--out", "out folder", "--set", "rounds=100000000"])
-"""
-
-
 @pytest.mark.parametrize(("number", "code", "name"), [(signal.SIGTERM, 1, "SIGTERM"), (signal.SIGINT, 130, "Ctrl-C")])
 def test_signals_write_a_checkpoint(call: Command, number: signal.Signals, code: int, name: str) -> None:
-    driver = subprocess.Popen(
-        [sys.executable, "-c", ENDLESS],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=interrupts.listen,
-    )
-    folder = Path("out folder")
-    try:
+    words = ["run", "small.toml", "--out", "out folder", "--set", "rounds=100000000"]
+    folder, errors = Path("out folder"), Path("errors")
+    with driving(lambda: main(words), errors) as driver:
         # The first one may be gone before it is looked for.
-        while not any(round_of(path) >= 10 for path in paths(folder / "checkpoints")) and driver.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
-                driver.wait(0.02)
+        while not any(round_of(path) >= 10 for path in paths(folder / "checkpoints")) and driver.exitcode is None:
+            driver.join(0.02)
         with pytest.raises(InputError, match=f"'?out folder'? is being written by process {driver.pid} on .*: wait"):
             resume(folder)
-        driver.send_signal(number)
-        _, err = driver.communicate(timeout=60)
-    finally:
-        driver.kill()
-    assert driver.returncode == code, err
+        assert driver.pid is not None
+        os.kill(driver.pid, number)
+        driver.join(60)
+        ended, err = driver.exitcode, errors.read_text()
+    assert ended == code, err
     told = re.search(
         rf"kernelswarm: stopped by {name} after round ([\d,]+) of 100,000,000; "
         r"kernelswarm resume 'out folder' goes on from round \1\n$",
