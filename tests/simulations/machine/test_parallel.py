@@ -10,22 +10,10 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from kernelswarm.simulations.machine import parallel
 from tests.helpers import interrupts
 from tests.helpers.checkout import ROOT
-
-TABLE: dict[str, Any] = {
-    "seed": 3,
-    "rounds": 40,
-    "evaluate_every": 10,
-    "topology": {"name": "erdos_renyi", "nodes": 5, "edge_probability": 0.7},
-    "stream": {"name": "sine_regression"},
-    "learner": {"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.2}},
-    "protocol": {"name": "consensus", "penalty": 0.05},
-    "evaluation": {"local_samples": 20, "global_samples": 40},
-}
 
 
 def square_or_die(task: int, tell: Callable[[float], None]) -> int:
@@ -88,14 +76,17 @@ def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         textwrap.dedent(
-            f"""
-            from kernelswarm.simulations.comparison.compare import compare
-            from kernelswarm.simulations.experiment.experiment import Experiment
+            """
+            import itertools
+            from kernelswarm.simulations.machine import parallel
+
+            def endless(task, tell):
+                for k in itertools.count():
+                    tell(k / (k + 1))
 
             if __name__ == "__main__":
-                experiment = Experiment.from_dict({ {**TABLE, "rounds": 10_000_000}!r})
-                say = lambda progress: progress.share > 0 and print("running", flush=True)
-                compare(experiment, {{}}, seeds=2, jobs=2, observe=say)
+                say = lambda shares: min(shares) > 0 and print("running", flush=True)
+                list(parallel.answers(endless, [1, 2], 2, say, every=0.01))
             """
         )
     )
