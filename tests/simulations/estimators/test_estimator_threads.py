@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import ThreadpoolController
 
 from kernelswarm import PolkRegressor
 from kernelswarm.agents.parts.kernels import Gaussian
@@ -17,23 +17,25 @@ from kernelswarm.simulations.machine.parallel import cores
 class Watching(Gaussian):
     """A kernel that notes how many threads the libraries of linear algebra may use while it is evaluated."""
 
+    libraries: ClassVar[ThreadpoolController]  # found once: looking for them takes milliseconds
     seen: ClassVar[set[int]] = set()
 
     def cross(self, points, centers):
-        self.seen.update(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+        self.seen.update(library["num_threads"] for library in self.libraries.select(user_api="blas").info())
         return super().cross(points, centers)
 
 
 @pytest.mark.parametrize(("jobs", "threads"), [(None, 1), (1, 1), (2, 2), (-1, cores())])
 def test_threads_are_those_asked_for(jobs, threads):
     x = np.linspace(0.0, 1.0, 20)[:, None]
-    before = [library["num_threads"] for library in threadpool_info()]
+    Watching.libraries = ThreadpoolController()
+    before = [library["num_threads"] for library in Watching.libraries.info()]
     Watching.seen.clear()
     model = PolkRegressor(kernel=Watching(0.3), epochs=1, n_jobs=jobs).fit(x, x[:, 0])
     model.predict(x)
     model.partial_fit(x, x[:, 0])
     assert Watching.seen == {threads}
-    assert [library["num_threads"] for library in threadpool_info()] == before
+    assert [library["num_threads"] for library in ThreadpoolController().info()] == before
 
 
 @pytest.mark.parametrize("jobs", [0, 1.5, True, "all"])

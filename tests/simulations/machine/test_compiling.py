@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
 import io
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,9 +16,8 @@ from rich.console import Console
 from kernelswarm.simulations.command import progress
 from kernelswarm.simulations.comparison import compare as module
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.machine.compiling import Compilation, heard
+from kernelswarm.simulations.machine.compiling import Compilation, heard, waiting
 from kernelswarm.simulations.running.simulation import Progress, simulate
-from tests.helpers.checkout import ROOT
 
 TABLE: dict[str, Any] = {
     "rounds": 60,
@@ -62,18 +61,21 @@ def test_what_is_compiled_is_counted_and_timed() -> None:
 
 
 @jitted
-def test_functions_that_are_loaded_from_the_disk_are_not_counted(tmp_path: Path) -> None:
-    (tmp_path / "cached.py").write_text("import numba\n@numba.njit(cache=True)\ndef f(x):\n    return x + 1.0\n")
-    code = (
-        "from kernelswarm.simulations.machine.compiling import heard\nimport cached\n"
-        "with heard() as compilation:\n    cached.f(1.0)\nprint(compilation.functions)"
-    )
+def test_functions_that_are_loaded_from_the_disk_are_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "cached_by_the_tests_of_compiling"
+    text = "import numba\n@numba.njit(cache=True)\ndef f(x):\n    return x + 1.0\n"
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(tmp_path)
     counts = []
     for _ in range(2):
-        path = f"{ROOT}:{tmp_path}"
-        environment = {"PYTHONPATH": path, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PATH": ""}
-        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-        counts.append(int(done.stdout))
+        monkeypatch.delitem(sys.modules, name, raising=False)  # imported anew, as by another process
+        function = importlib.import_module(name).f
+        with heard() as compilation:
+            assert function(1.0) == 2.0
+        counts.append(compilation.functions)
     assert counts == [1, 0]
 
 
@@ -84,9 +86,8 @@ def test_compiling_is_no_part_of_a_runs_seconds_or_rate() -> None:
     def observe(said: Progress) -> None:
         nonlocal compiled
         if said.phase == "running" and not compiled:
-            with heard() as compilation:
-                while compilation.seconds < 0.5:
-                    compile_something()
+            with heard() as compilation, waiting():
+                time.sleep(0.5)
             compiled = compilation.seconds
 
     simulate(Experiment.from_dict(TABLE))  # so that the second one only loads
@@ -106,20 +107,21 @@ def test_long_compiling_is_said_also_where_there_is_no_terminal(
 ) -> None:
     monkeypatch.setattr(progress, "WORTH_A_WORD", 60.0)
     shown = io.StringIO()
-    with watch(False, Console(file=shown, force_terminal=terminal, width=150)):
-        compile_something()
+    with watch(False, Console(file=shown, force_terminal=terminal, width=150)), waiting():
+        pass
     assert "compiling" not in shown.getvalue()  # too short to be worth a word
     monkeypatch.setattr(progress, "WORTH_A_WORD", 0.0)
     shown = io.StringIO()
     with watch(False, Console(file=shown, force_terminal=terminal, width=150)):
-        compile_something()
-        compile_something()
+        for _ in range(2):
+            with waiting(), waiting():  # as numba announces a function, and one inside it
+                pass
     assert "compiling, once" in shown.getvalue()
     if not terminal:
         assert shown.getvalue().count("\n") == 1
     shown = io.StringIO()
-    with watch(True, Console(file=shown, force_terminal=terminal)):
-        compile_something()
+    with watch(True, Console(file=shown, force_terminal=terminal)), waiting():
+        pass
     assert shown.getvalue() == ""
 
 
