@@ -26,8 +26,10 @@ from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.simulations.backends import semaphores
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.ray_session import RaySession
+from kernelswarm.simulations.backends.starting.head_start import SCRIPTS
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.machine.memory import FORKED_BYTES
 from kernelswarm.simulations.round.engine import EngineError
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
@@ -172,7 +174,8 @@ def test_an_address_where_no_cluster_answers_is_refused(monkeypatch):
 OWN_RAY = """
     from kernelswarm.simulations.round.engine import EngineError
     from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
-    from tests.simulations.backends.test_ray_failures import Brittle, Consensus, plans_of, quiet
+    from pathlib import Path
+    from tests.simulations.backends.test_ray_failures import Brittle, Consensus, plans_of, quiet, rows
 
     with keep_ray():
         for way, together in (("dies", 2), ("raises", 4)):  # the actor that is left takes all nodes
@@ -183,11 +186,13 @@ OWN_RAY = """
                 print(error, flush=True)
         try:
             with Ray(nodes_per_actor=2).start(plans_of(Consensus()), quiet) as engine:
-                print("running", flush=True)
+                print("running", *engine.pids, flush=True)
+                servers = [rows(pid, "status")["PPid"] for pid in engine.pids]
                 while True:
                     engine.run(100)
         except KeyboardInterrupt:
             print("interrupted", flush=True)
+    print([pid for pid in servers if Path(f"/proc/{pid}").exists()])
     """
 
 
@@ -245,8 +250,27 @@ def temporary_files(pids):
     return paths
 
 
+def rows(pid, name):
+    """Return the numbers that a file of a process's folder names."""
+    text = Path(f"/proc/{pid}/{name}").read_text()
+    return {word: int(number) for word, number in re.findall(r"^(\w+):\s+(\d+)", text, re.MULTILINE)}
+
+
+def assert_forks_that_share_what_is_imported(actors, driver):
+    """Actors come from the fork server, in the session of their driver, and take no more than is counted for them."""
+    for pid in actors:
+        server = rows(pid, "status")["PPid"]
+        assert Path(f"/proc/{server}/cmdline").read_text().split("\0")[1] == str(SCRIPTS[0])
+        # In a session of its own it would share a core's time out among the actors alone, which wait by yielding it.
+        assert os.getsid(server) == os.getsid(driver)
+        kinds = rows(pid, "smaps_rollup")
+        assert kinds["Private_Dirty"] < kinds["Shared_Dirty"] + kinds["Shared_Clean"]
+        own = 1024 * (kinds["Private_Dirty"] + kinds["Private_Clean"])
+        assert 0.5 * FORKED_BYTES < own < FORKED_BYTES  # what is counted before they start
+
+
 @needs_proc
-def test_a_ray_started_here_is_quiet_stays_on_this_machine_and_ends_with_ctrl_c():
+def test_a_ray_started_here_is_quiet_forks_its_actors_stays_on_this_machine_and_ends_with_ctrl_c():
     driver = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(OWN_RAY)],
         cwd=ROOT,
@@ -261,6 +285,7 @@ def test_a_ray_started_here_is_quiet_stays_on_this_machine_and_ends_with_ctrl_c(
     assert driver.stderr is not None
     try:
         lines = [driver.stdout.readline() for _ in range(3)]
+        actors = [int(pid) for pid in lines[2].split()[1:]]
         watch = Watch(children(driver.pid))
         processes = list(watch.handles)
         assert {b"raylet\n", b"gcs_server\n"} <= set(of_processes(processes, "comm"))
@@ -277,6 +302,8 @@ def test_a_ray_started_here_is_quiet_stays_on_this_machine_and_ends_with_ctrl_c(
             assert any(folder.stat().st_mode & 0o077 == 0 for folder in path.parents), path
         (store,) = (pid for pid in processes if of_processes([pid], "comm") == [b"raylet\n"])
         assert semaphores.made_by([store])
+        assert len(actors) == 2
+        assert_forks_that_share_what_is_imported(actors, driver.pid)
         clock = time.monotonic()
         os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the driver and all it has started
         rest, errors = driver.communicate(timeout=3 * SOON)
@@ -291,7 +318,7 @@ def test_a_ray_started_here_is_quiet_stays_on_this_machine_and_ends_with_ctrl_c(
     assert private.stat().st_mode & 0o777 == 0o700
     shutil.rmtree(private)
     assert re.fullmatch(r"node 2 failed in round 11: LookupError: .*\n", lines[1])
-    assert lines[2] == "running\n"
-    assert rest == "interrupted\n"
+    assert lines[2].startswith("running ")
+    assert rest == "interrupted\n[]\n"
     assert errors == ""
     assert driver.returncode == 0
