@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import textwrap
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -24,9 +20,8 @@ from kernelswarm.simulations.records.checkpoints import newest
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.running.run import run
 from kernelswarm.simulations.running.simulation import Progress, simulate
-from tests.helpers.checkout import ROOT
 from tests.helpers.halves import Dying
-from tests.simulations.backends.test_ray_failures import Watch, children, needs_proc
+from tests.simulations.backends.test_ray_failures import children, needs_proc
 
 ROUNDS, EVERY = 120, 25
 SOON = 15.0
@@ -184,51 +179,3 @@ def test_processes_that_die_again_and_again_end_the_run(times: int, tmp_path: Pa
     assert failure.value.partial.summary["recoveries"] == times
     assert "goes on from round 0" in str(failure.value)
     assert newest(tmp_path / "run").round == 0
-
-
-DRIVER = """
-    from kernelswarm.simulations.backends.ray_backend import Ray
-    from kernelswarm.simulations.running.simulation import simulate
-    from tests.simulations.running.test_recovery import described
-
-    simulate(
-        described(Ray(nodes_per_actor=2), rounds=10**7, checkpoint_every=0),
-        lambda progress: print(progress.phase, flush=True) if progress.phase == "running" else None,
-    )
-    """
-
-
-def named(pid: int) -> str:
-    return Path(f"/proc/{pid}/comm").read_text().strip()
-
-
-def command(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/cmdline").read_bytes()
-
-
-@needs_proc
-def test_a_driver_that_is_killed_leaves_no_actor_behind() -> None:
-    driver = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(DRIVER)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={name: value for name, value in os.environ.items() if not name.startswith("RAY_")},
-    )
-    assert driver.stdout is not None
-    try:
-        assert driver.stdout.readline() == "running\n"
-        started = {pid: named(pid) for pid in children(driver.pid)}
-        # Agents that Ray itself starts look for their raylet once a minute, and then end too, and so does a spare
-        # worker that is only starting when the raylet goes.
-        spare = [pid for pid in started if b"default_worker" in command(pid) and not named(pid).startswith("ray::")]
-        agents = [pid for pid, name in started.items() if name.startswith(("ray::Dashboard", "ray::Runtime"))]
-        watch = Watch([pid for pid in started if pid not in agents + spare])
-        assert sum(name.startswith("ray::_Actor") for name in started.values()) == 2
-    finally:
-        driver.kill()
-        driver.wait()
-    clock = time.monotonic()
-    assert watch.left_after(SOON) == []
-    assert time.monotonic() - clock < SOON
