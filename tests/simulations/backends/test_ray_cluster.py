@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +23,7 @@ import pytest
 from kernelswarm import Experiment, read_run, simulate
 from kernelswarm.simulations.backends.arrival import OWN, PARCEL
 from kernelswarm.simulations.backends.cluster_address import require_cluster
+from kernelswarm.simulations.backends.ray_session import RaySession
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.records.checkpoint import paths, round_of
 from tests.helpers.checkout import ROOT
@@ -114,20 +115,20 @@ def reached(folder: Path, rounds: int, run: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
-def test_a_cluster_of_four_uses_all_does_without_two_that_fail_in_turn_and_has_the_serial_backends_bits(
+def test_a_cluster_of_three_uses_all_does_without_two_that_fail_in_turn_and_has_the_serial_backends_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)  # and put back afterwards: the experiment's own modules are found there
-    changes = ["topology.nodes=80", "rounds=300", "evaluate_every=100", "checkpoint_every=25"]
-    with raylets(4, 0) as cluster, running(cluster, tmp_path, *changes, "backend.nodes_per_actor=20") as run:
+    changes = ["topology.nodes=60", "rounds=300", "evaluate_every=100", "checkpoint_every=25"]
+    with raylets(3, 0) as cluster, running(cluster, tmp_path, *changes, "backend.nodes_per_actor=20") as run:
         reached(tmp_path, 25, run)
         before = seen(tmp_path)
-        cluster.remove(3)
-        reached(tmp_path, 150, run)
         cluster.remove(2)
+        reached(tmp_path, 150, run)
+        cluster.remove(1)
         _, errors = run.communicate(timeout=200)
     assert run.returncode == 0, errors
-    assert sorted(Counter(machine for machine, _ in before).values()) == [20] * 4
+    assert sorted(Counter(machine for machine, _ in before).values()) == [20] * 3
     after = seen(tmp_path)
     assert len(after) >= 100  # a process begins anew for each machine that is lost
     assert {Path(file).parts[-3:] for _, file in after} == {(PARCEL, OWN, "own_of_cluster.py")}
@@ -139,7 +140,7 @@ def test_a_cluster_of_four_uses_all_does_without_two_that_fail_in_turn_and_has_t
     told = [line for line in said if "replaced, and going on from round " in line]
     assert len(told) == summary["recoveries"], told
     assert said == told, "\n".join(line for line in said if line not in told)  # which is all that is said
-    assert summary["backend"]["processes"] == 4
+    assert summary["backend"]["processes"] == 3
     assert summary["digest"] == simulate(Experiment.from_file(tmp_path / "x.toml", changes)).summary["digest"]
 
 
@@ -176,18 +177,21 @@ def own_address() -> str:
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
-def test_a_cluster_with_tls_and_a_token_has_the_serial_backends_bits(tmp_path: Path) -> None:
+def test_a_cluster_with_tls_and_a_token_has_the_serial_backends_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
     secured = secrets_in(tmp_path)
     (tmp_path / "x.toml").write_text(EXPERIMENT.replace("own_of_cluster:Own", "consensus"))
     with raylets(2, 15, secured) as cluster:
         words = ["run", "../x.toml", "--address", cluster.address, "--out", "../out", "--no-figures", "--quiet"]
         words += ["--set", "backend.nodes_per_actor=2", "--set", "backend.ship=false"]
-        bare = kernelswarm(*words, folder=tmp_path)
-        _, errors = bare.communicate(timeout=60)
-        assert bare.returncode == 2
-        assert errors.startswith(
-            f"kernelswarm: backend.address = '{cluster.address}': the Ray cluster there wants TLS: "
-        )
+        monkeypatch.setattr(ray, "is_initialized", lambda: False)  # as in a user's process
+        monkeypatch.setattr(ray, "shutdown", lambda: None)
+        refusal = re.escape(f"backend.address = '{cluster.address}': the Ray cluster there wants TLS: ")
+        with closing(RaySession()) as session, pytest.raises(InputError, match=f"^{refusal}"):
+            session.open(cluster.address, 2, False, 0)
         run = kernelswarm(*words, folder=tmp_path, variables=secured)
         _, errors = run.communicate(timeout=200)
     assert (run.returncode, errors.count("\n")) == (0, 1), errors
