@@ -25,7 +25,7 @@ sys.path.insert(0, sys.argv[1])  # as Ray does with py_modules
 import {PARCEL}
 {PARCEL}.arrive()
 import kernelswarm
-from kernelswarm.agents.parts.kernels import Gaussian
+import kernelswarm.protocols.ground.turns
 import kernelswarm.simulations.streams.generated.sine_regression
 print(kernelswarm.__file__)
 import mine, package_of_mine.late

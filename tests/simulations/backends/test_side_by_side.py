@@ -199,7 +199,7 @@ def test_no_two_threads_are_in_a_users_code_at_a_time(always: None) -> None:
 
 @pytest.mark.parametrize("links", [{}, LINKS])
 @pytest.mark.parametrize(
-    ("protocol", "rounds"), [("consensus", 3), ("consensus", 100), ("diffusion", 20), ("stacking", 20)]
+    ("protocol", "rounds"), [("consensus", 3), ("consensus", 100), ("diffusion", 20), ("stacking", 10)]
 )
 def test_no_more_is_drawn_than_twice_what_is_needed(protocol: str, links: dict[str, Any], rounds: int) -> None:
     drawn: dict[int, int] = {}

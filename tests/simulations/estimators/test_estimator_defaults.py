@@ -76,7 +76,7 @@ def test_median_bandwidth_is_the_default() -> None:
 @pytest.mark.parametrize(("estimator", "most"), [(PolkRegressor, 500), (PolkClassifier, 1000)])
 def test_the_dictionary_is_bounded_where_nothing_can_be_learned(estimator: Any, most: int) -> None:
     generator = np.random.default_rng(0)
-    x, y = generator.normal(size=(3 * most, 20)), generator.normal(size=3 * most) > 0
+    x, y = generator.normal(size=(2 * most, 20)), generator.normal(size=2 * most) > 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         assert estimator(epochs=1, random_state=0).fit(x, y).model_order_ < 1.2 * most
@@ -107,8 +107,8 @@ def test_defaults_err_at_most_a_tenth_more_than_a_support_vector_machine(
 
 
 def test_relevance_learns_where_most_columns_say_nothing() -> None:
-    x, y = wave(1500, 25)
-    train, test = slice(0, 1000), slice(1000, None)
+    x, y = wave(1100, 25)
+    train, test = slice(0, 600), slice(600, None)
     alike = PolkRegressor(random_state=0).fit(x[train], y[train])
     relevant = PolkRegressor(bandwidth="relevance", random_state=0).fit(x[train], y[train])
     assert alike.score(x[test], y[test]) < 0.6

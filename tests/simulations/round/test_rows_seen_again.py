@@ -117,7 +117,7 @@ def known(described: Experiment) -> list[Any]:
 def test_few_rows_often_are_learned_together() -> None:
     """Nodes that know their few rows by heart would trust nobody, and err as those that learn alone."""
     risk = {
-        name: np.mean([simulate(experiment(name, evaluate_every=90, seed=seed)).final["risk"] for seed in range(4)])
+        name: np.mean([simulate(experiment(name, evaluate_every=90, seed=seed)).final["risk"] for seed in range(2)])
         for name in ("isolated", "proximity", "stacking")
     }
     assert risk["proximity"] < 0.8 * risk["isolated"]
