@@ -13,15 +13,16 @@ def refit(kernel: Kernel, points: Array, weights: Array, kept: list[int]) -> tup
 
     Returns the weights and the Hilbert norm of what is left.
     """
-    return _refit(kernel.cross(points, points), weights, kept)
+    gram = kernel.cross(points, points)
+    return _refit(gram, weights, gram @ weights, kept)
 
 
-def _refit(gram: Array, weights: Array, kept: list[int]) -> tuple[Array, float]:
-    """Do so with the Gram matrix of the points, which is the same whatever is kept."""
+def _refit(gram: Array, weights: Array, values: Array, kept: list[int]) -> tuple[Array, float]:
+    """Do so with the Gram matrix of the points and the function's values there, the same whatever is kept."""
     if not kept:
-        return np.zeros((0, weights.shape[1])), float(np.sqrt(max(np.sum(weights * (gram @ weights)), 0.0)))
-    inside = gram[np.ix_(kept, kept)]
-    fitted = np.linalg.lstsq(inside, gram[kept] @ weights, rcond=1e-13)[0]
+        return np.zeros((0, weights.shape[1])), float(np.sqrt(max(np.sum(weights * values), 0.0)))
+    rows = np.array(kept)
+    fitted = np.linalg.lstsq(gram[rows[:, None], rows], values[rows], rcond=1e-13)[0]
     difference = weights.copy()
     difference[kept] -= fitted
     squared = float(np.sum(difference * (gram @ difference)))
@@ -37,9 +38,10 @@ def destructive_komp(
     way, so that a test can tell a tie from a mistake. The first ``fixed`` points are no candidates.
     """
     gram, kept = kernel.cross(points, points), list(range(len(points)))
+    values = gram @ weights
     margin = np.inf
     while len(kept) > fixed:
-        errors = [_refit(gram, weights, [k for k in kept if k != j])[1] for j in kept[fixed:]]
+        errors = [_refit(gram, weights, values, [k for k in kept if k != j])[1] for j in kept[fixed:]]
         order = np.argsort(errors)
         best = errors[order[0]]
         margin = min(margin, abs(best - epsilon) / max(epsilon, 1e-300))
@@ -48,4 +50,4 @@ def destructive_komp(
         if len(errors) > 1:
             margin = min(margin, (errors[order[1]] - best) / max(best, 1e-300))
         del kept[fixed + order[0]]
-    return kept, _refit(gram, weights, kept)[0], float(margin)
+    return kept, _refit(gram, weights, values, kept)[0], float(margin)

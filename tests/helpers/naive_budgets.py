@@ -23,7 +23,10 @@ class NaiveSum:
         return float(self.kernel.cross(x[None, :], y[None, :])[0, 0])
 
     def __call__(self, x: Array) -> Array | float:
-        return sum((w * self.k(d, x) for d, w in zip(self.points, self.weights, strict=True)), 0.0)
+        if not self.points:
+            return 0.0
+        values = self.kernel.cross(np.array(self.points), x[None, :])[:, 0]
+        return sum((w * k for k, w in zip(values, self.weights, strict=True)), 0.0)
 
     def scale(self, factor: float) -> None:
         self.weights = [factor * w for w in self.weights]
@@ -41,8 +44,8 @@ class NaiveSum:
 
     def project(self, x: Array, weight: Array, onto: list[int]) -> None:
         """Give ``weight kappa(x, .)`` to its least-squares fit by the elements ``onto``."""
-        inside = np.array([[self.k(self.points[i], self.points[j]) for j in onto] for i in onto])
-        shares = np.linalg.solve(inside, np.array([self.k(self.points[i], x) for i in onto]))
+        elements = np.array([self.points[i] for i in onto])
+        shares = np.linalg.solve(self.kernel.cross(elements, elements), self.kernel.cross(elements, x[None, :])[:, 0])
         for i, share in zip(onto, shares, strict=True):
             self.weights[i] = self.weights[i] + share * weight
 
@@ -78,8 +81,9 @@ def merging(f: NaiveSum, budget: int) -> None:
                 together = k ** ((1 - h) ** 2) * a + k ** (h**2) * b
                 return -float(together @ together)
 
-            grid = np.linspace(0.0, 1.0, 201)
-            best = float(grid[np.argmin([kept(h) for h in grid])])
+            grid = np.linspace(0.0, 1.0, 201)[:, None]
+            together = k ** ((1 - grid) ** 2) * a + k ** (grid**2) * b
+            best = float(grid[np.argmax((together**2).sum(axis=1)), 0])
             near = minimize_scalar(kept, bounds=(max(best - 0.005, 0), min(best + 0.005, 1)), method="bounded")
             h = float(near.x) if near.fun < kept(best) else best
             found.append((float(a @ a + b @ b + 2 * k * a @ b) + kept(h), n, h, k))
@@ -129,11 +133,18 @@ class NaiveForgetron:
         oldest = f.weights[0]
         delta = float(np.linalg.norm(oldest)) / self.eta
         mu = float(oldest @ f(f.points[0])) / float(np.linalg.norm(oldest)) / self.eta
-        grid = np.linspace(0.0, 1.0, 1_000_001)
-        damages = self.damage + (delta * grid) ** 2 + 2 * delta * grid * (1 - grid * mu)
-        place = int(np.flatnonzero(damages <= 15 / 32 * self.mistakes)[-1])
-        self.damage = float(damages[place])
-        f.scale(float(grid[place]))
+
+        def damages(phi: Array) -> Array:
+            return self.damage + (delta * phi) ** 2 + 2 * delta * phi * (1 - phi * mu)
+
+        # The largest phi that is allowed: no more than one interval of what is, a parabola, rises over the bound from
+        # below, so that a millionth is found among the thousand of them that follow the last allowed thousandth.
+        grid = np.linspace(0.0, 1.0, 1001)
+        last = float(grid[np.flatnonzero(damages(grid) <= 15 / 32 * self.mistakes)[-1]])
+        finer = np.minimum(last + np.linspace(0.0, 1e-3, 1001), 1.0)
+        phi = float(finer[np.flatnonzero(damages(finer) <= 15 / 32 * self.mistakes)[-1]])
+        self.damage = float(damages(np.array(phi)))
+        f.scale(phi)
         f.pop(0)
 
 

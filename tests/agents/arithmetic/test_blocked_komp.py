@@ -138,8 +138,8 @@ def test_error_is_the_distance_to_the_uncompressed_function(step, wide_function)
 
 
 def test_same_dictionary_as_the_naive_algorithm(step):
-    ties = sum(not agrees_with_the_naive_algorithm(step, seed) for seed in range(20))
-    assert ties <= 2  # of 20
+    ties = sum(not agrees_with_the_naive_algorithm(step, seed) for seed in range(10))
+    assert ties <= 1  # of 10
 
 
 def agrees_with_the_naive_algorithm(step, seed):

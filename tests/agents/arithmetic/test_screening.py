@@ -41,7 +41,7 @@ def screened(function, points, weights, epsilon, fixed=0, fence=np.inf):
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_steps_of_many_points_decide_as_the_naive_algorithm(batch, outputs):
     compared = came = stayed = 0
-    for seed in range(30):
+    for seed in range(18):
         generator = np.random.default_rng([seed, batch])
         kernel = [Gaussian(0.7), Gaussian(1.2), Laplacian(1.0)][seed % 3]
         function = function_of(generator, kernel, 2, outputs, int(generator.integers(0, 12)))
@@ -63,7 +63,7 @@ def test_steps_of_many_points_decide_as_the_naive_algorithm(batch, outputs):
         np.testing.assert_array_equal(function.points, everything[kept])
         np.testing.assert_allclose(function.weights, expected, rtol=1e-5, atol=1e-7 * np.abs(target).max())
         assert error == pytest.approx(refit(kernel, everything, target, kept)[1], rel=1e-6, abs=1e-9)
-    assert compared >= 25
+    assert compared >= 15
     assert 0.05 * came < stayed < 0.95 * came
 
 
