@@ -1,9 +1,5 @@
 """The exponentials of kernels are those of the library to the last bit but one, wherever a number stands."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from numba import njit
@@ -58,18 +54,11 @@ def test_a_number_has_the_same_bits_wherever_it_stands(size):
     np.testing.assert_array_equal(found[4 : 4 + size], alone)
 
 
-def test_uncompiled_code_gives_the_same_bits():
+def test_uncompiled_code_gives_the_same_bits(uncompiled):
     code = (
         "import numpy as np; from kernelswarm.agents.arithmetic.exponentials import decay;"
         "values = np.linspace(0.0, 720.0, 101); decay(values, 1, -1.0, 99); print(values.tobytes().hex())"
     )
-    told = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
     values = np.linspace(0.0, 720.0, 101)
     compiled(values, 1, -1.0, 99)
-    assert told.stdout.strip() == values.tobytes().hex()
+    assert uncompiled(code).strip() == values.tobytes().hex()

@@ -2,10 +2,7 @@
 
 import copy
 import math
-import os
 import pickle
-import subprocess
-import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -185,7 +182,7 @@ def test_dot_product_sums_its_lanes_in_the_stated_order(size):
     assert total == pytest.approx(math.fsum(products), abs=1e-12)
 
 
-def test_uncompiled_code_gives_the_same_bits():
+def test_uncompiled_code_gives_the_same_bits(uncompiled):
     program = (
         "import numpy as np\n"
         "from kernelswarm.agents.compiled import passes\n"
@@ -200,17 +197,10 @@ def test_uncompiled_code_gives_the_same_bits():
         "passes.learn(learner, state, points, np.sin(points[:, :1]))\n"
         "found = f'{state.function.order} {state.function.weights.tobytes().hex()}'\n"
     )
-    uncompiled = subprocess.run(
-        [sys.executable, "-c", program + "print(found)\n"],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
     scope = {}
     exec(program, scope)  # compiled, in this process
     assert scope["state"].function.order > 5
-    assert scope["found"] == uncompiled
+    assert scope["found"] == uncompiled(program + "print(found)\n").strip()
 
 
 def test_samples_of_other_kinds_are_converted_and_uneven_ones_refused():

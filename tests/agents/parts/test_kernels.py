@@ -1,9 +1,7 @@
 """Kernels are what their formulas say, far out and close by."""
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +13,6 @@ from scipy.spatial import distance
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
 from tests.contracts import specimens
-from tests.helpers.checkout import ROOT
 
 Array = npt.NDArray[np.float64]
 
@@ -153,7 +150,7 @@ def test_equal_fields_make_equal_kernels() -> None:
     assert type(Gaussian(bandwidth=1).bandwidth) is float
 
 
-def test_the_source_runs_uncompiled() -> None:
+def test_the_source_runs_uncompiled(uncompiled: Callable[[str], str]) -> None:
     program = (
         "import json\n"
         "import numpy as np\n"
@@ -162,14 +159,6 @@ def test_the_source_runs_uncompiled() -> None:
         "kernels = [k.Gaussian(1.0), k.Laplacian(1.0), k.Matern(1.0), k.Matern(1.0, 2.5), k.Polynomial(), k.Linear()]\n"
         "for kernel in kernels:\n"
         "    print(json.dumps([*kernel.cross(points, points).tolist(), kernel.diagonal(points).tolist()]))\n"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
     )
     points = np.random.default_rng(0).normal(size=(4, 3))
     kernels: list[Kernel] = [
@@ -180,6 +169,6 @@ def test_the_source_runs_uncompiled() -> None:
         Polynomial(),
         Linear(),
     ]
-    for kernel, line in zip(kernels, run.stdout.splitlines(), strict=True):
+    for kernel, line in zip(kernels, uncompiled(program).splitlines(), strict=True):
         compiled = [*kernel.cross(points, points).tolist(), kernel.diagonal(points).tolist()]
         np.testing.assert_allclose(np.array(compiled), np.array(json.loads(line)), rtol=1e-14)

@@ -1,9 +1,7 @@
 """Losses by hand: values and slopes at kinks and ties, bounds that are reached, extremes, refusals."""
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +28,6 @@ from kernelswarm.agents.parts.squared_hinges import MulticlassSquaredHinge, Squa
 from kernelswarm.simulations.round.measure import mean_error
 from kernelswarm.simulations.streams.contract import HeldOut
 from tests.contracts.specimens import LOSSES
-from tests.helpers.checkout import ROOT
 
 Array = npt.NDArray[np.float64]
 
@@ -251,7 +248,7 @@ def test_no_samples_give_empty_arrays(loss: Loss) -> None:
     assert loss.derivatives(predictions[:0], targets[:0]).shape == (0, predictions.shape[1])
 
 
-def test_the_source_runs_uncompiled() -> None:
+def test_the_source_runs_uncompiled(uncompiled: Callable[[str], str]) -> None:
     program = (
         "import numpy as np\n"
         "from kernelswarm.agents.parts import losses as l\n"
@@ -261,17 +258,9 @@ def test_the_source_runs_uncompiled() -> None:
         "for loss in (l.Logistic(), l.Hinge()):\n"
         "    print([*loss.values(f[:, :1], y[:, :1]).tolist(), *loss.derivatives(f[:, :1], y[:, :1])[0].tolist()])\n"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
     predictions, targets = np.array([[0.5, -1.0, 2.0]]), np.array([[1.0, 0.0, 0.5]])
     losses: list[Loss] = [Squared(), Absolute(), Huber(), MulticlassLogistic(), MulticlassHinge(), Logistic(), Hinge()]
-    for loss, line in zip(losses, run.stdout.splitlines(), strict=True):
+    for loss, line in zip(losses, uncompiled(program).splitlines(), strict=True):
         columns = 1 if loss.task == "binary" else 3
         f, y = np.ascontiguousarray(predictions[:, :columns]), np.ascontiguousarray(targets[:, :columns])
         compiled = [*loss.values(f, y).tolist(), *loss.derivatives(f, y)[0].tolist()]
