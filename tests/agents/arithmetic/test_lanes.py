@@ -1,5 +1,6 @@
 """Arithmetic in lanes reads and writes what it is told to and no more, and is what the plain formulas say."""
 
+import functools
 import hashlib
 
 import numpy as np
@@ -14,6 +15,7 @@ from kernelswarm.agents.functions.combination import combine
 CAPACITIES = [1, 4, 5, 8, 9, 13, 16, 24, 31]
 
 
+@functools.cache  # compiled once for all sizes
 def compiled(function, arguments):
     """Compiled code that calls what only compiled code can call."""
     names = ", ".join(f"a{k}" for k in range(arguments))

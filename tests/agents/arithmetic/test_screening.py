@@ -1,5 +1,7 @@
 """Points of a step that KOMP would take straight out again never enter, and nothing is decided otherwise for that."""
 
+import functools
+
 import numpy as np
 import pytest
 from numba import njit
@@ -145,6 +147,7 @@ def test_kernels_that_are_zero_somewhere_are_screened_too():
     assert function.order == 2
 
 
+@functools.cache  # compiled once for all sizes
 def compiled(function, arguments):
     """Compiled code that calls what only compiled code can call."""
     names = ", ".join(f"a{k}" for k in range(arguments))

@@ -297,7 +297,7 @@ def lived(description, compiled, rounds):
     return engine, dict(CALLS)
 
 
-def assert_equal_in_arrays(description, methods, rounds=60):
+def assert_equal_in_arrays(description, methods, rounds=30):
     arrays, calls = lived(description, True, rounds)
     single, plainly = lived(description, False, rounds)
     assert arrays.blocks[0]._population is not None

@@ -232,7 +232,7 @@ def test_variance_moves_a_constant_to_where_the_closed_form_says(name: str, trac
     # c = E y + 2 nu E z^3 / (1 + 4 nu E z^2): the variance of the loss draws c towards the longer tail.
     share, nu = 0.2, 1.0
     generator = np.random.default_rng(6)
-    targets = (generator.random((30_000, 1)) < share).astype(np.float64)
+    targets = (generator.random((12_000, 1)) < share).astype(np.float64)
     table = {
         "name": name,
         "dispersion": "variance",
@@ -255,7 +255,7 @@ def test_variance_moves_a_constant_to_where_the_closed_form_says(name: str, trac
 
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_threshold_of_the_conditional_value_at_risk_tends_to_the_quantile(level: float) -> None:
-    losses = np.random.default_rng(7).exponential(size=40_000)
+    losses = np.random.default_rng(7).exponential(size=15_000)
     dispersion = ConditionalValueAtRisk(level, Diminishing(0.5 * (1.0 - level), 1000.0))
     learner = Colk(
         Absolute(),
