@@ -150,7 +150,7 @@ def test_a_run_is_read_back_with_the_same_predictions(name: str, task: str, tmp_
     functions = {agent.node: agent.function for agent in engine.blocks[0].agents}
     result = simulate(description)
     write(result, tmp_path / "run")
-    if name in {"polk", "nystroem", "random_features", "linear"}:  # the others' functions are of the first one's kind
+    if name in {"polk", "random_features"}:  # with a dictionary and without, as all the others' functions are
         draw(read(tmp_path / "run"), tmp_path / "figures")
         assert (tmp_path / "figures" / ("functions.png" if regression else "regions.png")).exists()
     for place, node in enumerate(GRAPH):
@@ -158,6 +158,8 @@ def test_a_run_is_read_back_with_the_same_predictions(name: str, task: str, tmp_
         model = load(tmp_path / "run", node)
         np.testing.assert_array_equal(model.evaluate(points), functions[node].values(points))
         assert model.model_order == functions[node].order
+        if place > 0:  # a file is made of any model alike
+            continue
         save(model, tmp_path / "model.npz")
         again = load(tmp_path / "model.npz")
         np.testing.assert_array_equal(again.evaluate(points), model.evaluate(points))

@@ -92,6 +92,7 @@ def test_risk_and_error_are_the_expected_loss_and_the_integrated_squared_error(t
     assert (f > 0.0).all() and np.trapezoid(f, x[:, 0]) == pytest.approx(1.0, abs=0.1)
 
 
+@pytest.mark.usefixtures("sketched")
 def test_a_run_and_a_file_are_read_back_with_the_same_values(tmp_path) -> None:
     description = experiment({"name": "consensus", "step": "implicit"})
     result = simulate(description)

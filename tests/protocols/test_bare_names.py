@@ -20,8 +20,8 @@ def experiment(stream: object = "sine_regression", **tables: object) -> Experime
     learner = {"step_size": 0.1, "kernel": {"name": "gaussian", "bandwidth": 0.2}, "budget": {"epsilon": 0.02}}
     return Experiment.from_dict(
         {
-            "rounds": 150,
-            "evaluate_every": 150,
+            "rounds": 60,
+            "evaluate_every": 60,
             "topology": {"name": "ring", "nodes": 8},
             "stream": stream,
             "learner": {"name": "polk", **learner, **tables.pop("learner", {})},  # type: ignore[dict-item]
