@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 import pytest
 import scipy.linalg  # noqa: F401  its BLAS must be loaded to be limited below
 import typer
@@ -276,6 +277,17 @@ def commands_made_once() -> Iterator[None]:
     """A process of a user's makes the commands out of their functions once; here hundreds of calls share them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def memory_looked_at_once() -> Iterator[None]:
+    """Each of the many networks that are opened asks six times what memory the machine has left, a quarter of its time.
+
+    What containers have left is still read each time, and no test here needs more than there was when it began.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(psutil, "virtual_memory", functools.cache(psutil.virtual_memory))
         yield
 
 

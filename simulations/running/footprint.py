@@ -15,6 +15,7 @@ from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.protocols.compiled import NotCompiledError
 from kernelswarm.protocols.contract import StackedRule
+from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.experiment.parts import describe
 from kernelswarm.simulations.ground.errors import InputError
@@ -188,7 +189,7 @@ def _repacked(experiment: Experiment) -> bool:
         (form,) = learner_forms([experiment.learner])
     except NotCompiledError:
         return False
-    return isinstance(form, RepackedLearner) and not experiment.protocol.pooled
+    return fulfils(form, RepackedLearner) and not experiment.protocol.pooled
 
 
 def _step(experiment: Experiment, adjacency: Adjacency) -> tuple[str, int, Any]:
@@ -203,7 +204,7 @@ def _step(experiment: Experiment, adjacency: Adjacency) -> tuple[str, int, Any]:
 def _copies(experiment: Experiment) -> int:
     """Return how many copies of its learner a node has."""
     rule = experiment.protocol
-    return len(rule.members) if isinstance(rule, StackedRule) else 1
+    return len(rule.members) if fulfils(rule, StackedRule) else 1
 
 
 def require(experiment: Experiment, found: list[Need]) -> None:

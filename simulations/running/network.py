@@ -117,7 +117,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
         raise InputError(
             f"node.nodes = {unknown} are not in the network: its labels run from {labels[0]} to {labels[-1]}"
         )
-    if isinstance(experiment.clock, JoiningClock) and not set(experiment.clock.nodes) <= set(labels):
+    if fulfils(experiment.clock, JoiningClock) and not set(experiment.clock.nodes) <= set(labels):
         strangers = sorted(set(experiment.clock.nodes) - set(labels))
         raise InputError(
             f"clock.nodes = {strangers} are not in the network: its labels run from {labels[0]} to {labels[-1]}"
@@ -328,9 +328,9 @@ def _refuse_other_learners(plans: Sequence[AgentPlan]) -> None:
     """Refuse learners that have no weights of shared features where these are what nodes exchange."""
     rule = plans[0].rule
     name = part_name(rule)
-    if isinstance(rule, StackedRule):
+    if fulfils(rule, StackedRule):
         refuse_unstackable(plans)
-    if not isinstance(rule, StateRule):
+    if not fulfils(rule, StateRule):
         return
     first = plans[0]
     for learner, plan in {plan.learner: plan for plan in plans[::-1]}.items():

@@ -30,7 +30,9 @@ PROTOCOLS = ["isolated", {"name": "consensus", "penalty": 1e6}, "proximity"]
 
 @pytest.mark.parametrize(("stream", "learner"), FITTING, ids=str)
 def test_bare_names_end_sanely(stream: object, learner: dict[str, object], tmp_path: Path) -> None:
-    families = {type(specimen.make(tmp_path)): specimen for specimen in SPECIMENS["topology"]}
+    made = [(specimen, specimen.make(tmp_path)) for specimen in SPECIMENS["topology"]]
+    # The last of each family that is not large: what happens on an edge happens on a few dozen of them too.
+    families = {type(topology): specimen for specimen, topology in made if (getattr(topology, "nodes", 0) or 0) <= 20}
     turn = FITTING.index((stream, learner))
     # Each with many others, not all with all; on every family, and every stream, each of the protocols.
     for place, specimen in enumerate(list(families.values())[turn % 5 :: 5], turn):
