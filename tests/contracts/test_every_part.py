@@ -12,14 +12,19 @@ import pytest
 from kernelswarm import testing
 from kernelswarm.simulations.experiment.naming import PARTS
 from kernelswarm.simulations.experiment.parts import part_name
+from kernelswarm.simulations.testing import networks
 from tests.contracts.specimens import NODES, SPECIMENS, WORDS, Specimen, fetched, specimens
 
 T = TypeVar("T")
 
 
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fetch nothing, and leave the Bayes error, which has tests of its own, rough."""
+    """Fetch nothing, leave the Bayes error, which has tests of its own, rough, and live through fewer rounds.
+
+    `test_own_parts_keep_their_contracts` lives through as many as there are for users' parts.
+    """
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetched)
+    monkeypatch.setattr(networks, "ROUNDS", 7)  # more than messages are delayed, and budgets fill
     monkeypatch.setattr("kernelswarm.simulations.streams.generated.gaussian_mixture.BAYES_SAMPLES", 1000)
 
 

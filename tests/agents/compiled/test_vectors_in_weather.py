@@ -35,13 +35,14 @@ def described(protocol, schedule=None, **tables):
     return found if schedule is None else replace(found, schedule=schedule)
 
 
-def block(experiment, compiled=True, part=slice(None)):
-    return Block(open_network(experiment).plans[part], compiled)
+def block(experiment, compiled=True):
+    return Block(open_network(experiment).plans, compiled)
 
 
 def in_blocks(experiment, rounds, *kinds):
     """Live through rounds in blocks of every so many-th node, compiled or not."""
-    parts = [block(experiment, kind, slice(k, None, len(kinds))) for k, kind in enumerate(kinds)]
+    plans = open_network(experiment).plans
+    parts = [Block(plans[k :: len(kinds)], kind) for k, kind in enumerate(kinds)]
     sent = [part.send() for part in parts]
     for _ in range(rounds):
         sent = [part.advance(*sent[:k], *sent[k + 1 :]) for k, part in enumerate(parts)]

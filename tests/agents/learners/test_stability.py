@@ -44,7 +44,7 @@ def error(function, points, targets):
     return float(np.mean((function.values(points) - targets) ** 2))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("batch", [1, 4, 32])
 @pytest.mark.parametrize("bandwidth", [1.0, 3.0])
 def test_smaller_budgets_keep_the_error_and_enlarge_the_dictionary(bandwidth, batch, seed):
@@ -74,7 +74,7 @@ def test_smaller_budgets_keep_the_error_and_enlarge_the_dictionary(bandwidth, ba
     assert errors[3] < 0.4 * float(np.var(held_out[1]))  # in 93 steps where they are of 32 samples
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("batch", [1, 32])
 @pytest.mark.parametrize("bandwidth", [1.0, 3.0])
 def test_budgets_too_small_to_resolve_do_no_harm(bandwidth, batch, seed):
@@ -100,11 +100,11 @@ def test_budgets_too_small_to_resolve_do_no_harm(bandwidth, batch, seed):
 def test_compression_error_is_within_the_budget_in_extended_precision(bandwidth, epsilon, batch):
     # Squares of the budget are near the rounding of float64 here, so the norm is computed in long doubles.
     learner = Polk(kernel=Gaussian(bandwidth), step_size=Constant(0.5), batch_size=batch, budget=Epsilon(epsilon))
-    points, targets = smooth(1150 * batch, 1)
+    points, targets = smooth(1060 * batch, 1)
     state = learned(learner, points[: 1000 * batch], targets[: 1000 * batch])
     shrink = 1.0 - 0.5 * learner.regularization
     shares = []
-    for start in range(1000 * batch, 1150 * batch, batch):
+    for start in range(1000 * batch, 1060 * batch, batch):
         batched = slice(start, start + batch)
         own = learner.evaluate(state, points[batched])
         gradient = learner.gradient(state, own, targets[batched])
