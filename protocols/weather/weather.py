@@ -13,6 +13,7 @@ from kernelswarm.protocols.chance import threefry, uniform
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links
 from kernelswarm.protocols.weather.timetable import Timetable
@@ -101,7 +102,7 @@ class Weather:
         longer = np.maximum(1.0 - np.concatenate([np.zeros((len(gaps), 1)), self._gaps[:, :-1]], axis=1), 0.0)
         self._first = np.cumsum(longer, axis=1) / longer.sum(axis=1, keepdims=True)
         clock = conditions.clock
-        self._joins = clock.starts(nodes, places) if isinstance(clock, JoiningClock) else None
+        self._joins = clock.starts(nodes, places) if fulfils(clock, JoiningClock) else None
         self._timetable = conditions.timetable
         self._edges = np.zeros(0, dtype=np.int64)
         if self._timetable is not None:

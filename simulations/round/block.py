@@ -57,7 +57,7 @@ class AgentPlan:
         """Return what the agent keeps of its links at first; raises ValueError where the rule cannot work."""
         if fulfils(self.rule, StateRule):
             state = self.learner.init(self.inputs, self.outputs)
-            assert isinstance(self.learner, FeatureLearner)
+            assert fulfils(self.learner, FeatureLearner)
             return self.rule.begin(self.neighborhood, self.learner.coefficients(state))
         if fulfils(self.rule, StackedRule):
             return self.rule.begin(self.neighborhood)

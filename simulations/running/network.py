@@ -335,7 +335,7 @@ def _refuse_other_learners(plans: Sequence[AgentPlan]) -> None:
     first = plans[0]
     for learner, plan in {plan.learner: plan for plan in plans[::-1]}.items():
         node = plan.neighborhood.node
-        mixture = isinstance(learner, MixtureLearner)
+        mixture = fulfils(learner, MixtureLearner)
         if rule.mixes and not mixture:
             raise InputError(
                 f'learner.name = "{part_name(learner)}" of node {node}: the protocol {name} mixes random features of '

@@ -137,7 +137,7 @@ def unknown(network: Network) -> str:
         return "nodes that come and go leave samples out"
     for plan in network.plans:
         loss = plan.learner.loss
-        if loss.task != "regression" or grid_of(loss) is not None or isinstance(plan.learner, ValueLearner):
+        if loss.task != "regression" or grid_of(loss) is not None or fulfils(plan.learner, ValueLearner):
             return "the loss is none of numbers that are predicted"
     return ""
 
