@@ -97,23 +97,24 @@ def test_one_bandwidth_is_polk_on_a_network():
     np.testing.assert_allclose(mixed, alone, atol=0.2)
 
 
+def error(bandwidth: float, **learner: object) -> float:
+    experiment = {
+        "rounds": 300,
+        "evaluate_every": 300,
+        "topology": {"name": "ring", "nodes": 3},
+        "stream": {"name": "sine_regression", "noise": 0.2},
+        "learner": {"kernel": {"name": "gaussian", "bandwidth": bandwidth}, **learner},
+        "protocol": "consensus",
+    }
+    found: float = simulate(Experiment.from_dict(experiment)).final["error"]
+    return found
+
+
 @pytest.mark.parametrize("bandwidth", [0.002, 3.0])
 def test_a_wrong_bandwidth_is_found_out(bandwidth):
-    def error(learner):
-        experiment = {
-            "rounds": 400,
-            "evaluate_every": 400,
-            "topology": {"name": "ring", "nodes": 4},
-            "stream": {"name": "sine_regression", "noise": 0.2},
-            "learner": {"kernel": {"name": "gaussian", "bandwidth": bandwidth}, **learner},
-            "protocol": "consensus",
-        }
-        return simulate(Experiment.from_dict(experiment)).summary["final"]["error"]
-
     factors = [0.15 / bandwidth * 2.0**k for k in (-2, 0, 2)]
-    right = error({"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.15}})
-    wrong = error({"name": "polk"})
-    found = error({"name": "multi_kernel", "factors": [1.0, *factors]})
+    right, wrong = (error(each, name="polk") for each in (0.15, bandwidth))
+    found = error(bandwidth, name="multi_kernel", factors=[1.0, *factors])
     assert wrong > 4.0 * right
     assert found < 1.5 * right
 
