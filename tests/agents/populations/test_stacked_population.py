@@ -18,6 +18,7 @@ from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.streams.contract import HeldOut, Source
 from kernelswarm.simulations.streams.pooled import pool
 from kernelswarm.simulations.streams.rows.finite import FiniteSource
+from tests.helpers.cases import case
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7)])
 ONE, TWO = [[0, 1, 2, 3, 4]], [[0, 3], [1, 2, 4]]
@@ -57,30 +58,33 @@ def lived(description, blocks, compiled, rounds, rests=False):
     return found, [block._population is not None for block in engine.blocks]
 
 
-def assert_the_same(description, blocks, rounds, rests=False):
+def assert_the_same(description, rounds, rests=False):
+    """Hold one block and two to the nodes one by one; returns which blocks have their nodes in arrays."""
     wanted, _ = lived(description, ONE, False, rounds)
-    found, in_arrays = lived(description, blocks, True, rounds, rests)
-    np.testing.assert_equal(found, wanted)
-    return in_arrays
+    together = []
+    for blocks in (ONE, TWO):
+        found, in_arrays = lived(description, blocks, True, rounds, rests)
+        with case("blocks", blocks):
+            np.testing.assert_equal(found, wanted)
+        together += in_arrays
+    assert len(together) == len(ONE) + len(TWO)
+    return together
 
 
-@pytest.mark.parametrize("blocks", [ONE, TWO], ids=str)
 @pytest.mark.parametrize("tables", [NUMBERS, CLASSES], ids=["numbers", "classes"])
-def test_same_bits_as_single_nodes(tables, blocks):
-    assert all(assert_the_same(experiment(**tables), blocks, (1, 7, 20)))
+def test_same_bits_as_single_nodes(tables):
+    assert all(assert_the_same(experiment(**tables), (1, 7, 20)))
 
 
-@pytest.mark.parametrize("blocks", [ONE, TWO], ids=str)
-def test_same_bits_between_rests(blocks):
-    assert all(assert_the_same(experiment(), blocks, (3, 8, 5), rests=True))
+def test_same_bits_between_rests():
+    assert all(assert_the_same(experiment(), (3, 8, 5), rests=True))
 
 
-@pytest.mark.parametrize("blocks", [ONE, TWO], ids=str)
-def test_copies_that_must_go_on_one_by_one_catch_up_with_the_others(blocks, monkeypatch):
+def test_copies_that_must_go_on_one_by_one_catch_up_with_the_others(monkeypatch):
     # No more room is made, and copies that hear neighbours fill theirs in fewer rounds.
     monkeypatch.setattr(Population, "_attend", lambda arrays: False)
     learner = {**POLK, "name": "newton", "budget": {"epsilon": 1e-6}}
-    assert not any(assert_the_same(experiment(learner=learner), blocks, (12, 6)))
+    assert not any(assert_the_same(experiment(learner=learner), (12, 6)))
 
 
 @dataclass(frozen=True)
@@ -97,9 +101,8 @@ class Rows:
         return Source(1, 1, None, sources, lengths=list(rows))
 
 
-@pytest.mark.parametrize("blocks", [ONE, TWO], ids=str)
-def test_same_bits_where_nodes_run_dry(blocks):
-    assert not any(assert_the_same(experiment(stream=Rows()), blocks, (5, 6)))
+def test_same_bits_where_nodes_run_dry():
+    assert not any(assert_the_same(experiment(stream=Rows()), (5, 6)))
 
 
 @pytest.mark.parametrize("largest", [0.15, 0.2, 0.25, 0.3, 0.4])
