@@ -24,7 +24,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     `test_own_parts_keep_their_contracts` lives through as many as there are for users' parts.
     """
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetched)
-    monkeypatch.setattr(networks, "ROUNDS", 7)  # more than messages are delayed, and budgets fill
+    monkeypatch.setattr(networks, "ROUNDS", 7)  # more than messages are delayed; budgets fill, but for projectrons
     monkeypatch.setattr("kernelswarm.simulations.streams.generated.gaussian_mixture.BAYES_SAMPLES", 1000)
 
 

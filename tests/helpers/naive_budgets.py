@@ -137,8 +137,9 @@ class NaiveForgetron:
         def damages(phi: Array) -> Array:
             return self.damage + (delta * phi) ** 2 + 2 * delta * phi * (1 - phi * mu)
 
-        # The largest phi that is allowed: no more than one interval of what is, a parabola, rises over the bound from
-        # below, so that a millionth is found among the thousand of them that follow the last allowed thousandth.
+        # The largest phi that is allowed, to a millionth. The damage, a parabola that rises from 0, crosses the bound
+        # upwards once at most, and where it comes down again phi = 1 is allowed: so the largest phi is less than a
+        # thousandth above the last thousandth that is.
         grid = np.linspace(0.0, 1.0, 1001)
         last = float(grid[np.flatnonzero(damages(grid) <= 15 / 32 * self.mistakes)[-1]])
         finer = np.minimum(last + np.linspace(0.0, 1e-3, 1001), 1.0)
