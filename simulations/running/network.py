@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import networkx as nx
 import numpy as np
@@ -171,7 +171,8 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
                 )
             )
     _refuse_other_learners(plans)
-    _refuse_instability(plans)
+    for plan in plans:
+        _refuse_instability(plan)
     if rule.communicates and not experiment.links.ideal:
         forecast(experiment.links, plans)  # refuses links that need what the edges do not have
         conditions = replace(conditions, transit=transit(experiment.links, plans))
@@ -362,35 +363,28 @@ def _refuse_other_learners(plans: Sequence[AgentPlan]) -> None:
             )
 
 
-def _refuse_instability(plans: Sequence[AgentPlan]) -> None:
-    rule = plans[0].rule
-    # Found out once: it takes 20 microseconds each, and a million nodes share rule and learner.
-    coupling = None if isinstance(rule, StateRule | StackedRule) else rule
-    learners = {id(plan.learner): plan.learner for plan in plans}
-    scheduled = {key: learner for key, learner in learners.items() if isinstance(learner, ScheduledLearner)}
-    for plan in plans:
-        degree = len(plan.neighborhood.neighbors) if rule.communicates else 0
+def _refuse_instability(plan: AgentPlan) -> None:
+    rule, learner, scheduled = plan.rule, plan.learner, plan.learner
+    degree = len(plan.neighborhood.neighbors) if rule.communicates else 0
+    with Asked("protocol", rule):
+        links = plan.begin()
+    if rule.step != "explicit" or learner.gain is None or not fulfils(scheduled, ScheduledLearner):
+        return
+    stiffness = 0.0
+    if not (fulfils(rule, StateRule) or fulfils(rule, StackedRule)):
         with Asked("protocol", rule):
-            links = plan.begin()
-        learner = scheduled.get(id(plan.learner))
-        if rule.step != "explicit" or learner is None or learner.gain is None:
-            continue
-        stiffness = 0.0
-        if coupling is not None:
-            with Asked("protocol", rule):
-                stiffness = coupling_curvature(coupling, links, degree, plan.outputs)
-        curvature = learner.loss.curvature if learner.loss.quadratic else 0.0
-        factor = learner.step_size.largest / learner.batch_size * learner.gain * (curvature + stiffness)
-        if factor >= 2.0:
-            finite = {key: value for key, value in strengths_of(rule).items() if value < math.inf}
-            strengths = [f" or protocol.{key} = {value:g}" for key, value in finite.items()]
-            lower = "".join(["learner.step_size", *strengths])
-            raise InputError(
-                f"learner.step_size = {learner.step_size.largest:g} is unstable at node {plan.neighborhood.node} "
-                f"with {degree} neighbours: the explicit step needs step_size / batch_size * (loss curvature "
-                f"{curvature:g} + coupling {stiffness:g}) below 2, and it is {factor:.3g}: "
-                f'lower {lower}, or use protocol.step = "implicit"'
-            )
+            stiffness = coupling_curvature(cast(Rule, rule), links, degree, plan.outputs)
+    curvature = learner.loss.curvature if learner.loss.quadratic else 0.0
+    factor = scheduled.step_size.largest / learner.batch_size * learner.gain * (curvature + stiffness)
+    if factor >= 2.0:
+        strengths = [f" or protocol.{key} = {value:g}" for key, value in strengths_of(rule).items() if value < math.inf]
+        lower = "".join(["learner.step_size", *strengths])
+        raise InputError(
+            f"learner.step_size = {scheduled.step_size.largest:g} is unstable at node {plan.neighborhood.node} "
+            f"with {degree} neighbours: the explicit step needs step_size / batch_size * (loss curvature "
+            f"{curvature:g} + coupling {stiffness:g}) below 2, and it is {factor:.3g}: "
+            f'lower {lower}, or use protocol.step = "implicit"'
+        )
 
 
 def coupling_curvature(rule: Rule, links: object, degree: int, outputs: int) -> float:
