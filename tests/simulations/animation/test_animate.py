@@ -48,10 +48,32 @@ def briefly(result: Result, rows: int = 3) -> Result:
     return replace(result, nodes=tables[0], network=tables[1], edges=tables[2])
 
 
+Pictures = tuple[list[np.ndarray], np.ndarray | None]
+
+
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of three moments and what was learned, for all tests that look at such a one."""
-    return animate(briefly(believable()), tmp_path_factory.mktemp("drawn") / "a.gif", dots=40)
+def pictures() -> Pictures:
+    """Three moments and what was learned, for all tests of what is made of pictures: to draw them takes longest."""
+    result = briefly(believable())
+    frames, last = module._frames(result, moments(result, 60), 40)
+    for picture in [*frames, last]:
+        assert picture is not None
+        picture.flags.writeable = False
+    return frames, last
+
+
+@pytest.fixture
+def drawn_before(pictures: Pictures, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take these pictures in place of those that a call asks for."""
+    monkeypatch.setattr(module, "_frames", lambda result, found, dots: pictures)
+
+
+@pytest.fixture(scope="module")
+def drawn(pictures: Pictures, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of these pictures, for all tests that look at such a one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_frames", lambda result, found, dots: pictures)
+        return animate(briefly(believable()), tmp_path_factory.mktemp("drawn") / "a.gif", dots=40)
 
 
 def test_of_many_evaluations_an_even_selection_is_shown() -> None:
@@ -96,18 +118,19 @@ def frames_of(path: Path) -> list[np.ndarray]:
         return found
 
 
-@pytest.mark.parametrize(("parts", "learned"), [({}, True), ({"parts": SINE}, True)], ids=["regions", "functions"])
-def test_the_file_has_a_frame_for_each_moment_and_one_for_what_was_learned(
-    parts: dict, learned: bool, tmp_path: Path
-) -> None:
-    result = briefly(believable("consensus", **parts))
-    path = animate(result, tmp_path / "new" / "a.gif", dots=50)
-    found = frames_of(path)
-    assert len(found) == len(result.network["round"]) + learned
-    assert found[0].shape == (270, 480, 3)
-    result.models.clear()
-    assert len(frames_of(animate(result, tmp_path / "b.gif", dots=50))) == len(found) - 1
+def test_the_file_has_a_frame_for_each_moment_and_one_for_what_was_learned(drawn: Path, tmp_path: Path) -> None:
+    functions = animate(briefly(believable(parts=SINE)), tmp_path / "new" / "a.gif", dots=50)
     assert [entry.name for entry in (tmp_path / "new").iterdir()] == ["a.gif"]
+    for path, shape in ((drawn, (216, 384, 3)), (functions, (270, 480, 3))):  # drawn has the regions of classes
+        found = frames_of(path)
+        assert len(found) == 3 + 1
+        assert found[0].shape == shape
+
+
+def test_without_models_no_frame_shows_what_was_learned(tmp_path: Path) -> None:
+    result = briefly(believable())
+    result.models.clear()
+    assert len(frames_of(animate(result, tmp_path / "a.gif", dots=40))) == 3
 
 
 def test_the_same_run_gives_the_same_file(drawn: Path, tmp_path: Path) -> None:
@@ -115,6 +138,7 @@ def test_the_same_run_gives_the_same_file(drawn: Path, tmp_path: Path) -> None:
     assert drawn.read_bytes() == other.read_bytes()
 
 
+@pytest.mark.usefixtures("drawn_before")
 def test_a_file_that_would_be_too_large_shows_fewer_moments(
     drawn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +154,7 @@ def test_nodes_that_do_not_talk_are_shown_too(tmp_path: Path) -> None:
     assert len(frames_of(animate(briefly(believable("isolated")), tmp_path / "a.gif", dots=40))) == 4
 
 
+@pytest.mark.usefixtures("drawn_before")
 def test_a_film_needs_ffmpeg_and_gets_every_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="needs ffmpeg"):
@@ -137,10 +162,10 @@ def test_a_film_needs_ffmpeg_and_gets_every_frame(tmp_path: Path, monkeypatch: p
     program = tmp_path / "ffmpeg"  # keeps the pixels that it is given
     program.write_text('#!/bin/sh\nfor last; do :; done\n/bin/cat > "$last"\n')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    path = animate(briefly(believable(), 4), tmp_path / "a.mp4", seconds=2.0, dots=40)
+    path = animate(briefly(believable()), tmp_path / "a.mp4", seconds=1.5, dots=40)
     pixels = 384 * 216 * 4
-    # Four moments at two a second; the last one and what was learned stand two seconds longer.
-    assert path.stat().st_size == (4 + 4 + 4) * pixels
+    # Three moments at two a second; the last one and what was learned stand two seconds longer.
+    assert path.stat().st_size == (3 + 4 + 4) * pixels
 
 
 @pytest.mark.parametrize(
