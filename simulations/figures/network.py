@@ -261,17 +261,21 @@ def _apart(places: dict[int, tuple[float, float]], diameter: float) -> dict[int,
     spots = np.array([places[node] for node in nodes], dtype=np.float64)
     extent = float(np.ptp(spots, axis=0).max()) or 1.0
     needed = 1.05 * diameter * extent
+    order = np.array(nodes)
     for _ in range(100 if len(nodes) <= 400 else 0):
-        gaps = spots[:, None] - spots
-        distances = np.linalg.norm(gaps, axis=2)
+        # From the node of a row to that of a column, a matrix for each coordinate: numpy is slow along axes of two.
+        gaps = [side - side[:, None] for side in spots.T]
+        distances = np.sqrt(gaps[0] * gaps[0] + gaps[1] * gaps[1])
         np.fill_diagonal(distances, np.inf)
         if distances.min() >= needed:
             break
-        # Two nodes at the very same place part along the diagonal.
-        directions = np.where(distances[..., None] > 0, gaps, np.sign(np.subtract.outer(nodes, nodes))[..., None])
-        directions /= np.maximum(np.linalg.norm(directions, axis=2), 1e-12)[..., None]
         push = np.maximum(needed - distances, 0.0) / 2
-        spots = spots + 0.5 * np.sum(push[..., None] * directions, axis=1)
+        same = np.nonzero(distances == 0.0)
+        distances[same] = np.sqrt(2.0)  # that of the diagonal, along which two nodes at the very same place part
+        lengths = np.maximum(distances, 1e-12)
+        for side, gap in zip(spots.T, gaps, strict=True):
+            gap[same] = np.sign(order[same[1]] - order[same[0]])
+            side += 0.5 * np.sum(push * (gap / lengths), axis=0)
     return dict(zip(nodes, spots, strict=True))
 
 
