@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.figures import cells, functions, network, plots, regions, run_figures, style
+from kernelswarm.simulations.figures import cells, functions, model_figures, network, plots, regions, run_figures, style
 from kernelswarm.simulations.figures.learned import rebuild
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.records import series
@@ -233,8 +233,10 @@ def test_legends_and_titles_cover_no_data(
     plots.draw_many([believable(name, seed=k) for name in ("isolated", "proximity") for k in (0, 1)], tmp_path / "b")
     monkeypatch.setattr(run_figures, "courses", lambda sheet, result: None)  # of which they have no others
     plots.draw(believable("consensus", SINE), tmp_path / "c")
-    plots.draw(believable("proximity", FIELD, nodes=14), tmp_path / "d")
+    monkeypatch.setattr(model_figures, "PANELS", 5)  # which fill no row whole, and leave a node out
+    plots.draw(believable("proximity", FIELD), tmp_path / "d")
     assert len(laid_out) > 15
+    assert len(laid_out[-1].axes) == 5
     for figure in laid_out:
         panels = [ax.get_window_extent() for ax in figure.axes]
         legends = [*figure.legends, *(legend for ax in figure.axes if (legend := ax.get_legend()))]
