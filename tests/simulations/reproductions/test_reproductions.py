@@ -31,6 +31,7 @@ from kernelswarm.simulations.reproductions.filters import krls_lorenz
 from kernelswarm.simulations.reproductions.filters.lorenz_series import series
 from kernelswarm.simulations.reproductions.networks import methods, problems
 from kernelswarm.simulations.reproductions.report import QUICK
+from kernelswarm.simulations.reproductions.subspaces import manifold
 from kernelswarm.simulations.reproductions.surveys import consensus, networks, proximity, theory
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
 from kernelswarm.simulations.reproductions.theory import colk as colk_theory
@@ -198,15 +199,31 @@ def no_longer(topology: Any, stream: Any, protocol: Any, rounds: int, *rest: Any
     return networks.outcome(topology, stream, protocol, min(rounds, 160), *rest, **learner)
 
 
+TURN = 500  # samples, after which the spheroid turns where the manifold is followed more briefly
+AT_FIRST, TURNED = slice(200, TURN), slice(TURN, TURN + 200)
+
 SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
     "colk-outliers": [(colk_outliers, "QUICK_SAMPLES", 1200)],
-    "colk-theory": [(colk_theory, "LENGTH", 6.0), (colk_theory, "BUDGETS", (0.1, 1.0, 10.0))],
+    "colk-theory": [
+        (colk_theory, "LENGTH", 6.0),
+        (colk_theory, "STEPS", (0.2, 0.1, 0.05)),
+        (colk_theory, "BUDGETS", (0.1, 1.0, 10.0)),
+    ],
     "krls-lorenz": [
         (krls_lorenz, "series", lambda: series(2401)),
         (krls_lorenz, "DEPENDENCIES", (1e-2, 1e-4)),
     ],
     "okfeb-bounds": [(okfeb_theory, "FRESH", 2000), (okfeb_theory, "SIZE", 60)],
-    "polk-theory": [(polk_theory, "CONTRACTIONS", 4.0), (polk_theory, "DECADES", (100, 178, 316))],
+    "okfeb-manifold": [
+        (manifold, "HALF", TURN),
+        (manifold, "PHASES", {"before": AT_FIRST, "change": TURNED, "after": slice(TURNED.stop, 2 * TURN)}),
+    ],
+    "polk-theory": [
+        (polk_theory, "CONTRACTIONS", 4.0),
+        (polk_theory, "STEPS", (0.4, 0.2, 0.1)),
+        (polk_theory, "CONSTANTS", (0.1, 0.3, 1.0, 10.0)),
+        (polk_theory, "DECADES", (100, 178, 316)),
+    ],
     "polk-multidist": [
         (polk_multidist, "QUICK_SAMPLES", 300),
         (polk_multidist, "TEST", 500),
@@ -282,5 +299,6 @@ def test_the_change_of_the_manifold_shows_and_recency_follows_it_faster(quickly:
     found = quickly("okfeb-manifold").reproduction
     assert set(found.figures) == {"fit", "mismatch"}
     one, faded = (found.arrays[f"fit: B = 2r, {label}"].mean(axis=0) for label in ("β = 1", "β = 0.9"))
-    assert one[800:1000].mean() < 0.7 * one[1000:1200].mean()
-    assert faded[1000:1200].mean() < one[1000:1200].mean()
+    assert one.shape == (2 * TURN,)
+    assert one[AT_FIRST].mean() < 0.7 * one[TURNED].mean()
+    assert faded[TURNED].mean() < one[TURNED].mean()
