@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import tomli_w
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelswarm.simulations.experiment.changes import changed
@@ -71,7 +71,6 @@ single = st.one_of(words, st.integers(-9, 9), st.floats(-1e3, 1e3), st.booleans(
 values = st.one_of(single, st.lists(words, max_size=2))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(["a", "b", "name", "c d"]), values, max_size=4),
     words.map(lambda word: "# " + word),
