@@ -71,15 +71,15 @@ def test_nodes_that_keep_to_themselves_know_their_own_area_only(file):
 
 
 def test_it_joins_the_table_and_the_figure(file, monkeypatch):
-    monkeypatch.setattr(rivals, "METHODS", {name: METHODS[name] for name in ("isolated, POLK", "diffusion")})
+    monkeypatch.setattr(rivals, "METHODS", {name: METHODS[name] for name in ("isolated, POLK", "consensus, POLK")})
     found = kernelswarm.reproduce("rivals", data=file, quick=True).reproduction
     assert [claim.quantity for claim in found.claims if "housing" in claim.quantity] == [
         "housing, all areas: best",
         "housing, own area: best",
         "housing, all areas: isolated, POLK",
         "housing, own area: isolated, POLK",
-        "housing, all areas: diffusion",
-        "housing, own area: diffusion",
+        "housing, all areas: consensus, POLK",
+        "housing, own area: consensus, POLK",
     ]
     titles = [ax.get_title() for ax in found.figures["rivals_bytes"].axes]
     assert titles == ["patches", "housing, all areas", "housing, own area"]
