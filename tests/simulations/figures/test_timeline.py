@@ -80,10 +80,10 @@ def test_runs_with_weather_have_the_figure(
         assert pictures([tmp_path / "timeline.png"])
 
 
-def test_what_is_drawn_is_what_was_counted(tmp_path: Path, figures: list[Figure]) -> None:
+def test_what_is_drawn_is_what_was_counted(tmp_path: Path, sketched: list[Figure]) -> None:
     result = run("consensus", links=BAD, clock=SLEEPY)
     drawn = [path.name for path in plots.draw(result, tmp_path, style="paper")]
-    figure = figures[drawn.index("timeline.png")]
+    figure = sketched[drawn.index("timeline.png")]
     mesh = next(drawn for ax in figure.axes for drawn in ax.collections if isinstance(drawn, QuadMesh))
     found = timeline.awake(result, dict.fromkeys(result.graph, 2))
     assert found is not None
