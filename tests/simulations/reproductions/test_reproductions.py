@@ -24,7 +24,7 @@ import kernelswarm
 from kernelswarm.simulations.command import progress
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.reproductions import colk_outliers, polk_multidist, report
+from kernelswarm.simulations.reproductions import colk_outliers, polk_multidist, report, spppot_gaussian
 from kernelswarm.simulations.reproductions.catalogue import catalogue, find
 from kernelswarm.simulations.reproductions.contract import Finding
 from kernelswarm.simulations.reproductions.filters import krls_lorenz
@@ -234,6 +234,7 @@ SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
         (methods, "GRAPH", {"name": "ring", "nodes": 4}),
         (methods, "simulate", lambda experiment: simulate(replace(experiment, rounds=40, evaluate_every=10))),
     ],
+    "spppot-gaussian": [(spppot_gaussian, "EPOCHS", 2)],
     "survey-consensus": [(consensus, "GRAPHS", ("ring", "erdos_renyi")), (networks, "simulate", briefly)],
     "survey-proximity": [(proximity, "GRAPHS", ("grid", "complete")), (networks, "simulate", briefly)],
     "survey-theory": [(theory, "HORIZONS", (10, 20, 40, 80, 160)), (theory, "outcome", no_longer)],
