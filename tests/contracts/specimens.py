@@ -27,7 +27,7 @@ from kernelswarm.agents.parts.losses import (
 )
 from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, SquaredNorm
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
-from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing, Horizon
+from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing, Horizon, Relative
 from kernelswarm.agents.parts.squared_hinges import MulticlassSquaredHinge, SquaredHinge
 from kernelswarm.agents.parts.subspace_rules import MovingAverage, Normalized, Power, Threshold
 from kernelswarm.graphs import cliques, directed, elementary, files, lattices, random_families
@@ -432,7 +432,7 @@ SPECIMENS: dict[str, list[Specimen]] = {
     "stream": [*ready(*ENDLESS), *FINITE],
     "backend": ready(Serial(), Ray(nodes_per_actor=2)),
 }
-WORDS = {("schedule", part_name(Auto()))}
+WORDS = {("schedule", part_name(Auto())), ("schedule", part_name(Relative(1.0)))}
 """Parts that only stand for others until data turn them into numbers: there is nothing to check of them."""
 
 

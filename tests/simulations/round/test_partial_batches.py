@@ -68,6 +68,7 @@ NUMBERS = {
     "low": 0.0,
     "high": 1.0,
     "quantization": 0.1,
+    "tracking_rate": 0.2,
     "points": [[0.0], [0.5], [1.0]],
 }
 """In place of words, by the key."""
