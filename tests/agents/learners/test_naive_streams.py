@@ -21,7 +21,7 @@ from tests.helpers.naive import destructive_komp
 
 LOSSES = [Squared(), Absolute(), Huber(0.5), Logistic(), Hinge(), MulticlassLogistic(), MulticlassHinge()]
 KERNELS = [Gaussian(0.4), Gaussian(0.8), Laplacian(0.7), Matern(0.8, 1.5), Matern(0.8, 2.5)]
-STREAMS = 20
+STREAMS = 40
 """Streams for each loss."""
 
 SAMPLES = 25
@@ -87,9 +87,7 @@ def test_same_dictionary_at_every_step(loss):
             np.testing.assert_allclose(state.function.weights, weights, rtol=1e-5, atol=1e-5 * largest)
             steps += 1
             removals += len(everything) - len(kept)
-    # Where f = 0, some losses give all points of a batch weights of one length; where the budget holds all of them f
-    # stays 0, and a whole stream, one of these twenty at most, is a row of ties.
-    assert ties < 0.1 * steps
+    assert ties < 0.05 * steps  # where f = 0, some losses give all points of a batch weights of one length
     assert steps > 10 * STREAMS
     assert removals > 0.3 * steps
 
