@@ -109,9 +109,10 @@ def refuse_explicit(step: Step, distance: Distance) -> None:
     """Raise ValueError where explicit steps would leap over the kink of a distance for ever."""
     if step == "explicit" and not distance.smooth:
         raise RefusedKey(
-            "step",
-            '= "explicit" never settles with this distance, whose pull does not fade as neighbours come near: use '
+            "distance",
+            "has a pull that does not fade as neighbours come near, so that explicit steps never settle: use "
             'step = "implicit"',
+            distance,
         )
 
 

@@ -78,8 +78,9 @@ class Bsgd(KernelDescent):
         check_budget_size(self.budget_size, 2 if merges else 1)
         if merges and not isinstance(self.kernel, Gaussian):
             raise RefusedKey(
-                "maintenance",
-                '= "merging" needs the gaussian kernel, and this is another one: use projection or removal',
+                "kernel",
+                'has no merging of two points into one: take gaussian, or maintenance = "projection" or "removal"',
+                self.kernel,
             )
 
     def init(self, inputs: int, outputs: int) -> SumState:

@@ -96,7 +96,7 @@ def check_certain(ridge: float | Literal["auto"], batch_size: int, loss: Loss, w
         if with_zero and ridge == 0.0:
             if not loss.quadratic:
                 raise RefusedKey(
-                    "ridge", "= 0 needs a quadratic loss: the curvature of this one can vanish. Use a positive ridge"
+                    "loss", "is not quadratic, and its curvature can vanish: with it ridge must be positive", loss
                 )
         elif not 0.0 < ridge < math.inf:
             raise RefusedKey("ridge", f'= {ridge!r} must be positive, or "auto"')
