@@ -110,7 +110,7 @@ def refuse_explicit(step: Step, distance: Distance) -> None:
     if step == "explicit" and not distance.smooth:
         raise RefusedKey(
             "distance",
-            "has a pull that does not fade as neighbours come near, so that explicit steps never settle: use "
+            "has a pull that does not fade as neighbours come near, so that an explicit step never settles: use "
             'step = "implicit"',
             distance,
         )

@@ -159,7 +159,7 @@ class Bare:
 
 
 def test_what_does_not_go_together_is_refused():
-    with pytest.raises(InputError, match=r'distance = "absolute" has a pull .* explicit steps never settle'):
+    with pytest.raises(InputError, match=r'distance = "absolute" has a pull .* explicit step never settles'):
         build("protocol", {"name": "proximity", "step": "explicit", "distance": "absolute"})
     with pytest.raises(InputError, match=r'protocol.distance = "kl" stands beside as_published = true'):
         build("protocol", {"name": "proximity", "distance": "kl", "as_published": True})

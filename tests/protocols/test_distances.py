@@ -79,7 +79,7 @@ def test_keys_make_and_describe_them():
     for name in NAMES:
         rule = build("protocol", {"name": "consensus", "distance": name})
         assert rule.distance == build("distance", name)
-    with pytest.raises(InputError, match=r'distance = "absolute" has a pull .* explicit steps never settle'):
+    with pytest.raises(InputError, match=r'distance = "absolute" has a pull .* explicit step never settles'):
         build("protocol", {"name": "consensus", "step": "explicit", "distance": "absolute"})
     with pytest.raises(InputError, match=r'protocol.distance = "kl" stands beside as_published = true'):
         build("protocol", {"name": "consensus", "distance": "kl", "as_published": True})
