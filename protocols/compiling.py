@@ -1,7 +1,8 @@
 """How functions are compiled: kept on disk, and each no more often than it must be.
 
-What a function calls is linked into it and optimised once more, so that a chain of calls is compiled as often as it is
-long. What has one caller, or is short, is therefore written into those that call it.
+What a function calls is linked into it and optimised once more, so that a chain of calls would be compiled as often as
+it is long. What is long is therefore called by its name (:mod:`kernelswarm.protocols.linking`); what has one caller, or
+is short, is written into those that call it.
 
 By itself numba compiles a function once for arrays that may be written to and once for such that may not, and once for
 each number that a compiled caller writes out. Here the former is stated by the parameters' annotations, and the latter
@@ -31,6 +32,7 @@ from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.typing.templates import Signature
 
 from kernelswarm.protocols.ground.turns import aside
+from kernelswarm.protocols.linking import link
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -75,6 +77,11 @@ class Once(CPUDispatcher):
             dispatcher: Any = self
             dispatcher._insert([kind._code for kind in given], entry, False)
         return entry
+
+    def add_overload(self, cres: Any) -> None:
+        """Take up what has been compiled or loaded, for callers that are compiled too."""
+        super().add_overload(cres)
+        link(self, cres)
 
     @property
     def _long(self) -> bool:

@@ -1,0 +1,113 @@
+"""Long compiled functions, called by their names in the linker's table instead of copied into all that call them.
+
+Numba links what a function calls into it, optimises all of it once more and keeps all of it on disk. Short functions
+gain by that: LLVM writes them into their callers. Long ones it leaves as they are, once in each function that calls
+them and in each that calls those; more than half of all machine code was made again in this way
+(docs/decisions/0029).
+"""
+
+import sys
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from llvmlite import binding
+from numba.core import cgutils, imputils
+
+LONG = 400
+"""From how many instructions on a function is called by its name. LLVM writes a function of about 50 into its callers;
+of longer ones it still sees what they leave alone, without which the fastest rounds take up to a fifth longer."""
+
+_code: Any = cgutils
+_lowering: Any = imputils
+
+_libraries: dict[str, Any] = {}
+"""The machine code behind each name, which is to last as long as what calls it."""
+
+
+class Callee(NamedTuple):
+    """A function that a compiled one calls by name, kept on disk with it: what has to be there before that is loaded.
+
+    Attributes
+    ----------
+    module, name : str
+        Where the function is found.
+    arguments : tuple of numba types
+        What it is called with.
+    """
+
+    module: str
+    name: str
+    arguments: tuple[Any, ...]
+
+    @property
+    def symbol(self) -> str:
+        """Its name in the linker's table."""
+        return f"{self.module}.{self.name}{self.arguments}"
+
+    def __call__(self) -> None:
+        """Load or compile the function, and give it its name."""
+        function: Any = getattr(import_module(self.module), self.name)
+        if self.arguments not in function.overloads:
+            allowed = function._can_compile  # it may be closed to other callers by now
+            function.disable_compile(False)
+            try:
+                function.compile(self.arguments)
+            finally:
+                function.disable_compile(not allowed)
+        self.enter(function.overloads[self.arguments])
+
+    def enter(self, result: Any) -> None:
+        """Give the function, as compiled, its name."""
+        if _libraries.get(self.symbol) is not result.library:
+            place = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+            binding.add_symbol(self.symbol, place)
+            _libraries[self.symbol] = result.library
+
+
+def link(function: Any, result: Any) -> None:
+    """Have compiled callers of a function call it by name, where it is long.
+
+    Parameters
+    ----------
+    function : numba dispatcher
+        The function; one that no other process could find, such as one inside another function, stays as it is.
+    result : numba compile result
+        What it has been compiled to, or loaded as.
+    """
+    # What it calls by name is needed by those too that it is copied into; numba forgets that of what it loads.
+    result.library._reload_init.update(result.reload_init)
+    callee = Callee(function.__module__, function.__name__, tuple(result.signature.args))
+    by_others = vars(sys.modules[callee.module]).get(callee.name) is function
+    if not by_others or function.targetoptions.get("forceinline") or not _is_long(result):
+        return
+    callee.enter(result)
+    by_name = _call(callee, result.fndesc)
+    context = result.target_context
+    context.remove_user_function(result.entry_point)
+    context._defns[result.entry_point].append(by_name, by_name.signature)
+
+
+def _is_long(result: Any) -> bool:
+    code = result.library._get_module_for_linking().get_function(result.fndesc.llvm_func_name)
+    instructions = (instruction for block in code.blocks for instruction in block.instructions)
+    return any(count >= LONG for count, _ in enumerate(instructions, start=1))
+
+
+def _call(callee: Callee, described: Any) -> Any:
+    """Return what writes a call of a function into the code of a caller."""
+
+    def write(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kind = context.call_conv.get_function_type(described.restype, described.argtypes)
+        function = _code.get_or_insert_function(builder.module, kind, callee.symbol)
+        context.active_code_library._reload_init.add(callee)
+        status, found = context.call_conv.call_function(
+            builder, function, described.restype, described.argtypes, values
+        )
+        with _code.if_unlikely(builder, status.is_error):
+            context.call_conv.return_status_propagate(builder, status)
+        found = _lowering.fix_returning_optional(context, builder, signature, status, found)
+        return _lowering.impl_ret_new_ref(context, builder, described.restype, found)
+
+    write.signature = described.argtypes  # type: ignore[attr-defined]
+    write.libs = ()  # type: ignore[attr-defined]
+    return write
