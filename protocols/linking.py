@@ -7,21 +7,20 @@ them and in each that calls those; more than half of all machine code was made a
 """
 
 import sys
+from copy import copy
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from llvmlite import binding
-from numba.core import cgutils, imputils
+from numba.core import imputils
 
-LONG = 400
-"""From how many instructions on a function is called by its name. LLVM writes a function of about 50 into its callers;
-of longer ones it still sees what they leave alone, without which the fastest rounds take up to a fifth longer."""
+LONG = 150
+"""From how many instructions on a function is called by its name; LLVM writes one of about 50 into its callers."""
 
-_code: Any = cgutils
 _lowering: Any = imputils
 
-_libraries: dict[str, Any] = {}
-"""The machine code behind each name, which is to last as long as what calls it."""
+_libraries: dict[str, list[Any]] = {}
+"""The machine code that each name has stood for, which is to last as long as what calls it."""
 
 
 class Callee(NamedTuple):
@@ -58,10 +57,11 @@ class Callee(NamedTuple):
 
     def enter(self, result: Any) -> None:
         """Give the function, as compiled, its name."""
-        if _libraries.get(self.symbol) is not result.library:
+        known = _libraries.setdefault(self.symbol, [])
+        if result.library not in known:
             place = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
             binding.add_symbol(self.symbol, place)
-            _libraries[self.symbol] = result.library
+            known.append(result.library)
 
 
 def link(function: Any, result: Any) -> None:
@@ -95,19 +95,14 @@ def _is_long(result: Any) -> bool:
 
 def _call(callee: Callee, described: Any) -> Any:
     """Return what writes a call of a function into the code of a caller."""
+    named = copy(described)
+    named.mangled_name = callee.symbol
+    write = _lowering.user_function(named, ())
 
-    def write(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        kind = context.call_conv.get_function_type(described.restype, described.argtypes)
-        function = _code.get_or_insert_function(builder.module, kind, callee.symbol)
+    def write_and_remember(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         context.active_code_library._reload_init.add(callee)
-        status, found = context.call_conv.call_function(
-            builder, function, described.restype, described.argtypes, values
-        )
-        with _code.if_unlikely(builder, status.is_error):
-            context.call_conv.return_status_propagate(builder, status)
-        found = _lowering.fix_returning_optional(context, builder, signature, status, found)
-        return _lowering.impl_ret_new_ref(context, builder, described.restype, found)
+        return write(context, builder, signature, values)
 
-    write.signature = described.argtypes  # type: ignore[attr-defined]
-    write.libs = ()  # type: ignore[attr-defined]
-    return write
+    write_and_remember.signature = write.signature  # type: ignore[attr-defined]
+    write_and_remember.libs = write.libs  # type: ignore[attr-defined]
+    return write_and_remember
