@@ -70,15 +70,17 @@ def link(function: Any, result: Any) -> None:
     Parameters
     ----------
     function : numba dispatcher
-        The function; one that no other process could find, such as one inside another function, stays as it is.
+        The function; one that no other process could find, inside another function or in a script, stays as it is.
     result : numba compile result
         What it has been compiled to, or loaded as.
     """
     # What it calls by name is needed by those too that it is copied into; numba forgets that of what it loads.
     result.library._reload_init.update(result.reload_init)
     callee = Callee(function.__module__, function.__name__, tuple(result.signature.args))
-    by_others = vars(sys.modules[callee.module]).get(callee.name) is function
-    if not by_others or function.targetoptions.get("forceinline") or not _is_long(result):
+    known: Any = getattr(sys.modules.get(callee.module), callee.name, None)
+    if known is not function or callee.module == "__main__":
+        return
+    if function.targetoptions.get("forceinline") or not _is_long(result):
         return
     callee.enter(result)
     by_name = _call(callee, result.fndesc)
