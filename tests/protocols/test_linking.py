@@ -14,7 +14,6 @@ from tests.helpers.long_functions import called_twice, copied, long, short
 LOADED = f"""
 import sys
 sys.path[:0] = [{str(ROOT)!r}]
-from numba.core import event
 from kernelswarm.simulations.machine.compiling import heard
 import tests.helpers.long_functions as functions
 with heard() as compilation:
@@ -50,10 +49,12 @@ def test_what_is_long_is_not_copied_into_its_callers() -> None:
 
 def test_what_is_short_is_copied() -> None:
     assert short(2.0) == 5.0
-    _, name = code(short)
-    module, _ = code(called_twice)
+    assert long(3.0, 0) == short(3.0)
+    module, _ = code(long)
     assert "long_functions.short(" not in module
-    assert name not in defined(module) or "linkonce_odr" in module
+    declared = [line for line in module.splitlines() if line.startswith("declare")]
+    assert any("tanh" in line for line in declared), "what is called by name is declared"
+    assert not any("short" in line for line in declared)
 
 
 @pytest.mark.parametrize("caller", [called_twice, copied])
