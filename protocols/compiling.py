@@ -33,6 +33,7 @@ from numba.core.typing.templates import Signature
 
 from kernelswarm.protocols.ground.turns import aside
 from kernelswarm.protocols.linking import link
+from kernelswarm.protocols.shortcuts import shortcuts
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -137,7 +138,8 @@ def optimised(long: bool) -> Iterator[None]:
         before = codegen._pass_builder
         codegen._pass_builder = pass_builder
         try:
-            yield
+            with shortcuts():
+                yield
         finally:
             codegen._pass_builder = before
 
