@@ -31,9 +31,9 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.typing.templates import Signature
 
+from kernelswarm.protocols.ground.shortcuts import shortcuts
 from kernelswarm.protocols.ground.turns import aside
 from kernelswarm.protocols.linking import link
-from kernelswarm.protocols.shortcuts import shortcuts
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

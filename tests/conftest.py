@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import gc
 import hashlib
+import itertools
 import math
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import sys
@@ -34,7 +36,6 @@ from filelock import FileLock
 from hypothesis import HealthCheck, settings
 from numba.core.compiler_lock import global_compiler_lock
 from threadpoolctl import threadpool_limits
-from xdist.scheduler import LoadFileScheduling
 
 from kernelswarm.agents.parts import bandwidths
 from kernelswarm.agents.parts.bandwidths import median_distance
@@ -49,6 +50,7 @@ from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.temporarily import environment
 from tests.helpers.checkout import ROOT
 from tests.helpers.equality import bytes_first
+from tests.helpers.sharing_out import WAITING, Together, place, together
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,58 +63,7 @@ settings.register_profile(
 settings.load_profile("suite")
 
 
-SLOW_FIRST = (  # where several processes share the files, the long ones begin, so that none is left for the end
-    # While one process compiles what all networks run, the others do what needs little of it: each of them would
-    # compile it too, and Ray's actors once more.
-    "simulations/figures/test_papers.py",
-    "contracts/test_every_part.py",
-    "simulations/figures/test_plots.py",
-    "house/test_architecture.py",
-    "house/test_package.py",
-    "graphs/test_topologies.py",
-    "graphs/test_graph",
-    "simulations/streams/",
-    "simulations/experiment/test_parts.py",
-    "simulations/running/test_batch",
-    "simulations/backends/test_ray_failures.py",
-    "simulations/running/test_recovery.py",
-    "simulations/backends/test_ray_cluster.py",
-    "simulations/backends/test_semaphores.py",
-    "contracts/",
-    "simulations/comparison/test_comparison_again.py",
-    "simulations/running/test_resume.py",
-    "simulations/boundaries/test_fuzz.py",
-    "simulations/backends/",
-    "simulations/running/",
-    "simulations/comparison/",
-    "simulations/reproductions/",
-    "simulations/figures/",
-    "simulations/boundaries/",
-    "simulations/command/",
-)
 SLOWEST = 12  # files named at the end
-
-WAITING = "waiting for Ray"
-TOGETHER = {
-    WAITING: {
-        "tests/simulations/figures/test_papers.py",  # these two while others compile
-        "tests/simulations/figures/test_plots.py",
-        "tests/simulations/backends/test_ray_failures.py",
-        "tests/simulations/backends/test_ray_cluster.py",
-        "tests/simulations/backends/test_ray_backend.py",
-        "tests/simulations/backends/test_semaphores.py",
-        "tests/simulations/running/test_recovery.py",
-        # A Ray more takes five seconds of a core.
-        "tests/simulations/running/test_resume.py::test_resumed_on_ray_and_back",
-        "tests/simulations/comparison/test_comparison_again.py::test_a_comparison_goes_on_with_another_backend",
-        "tests/simulations/round/test_centralized.py::test_an_actor_learns_with_the_same_bits",
-    },
-    "compiling every learner": {
-        "tests/contracts/test_every_part.py",
-        "tests/contracts/test_learners_on_networks.py",
-        "tests/agents/compiled/test_compiled_learners.py",
-    },
-}
 
 
 def pytest_sessionstart() -> None:
@@ -123,11 +74,7 @@ def pytest_sessionstart() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files that take long first; the order inside a file stays."""
 
-    def place(item: pytest.Item) -> int:
-        path = item.path.as_posix()
-        return next((k for k, start in enumerate(SLOW_FIRST) if f"/tests/{start}" in path), len(SLOW_FIRST))
-
-    items.sort(key=place)
+    items.sort(key=lambda item: place(item.nodeid))
 
 
 def pytest_collection_finish() -> None:
@@ -139,19 +86,6 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
     gc.enable()
-
-
-class Together(LoadFileScheduling):
-    """Files go to one process whole, but for some tests, and some of them all to the same one."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return together(nodeid)
-
-
-def together(test: str) -> str:
-    """Return the name of the group that a test or its file belongs to, the file's name where there is none."""
-    file = test.partition("::")[0]
-    return next((name for name, members in TOGETHER.items() if file in members or test in members), file)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
@@ -297,6 +231,18 @@ def samples_looked_at_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bandwidths, "median_distance", once(median_distance))
         yield
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the test's own, of the next number; pytest's looks through all that there are for the last one."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.getbasetemp() / f"{next(FOLDERS)}_{name}"
+    path.mkdir(mode=0o700)
+    return path
+
+
+FOLDERS = itertools.count()
 
 
 def once(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,1 +1,1 @@
-"""What every protocol stands on: which contract a part fulfils, and whose turn it is among threads."""
+"""What every protocol stands on: which contract a part fulfils, whose turn it is among threads, how numba looks up."""

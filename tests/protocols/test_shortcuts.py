@@ -17,7 +17,7 @@ from numba.core.errors import TypingError
 from numba.extending import overload
 
 from kernelswarm.protocols.compiling import jitted
-from kernelswarm.protocols.shortcuts import shortcuts
+from kernelswarm.protocols.ground.shortcuts import shortcuts
 
 METHODS = (
     (types.BaseFunction, "get_call_type"),
