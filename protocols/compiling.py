@@ -122,9 +122,6 @@ def optimised(long: bool) -> Iterator[None]:
     """Compile what is compiled in here, and by nobody else, without unrolled loops, and without vectors unless its
     loops are ``long``."""
     codegen: Any = cpu_target.target_context.codegen()
-    if not (hasattr(codegen, "_pass_builder") and hasattr(_llvm, "create_pass_builder")):
-        yield  # a numba that optimises by other means: loops are as it makes them
-        return
 
     def pass_builder(**chosen: Any) -> Any:
         settings = vars(config)

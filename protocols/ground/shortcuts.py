@@ -97,7 +97,7 @@ def _blocks_in_order(process: Callable[..., None]) -> Callable[..., None]:
 
 
 def _shortcuts() -> list[tuple[type, str, Callable[..., Any]]]:
-    """Return the methods of numba that are replaced, with what replaces them; none in a numba without them."""
+    """Return the methods of numba that are replaced, with what replaces them."""
     calls, processor, options = _types.BaseFunction, _passes.PostProcessor, _configurations.TargetConfig
     return [
         (calls, "get_call_type", _remembered(calls.get_call_type)),
@@ -117,10 +117,10 @@ def shortcuts() -> Iterator[None]:
     if _taken:
         yield
         return
-    for kind, name, short in _SHORTCUTS:
-        _taken.append((kind, name, vars(kind)[name]))
-        setattr(kind, name, short)
     try:
+        for kind, name, short in _SHORTCUTS:
+            _taken.append((kind, name, vars(kind)[name]))
+            setattr(kind, name, short)
         yield
     finally:
         while _taken:

@@ -70,7 +70,7 @@ def machine_code(function: Callable[..., Any], *arguments: Any) -> str:
     compiled(*arguments)
     (code,) = compiled.inspect_asm().values()
     lines = (line for line in code.splitlines() if not line.startswith("\t.size"))  # of names, in letters
-    return re.sub(r"B\d+v\d+B\d+|\b\d{9,}\b", "#", "\n".join(lines))
+    return re.sub(r"B\d+v\d+B\d+|\b\d{9,}\b|0x[0-9a-f]{6,}", "#", "\n".join(lines))
 
 
 @pytest.mark.parametrize(
