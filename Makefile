@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # The same versions inside pip's build environment: older pips hand PIP_CONSTRAINT on to it, newer ones read PIP_BUILD_CONSTRAINT.
 INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test lint docs links bench format clean
+.PHONY: help demo test oldest lint docs links bench format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,13 @@ demo: $(VENV)/installed  ## install, then compare four protocols on a network of
 PROCESSES ?= 3
 test: $(VENV)/installed-dev  ## run the tests, in three processes, one of which mostly waits for Ray; more: make test PROCESSES=5
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --durations=10
+
+# Not in CI, where they would take as long once more: whoever changes a bound in pyproject.toml runs it.
+oldest:  ## run the tests with the oldest libraries that pyproject.toml allows, in .venv-oldest
+	"$(PYTHON)" -m venv --clear .venv-oldest
+	sed -n '/^dependencies/,/^]/s/^    "\([a-z-]*\)>=\([0-9.]*\).*/\1==\2/p' pyproject.toml > .venv-oldest/constraints.txt
+	PIP_CONSTRAINT=.venv-oldest/constraints.txt .venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	PYTHONDONTWRITEBYTECODE= .venv-oldest/bin/python -m pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/installed-dev  ## check style (ruff) and types (mypy --strict)
 	$(BIN)/ruff check .
@@ -43,7 +50,7 @@ bench: $(VENV)/installed  ## run the benchmarks
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
 
 clean:  ## remove what these targets made, except runs/
-	rm -rf $(VENV) build dist docs/api docs/gallery docs/parts docs/stories *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest build dist docs/api docs/gallery docs/parts docs/stories *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -64,7 +64,7 @@ def reach(timetable: Timetable, nodes: int, edges: Integers, rounds: int) -> Rea
     for t in range(count):
         ages = np.where(there[:, t], 1.0, ages + 1.0)
         seen = np.isfinite(ages)
-        ends = edges[seen]
+        ends = edges[seen].astype(np.int32)  # of longer numbers not every scipy makes a tree
         graph = csr_array((ages[seen], (ends[:, 0], ends[:, 1])), shape=(nodes, nodes))
         if not known and connected_components(graph, directed=False)[0] > 1:
             continue

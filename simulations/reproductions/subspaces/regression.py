@@ -174,7 +174,7 @@ def read(folder: Path | None) -> dict[str, tuple[Array, Array]]:
     try:
         arrays = loadmat(folder / FILES[1])
         inputs, targets = (np.asarray(arrays[name], dtype=np.float64) for name in ("X", "Y"))
-    except (ValueError, KeyError, OSError, MatReadError) as error:
+    except (ValueError, KeyError, IndexError, OSError, MatReadError) as error:  # scipy before 1.16: an empty file
         raise InputError(f"--data {folder}: not the data that was published: {error}") from error
     return {"California housing": housing(folder / FILES[0]), "air quality": (inputs, targets)}
 
