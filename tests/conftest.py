@@ -72,7 +72,7 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files that take long first; the order inside a file stays."""
+    """Put the files that take long first, and last what runs beside another file; the rest stays in its order."""
 
     items.sort(key=lambda item: place(item.nodeid))
 
@@ -233,6 +233,9 @@ def samples_looked_at_once() -> Iterator[None]:
         yield
 
 
+FOLDERS = itertools.count()
+
+
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of the test's own, of the next number; pytest's looks through all that there are for the last one."""
@@ -240,9 +243,6 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     path = tmp_path_factory.getbasetemp() / f"{next(FOLDERS)}_{name}"
     path.mkdir(mode=0o700)
     return path
-
-
-FOLDERS = itertools.count()
 
 
 def once(function: Callable[..., Any]) -> Callable[..., Any]:
