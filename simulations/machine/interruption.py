@@ -51,7 +51,7 @@ def in_words() -> Iterator[None]:
 
 
 class Asked:
-    """Whether a signal has asked to end, and which."""
+    """Whether a signal has asked to end, and which; who ends for it sets ``by`` back to None."""
 
     def __init__(self) -> None:
         self.by: signal.Signals | None = None
@@ -66,8 +66,9 @@ class Asked:
 def noted(wanted: bool) -> Iterator[Asked]:
     """Note SIGINT and SIGTERM, if that is wanted, in place of what they do; the second Ctrl-C interrupts at once.
 
-    Signals that this process ignores stay ignored, and outside the main thread, where Python hears none, nothing
-    changes.
+    A signal that nobody has ended for when the block is left does then what it always does: one that came in the last
+    round would otherwise be lost, and the next run of a comparison begin. Signals that this process ignores stay
+    ignored, and outside the main thread, where Python hears none, nothing changes.
     """
     asked = Asked()
     if not wanted or threading.current_thread() is not threading.main_thread():
@@ -76,6 +77,7 @@ def noted(wanted: bool) -> Iterator[Asked]:
 
     def note(number: int, frame: FrameType | None) -> None:
         if asked.by == number == signal.SIGINT:
+            asked.by = None
             raise KeyboardInterrupt
         asked.by = signal.Signals(number)
 
@@ -88,3 +90,5 @@ def noted(wanted: bool) -> Iterator[Asked]:
     finally:
         for number in heard:
             signal.signal(number, before[number])
+        if asked.by is not None:
+            signal.raise_signal(asked.by)

@@ -266,10 +266,11 @@ class Driver:
 
     def _interrupt(self, asked: Asked) -> None:
         assert self._checkpoints is not None and asked.by is not None
+        cause, number, asked.by = asked.cause, asked.by, None
         raise Interrupted(
-            f"stopped by {asked.cause} after round {self.done:,} of {self.network.rounds:,}; "
+            f"stopped by {cause} after round {self.done:,} of {self.network.rounds:,}; "
             f"{self._checkpoints.command} goes on from round {self._checkpoints.last:,}",
-            asked.by,
+            number,
             self.done,
         )
 

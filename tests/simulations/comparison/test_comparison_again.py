@@ -247,6 +247,26 @@ def test_ctrl_c_between_rounds_says_how_to_go_on(tmp_path: Path) -> None:
     assert counts(compare(tried, PROTOCOLS, 2, jobs=1, out=tmp_path / "out")) == {"reused": 1, "resumed": 1, "new": 2}
 
 
+def test_ctrl_c_in_the_last_round_of_a_run_stops_the_comparison_and_loses_nothing(tmp_path: Path) -> None:
+    tried = experiment(checkpoint_every=10)
+    heard: list[float] = []
+
+    def observe(progress: ComparisonProgress) -> None:
+        if progress.share == 0.25 and progress.done == 0:  # all rounds of the first of four runs, which has not ended
+            heard.append(progress.share)
+            if len(heard) == 1:
+                signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt) as stop:
+        compare(tried, PROTOCOLS, 2, jobs=1, out=tmp_path / "out", observe=observe)
+    resumed, left = stop.value.__notes__
+    assert resumed.endswith("goes on from round 40") and left.startswith("0 of 4 runs have ended")
+    assert heard and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    found = compare(tried, PROTOCOLS, 2, jobs=1, out=tmp_path / "out")
+    assert counts(found) == {"resumed": 1, "new": 3}
+    assert figures(found) == figures(compare(tried, PROTOCOLS, 2, jobs=1))
+
+
 @pytest.mark.usefixtures("kept_ray")
 def test_a_comparison_goes_on_with_another_backend(tmp_path: Path) -> None:
     ray = {"name": "ray", "nodes_per_actor": 3}
