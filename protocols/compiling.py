@@ -31,6 +31,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.typing.templates import Signature
 
+from kernelswarm.protocols.ground.contiguous import passed
 from kernelswarm.protocols.ground.shortcuts import shortcuts
 from kernelswarm.protocols.ground.turns import aside
 from kernelswarm.protocols.linking import link
@@ -62,7 +63,7 @@ class Once(CPUDispatcher):
             parameter.annotation in (ReadOnly, ReadOnlyIntegers)  # no strings: such a module would need evaluation
             for parameter in parameters
         ]
-        self._aliases: set[tuple[Any, ...]] = set()
+        self.aliases: set[tuple[Any, ...]] = set()
 
     def compile(self, sig: Any) -> Any:
         """Compile for arguments of some types, or, as numba does itself, for a signature as it is stated."""
@@ -70,29 +71,47 @@ class Once(CPUDispatcher):
             with uncollected(), interruptible(), optimised(self._long):
                 return super().compile(sig)
         given = tuple(sig)
-        wanted = tuple(map(self._widened, given, self._only_read))
+        wanted = self.taken(given)
         with uncollected(), interruptible(), optimised(self._long):
             entry = super().compile(wanted)
-        if wanted != given and given not in self._aliases:  # so that Python's calls find it without asking here
-            self._aliases.add(given)
+        if wanted != given and given not in self.aliases:  # so that Python's calls find it without asking here
+            self.aliases.add(given)
             dispatcher: Any = self
             dispatcher._insert([kind._code for kind in given], entry, False)
         return entry
 
+    def taken(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the types of arguments by which it is compiled where it is called with some."""
+        return tuple(map(self._widened, given, self._only_read))
+
     def add_overload(self, cres: Any) -> None:
-        """Take up what has been compiled or loaded, for callers that are compiled too."""
+        """Take up what has been compiled or loaded, for callers that are compiled too.
+
+        Raises
+        ------
+        TypeError
+            The function returns an array, and counts no references: nobody would know whose memory that is.
+        """
+        if not self._counted and isinstance(cres.signature.return_type, types.Array):
+            name = self.py_func.__name__
+            raise TypeError(f"{name} returns an array and counts no references: compile it with jitted")
         super().add_overload(cres)
         link(self, cres)
+
+    @property
+    def _counted(self) -> bool:
+        return bool(self.targetoptions.get("_nrt", True))
 
     @property
     def _long(self) -> bool:
         return bool(self.py_func.__globals__.get(_LONG_LOOPS))
 
-    @staticmethod
-    def _widened(kind: Any, only_read: bool) -> Any:
-        if only_read and isinstance(kind, types.Array):
-            return kind.copy(readonly=True)
-        return _types.unliteral(kind)
+    def _widened(self, kind: Any, only_read: bool) -> Any:
+        if not isinstance(kind, types.Array):
+            return _types.unliteral(kind)
+        readonly = only_read or not kind.mutable
+        # What counts references may return an array, and is told whose memory that is.
+        return kind.copy(readonly=readonly) if self._counted else passed(kind, readonly)
 
 
 class Released(Once):

@@ -16,20 +16,22 @@ from numba.core.typeconv.castgraph import Conversion
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
+from kernelswarm.protocols.ground.contiguous import Contiguous
+
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Compiled = Callable[..., Any]
 """A function compiled with ``numba.njit``, best with ``cache=True`` so that the next process loads it."""
 
 # What is only read may be read-only: arrays of either kind then call the same compiled function.
-NUMBERS = types.Array(types.float64, 1, "C", readonly=True)
-MATRIX = types.Array(types.float64, 2, "C", readonly=True)
-CUBE = types.Array(types.float64, 3, "C", readonly=True)
-TOOLS = types.Array(types.int64, 1, "C", readonly=True)
-VECTOR_OUT = types.Array(types.float64, 1, "C")
-MATRIX_OUT = types.Array(types.float64, 2, "C")
-CUBE_OUT = types.Array(types.float64, 3, "C")
-COUNTS_OUT = types.Array(types.int64, 1, "C")
+NUMBERS = Contiguous(types.float64, 1, readonly=True)
+MATRIX = Contiguous(types.float64, 2, readonly=True)
+CUBE = Contiguous(types.float64, 3, readonly=True)
+TOOLS = Contiguous(types.int64, 1, readonly=True)
+VECTOR_OUT = Contiguous(types.float64, 1)
+MATRIX_OUT = Contiguous(types.float64, 2)
+CUBE_OUT = Contiguous(types.float64, 3)
+COUNTS_OUT = Contiguous(types.int64, 1)
 
 NONE = -1
 """In place of the address of a function that a part does not have."""
@@ -81,9 +83,24 @@ def sole(function: Compiled, signature: Signature) -> Compiled:
     if function not in _restricted:
         compiled: Any = ready(function, signature)
         if not vars(config)["DISABLE_JIT"]:
+            _find_from_python(compiled, signature)
             compiled.disable_compile()
         _restricted.add(function)
     return function
+
+
+def _find_from_python(compiled: Any, signature: Signature) -> None:
+    """Have calls from Python, with arrays that may be written to or all those that may, find what a signature stands
+    for; of what converts to what they ask only then, and know no answer where two overloads take them alike."""
+    known = {*compiled.overloads, *getattr(compiled, "aliases", ())}
+    for writable in (False, True):
+        kinds = tuple(
+            kind.copy(readonly=not (kind.mutable or writable)) if isinstance(kind, Contiguous) else kind
+            for kind in signature.args
+        )
+        if kinds not in known:  # twice the same would be two overloads as well
+            known.add(kinds)
+            compiled._insert([kind._code for kind in kinds], compiled.overloads[signature.args].entry_point, False)
 
 
 def fill(function: Compiled, signature: Signature, numbers: Array, left: Array, right: Array, found: Array) -> None:

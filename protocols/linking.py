@@ -43,6 +43,10 @@ class Callee(NamedTuple):
         """Its name in the linker's table."""
         return f"{self.module}.{self.name}{self.arguments}"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Say how it is found again."""
+        return recalled, tuple(self)
+
     def __call__(self) -> None:
         """Load or compile the function, and give it its name."""
         function: Any = getattr(import_module(self.module), self.name)
@@ -62,6 +66,24 @@ class Callee(NamedTuple):
             place = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
             binding.add_symbol(self.symbol, place)
             known.append(result.library)
+
+
+def recalled(module: str, name: str, arguments: tuple[Any, ...]) -> Callee:
+    """Return what was kept on disk, with what calls it.
+
+    Raises
+    ------
+    OSError
+        The function is there no more, or takes arguments of other types by now, as after an upgrade. As of a file that
+        is not there, numba then makes nothing of it, and compiles what calls the function anew.
+    """
+    try:
+        taken: Any = getattr(import_module(module), name).taken
+    except (ImportError, AttributeError) as cause:
+        raise OSError(f"{module}.{name} is there no more") from cause
+    if taken(arguments) != arguments:
+        raise OSError(f"{module}.{name} takes other arguments by now")
+    return Callee(module, name, arguments)
 
 
 def link(function: Any, result: Any) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,17 @@ from kernelswarm.simulations.ground.errors import Interrupted
 from kernelswarm.simulations.machine.interruption import Terminated, noted, terminating
 
 SIGINT, SIGTERM = signal.SIGINT, signal.SIGTERM
+
+
+@pytest.fixture(autouse=True)
+def untouched() -> Iterator[None]:
+    """Signals do in a new process what Python has them do; where Ray has run, what Ray does."""
+    before: dict[signal.Signals, Any] = {SIGINT: signal.default_int_handler, SIGTERM: signal.SIG_DFL}
+    for number, handler in before.items():
+        before[number] = signal.signal(number, handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def live(reached: list[object], *signals: signal.Signals, error: BaseException | None = None) -> None:

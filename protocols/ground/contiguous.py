@@ -1,0 +1,89 @@
+"""Arrays that compiled functions pass on as a pointer and lengths.
+
+Numba passes an array as all that it keeps of one: whose memory it is, the number and size of its entries, a pointer,
+lengths and strides, seven numbers for a vector and nine for a matrix. A step of a learner takes thirteen arrays, so a
+call of it wrote a hundred numbers to memory and read them there, which took longer than what many calls compute. Of a
+contiguous array that somebody else keeps for as long as the call takes, a pointer and the lengths say everything.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.core.typeconv.castgraph import Conversion
+from numba.extending import lower_cast, models, register_model
+
+_types: Any = types
+_models: Any = models
+_registered: Any = register_model
+_cast: Any = lower_cast
+
+
+class Contiguous(_types.Array):  # type: ignore[misc]
+    """The type of a contiguous array of numbers that a function takes, and neither keeps nor returns.
+
+    Inside the function it is like any array of numba's; parts of it, and what is made like it, are such arrays.
+    """
+
+    def __init__(self, dtype: Any, ndim: int, readonly: bool = False) -> None:
+        kind = "readonly contiguous" if readonly else "contiguous"
+        super().__init__(dtype, ndim, "C", readonly=readonly, name=f"{kind}({dtype}, {ndim}d)")
+
+    def __repr__(self) -> str:
+        """Write it out; functions that are called by name are told apart by this."""
+        return f"Contiguous({self.dtype!r}, {self.ndim}, readonly={not self.mutable})"
+
+    def can_convert_from(self, context: Any, other: Any) -> Any:
+        """Say what an array is as an argument: one that may be written to is better taken by a function that does."""
+        fits = isinstance(other, types.Array) and other.can_convert_to(context, self) is not None
+        return Conversion.promote if fits and other.mutable == self.mutable else None
+
+
+def passed(kind: Any, readonly: bool) -> Any:
+    """Return the type by which arrays of a type are passed."""
+    if kind.layout == "C" and kind.aligned and isinstance(kind.dtype, types.Number):
+        return Contiguous(kind.dtype, kind.ndim, readonly)
+    return kind.copy(readonly=readonly)
+
+
+@_registered(Contiguous)
+class ContiguousModel(_models.ArrayModel):  # type: ignore[misc]
+    """How such an array lies in memory, which is as numba's do, and how it is passed."""
+
+    _PASSED = "data", "shape"
+
+    def get_argument_type(self) -> Any:
+        """Return the types of what is passed."""
+        return tuple(self._part(name).get_argument_type() for name in self._PASSED)
+
+    def as_argument(self, builder: Any, value: Any) -> Any:
+        """Return what is passed of an array."""
+        return tuple(self._part(name).as_argument(builder, self.get(builder, value, name)) for name in self._PASSED)
+
+    def from_argument(self, builder: Any, value: Any) -> Any:
+        """Return an array of what was passed; its memory belongs to nobody here."""
+        data, shape = (
+            self._part(name).from_argument(builder, part) for name, part in zip(self._PASSED, value, strict=True)
+        )
+        count = ir.IntType(64)
+        items, itemsize = ir.Constant(count, 1), ir.Constant(count, self._fe_type.dtype.bitwidth // 8)
+        strides = ir.Constant(self._part("strides").get_value_type(), ir.Undefined)
+        for k in reversed(range(self._fe_type.ndim)):
+            strides = builder.insert_value(strides, builder.mul(itemsize, items), k)
+            items = builder.mul(items, builder.extract_value(shape, k))
+        found = ir.Constant(self.get_value_type(), None)
+        parts = {"nitems": items, "itemsize": itemsize, "data": data, "shape": shape, "strides": strides}
+        for name, part in parts.items():
+            found = self.set(builder, found, part, name)
+        return found
+
+    def _part(self, name: str) -> Any:
+        return self._models[self._fields.index(name)]
+
+
+@_cast(Contiguous, _types.Array)
+@_cast(_types.Array, Contiguous)
+@_cast(Contiguous, Contiguous)
+def _same(context: Any, builder: Any, found: Any, wanted: Any, value: Any) -> Any:
+    """Cast between them, which changes nothing."""
+    return value
