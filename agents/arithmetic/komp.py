@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.inverse_factor import append, remove, split
-from kernelswarm.agents.arithmetic.lanes import LANES, any_within, dot
+from kernelswarm.agents.arithmetic.lanes import any_within, dot
 from kernelswarm.agents.arithmetic.screening import screen
 from kernelswarm.agents.arithmetic.tables import line, read_only
+from kernelswarm.agents.arithmetic.weights import add_and_square, scale, square
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted, uncounted
 
 Array = npt.NDArray[np.float64]
@@ -32,63 +33,6 @@ next to nothing (docs/decisions/0001)."""
 
 TRANSIENT = 1e3
 """So much further it may go while a mini-batch enters, before KOMP has had its turn."""
-
-
-@uncounted
-def _square(weights: Array, order: int, norms: Array) -> None:
-    """Compute ``norms[j] = ||W_j||^2``."""
-    outputs = weights.shape[1]
-    if outputs == 1:  # a loop without an inner one goes into vector registers
-        for j in range(order):
-            norms[j] = weights[j, 0] * weights[j, 0]
-        return
-    if outputs > 2 * LANES:
-        for j in range(order):
-            norms[j] = dot(weights, j * outputs, weights[j], outputs)
-        return
-    if outputs <= LANES:  # element after element, the short loop inside would cost more than its sum
-        for j in range(order):
-            norms[j] = weights[j, 0] * weights[j, 0]
-        for c in range(1, outputs):
-            for j in range(order):
-                norms[j] += weights[j, c] * weights[j, c]
-        return
-    for j in range(order):
-        total = 0.0
-        for c in range(outputs):
-            total += weights[j, c] * weights[j, c]
-        norms[j] = total
-
-
-@uncounted
-def _add(weights: Array, order: int, projection: Array, new_weights: Array, n: int) -> None:
-    """Give the weight of new point n to its projection on the dictionary: ``W += a w'``."""
-    outputs = weights.shape[1]
-    if outputs == 1:
-        weight = new_weights[n, 0]
-        for j in range(order):
-            weights[j, 0] += projection[j] * weight
-        return
-    for j in range(order):
-        for c in range(outputs):
-            weights[j, c] += projection[j] * new_weights[n, c]
-
-
-@uncounted
-def _add_and_square(weights: Array, order: int, projection: Array, new_weights: Array, n: int, norms: Array) -> None:
-    """Do both, :func:`_add` and :func:`_square`, in one pass where there are few outputs."""
-    outputs = weights.shape[1]
-    if outputs == 1 or outputs > 2 * LANES:
-        _add(weights, order, projection, new_weights, n)
-        _square(weights, order, norms)
-        return
-    for j in range(order):
-        share, total = projection[j], 0.0
-        for c in range(outputs):
-            entry = weights[j, c] + share * new_weights[n, c]
-            weights[j, c] = entry
-            total += entry * entry
-        norms[j] = total
 
 
 @uncounted
@@ -212,9 +156,7 @@ def project_in(
     """
     row, image, projection, norms, origin = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     outputs = weights.shape[1]
-    flat = line(weights, 0, order * outputs)
-    for k in range(order * outputs):
-        flat[k] *= shrink
+    scale(weights, order, shrink)
     budget = epsilon * epsilon
     spent = 0.0
     changes = 0
@@ -258,10 +200,10 @@ def project_in(
         leaves = schur <= SPAN_THRESHOLD * gram[n, n]
         if not leaves and n == size - 1 and spent + added <= budget:
             # The last point goes in only if KOMP would not take it straight out again.
-            _square(weights, order, norms)
+            square(weights, order, norms)
             leaves = _is_cheapest(magnitude, schur, norms, precision, projection, order, fixed)
         if leaves:
-            _add_and_square(weights, order, projection, new_weights, n, norms)
+            add_and_square(weights, order, projection, new_weights, n, norms)
             squared = n == size - 1
             spent += added
         else:
@@ -279,7 +221,7 @@ def project_in(
                 order = left
     while order > fixed:
         if not squared:
-            _square(weights, order, norms)
+            square(weights, order, norms)
         squared = False
         if not _may_remove(norms, precision, order, fixed, (budget - spent) * (1.0 + 1e-9)):
             break
@@ -323,7 +265,7 @@ def drop_dependent(
     """
     squared = 0.0
     while _count_beyond(precision, order, fixed, limit) > 0:
-        _square(weights, order, norms)
+        square(weights, order, norms)
         j = _cheapest_beyond(norms, precision, order, fixed, limit)
         squared += norms[j] / precision[j]
         remove(points, weights, factor, precision, order, j, row)

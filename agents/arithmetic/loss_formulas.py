@@ -170,9 +170,12 @@ def _label(predictions: Array, targets: Array, i: int) -> int:
 @inlined
 def _best(predictions: Array, i: int, excluded: int) -> int:
     best = 1 if excluded == 0 else 0
+    top = predictions[i, best]
     for c in range(best + 1, predictions.shape[1]):
-        if c != excluded and predictions[i, c] > predictions[i, best]:
-            best = c
+        # Chosen by conditional moves: no processor foresees which class is the best.
+        value = predictions[i, c]
+        better = (c != excluded) & (value > top)
+        best, top = (c, value) if better else (best, top)
     return best
 
 

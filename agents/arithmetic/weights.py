@@ -1,0 +1,217 @@
+"""What a step does with the weights of a dictionary, (M, C): shrink them, add to them, and take their squared norms.
+
+With a dozen elements and a handful of outputs these passes cost as much as the products with the factor. Rows of a few
+outputs fill no lanes, so eight rows are taken beside each other, an output at a time; loads and stores that leave lanes
+out would wait for those before them. All sums keep their order, so that the bits are those of plain loops.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba.core import cgutils, config, types
+from numba.extending import intrinsic
+
+from kernelswarm.agents.arithmetic.lanes import LANES, Lanes, add_scaled, dot
+from kernelswarm.agents.arithmetic.tables import line
+from kernelswarm.protocols.compiling import inlined, uncounted
+
+Array = npt.NDArray[np.float64]
+
+FEW = 2 * LANES
+"""Up to so many outputs eight rows are taken beside each other, beyond it each in lanes of its own."""
+
+_I32 = ir.IntType(32)
+_codegen: Any = cgutils
+
+
+class _Rows:
+    """The code of a loop over eight rows of a matrix at a time; behind the last row it stands for the rest."""
+
+    def __init__(self, context: Any, builder: Any, kinds: Any, arguments: Any) -> None:
+        self._builder = builder
+        self.lanes = Lanes(context, builder, kinds, arguments)
+        arrays = [
+            context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else None
+            for kind, value in zip(kinds, arguments, strict=True)
+        ]
+        self.data = [None if array is None else array.data for array in arrays]
+        self._width, self._order = builder.extract_value(arrays[0].shape, 1), arguments[1]  # type: ignore[union-attr]
+        self._zero, self._one = (ir.Constant(self._order.type, number) for number in (0, 1))
+        self._total = _codegen.alloca_once(builder, self.lanes.vector)
+
+    def pointers(self, data: Any, place: Any, width: Any = None) -> list[Any]:
+        """Return where eight rows begin, from a place on."""
+        builder, last = self._builder, self._builder.sub(self._order, self._one)
+        found = []
+        for q in range(LANES):
+            i = builder.add(place, ir.Constant(self._order.type, q))
+            i = builder.select(builder.icmp_signed("<", i, last), i, last)
+            found.append(builder.gep(data, [i if width is None else builder.mul(i, width)]))
+        return found
+
+    def gathered(self, pointers: list[Any], place: Any) -> Any:
+        """Return the numbers at a place behind each pointer."""
+        found = ir.Constant(self.lanes.vector, ir.Undefined)
+        for q, pointer in enumerate(pointers):
+            entry = self._builder.load(self._builder.gep(pointer, [place]))
+            found = self._builder.insert_element(found, entry, ir.Constant(_I32, q))
+        return found
+
+    def sum_squares(self, norms: Any, prepare: Any) -> None:
+        """Write the squared norms of all rows, of whose entries at an output ``prepare(place)(rows, c)`` makes those
+        that count."""
+        builder, lanes = self._builder, self.lanes
+
+        def body(place: Any) -> None:
+            rows, entries = self.pointers(self.data[0], place, self._width), prepare(place)
+            builder.store(lanes.equal(0.0), self._total)
+            with _codegen.for_range_slice(builder, self._zero, self._width, self._one, intp=self._zero.type) as (c, _):
+                found = entries(rows, c)
+                builder.store(builder.fadd(builder.load(self._total), builder.fmul(found, found)), self._total)
+            lanes.store_part(builder.load(self._total), norms, place, self._order)
+
+        lanes.each(self._order, body)
+
+
+def _square_rows(typing_context: Any, weights: Any, order: Any, norms: Any) -> Any:
+    signature = types.void(weights, types.intp, norms)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        rows = _Rows(context, builder, signature.args, arguments)
+        rows.sum_squares(rows.data[2], lambda place: rows.gathered)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _add_to_rows(typing_context: Any, weights: Any, order: Any, shares: Any, new: Any, start: Any, norms: Any) -> Any:
+    signature = types.void(weights, types.intp, shares, new, types.intp, norms)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        rows = _Rows(context, builder, signature.args, arguments)
+        weight, zero = builder.gep(rows.data[3], [arguments[4]]), ir.Constant(arguments[4].type, 0)
+
+        def prepare(place: Any) -> Any:
+            shares = rows.gathered(rows.pointers(rows.data[2], place), zero)
+
+            def added(pointers: list[Any], c: Any) -> Any:
+                change = builder.fmul(shares, rows.lanes.spread(builder.load(builder.gep(weight, [c]))))
+                found = builder.fadd(rows.gathered(pointers, c), change)
+                for q, pointer in enumerate(pointers):
+                    entry = builder.extract_element(found, ir.Constant(_I32, q))
+                    builder.store(entry, builder.gep(pointer, [c]))
+                return found
+
+            return added
+
+        rows.sum_squares(rows.data[5], prepare)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _scale_lanes(typing_context: Any, target: Any, factor: Any, size: Any) -> Any:
+    signature = types.void(target, types.float64, types.intp)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = Lanes(context, builder, signature.args, arguments)
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        by = lanes.spread(arguments[1])
+        lanes.each(arguments[2], lambda place: lanes.store(builder.fmul(by, lanes.load(data, place)), data, place))
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+if vars(config)["DISABLE_JIT"]:
+
+    def square_rows(weights: Array, order: int, norms: Array) -> None:
+        """Write ``||W_j||^2`` of the first rows, each summed from its first output on."""
+        norms[:order] = np.add.accumulate(weights[:order] ** 2, axis=1)[:, -1]
+
+    def add_to_rows(weights: Array, order: int, shares: Array, new: Array, start: int, norms: Array) -> None:
+        """Add to the first rows their shares of the row that starts there, and write their squared norms."""
+        weights[:order] += shares[:order, np.newaxis] * new.reshape(-1)[start : start + weights.shape[1]]
+        square_rows(weights, order, norms)
+
+    def scale_lanes(target: Array, factor: float, size: int) -> None:
+        """Multiply the first entries, a whole number of lanes."""
+        target.reshape(-1)[:size] *= factor
+
+else:
+    _intrinsic: Any = intrinsic
+    square_rows = _intrinsic(_square_rows)
+    add_to_rows = _intrinsic(_add_to_rows)
+    scale_lanes = _intrinsic(_scale_lanes)
+
+
+@inlined
+def _filled(size: int) -> int:
+    return size // LANES * LANES
+
+
+@inlined
+def scale(weights: Array, order: int, factor: float) -> None:
+    """Multiply the weights of the first elements."""
+    outputs = weights.shape[1]
+    size = order * outputs
+    filled = _filled(size)
+    scale_lanes(weights, factor, filled)
+    flat = line(weights, 0, size)
+    for k in range(filled, size):
+        flat[k] *= factor
+
+
+@uncounted
+def square(weights: Array, order: int, norms: Array) -> None:
+    """Compute ``norms[j] = ||W_j||^2``."""
+    if weights.shape[1] == 1:
+        for j in range(order):
+            norms[j] = weights[j, 0] * weights[j, 0]
+    else:
+        _square_several(weights, order, norms)
+
+
+@uncounted
+def _square_several(weights: Array, order: int, norms: Array) -> None:
+    outputs = weights.shape[1]
+    if outputs <= FEW:
+        square_rows(weights, order, norms)
+    else:
+        for j in range(order):
+            norms[j] = dot(weights, j * outputs, weights[j], outputs)
+
+
+@uncounted
+def add_and_square(weights: Array, order: int, projection: Array, new_weights: Array, n: int, norms: Array) -> None:
+    """Give the weight of new point n to its projection on the dictionary, ``W += a w'``, and square the weights."""
+    if weights.shape[1] == 1:
+        weight = new_weights[n, 0]
+        for j in range(order):
+            weights[j, 0] += projection[j] * weight
+            norms[j] = weights[j, 0] * weights[j, 0]
+    else:
+        _add_several(weights, order, projection, new_weights, n, norms)
+
+
+@uncounted
+def _add_several(weights: Array, order: int, projection: Array, new_weights: Array, n: int, norms: Array) -> None:
+    outputs = weights.shape[1]
+    if 2 < outputs <= FEW:
+        add_to_rows(weights, order, projection, new_weights, n * outputs, norms)
+        return
+    if outputs == 2:  # two at a time fill no lanes
+        for j in range(order):
+            first = weights[j, 0] + projection[j] * new_weights[n, 0]
+            second = weights[j, 1] + projection[j] * new_weights[n, 1]
+            weights[j, 0], weights[j, 1] = first, second
+            norms[j] = first * first + second * second
+        return
+    filled = _filled(outputs)
+    for j in range(order):
+        add_scaled(weights, j * outputs, new_weights, n * outputs, projection[j], filled)
+        for c in range(filled, outputs):
+            weights[j, c] += projection[j] * new_weights[n, c]
+    _square_several(weights, order, norms)
