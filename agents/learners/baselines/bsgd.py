@@ -7,11 +7,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.merging import best_partner, merge
 from kernelswarm.agents.arithmetic.signatures import ORDER
 from kernelswarm.agents.arithmetic.tables import line
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import add_points, close_up, smallest
+from kernelswarm.agents.functions.merging import best_partner, merge
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, check_budget_size
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     ASKED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents.arithmetic.merging import best_partner
+from kernelswarm.agents.functions.merging import best_partner
 from kernelswarm.agents.learners.baselines.bogd import Bogd
 from kernelswarm.agents.learners.baselines.bsgd import Bsgd
 from kernelswarm.agents.learners.baselines.dual_sgd import DualSgd
