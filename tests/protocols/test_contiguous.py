@@ -116,11 +116,15 @@ def head(numbers: Array) -> Array:
 def users_own(numbers: Array, matrix: Array, found: Array) -> None:
     """What a user may write: helpers that return views, arrays of its own, other layouts, choices between arrays."""
     kept = head(numbers) if len(numbers) > 2 else numbers
-    own = matrix.copy()
+    own = np.empty(matrix.shape)
+    for k in range(found.shape[0]):
+        for i in range(found.shape[1]):
+            own[k, i] = matrix[k, i]
     turned = own.T if numbers[0] > 0.0 else matrix.T
     for k in range(found.shape[0]):
         for i in range(found.shape[1]):
-            found[k, i] = turned[i] * kept.sum() + own[k, i]
+            for j in range(found.shape[2]):
+                found[k, i, j] = turned[i, j] * (kept[0] + kept[1]) + matrix[k, i]
 
 
 @jitted
