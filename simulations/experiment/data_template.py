@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.experiment.template import write_new
@@ -17,6 +18,8 @@ from kernelswarm.simulations.ground.wording import shown, some, toml
 from kernelswarm.simulations.streams.rows.columns import NoTarget, OnlyWords
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.rows.rows import MOST_CLASSES, Rows, check_rows, resolve_task
+
+Array = npt.NDArray[np.float64]
 
 NODES, LEAST = 10, 20
 """Nodes, fewer where each would have less than this many rows."""
@@ -28,6 +31,9 @@ TARGETS = {"y", "target", "label", "class"}
 
 COUNTERS = re.compile(r"(unnamed: \d+|__index_level_\d+__|index|id)")
 """What columns are called, in any case, that often number the rows; no input, if they do."""
+
+MOST_NUMBERED = 20
+"""So many classes at most are taken for such where their numbers are written with decimals, as 0.0, 1.0, 2.0."""
 
 BATCH = 4
 
@@ -116,6 +122,9 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
     kind = f"classification into {classes} classes" if classes else "regression"
     what = f"{data.name}: {count:,} rows, {inputs} input{'s' * (inputs != 1)}, a {kind}"
     what += f", at {named} nodes that the rows name" if named else ""
+    decimals = classes and not (rows.labelled or rows.whole)
+    labels = ", ".join(f"{label:g}" for label in np.unique(rows.targets)) if decimals else ""
+    what += f", numbered {labels}" if decimals else ""
     what += "" if file.target == target else f", with the target {shown(file.target)}, chosen by its name"
     what += "".join(
         f", without {some(names)}, which {verb}{'s' * (len(names) == 1)} {object}"
@@ -180,11 +189,23 @@ def _inputs(rows: Rows) -> str:
 
 
 def _task(rows: Rows) -> str:
-    """Return the task by the stream's rule; whole numbers that hardly occur twice are quantities."""
+    """Return the task by the stream's rule; whole numbers that hardly occur twice are quantities, and numbers with
+    decimals that count classes are those."""
     single = rows.targets.shape[1] == 1
+    if single and not rows.labelled and not rows.whole and _are_numbered(rows.targets[:, 0]):
+        return resolve_task(rows, "classification")
     most = min(MOST_CLASSES, len(rows) // 2)
     many = rows.whole and not rows.labelled and single and len(np.unique(rows.targets)) > most
     return resolve_task(rows, "regression" if many else "auto")
+
+
+def _are_numbered(targets: Array) -> bool:
+    """Tell whether numbers are -1 and 1, or go on from 0 or 1 one by one, each several times on average."""
+    found = np.unique(targets)
+    if not 2 <= len(found) <= min(MOST_NUMBERED, len(targets) // 4):
+        return False
+    counted = found[0] in (0.0, 1.0) and bool((np.diff(found) == 1.0).all())
+    return counted or found.tolist() == [-1.0, 1.0]
 
 
 def _relative(data: Path, path: Path) -> str:

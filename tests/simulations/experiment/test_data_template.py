@@ -19,6 +19,7 @@ TARGETS: dict[str, tuple[Any, str, str]] = {
     "numbers": (POINTS.sum(axis=1), "regression", "squared"),
     "two classes": (np.where(POINTS[:, 0] > 0.0, "yes", "no"), "classification", "logistic"),
     "three classes": (np.arange(60) % 3, "classification", "multiclass_logistic"),
+    "classes with decimals": (np.where(POINTS[:, 1] > 0.0, 1.0, -1.0), "classification", "logistic"),
     "two columns": (POINTS, "regression", "squared"),
 }
 
@@ -51,6 +52,32 @@ def test_nodes_that_the_rows_name_are_the_network(call: Command) -> None:
     np.savez("data.npz", x=POINTS, y=POINTS[:, 0], node=np.repeat(["a", "b", "c", "d"], 15))
     assert "at 4 nodes that the rows name" in call("init", "--data", "data.npz").out
     assert len(simulate(Experiment.from_file("experiment.toml")).graph) == 4
+
+
+@pytest.mark.parametrize(
+    ("targets", "numbered"),
+    [
+        (np.arange(60.0) % 3, "0, 1, 2"),
+        (np.arange(60.0) % 3 + 1.0, "1, 2, 3"),
+        (np.arange(60.0) % 2 * 2.0 - 1.0, "-1, 1"),
+        (np.arange(60.0) % 3 + 2.0, ""),  # from 2 on
+        (np.arange(60.0) % 3 * 2.0, ""),  # with gaps
+        (np.arange(60.0) % 3 * 0.5, ""),
+        (np.arange(60.0) % 20, ""),  # of which each occurs three times
+        (np.zeros(60), ""),
+    ],
+)
+def test_numbers_with_decimals_are_classes_where_they_count(call: Command, targets: Any, numbered: str) -> None:
+    """As spreadsheets and data frames with a gap write them."""
+    rows = zip(*POINTS.T.tolist(), targets.tolist(), strict=True)
+    Path("data.csv").write_text("a,b,y\n" + "".join(f"{a},{b},{y}\n" for a, b, y in rows))
+    said = call("init", "--data", "data.csv").out
+    assert (f"classes, numbered {numbered}\n" in said) if numbered else ("a regression" in said)
+    if numbered:
+        experiment = Experiment.from_file("experiment.toml")
+        assert experiment.to_dict()["stream"]["task"] == "classification"
+        labels = simulate(experiment).data.classes
+        assert labels is not None and ", ".join(f"{label:g}" for label in labels) == numbered
 
 
 def test_many_whole_numbers_are_quantities(call: Command) -> None:
