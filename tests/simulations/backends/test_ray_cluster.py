@@ -132,8 +132,10 @@ def test_a_cluster_of_three_uses_all_does_without_two_that_fail_in_turn_and_has_
     after = seen(tmp_path)
     assert len(after) >= 100  # a process begins anew for each machine that is lost
     assert {Path(file).parts[-3:] for _, file in after} == {(PARCEL, OWN, "own_of_cluster.py")}
-    # Where it takes long, the run says so; and Ray where it was sending to the machine that is gone.
-    aside = re.compile(r"kernelswarm: (compiling|starting|round)\b|\[.* raylet_client\.cc:\d+: Error pushing ")
+    # Where it takes long, the run says so; and Ray where it was sending to the machine that is gone. A process of tests
+    # that has stepped back before the others starts raylets that have, too.
+    behind = f"|kernelswarm: warning: the actors of this cluster run at niceness {os.nice(0)}: " if os.nice(0) else ""
+    aside = re.compile(rf"kernelswarm: (compiling|starting|round)\b|\[.* raylet_client\.cc:\d+: Error pushing {behind}")
     said = [line for line in errors.splitlines() if not aside.match(line)]
     summary = read_run(tmp_path / "out").summary
     assert summary["recoveries"] >= 2
@@ -195,7 +197,7 @@ def test_a_cluster_with_tls_and_a_token_has_the_serial_backends_bits(
         run = kernelswarm(*words, folder=tmp_path, variables=secured)
         _, errors = run.communicate(timeout=200)
     assert (run.returncode, errors.count("\n")) == (0, 1), errors
-    assert "the actors of this cluster run at niceness 15" in errors
+    assert f"the actors of this cluster run at niceness {min(19, 15 + os.nice(0))}" in errors
     result = read_run(tmp_path / "out")
     assert result.summary["backend"]["processes"] == 2
     assert result.summary["digest"] == simulate(Experiment.from_file(tmp_path / "x.toml")).summary["digest"]
