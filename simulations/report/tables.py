@@ -41,7 +41,7 @@ def of_run(result: Result) -> list[dict[str, Any]]:
         "name": "final",
         "title": "Final figures",
         "columns": [
-            {"label": "figure", "cells": [name.replace("_", " ") for name in known]},
+            {"label": "figure", "cells": [_heading(name) for name in known]},
             {"label": "value", "cells": [number(value) for value in known.values()]},
         ],
         "note": "",
@@ -59,12 +59,17 @@ def of_comparison(comparison: Comparison) -> list[dict[str, Any]]:
     ]
 
 
+def _heading(name: str) -> str:
+    """Return the words for a column, those of the printed tables where these have it."""
+    return HEADINGS.get(name, name.replace("_", " "))
+
+
 def _last(name: str, title: str, table: Table) -> dict[str, Any]:
     rows = last_rows(table)
     kept = some(len(rows.get("round", ())), ROWS)
     columns: list[Column] = [
         {
-            "label": column.replace("_", " "),
+            "label": _heading(column),
             "cells": [number(value, TABLE) for value in np.asarray(values)[kept].tolist()],
         }
         for column, values in rows.items()
@@ -115,9 +120,7 @@ def _runs(comparison: Comparison) -> dict[str, Any]:
     for name in METRICS:
         values = [run.final.get(name, math.nan) for run in runs]
         if finite(values):
-            columns.append(
-                {"label": HEADINGS.get(name, name.replace("_", " ")), "cells": [number(value) for value in values]}
-            )
+            columns.append({"label": _heading(name), "cells": [number(value) for value in values]})
     folders = [
         run.folder.relative_to(comparison.folder).as_posix() if run.folder and comparison.folder else "" for run in runs
     ]

@@ -120,19 +120,24 @@ def test_a_page_is_whole_and_asks_for_nothing(either: Path) -> None:
     assert not list(either.glob(".*.part"))
 
 
+def words(column: str) -> str:
+    """What tables, figures and the terminal call a column."""
+    return column.replace("global_", "pooled_").replace("_", " ")
+
+
 def test_the_tables_of_a_run_are_what_it_measured(folder: Path, result: Result) -> None:
     data = page_of(folder).data
     figures = table(data, "final")
     shown = dict(zip(figures["figure"], figures["value"], strict=True))
-    for name in ("risk", "constant_risk", "error", "model_order", "disagreement", "bytes_sent"):
-        assert shown[name.replace("_", " ")] == result.final[name]
+    for name in ("risk", "constant_risk", "error", "global_risk", "model_order", "disagreement", "bytes_sent"):
+        assert shown[words(name)] == result.final[name]
     for name, rows in (("nodes", result.nodes), ("edges", result.edges)):
         last = rows["round"] == rows["round"].max()
         cells = table(data, name)
         assert len(cells) > 4
         for column, values in rows.items():
             if column != "round" and np.isfinite(values[last]).any():
-                assert cells[column.replace("_", " ")] == [short(value, 6) for value in values[last]]
+                assert cells[words(column)] == [short(value, 6) for value in values[last]]
 
 
 def test_the_curves_of_a_run_are_its_network_and_the_quantiles_of_its_nodes(folder: Path, result: Result) -> None:
