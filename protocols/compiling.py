@@ -68,21 +68,20 @@ class Once(CPUDispatcher):
     def compile(self, sig: Any) -> Any:
         """Compile for arguments of some types, or, as numba does itself, for a signature as it is stated."""
         if isinstance(sig, Signature):
-            with uncollected(), interruptible(), optimised(self._long):
-                return super().compile(sig)
+            return self.compile_as_stated(sig)
         given = tuple(sig)
-        wanted = self.taken(given)
-        with uncollected(), interruptible(), optimised(self._long):
-            entry = super().compile(wanted)
+        wanted = tuple(map(self._widened, given, self._only_read))
+        entry = self.compile_as_stated(wanted)
         if wanted != given and given not in self.aliases:  # so that Python's calls find it without asking here
             self.aliases.add(given)
             dispatcher: Any = self
             dispatcher._insert([kind._code for kind in given], entry, False)
         return entry
 
-    def taken(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the types of arguments by which it is compiled where it is called with some."""
-        return tuple(map(self._widened, given, self._only_read))
+    def compile_as_stated(self, sig: Any) -> Any:
+        """Compile for a signature, or for arguments of just these types."""
+        with uncollected(), interruptible(), optimised(self._long):
+            return super().compile(sig)
 
     def add_overload(self, cres: Any) -> None:
         """Take up what has been compiled or loaded, for callers that are compiled too.

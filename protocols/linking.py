@@ -54,7 +54,7 @@ class Callee(NamedTuple):
             allowed = function._can_compile  # it may be closed to other callers by now
             function.disable_compile(False)
             try:
-                function.compile(self.arguments)
+                function.compile_as_stated(self.arguments)
             finally:
                 function.disable_compile(not allowed)
         self.enter(function.overloads[self.arguments])
@@ -74,15 +74,15 @@ def recalled(module: str, name: str, arguments: tuple[Any, ...]) -> Callee:
     Raises
     ------
     OSError
-        The function is there no more, or takes arguments of other types by now, as after an upgrade. As of a file that
-        is not there, numba then makes nothing of it, and compiles what calls the function anew.
+        The function is there no more, as after an upgrade. As of a file that is not there, numba then makes nothing of
+        it, and compiles what calls the function anew.
     """
     try:
-        taken: Any = getattr(import_module(module), name).taken
+        found: Any = getattr(import_module(module), name)
     except (ImportError, AttributeError) as cause:
         raise OSError(f"{module}.{name} is there no more") from cause
-    if taken(arguments) != arguments:
-        raise OSError(f"{module}.{name} takes other arguments by now")
+    if not hasattr(found, "compile_as_stated"):
+        raise OSError(f"{module}.{name} is no compiled function by now")
     return Callee(module, name, arguments)
 
 

@@ -213,13 +213,27 @@ def test_the_names_of_a_function_that_is_compiled_for_both_are_two() -> None:
         assert "test_contiguous.both_ways(" in str(compiled.library._get_module_for_linking()), "it is called by name"
 
 
-def test_what_called_by_another_convention_is_not_loaded() -> None:
-    """As after an upgrade: numba takes an OSError for a file that is not there, and compiles the caller anew."""
-    now = Callee(__name__, "summed", (Contiguous(types.float64, 2, True), Contiguous(types.float64, 1)))
-    assert pickle.loads(pickle.dumps(now)) == now
-    before = now._replace(arguments=tuple(kind.copy() for kind in now.arguments))
-    with pytest.raises(OSError, match="takes other arguments by now"):
-        pickle.loads(pickle.dumps(before))
-    for module, name in ((__name__, "gone"), ("kernelswarm.gone", "summed"), (__name__, "Array")):
+def test_a_callee_is_compiled_for_the_very_types_that_its_caller_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where calls would have chosen others: what a caller on disk passes says how it calls."""
+    numbers = np.linspace(0.1, 2.0, 7)
+    expected = both_ways(numbers)
+    plain = types.Array(types.float64, 1, "C", readonly=True)
+    for kind in (NUMBERS, plain, types.Array(types.float64, 1, "C")):
+        callee = pickle.loads(pickle.dumps(Callee(__name__, "both_ways", (kind,))))
+        assert callee == Callee(__name__, "both_ways", (kind,))
+        monkeypatch.setattr(both_ways, "overloads", {})  # as in a process that has loaded the caller alone
+        callee()
+        (compiled,) = both_ways.overloads.values()  # type: ignore[attr-defined]
+        assert compiled.signature.args == (kind,)
+        code = compiled.library._get_module_for_linking().get_function(compiled.fndesc.llvm_func_name)
+        assert len(list(code.arguments)) == 2 + (2 if kind == NUMBERS else 7)
+        assert both_ways(numbers) == expected
+
+
+def test_what_calls_a_function_that_is_gone_is_compiled_anew() -> None:
+    """As after an upgrade: numba takes an OSError for a file that is not there."""
+    for module, name in ((__name__, "gone"), ("kernelswarm.gone", "summed")):
         with pytest.raises(OSError, match="is there no more"):
-            recalled(module, name, now.arguments)
+            recalled(module, name, (NUMBERS,))
+    with pytest.raises(OSError, match="is no compiled function by now"):
+        recalled(__name__, "Array", (NUMBERS,))
