@@ -90,8 +90,11 @@ def sole(function: Compiled, signature: Signature) -> Compiled:
 
 
 def _find_from_python(compiled: Any, signature: Signature) -> None:
-    """Have calls from Python, with arrays that may be written to or all those that may, find what a signature stands
-    for; of what converts to what they ask only then, and know no answer where two overloads take them alike."""
+    """Have Python's calls find at once what is compiled for a signature.
+
+    Two kinds of calls do: with arrays as the signature states them, and with arrays that may all be written to. Others
+    ask what converts to what, and fail where two overloads would take them equally well.
+    """
     known = {*compiled.overloads, *getattr(compiled, "aliases", ())}
     for writable in (False, True):
         kinds = tuple(

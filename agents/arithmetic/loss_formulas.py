@@ -170,12 +170,9 @@ def _label(predictions: Array, targets: Array, i: int) -> int:
 @inlined
 def _best(predictions: Array, i: int, excluded: int) -> int:
     best = 1 if excluded == 0 else 0
-    top = predictions[i, best]
     for c in range(best + 1, predictions.shape[1]):
-        # Chosen by conditional moves: no processor foresees which class is the best.
-        value = predictions[i, c]
-        better = (c != excluded) & (value > top)
-        best, top = (c, value) if better else (best, top)
+        if c != excluded and predictions[i, c] > predictions[i, best]:
+            best = c
     return best
 
 

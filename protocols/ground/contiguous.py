@@ -2,7 +2,7 @@
 
 Numba passes an array as all that it keeps of one: whose memory it is, the number and size of its entries, a pointer,
 lengths and strides, seven numbers for a vector and nine for a matrix. A step of a learner takes thirteen arrays, so a
-call of it wrote a hundred numbers to memory and read them there, which took longer than what many calls compute. Of a
+call of it wrote a hundred numbers to memory and read them there: three such calls took a fifth of a small step. Of a
 contiguous array that somebody else keeps for as long as the call takes, a pointer and the lengths say everything.
 """
 
