@@ -11,6 +11,7 @@ Adjacency = list[list[int]]
 
 SEED = 0
 TRIES = 10
+MOST_REPEATS = 20
 
 
 def partition(plans: Sequence[AgentPlan], size: int) -> list[list[AgentPlan]]:
@@ -44,8 +45,9 @@ def crossing(blocks: Sequence[Sequence[AgentPlan]]) -> int:
 def blocks_of(neighbors: Mapping[int, Sequence[int]], size: int) -> list[list[int]]:
     """Cut a network into blocks whose sizes differ by at most one, none larger than ``size``, with METIS.
 
-    The models do not depend on it, only the messages between processes. Where METIS is not installed (it has no build
-    for Windows and for Linux on ARM) nodes whose labels follow one another make up a block.
+    The models do not depend on it, only the messages between processes. The same network is cut in the same way every
+    time, unless another thread of the process draws from the C library's ``rand`` without a pause. Where METIS is not
+    installed (it has no build for Windows and for Linux on ARM) nodes whose labels follow one another make up a block.
 
     Parameters
     ----------
@@ -89,8 +91,18 @@ def _homes(adjacency: Adjacency, count: int) -> list[int]:
     # Bisection cuts fewer edges than cutting into all blocks at once, and the best of ten tries fewer still.
     options = pymetis.Options(seed=SEED, ncuts=TRIES, ufactor=1)
     graph = pymetis.CSRAdjacency(starts, others)
-    found = pymetis.part_graph(count, graph, recursive=True, options=options)
-    return list(found.vertex_part)
+
+    def homes() -> list[int]:
+        return list(pymetis.part_graph(count, graph, recursive=True, options=options).vertex_part)
+
+    # METIS draws from the C library's rand, which has one state for all threads of a process, and Ray's threads draw
+    # from it too. The seed is worth something only while none of them does: two equal answers in a row say so.
+    found = homes()
+    for _ in range(MOST_REPEATS):
+        before, found = found, homes()
+        if found == before:
+            break
+    return found
 
 
 def _evened(adjacency: Adjacency, homes: Sequence[int], count: int) -> list[int]:

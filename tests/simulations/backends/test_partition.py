@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import networkx as nx
+import numpy as np
 import pytest
+from numba import njit
 
 from kernelswarm.simulations.backends.partition import blocks_of
 
@@ -39,6 +43,40 @@ def test_blocks_are_even_and_the_same_every_time(graph, size):
     assert len(blocks) == -(-len(graph) // size)
     assert max(map(len, blocks)) - min(map(len, blocks)) <= 1
     assert blocks == blocks_of(neighbors(graph), size)
+
+
+def test_a_thread_that_draws_from_the_random_numbers_of_c_changes_no_block(monkeypatch):
+    pymetis = pytest.importorskip("pymetis")
+    rand = ctypes.CDLL(None).rand
+    rand.argtypes = []
+    part_graph, answers = pymetis.part_graph, []
+
+    @njit(nogil=True)
+    def draw(done):
+        drawn = 0
+        while done[0] == 0:
+            drawn += rand() >= 0
+        return drawn
+
+    def disturbed_once(*arguments, **options):
+        if answers:
+            answers.append(part_graph(*arguments, **options))
+        else:
+            done = np.zeros(1)
+            with ThreadPoolExecutor(1) as pool:
+                drawing = pool.submit(draw, done)
+                answers.append(part_graph(*arguments, **options))
+                done[0] = 1
+                assert drawing.result() > 0
+        return answers[-1]
+
+    draw(np.ones(1))
+    network = neighbors(NETWORKS["random geometric"])
+    undisturbed = blocks_of(network, 7)
+    monkeypatch.setattr(pymetis, "part_graph", disturbed_once)
+    assert blocks_of(network, 7) == undisturbed
+    disturbed, *others = [list(answer.vertex_part) for answer in answers]
+    assert disturbed != others[-1] == others[-2]
 
 
 @pytest.mark.parametrize("count", [2, 4, 5])
