@@ -32,6 +32,7 @@ import psutil
 import pytest
 import scipy.linalg  # noqa: F401  its BLAS must be loaded to be limited below
 import typer
+from _pytest.runner import runtestprotocol
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 from numba.core.compiler_lock import global_compiler_lock
@@ -64,6 +65,7 @@ settings.load_profile("suite")
 
 
 SLOWEST = 12  # files named at the end
+WORTH_A_REPORT = 0.01  # seconds from which on the setup or the end of a test is reported
 
 
 def pytest_sessionstart() -> None:
@@ -91,6 +93,17 @@ def pytest_collection_finish() -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
     """Have one process wait for Ray while the others have the cores, and one compile what several files need."""
     return Together(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Send one report of a test that passes, not three: the two others say little, and cost as much as a small test."""
+    if not hasattr(item.config, "workerinput"):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed or report.duration >= WORTH_A_REPORT:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
