@@ -51,7 +51,7 @@ from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.temporarily import environment
 from tests.helpers.checkout import ROOT
 from tests.helpers.equality import bytes_first
-from tests.helpers.sharing_out import WAITING, Together, place, together
+from tests.helpers.sharing_out import WAITING, Together, parts, place, together
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,6 +68,14 @@ SLOWEST = 12  # files named at the end
 WORTH_A_REPORT = 0.01  # seconds from which on the setup or the end of a test is reported
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Have each process begin with other files, so that what one has rewritten and kept the others load."""
+    if hasattr(config, "workerinput") and config.args == config.getini("testpaths"):
+        files = sorted(str(path) for path in (ROOT / "tests").rglob("test_*.py"))
+        first = int(config.workerinput["workerid"][2:]) * len(files) // config.workerinput["workercount"]
+        config.args[:] = files[first:] + files[:first]
+
+
 def pytest_sessionstart() -> None:
     """Collect no garbage until all tests are collected: nothing of what is made by then goes."""
     gc.disable()
@@ -76,7 +84,7 @@ def pytest_sessionstart() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files that take long first, and last what runs beside another file; the rest stays in its order."""
 
-    items.sort(key=lambda item: place(item.nodeid))
+    items.sort(key=lambda item: (place(item.nodeid), parts(item.nodeid)[0]))
 
 
 def pytest_collection_finish() -> None:

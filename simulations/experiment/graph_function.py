@@ -5,17 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 
-from kernelswarm.graphs.adjacency import Graph
-from kernelswarm.graphs.redraw import draw_until_connected
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.experiment.naming import find
 from kernelswarm.simulations.ground.own_code import OwnCode
 from kernelswarm.simulations.ground.wording import nearest, shown
+
+if TYPE_CHECKING:
+    from kernelswarm.graphs.adjacency import Graph
 
 RANDOM = ("generator", "seed")
 """Arguments that follow the experiment's seed when the table does not give them."""
@@ -66,6 +66,11 @@ class GraphFunction:
 
     def build(self, generator: np.random.Generator) -> Graph:
         """Call the function; ValueError when it returns no networkx graph, or no connected one in all its draws."""
+        # Actors read this file too, and have no use for networkx.
+        import networkx as nx
+
+        from kernelswarm.graphs.redraw import draw_until_connected
+
         function = find("topology", self.function, "topology.name")
         random = [key for key in RANDOM if key in self._accepted() and key not in self.arguments]
 
