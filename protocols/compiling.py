@@ -21,6 +21,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -152,11 +153,15 @@ def optimised(long: bool) -> Iterator[None]:
     with _lock:  # other threads wait before they compile
         before = codegen._pass_builder
         codegen._pass_builder = pass_builder
+        functions = codegen._function_pass_manager
+        # The whole module is optimised after its functions: what is done to these lightly is done to it thoroughly.
+        codegen._function_pass_manager = partial(functions, opt=1)
         try:
             with shortcuts():
                 yield
         finally:
             codegen._pass_builder = before
+            codegen._function_pass_manager = functions
 
 
 @contextmanager
