@@ -35,6 +35,7 @@ from numba.core.typing.templates import Signature
 from kernelswarm.protocols.ground.contiguous import passed
 from kernelswarm.protocols.ground.shortcuts import shortcuts
 from kernelswarm.protocols.ground.turns import aside
+from kernelswarm.protocols.ground.unbroken import unbroken
 from kernelswarm.protocols.linking import link
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -79,6 +80,7 @@ class Once(CPUDispatcher):
             dispatcher._insert([kind._code for kind in given], entry, False)
         return entry
 
+    @unbroken
     def compile_as_stated(self, sig: Any) -> Any:
         """Compile for a signature, or for arguments of just these types."""
         with uncollected(), interruptible(), optimised(self._long):

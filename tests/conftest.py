@@ -41,6 +41,7 @@ from threadpoolctl import threadpool_limits
 from kernelswarm.agents.parts import bandwidths
 from kernelswarm.agents.parts.bandwidths import median_distance
 from kernelswarm.protocols.compiling import Once
+from kernelswarm.protocols.ground.unbroken import unbroken
 from kernelswarm.simulations.backends import ray_backend, rehearsal
 from kernelswarm.simulations.backends.semaphores import made_by, remove
 from kernelswarm.simulations.backends.starting.head_start import ForkServer, late_agents, lean
@@ -108,7 +109,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Send one report of a test that passes, not three: the two others say little, and cost as much as a small test."""
     if not hasattr(item.config, "workerinput"):
         return None
-    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+    for report in unbroken(runtestprotocol)(item, log=False, nextitem=nextitem):
         if report.when == "call" or not report.passed or report.duration >= WORTH_A_REPORT:
             item.ihook.pytest_runtest_logreport(report=report)
     return True

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelswarm.protocols.ground.unbroken import unbroken
 from kernelswarm.simulations.command import completion, preparing, reading, showing
 from kernelswarm.simulations.command.complaints import complain, warnings_in_one_line
 from kernelswarm.simulations.command.examples import epilog
@@ -50,6 +51,7 @@ app = typer.Typer(
 )
 
 
+@unbroken
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]

@@ -20,6 +20,7 @@ from kernelswarm.agents.populations.populating import AnyPopulation, fits, obsta
 from kernelswarm.agents.populations.stacked_population import StackedPopulation
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule
 from kernelswarm.protocols.ground.fulfilling import fulfils
+from kernelswarm.protocols.ground.unbroken import unbroken
 from kernelswarm.protocols.states.contract import AnyRule, StateRule
 from kernelswarm.protocols.weather.weather import Conditions
 from kernelswarm.simulations.round.crossing import Crossing
@@ -191,12 +192,17 @@ class Block:
             self._read(incoming)
             self._messages.update(population.dissolve())
             self._population, self._crossing, self._compiled = None, None, False
+        self._run_agents()
+        return 1
+
+    @unbroken
+    def _run_agents(self) -> None:
+        """Run a round agent by agent."""
         messages = self._messages
         sent = [
             agent.advance([messages[other] for other in agent.neighbors] if messages else ()) for agent in self._agents
         ]
         self._messages |= zip(self.nodes, sent, strict=True)
-        return 1
 
     def _crossing_of(self, population: AnyPopulation) -> Crossing | StackedCrossing:
         if isinstance(population, StackedPopulation):
@@ -214,6 +220,7 @@ class Block:
             self._population.settle()
         return self._agents
 
+    @unbroken
     def report(self, pooled: HeldOut) -> list[Report]:
         """Measure each node's function on its own held-out data and on ``pooled``.
 

@@ -17,6 +17,7 @@ from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.compiling import uncollected
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule, strengths_of
 from kernelswarm.protocols.ground.fulfilling import fulfils
+from kernelswarm.protocols.ground.unbroken import unbroken
 from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.protocols.weather.timetable import Timetable
 from kernelswarm.protocols.weather.weather import Conditions
@@ -86,6 +87,7 @@ class Network:
         return self.adjacency.graph
 
 
+@unbroken
 def open_network(experiment: Experiment, most: int | None = None) -> Network:
     """Build the graph, open the stream and plan the agents.
 
