@@ -36,6 +36,7 @@ from kernelswarm.simulations.command.options import (
 )
 from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.machine.interruption import in_words
+from kernelswarm.simulations.machine.threads import one_thread_from_the_start
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.figures.sheet import Drawing
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     said = False
     try:
-        with completion.for_shells():
+        with one_thread_from_the_start(), completion.for_shells():
             code = typer.main.get_command(app).main(words, prog_name="kernelswarm", standalone_mode=False)
     except (InputError, SimulationError) as error:
         if "--debug" in words:

@@ -12,13 +12,12 @@ from typing import TypeVar
 
 from kernelswarm.simulations.machine.parallel import end_with_parent, start_method
 from kernelswarm.simulations.machine.temporarily import environment
+from kernelswarm.simulations.machine.threads import ONE_THREAD
 
 Argument = TypeVar("Argument")
 
 PATIENCE = 180.0
 """Seconds after which a call that does not end is given up."""
-
-_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 @contextmanager
@@ -43,7 +42,7 @@ def beside(function: Callable[[Argument], object], argument: Argument) -> Iterat
     process = start_method().Process(target=_call, args=(function, argument), daemon=True)
     serving = multiprocessing.parent_process() is not None
     if not serving:
-        with environment(_ONE_THREAD), _without_script():
+        with environment(ONE_THREAD), _without_script():
             process.start()
 
     def wait() -> bool:

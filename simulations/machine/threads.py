@@ -1,11 +1,24 @@
 """One thread of linear algebra, with which products of matrices have the same bits on every machine."""
 
-import sys
-from contextlib import AbstractContextManager
-from functools import lru_cache
-from typing import Any
+from __future__ import annotations
 
-from threadpoolctl import ThreadpoolController
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from kernelswarm.simulations.machine.temporarily import environment
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""What libraries of linear algebra read once, as they are loaded.
+
+By themselves they then start a thread for each core but one, which looks for work for a tenth of a second.
+"""
 
 
 def one_thread() -> AbstractContextManager[Any]:
@@ -18,6 +31,15 @@ def one_thread() -> AbstractContextManager[Any]:
     return limited
 
 
+@contextmanager
+def one_thread_from_the_start() -> Iterator[None]:
+    """Have libraries that are loaded in here start no threads, unless the user's environment says how many."""
+    with environment({name: count for name, count in ONE_THREAD.items() if name not in os.environ}):
+        yield
+
+
 @lru_cache(maxsize=1)
 def _libraries(modules: int) -> ThreadpoolController:
+    from threadpoolctl import ThreadpoolController
+
     return ThreadpoolController()
