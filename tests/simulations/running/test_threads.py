@@ -8,7 +8,8 @@ from types import ModuleType
 from typing import ClassVar
 
 import pytest
-from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
+import threadpoolctl
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.kernels import Gaussian
@@ -32,7 +33,7 @@ class Watching(Gaussian):
 
 
 def allowed() -> set[int]:
-    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+    return {library["num_threads"] for library in ThreadpoolController().select(user_api="blas").info()}
 
 
 def test_words_become_numbers_in_one_thread():
@@ -51,8 +52,13 @@ def test_words_become_numbers_in_one_thread():
 
 def test_libraries_are_looked_for_again_only_when_modules_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
-    controller = threads.ThreadpoolController
-    monkeypatch.setattr(threads, "ThreadpoolController", lambda: looked.append(1) or controller())
+
+    class Counting(ThreadpoolController):
+        def __init__(self) -> None:
+            looked.append(1)
+            super().__init__()
+
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", Counting)
     threads._libraries.cache_clear()
     for wanted in (1, 1, 2):
         if wanted == 2:
