@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -52,25 +53,27 @@ def test_a_thread_that_draws_from_the_random_numbers_of_c_changes_no_block(monke
     part_graph, answers = pymetis.part_graph, []
 
     @njit(nogil=True)
-    def draw(done):
-        drawn = 0
+    def draw(done, drawn):
         while done[0] == 0:
-            drawn += rand() >= 0
-        return drawn
+            drawn[0] += rand() >= 0
 
     def disturbed_once(*arguments, **options):
         if answers:
             answers.append(part_graph(*arguments, **options))
         else:
-            done = np.zeros(1)
+            done, drawn = np.zeros(1), np.zeros(1)
             with ThreadPoolExecutor(1) as pool:
-                drawing = pool.submit(draw, done)
-                answers.append(part_graph(*arguments, **options))
-                done[0] = 1
-                assert drawing.result() > 0
+                drawing = pool.submit(draw, done, drawn)
+                try:
+                    while not drawn[0]:
+                        time.sleep(0.001)
+                    answers.append(part_graph(*arguments, **options))
+                finally:
+                    done[0] = 1
+                drawing.result()
         return answers[-1]
 
-    draw(np.ones(1))
+    draw(np.ones(1), np.zeros(1))
     network = neighbors(NETWORKS["random geometric"])
     undisturbed = blocks_of(network, 7)
     monkeypatch.setattr(pymetis, "part_graph", disturbed_once)
