@@ -31,7 +31,8 @@ _own = _Own()
 def unbroken(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
     """Have a function, and all that it calls, run in one piece of Python's stack, where the caller does not already.
 
-    The first call takes ten microseconds, one inside another a tenth of one: meant for what runs for milliseconds.
+    The outermost call takes ten microseconds more, one inside another a tenth of one. It is meant for what runs for
+    milliseconds.
     """
 
     @wraps(function)

@@ -5,22 +5,38 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+import typer
+from numba import types
 
 from kernelswarm import Experiment
+from kernelswarm.protocols import compiling
+from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.ground.unbroken import unbroken
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.backends.side_by_side import SideBySide
+from kernelswarm.simulations.command import cli
+from kernelswarm.simulations.round import block
 from kernelswarm.simulations.round.block import Block
+from kernelswarm.simulations.running import network
 from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.streams.contract import HeldOut
 
 resource = pytest.importorskip("resource")
 
 OWN = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)  # not what Ray's threads do
 CALLS, DEPTHS = 1000, range(150)  # a piece ends once in about ninety calls
+RING = {
+    "topology": {"name": "ring", "nodes": 10},
+    "stream": {"name": "gaussian_mixture", "classes": 2},
+    "learner": {"name": "polk", "loss": "logistic", "step_size": 0.1, "kernel": {"bandwidth": 0.6}},
+    "protocol": "consensus",
+}
+HELD_OUT = HeldOut(np.zeros((1, 2)), np.zeros((1, 1)))
 
 
 def elsewhere(function: Callable[[], Any]) -> Any:
@@ -106,16 +122,36 @@ def test_recursion_still_ends() -> None:
         elsewhere(unbroken(endless))
 
 
+@pytest.mark.parametrize(
+    ("asked", "inner"),
+    [
+        (lambda: jitted(lambda number: number + 1.0).compile((types.float64,)), (compiling, "optimised")),
+        (lambda: open_network(Experiment.from_dict(RING)), (network, "_opened")),
+        (lambda: cli.main(["list"]), (typer.main, "get_command")),
+        (lambda: Block.report(SimpleNamespace(agents=[None], _evaluated=[None]), HELD_OUT), (block, "report")),
+    ],
+    ids=["compilation", "opening", "commands", "reports"],
+)
+def test_what_takes_long_runs_in_one_piece(
+    asked: Callable[[], object], inner: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Reached(Exception):
+        pass
+
+    found: list[bool] = []
+
+    def look(*_: object) -> None:
+        found.append(max(faults(calls)) < CALLS / 2)
+        raise Reached
+
+    monkeypatch.setattr(*inner, look)
+    with pytest.raises(Reached):
+        elsewhere(asked)
+    assert found == [True]
+
+
 def test_rounds_of_agents_fetch_no_memory_at_any_depth(monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment = Experiment.from_dict(
-        {
-            "topology": {"name": "ring", "nodes": 10},
-            "stream": {"name": "gaussian_mixture", "classes": 2},
-            "learner": {"name": "polk", "loss": "logistic", "step_size": 0.1, "kernel": {"bandwidth": 0.6}},
-            "protocol": "consensus",
-        }
-    )
-    engine = SerialEngine([open_network(experiment).plans], False)
+    engine = SerialEngine([open_network(Experiment.from_dict(RING)).plans], False)
     engine.run(50)  # so that arrays have found their sizes
     assert max(elsewhere(lambda: faults(lambda: engine.run(4)))) < 200
     for place, name in ((SideBySide, "run"), (Block, "_run_agents")):
