@@ -60,7 +60,7 @@ def mnist(folder: Path, scratch: Path) -> dict[str, Any]:
         arrays[f"y{kind}"] = np.frombuffer(labels, np.uint8, offset=8)[:rows].astype(np.int64)
     np.savez(scratch / "mnist.npz", **arrays)
     learner = POLK | {"loss": "multiclass_logistic", "batch_size": 8}
-    stream = {"name": "file", "path": str(scratch / "mnist.npz")}
+    stream = {"name": "file", "path": str(scratch / "mnist.npz"), "standardize": False}
     topology = {"name": "ring", "nodes": 5}
     return {"stream": stream, "learner": learner, "protocol": "consensus", "topology": topology, "rounds": 100}
 

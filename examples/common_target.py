@@ -65,8 +65,6 @@ def experiment(path: Path, draw: int, epochs: int, batch: int) -> Experiment:
                 "name": "file",
                 "path": str(path.resolve()),
                 "epochs": epochs,
-                "standardize": True,
-                "standardize_targets": True,
             },
             "learner": {
                 "name": "polk",

@@ -91,7 +91,7 @@ keys = {
     "test": chosen(tested),
     "target": "reference",
     "node": "station",
-    "stream": {"order": "file", "standardize": True, "standardize_targets": True},
+    "stream": {"order": "file"},
     "learner": {"name": "newton", "forgetting": 0.995},
     "rounds": int(sum(learned) / 5),
     "evaluate_every": int(sum(learned) / 40),

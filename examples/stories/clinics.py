@@ -64,7 +64,7 @@ runs = {
     title: simulate(
         topology={"name": "small_world", "nodes": 10},
         data=(inputs, labels, CLINICS[clinic]),
-        stream={"epochs": 20, "test_fraction": 0.4},
+        stream={"epochs": 20, "test_fraction": 0.4, "standardize": False},  # it was done above
         learner={
             "name": "random_features",
             "features": 200,

@@ -59,8 +59,8 @@ path = {path}
 {columns}task = "{task}"
 test_fraction = 0.2     # of each node's rows, never learned from
 epochs = {epochs}
-standardize = true      # inputs of mean 0 and deviation 1; models take and give the file's own units
-{standardize_targets}# order = "file"        # for time series: every node sees its rows in the order of the file
+standardize = "auto"    # {scaled} of mean 0 and deviation 1; models take and give the file's own units
+# order = "file"        # for time series: every node sees its rows in the order of the file
 
 [learner]
 name = "polk"
@@ -147,7 +147,7 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
         + (_inputs(rows) if file.target and not file.features else ""),
         task=task,
         epochs=epochs,
-        standardize_targets="" if classes else "standardize_targets = true\n",
+        scaled="inputs" if classes else "inputs and targets",
         loss="multiclass_logistic" if classes > 2 else "logistic" if classes else "squared",
         batch=BATCH,
     )

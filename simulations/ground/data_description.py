@@ -56,11 +56,26 @@ class Variables:
         """The deviations (k,), ones where the learner sees the values as they are; (1,) where k is not known."""
         return np.ones(max(len(self.names), 1)) if self.deviation is None else self.deviation
 
+    def is_scaled(self, column: int) -> bool:
+        """Whether the learner sees other values of a column than its own."""
+        if self.mean is None or self.deviation is None:
+            return False
+        return bool(self.mean[column] != 0.0 or self.deviation[column] != 1.0)
+
     def name(self, column: int, default: str) -> str:
         """Return what a column is called, and whether the learner sees it scaled; ``default`` where it has no name."""
         if not self.names:
             return default
-        return self.names[column] + ("" if self.mean is None else " (scaled)")
+        return self.names[column] + (" (scaled)" if self.is_scaled(column) else "")
+
+    def facts(self) -> dict[str, float]:
+        """Return the means and deviations of the columns that are scaled, by the names that they have in a summary."""
+        found: dict[str, float] = {}
+        for column, name in enumerate(self.names):
+            if self.mean is not None and self.deviation is not None and self.is_scaled(column):
+                found[f"mean_of_{name}"] = float(self.mean[column])
+                found[f"deviation_of_{name}"] = float(self.deviation[column])
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return lists and None, as JSON holds them."""

@@ -34,6 +34,12 @@ def refuse_misfit(learner: Learner, source: Source, place: int, label: int) -> N
             f'learner.loss = "{name}" has an integral over a box in it, and the steps of {part_name(learner)} (node '
             f'{label}) would leave it out: use learner.name = "spppot"'
         )
+    mean = source.description.targets.mean
+    if mean is not None and np.any(mean):
+        raise InputError(
+            f'stream.task: learner.loss = "{name}" takes the number of events of each row, and the stream standardizes '
+            'targets: set stream.task = "events"'
+        )
     if grid.inputs != source.inputs:
         raise InputError(
             f"learner.loss.low = {list(grid.low)} must have {source.inputs} entries, one for each input of the stream; "

@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import FeatureLearner, Learner, MixtureLearner, ScheduledLearner, ValueLearner
+from kernelswarm.agents.learners.contract import FeatureLearner, Learner, MixtureLearner, ScheduledLearner
 from kernelswarm.graphs.adjacency import Adjacency, Graph
 from kernelswarm.graphs.directed import asks, is_directed
 from kernelswarm.graphs.validation import as_network
@@ -30,6 +30,7 @@ from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
+from kernelswarm.simulations.round.rewards import refuse_other_rewards
 from kernelswarm.simulations.round.stackable import refuse_unstackable
 from kernelswarm.simulations.running.boxes import refuse_misfit
 from kernelswarm.simulations.running.fitting import resolved
@@ -132,7 +133,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     planned = labels if most is None else [labels[place] for place in members(len(labels), most)]
     for label in planned:
         refuse_misfit(learners.get(label, experiment.learner), source, places[label], label)
-        _refuse_another_discount(learners.get(label, experiment.learner), source, label)
+        refuse_other_rewards(learners.get(label, experiment.learner), source, label)
     if len(outputs) > 1:
         raise InputError(f"learner.loss: the nodes' functions have different numbers of outputs, {sorted(outputs)}")
     (count,) = outputs
@@ -269,14 +270,6 @@ def _outputs(learner: Learner, source: Source, label: int) -> int:
         return learner.loss.outputs(source.targets, source.classes)
     except ValueError as refusal:
         raise InputError(f"learner.loss of node {label} does not fit the stream: {refusal}") from refusal
-
-
-def _refuse_another_discount(learner: Learner, source: Source, label: int) -> None:
-    if fulfils(learner, ValueLearner) and source.discount is not None and source.discount != learner.discount:
-        raise InputError(
-            f"learner.discount = {learner.discount:g} of node {label} must be stream.discount = {source.discount:g}: "
-            "the values that it is measured against are of that discount: make them the same"
-        )
 
 
 def slots_of(adjacency: Adjacency, labels: Sequence[int]) -> dict[int, tuple[int, ...]]:

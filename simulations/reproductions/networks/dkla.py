@@ -70,7 +70,7 @@ def error(points: Array, targets: Array, features: int, seed: int) -> float:
         topology={"name": "regular", "nodes": NODES, "degree": NEIGHBORS},
         data=rows(learned),
         test=rows(tested),
-        stream={"epochs": ROUNDS},
+        stream={"epochs": ROUNDS, "standardize": False},
         learner={
             "name": "random_features",
             "features": features,

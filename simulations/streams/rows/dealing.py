@@ -15,6 +15,7 @@ from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Array
 from kernelswarm.simulations.streams.regions import Indices, cut_regions
 from kernelswarm.simulations.streams.rows.rows import Rows
+from kernelswarm.simulations.streams.rows.scaling import Scaling, check_scaling, scaling_for
 from kernelswarm.simulations.streams.splits import Split, check_split
 
 #: Draws of Dirichlet shares before a label skew that leaves a node without rows is given up.
@@ -36,8 +37,8 @@ class Dealing:
     shift: float
     epochs: int
     test_fraction: float
-    standardize: bool = False
-    standardize_targets: bool = False
+    standardize: Scaling = False
+    standardize_targets: Scaling = False
     order: Order = "shuffled"
 
     def __post_init__(self) -> None:
@@ -45,6 +46,7 @@ class Dealing:
         check_positive(concentration=self.concentration)
         check_not_negative(shift=self.shift)
         check_at_least(1, epochs=self.epochs)
+        check_scaling(standardize=self.standardize, standardize_targets=self.standardize_targets)
         if self.order not in get_args(Order):
             raise RefusedKey("order", f'= {shown(self.order)} must be "shuffled" or "file"')
         if not 0 < self.test_fraction < 1:
@@ -53,6 +55,10 @@ class Dealing:
                 f"= {shown(self.test_fraction)} must lie between 0 and 1: every node needs rows to "
                 "learn from and rows to measure its risk on",
             )
+
+    def scaling(self, task: str) -> tuple[Scaling, Scaling]:
+        """Return how inputs and targets are scaled for a task."""
+        return scaling_for(task, self.standardize, self.standardize_targets)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ from kernelswarm.simulations.streams.rows.held import (
 )
 from kernelswarm.simulations.streams.rows.reading import call, find
 from kernelswarm.simulations.streams.rows.rows import Rows, Task
+from kernelswarm.simulations.streams.rows.scaling import Scaling
 from kernelswarm.simulations.streams.rows.tables import Columns, read_csv, read_parquet
 from kernelswarm.simulations.streams.splits import Split
 
@@ -98,9 +99,11 @@ class File:
         there are test rows.
     standardize
         Give the inputs mean 0 and standard deviation 1 over all rows that are learned from. The models undo it: they
-        predict from inputs as they stand in the file.
+        predict from inputs as they stand in the file. "auto" leaves columns of nothing but 0 and 1 as they are, and the
+        inputs of events; true scales every column; false takes all numbers literally.
     standardize_targets
-        The same for the targets of a regression; the models predict in the unit of the file.
+        The same for the targets of a regression; the models predict in the unit of the file. "auto" does what
+        ``standardize`` says.
     contents
         What an npz or parquet file must hold: its rows, columns and SHA-256, as data in memory say it in what a run
         leaves. "" takes any.
@@ -127,8 +130,8 @@ class File:
     shift: float = 1.0
     epochs: int = 1
     test_fraction: float = 0.2
-    standardize: bool = False
-    standardize_targets: bool = False
+    standardize: Scaling = "auto"
+    standardize_targets: Scaling = "auto"
     contents: str = ""
     held: Held | None = field(init=False, default=None, compare=False, repr=False)
 
@@ -157,7 +160,7 @@ class File:
             )
         if self.task == "events" and self.split in ("label_skew", "target_shift"):
             raise RefusedKey("split", f'= "{self.split}" changes targets, and events have none: use "patches" or "iid"')
-        if self.task == "events" and self.standardize_targets:
+        if self.task == "events" and self.standardize_targets is True:
             raise RefusedKey("standardize_targets", "= true changes how many events a row stands for: leave it out")
 
     def holding(self, held: Held) -> File:

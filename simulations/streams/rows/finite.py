@@ -14,6 +14,7 @@ from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource,
 from kernelswarm.simulations.streams.regions import Indices
 from kernelswarm.simulations.streams.rows.dealing import Dealing, Hand, deal
 from kernelswarm.simulations.streams.rows.rows import Rows, Task, check_rows, class_indices, resolve_task
+from kernelswarm.simulations.streams.rows.scaling import per_own_volume, standardized
 from kernelswarm.simulations.streams.splits import ShiftDifferences, Split, check_split, offsets
 
 
@@ -111,16 +112,15 @@ def open_rows(
     inputs, outputs = Variables(rows.columns), Variables(rows.target_columns)
     if rows.divisor != 1.0:
         inputs = Variables(rows.columns, np.zeros(len(rows.columns)), np.full(len(rows.columns), rows.divisor))
-    if dealing.standardize:
-        inputs = standardized(inputs, [points for points, _ in training], [points for points, _ in testing])
+    scaled, scaled_targets = dealing.scaling(task if task == "events" else known)
+    if scaled:
+        inputs = standardized(inputs, [points for points, _ in training], [points for points, _ in testing], scaled)
         if task == "events":
             outputs = per_own_volume(inputs, rows.target_columns)
-    if dealing.standardize_targets and classes is None:
-        outputs = standardized(outputs, [values for _, values in training], [values for _, values in testing])
-        assert outputs.mean is not None and outputs.deviation is not None
-        for column, name in enumerate(rows.target_columns):
-            mean, deviation = float(outputs.mean[column]), float(outputs.deviation[column])
-            facts |= {f"mean_of_{name}": mean, f"deviation_of_{name}": deviation}
+    if scaled_targets:
+        targets = [values for _, values in training], [values for _, values in testing]
+        outputs = standardized(outputs, *targets, scaled_targets)
+        facts |= outputs.facts()
     differences = None
     if dealing.split == "target_shift":
         shifts = offsets(dealing.shift, nodes, seed)
@@ -198,36 +198,6 @@ def choose(hand: Hand, held_out: int, seed: int, node: int) -> Indices:
         return hand.testing
     random = generator(seed, Role.HELD_OUT, node)
     return hand.testing[np.sort(random.choice(len(hand.testing), held_out, replace=False))]
-
-
-def standardized(variables: Variables, training: list[Array], testing: list[Array]) -> Variables:
-    """Give all rows to learn from together mean 0 and standard deviation 1 in every column, in place.
-
-    Test rows move and scale along. A constant column becomes 0; its deviation counts as 1.
-
-    Returns
-    -------
-    Variables
-        The columns with the scaling that leads from their own units to the new values.
-    """
-    count = sum(len(part) for part in training)
-    mean = np.sum([part.sum(axis=0) for part in training], axis=0) / count
-    squares = np.sum([((part - mean) ** 2).sum(axis=0) for part in training], axis=0)
-    deviation = np.sqrt(squares / count)
-    deviation = np.where(deviation > 0.0, deviation, 1.0)
-    for part in (*training, *testing):
-        part -= mean
-        part /= deviation
-    # The values may have been scaled before: x -> (x - m) / d -> ((x - m) / d - mean) / deviation.
-    return Variables(variables.names, variables.raw(mean), variables.scale * deviation)
-
-
-def per_own_volume(inputs: Variables, columns: tuple[str, ...]) -> Variables:
-    """What turns a density over standardized inputs into one over the inputs in their own units.
-
-    density(x) = density(x standardized) / product of the deviations
-    """
-    return Variables(columns, np.zeros(len(columns)), np.full(len(columns), 1.0 / np.prod(inputs.scale)))
 
 
 def patch_middles(rows: Rows, hands: list[Hand]) -> Array | None:

@@ -15,6 +15,7 @@ from kernelswarm.simulations.streams.rows.dealing import Dealing
 from kernelswarm.simulations.streams.rows.finite import open_rows
 from kernelswarm.simulations.streams.rows.reading import check_names, shorten
 from kernelswarm.simulations.streams.rows.rows import Rows, Task
+from kernelswarm.simulations.streams.rows.scaling import Scaling
 from kernelswarm.simulations.streams.splits import Split
 
 
@@ -55,8 +56,8 @@ class OpenML:
     shift: float = 1.0
     epochs: int = 1
     test_fraction: float = 0.2
-    standardize: bool = False
-    standardize_targets: bool = False
+    standardize: Scaling = "auto"
+    standardize_targets: Scaling = "auto"
     cache: Path | None = None
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,9 +13,12 @@ import pytest
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.contract import Array, Stream
-from kernelswarm.simulations.streams.rows.file import File
+from kernelswarm.simulations.streams.rows import file
 from kernelswarm.simulations.streams.rows.idx import Idx
 from kernelswarm.simulations.streams.rows.openml import OpenML
+
+File = partial(file.File, standardize=False)
+"""Rows are told by their numbers, which are therefore taken as they stand."""
 
 ROWS = 120
 
@@ -37,7 +41,7 @@ def stream(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
         return Idx(tmp_path / "i", tmp_path / "l", tmp_path / "i", tmp_path / "l")
     bunch = SimpleNamespace(data=x[:, None], target=y.astype(str), feature_names=["x"], target_names=["y"])
     monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **_: bunch)
-    return OpenML("numbers")
+    return OpenML("numbers", standardize=False)
 
 
 def drawn(stream: Stream, seed: int) -> list[Array]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,9 +17,12 @@ import pytest
 from pyarrow import parquet
 
 from kernelswarm.simulations.streams.contract import Array, NodeSource, Source
-from kernelswarm.simulations.streams.rows.file import File
+from kernelswarm.simulations.streams.rows import file
 from kernelswarm.simulations.streams.rows.idx import Idx, read_idx
 from kernelswarm.simulations.streams.rows.openml import OpenML
+
+File = partial(file.File, standardize=False)
+"""Rows are told by their numbers, which are therefore taken as they stand."""
 
 
 def save(folder: Path, rows: int = 300, classes: int = 0, **arrays: npt.NDArray[Any]) -> Path:
@@ -310,7 +314,7 @@ def test_openml_names_become_classes(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
-    source = OpenML("iris", features=("v",)).open(1, 0, 100, None)
+    source = OpenML("iris", features=("v",), standardize=False).open(1, 0, 100, None)
     assert source.classes == 3 and source.inputs == 1
     points, targets = source.nodes[0].draw(100)
     assert np.array_equal(targets[:, 0], np.array([1, 0, 2])[(points[:, 0] // 2).astype(int) % 3])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 from pyarrow import parquet
 
 from kernelswarm.simulations.streams.contract import Source
-from kernelswarm.simulations.streams.rows.file import File
+from kernelswarm.simulations.streams.rows import file
+
+File = partial(file.File, standardize=False)
+"""Rows are told by their numbers, which are therefore taken as they stand."""
 
 X = np.arange(12.0)
 LABELS = ["cat", "ant", "bee"] * 4
