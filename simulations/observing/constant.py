@@ -10,7 +10,7 @@ Array = npt.NDArray[np.float64]
 
 
 def risk_of(loss: Loss, constant: Array, held_out: HeldOut) -> float:
-    """Compute the risk of predicting ``constant`` (C,) at every point; NaN without held-out data."""
+    """Compute the risk of predicting ``constant`` (C,) at every point; NaN without data."""
     count = len(held_out.targets)
     if not count:
         return float("nan")
@@ -20,12 +20,12 @@ def risk_of(loss: Loss, constant: Array, held_out: HeldOut) -> float:
     return float(loss.values(np.tile(constant, (count, 1)), np.array(held_out.targets)).mean()) + area
 
 
-def best_constant(loss: Loss, outputs: int, held_out: HeldOut) -> Array:
+def best_constant(loss: Loss, outputs: int, rows: HeldOut) -> Array:
     """Return the prediction (C,) of least risk among those that are the same everywhere.
 
-    It is ``argmin_c mean_n l(c, y_n)`` over the held-out targets: by the loss's own closed form, such as the mean for
-    the squared loss and the log frequencies for the logistic ones, or else by a search that uses values only, so that
-    kinks do no harm.
+    It is ``argmin_c mean_n l(c, y_n)`` over the targets of some rows: by the loss's own closed form, such as the mean
+    for the squared loss and the log frequencies for the logistic ones, or else by a search that uses values only, so
+    that kinks do no harm.
 
     Parameters
     ----------
@@ -33,30 +33,23 @@ def best_constant(loss: Loss, outputs: int, held_out: HeldOut) -> Array:
         The loss, convex in its prediction.
     outputs : int
         C, the values of a prediction.
-    held_out : HeldOut
+    rows : HeldOut
         At least one sample.
     """
     closed = getattr(loss, "constant", None)
     if closed is not None:
-        return np.asarray(closed(held_out.targets, outputs), dtype=np.float64)
+        return np.asarray(closed(rows.targets, outputs), dtype=np.float64)
     from scipy.optimize import minimize
 
     start = np.zeros(outputs)
-    if loss.task == "regression" and held_out.targets.shape[1] == outputs:
-        start = np.median(held_out.targets, axis=0)
+    if loss.task == "regression" and rows.targets.shape[1] == outputs:
+        start = np.median(rows.targets, axis=0)
 
     def risk(constant: Array) -> float:
-        return risk_of(loss, constant, held_out)
+        return risk_of(loss, constant, rows)
 
     found = minimize(risk, start, method="Powell", options={"xtol": 1e-8, "ftol": 1e-12})
     return np.atleast_1d(np.asarray(found.x, dtype=np.float64))
-
-
-def constant_risk(loss: Loss, outputs: int, held_out: HeldOut) -> float:
-    """Compute the least risk of a constant prediction on held-out data; NaN where there is none."""
-    if not len(held_out.targets):
-        return float("nan")
-    return risk_of(loss, best_constant(loss, outputs, held_out), held_out)
 
 
 def zero_risk(loss: Loss, outputs: int, held_out: HeldOut) -> float:

@@ -1,17 +1,15 @@
 """What the last measurement says of a run: failed, worse than a constant, nothing learned, nothing compressed."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.protocols.states.contract import AnyRule
 from kernelswarm.simulations.ground.wording import shown
-from kernelswarm.simulations.observing.constant import constant_risk, zero_risk
+from kernelswarm.simulations.observing.baseline import Baseline
 from kernelswarm.simulations.observing.first_steps import remedy
 from kernelswarm.simulations.round.measure import Report
-from kernelswarm.simulations.streams.contract import NodeSource
 
 ABSURD = 1e6
 """A risk beyond this multiple of the best constant's is no result: the run has failed."""
@@ -39,25 +37,6 @@ WORSE_THAN_CONSTANT, NOTHING_LEARNED, EVERYTHING_KEPT = "worse_than_constant", "
 
 
 @dataclass(frozen=True)
-class Baseline:
-    """What whoever learns nothing would reach, means over the nodes' own held-out data; NaN where there is none.
-
-    Attributes
-    ----------
-    constant : float
-        The risk of the best constant prediction.
-    zero : float
-        The risk of the function 0.
-    each : dict of int to float
-        The risk of each node's best constant.
-    """
-
-    constant: float = math.nan
-    zero: float = math.nan
-    each: Mapping[int, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Failure:
     """A run that came to its end without a result: the node at fault, and why."""
 
@@ -65,40 +44,18 @@ class Failure:
     reason: str
 
 
-def baseline(
-    reports: Sequence[Report], sources: Mapping[int, NodeSource], losses: Mapping[int, Loss], outputs: int
-) -> Baseline:
-    """Compute the risk of the best constant prediction of each node on the data that its risk was measured on.
-
-    Parameters
-    ----------
-    reports : sequence of Report
-        Of the last evaluation.
-    sources, losses : mappings
-        The data and the loss of each node.
-    outputs : int
-        C.
-    """
-    constants: dict[int, float] = {}
-    zeros: list[float] = []
-    for report in reports:
-        held_out = sources[report.node].held_out(int(report.figures["samples"]))
-        if len(held_out.targets):
-            constants[report.node] = constant_risk(losses[report.node], outputs, held_out)
-            zeros.append(zero_risk(losses[report.node], outputs, held_out))
-    if not constants:
-        return Baseline()
-    return Baseline(math.fsum(constants.values()) / len(constants), math.fsum(zeros) / len(zeros), constants)
-
-
 def failure(reports: Sequence[Report], base: Baseline) -> Failure | None:
     """Tell whether some node's risk is not finite, or absurd beside that of the best constant and of the function 0.
 
-    Every function starts from 0, so a risk of that size is no sign of growth, however far the targets are from 0.
+    Every function starts from 0, so a risk of that size is no sign of growth, however far the targets are from 0. Nor
+    is one of the size of what was learned from, where the held-out rows happen to be all alike.
     """
     if math.isnan(base.constant):
         return None
-    limit = max(ABSURD * abs(base.constant), UNLEARNED * abs(base.zero))
+    limit = max(
+        ABSURD * max(abs(base.constant), abs(base.constant_learned)),
+        UNLEARNED * max(abs(base.zero), abs(base.zero_learned)),
+    )
     risks = {report.node: report.figures["risk"] for report in reports if report.node in base.each}
     worst = max(risks, key=lambda node: risks[node] if math.isfinite(risks[node]) else math.inf)
     if risks[worst] <= min(limit, ENDLESS):
@@ -119,7 +76,12 @@ def failure(reports: Sequence[Report], base: Baseline) -> Failure | None:
 
 
 def findings(
-    reports: Sequence[Report], base: Baseline, rule: AnyRule, learner: Mapping[str, Any], forgetful: bool = False
+    reports: Sequence[Report],
+    base: Baseline,
+    rule: AnyRule,
+    learner: Mapping[str, Any],
+    advise: Callable[[], str],
+    forgetful: bool = False,
 ) -> dict[str, str]:
     """Say in a sentence each what is wrong with a run that came to its end; empty where nothing is.
 
@@ -133,6 +95,8 @@ def findings(
         The protocol.
     learner : mapping
         The keys of the experiment's learner with their values, which the sentences name.
+    advise : callable
+        Says what to try where the risk is worse than the constant's.
     forgetful : bool
         Whether nodes forget what they learned while they are not awake: of one that has just come back nothing is said.
 
@@ -144,12 +108,12 @@ def findings(
     found = {
         NOTHING_LEARNED: _nothing_learned(reports, learner, forgetful),
         EVERYTHING_KEPT: _everything_kept(reports, rule, learner),
-        WORSE_THAN_CONSTANT: _worse_than_constant(reports, base, learner),
+        WORSE_THAN_CONSTANT: _worse_than_constant(reports, base, advise),
     }
     return {kind: text for kind, text in found.items() if text}
 
 
-def _worse_than_constant(reports: Sequence[Report], base: Baseline, learner: Mapping[str, Any]) -> str:
+def _worse_than_constant(reports: Sequence[Report], base: Baseline, advise: Callable[[], str]) -> str:
     risks = {report.node: report.figures["risk"] for report in reports if report.node in base.each}
     if not risks:
         return ""
@@ -157,11 +121,9 @@ def _worse_than_constant(reports: Sequence[Report], base: Baseline, learner: Map
     if not _exceeds(risk, base.constant):
         return ""
     count = sum(_exceeds(risks[node], base.each[node]) for node in risks)
-    keys = " and ".join(f"learner.{key}" for key in ("kernel", "step_size") if key in learner)
     return (
-        f"worse than the constant prediction at {_of(count, len(risks))}: risk {risk:.3g}, where the best constant on "
-        f"the same held-out data has {base.constant:.3g}: compare the scale of inputs and targets with "
-        f"{keys or 'the learner'}"
+        f"worse than the constant prediction at {_of(count, len(risks))}: risk {risk:.3g}, where the best constant of "
+        f"what was learned from has {base.constant:.3g} on the same held-out data: {advise()}"
     )
 
 

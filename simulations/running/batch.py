@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
 import numpy as np
@@ -26,6 +26,9 @@ Array = npt.NDArray[np.float64]
 
 AT_ONCE = 4096
 """Samples that are drawn together."""
+
+REMEDY = "compare learner.kernel with the scale of inputs and targets"
+"""What to change where the fitted function has no sensible values: there are no steps to shorten."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,8 @@ class BatchEngine:
         """Fit the function, and measure it on every node's held-out data, in sorted order of the labels."""
         with Named(self, working=True):
             self._fit()
-            return list(report(self._agent, self._plan.evaluated, writeable(pooled)))
+            found = report(self._agent, self._plan.evaluated, writeable(pooled))
+            return [replace(each, standing=replace(each.standing, remedy=REMEDY)) for each in found]
 
     def functions(self) -> LearnedFunctions:
         """Return the fitted function."""

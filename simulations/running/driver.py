@@ -21,9 +21,11 @@ from kernelswarm.simulations.machine.interruption import Asked, noted
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.observing import verdict
+from kernelswarm.simulations.observing.baseline import Baseline
 from kernelswarm.simulations.observing.own_columns import CallbackError, OwnColumns, joined_columns
 from kernelswarm.simulations.observing.progress import Progress, Timing
 from kernelswarm.simulations.observing.state import Reading, State
+from kernelswarm.simulations.observing.training_rows import TrainingRows
 from kernelswarm.simulations.records.checkpoint import Checkpoint, refuse_unsaved
 from kernelswarm.simulations.records.checkpoints import Checkpoints, newest
 from kernelswarm.simulations.records.result import Columns, Result
@@ -32,7 +34,7 @@ from kernelswarm.simulations.round.measure import Report
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions
 from kernelswarm.simulations.running.batch import BatchBackend
 from kernelswarm.simulations.running.checkpoint_contents import require_same
-from kernelswarm.simulations.running.ending import Ending, arrays_of, baseline, result_of
+from kernelswarm.simulations.running.ending import Ending, arrays_of, baseline_of, result_of
 from kernelswarm.simulations.running.footprint import record, require
 from kernelswarm.simulations.running.network import Network, open_network
 from kernelswarm.simulations.running.recorder import Recorder
@@ -95,7 +97,8 @@ class Driver:
         self._observe = observe
         self._checkpoints = checkpoints
         self._own = own
-        self._known: tuple[list[Report], verdict.Baseline] | None = None
+        self._known: tuple[list[Report], Baseline] | None = None
+        self._training = TrainingRows(self.network.source)
         self.recorder = Recorder(self.network, experiment.protocol)
         self.done = 0
         self.stopping = False
@@ -357,16 +360,16 @@ class Driver:
         )
         LOG.info("%s after round %d%s", status, self.done, f": {reason}" if reason else "")
         with self.at_work():
-            return result_of(self.network, self.recorder, functions, ending, self._baseline())
+            return result_of(self.network, self.recorder, functions, ending, self._baseline(), self._training)
 
     def failure(self) -> verdict.Failure | None:
         """Return why a run that came to its end has no result, if that is so."""
         with self.at_work():
             return verdict.failure(self.recorder.reports, self._baseline())
 
-    def _baseline(self) -> verdict.Baseline:
+    def _baseline(self) -> Baseline:
         """Return what nodes would reach without learning; of many nodes the data for it takes long to make again."""
         reports = self.recorder.reports
         if self._known is None or self._known[0] is not reports:
-            self._known = reports, baseline(self.network, self.recorder)
+            self._known = reports, baseline_of(self.network, self.recorder, self._training)
         return self._known[1]

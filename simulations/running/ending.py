@@ -14,6 +14,9 @@ from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.observing import verdict
+from kernelswarm.simulations.observing.advice import advice
+from kernelswarm.simulations.observing.baseline import Baseline, baseline
+from kernelswarm.simulations.observing.training_rows import TrainingRows
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions, digest, model_arrays
 from kernelswarm.simulations.running.forecast import privacy_of
@@ -54,18 +57,22 @@ class Ending:
     recoveries: int
 
 
-def baseline(network: Network, recorder: Recorder) -> verdict.Baseline:
+def baseline_of(network: Network, recorder: Recorder, rows: TrainingRows) -> Baseline:
     """Return what the nodes would reach without learning, on the data of the last evaluation."""
     labels = network.adjacency.labels.tolist()
-    first = network.plans[0].learner.loss  # of the one learner of a pooled network
-    losses = dict.fromkeys(labels, first)
-    losses |= {plan.neighborhood.node: plan.learner.loss for plan in network.plans}
-    sources = dict(zip(labels, network.source.nodes, strict=True))
-    return verdict.baseline(recorder.reports, sources, losses, network.outputs)
+    learners = dict.fromkeys(labels, network.plans[0].learner)  # the one learner of a pooled network
+    learners |= {plan.neighborhood.node: plan.learner for plan in network.plans}
+    sources = dict(zip(labels, enumerate(network.source.nodes), strict=True))
+    return baseline(recorder.reports, sources, rows, learners, network.outputs)
 
 
 def result_of(
-    network: Network, recorder: Recorder, functions: LearnedFunctions, ending: Ending, base: verdict.Baseline
+    network: Network,
+    recorder: Recorder,
+    functions: LearnedFunctions,
+    ending: Ending,
+    base: Baseline,
+    rows: TrainingRows,
 ) -> Result:
     """Put together what a simulation leaves; ``functions`` are empty where it failed, ``base`` is its baseline."""
     experiment = network.experiment
@@ -73,16 +80,24 @@ def result_of(
     final = dict(recorder.last or {})
     if final:
         final["constant_risk"] = base.constant
+        final |= _own_error(network, final["error"])
     if functions and experiment.evaluation.rkhs_distance:
         final["rkhs_distance"] = _distance(network, functions)
     config = experiment.to_dict()
-    findings = (
-        verdict.findings(recorder.reports, base, experiment.protocol, config["learner"], forgets(experiment.clock))
-        if ending.reason is None
-        else {}
-    )
-    spent = final.get("seconds", 0.0)
     offline = experiment.protocol.offline is not None
+    findings = {}
+    if ending.reason is None:
+        # A batch solver takes the loss and the kernel, and no steps.
+        keys = {key: value for key, value in config["learner"].items() if not offline or key in ("loss", "kernel")}
+        findings = verdict.findings(
+            recorder.reports,
+            base,
+            experiment.protocol,
+            keys,
+            lambda: advice(network.source, rows, config["stream"], keys, offline),
+            forgets(experiment.clock),
+        )
+    spent = final.get("seconds", 0.0)
     summary: dict[str, Any] = {
         "status": ending.status,
         "reason": ending.reason,
@@ -127,6 +142,14 @@ def arrays_of(network: Network, functions: LearnedFunctions) -> dict[str, Any]:
     """Return the arrays of functions by the names that a result has for them."""
     neighbors = {plan.neighborhood.node: plan.neighborhood.neighbors for plan in network.plans}
     return model_arrays(functions, neighbors)
+
+
+def _own_error(network: Network, error: float) -> dict[str, float]:
+    """Return the root mean square error in the unit of the target, of a regression on own data with one target."""
+    source = network.source
+    if source.facts.get("task") != "regression" or source.targets != 1 or not math.isfinite(error):
+        return {}
+    return {"rmse": math.sqrt(error) * float(source.description.targets.scale[0])}
 
 
 def _used_up(network: Network, rounds: int) -> dict[str, int] | None:

@@ -6,7 +6,8 @@ import pytest
 
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.naming import PARTS
-from kernelswarm.simulations.observing import verdict
+from kernelswarm.simulations.observing.baseline import Baseline
+from kernelswarm.simulations.running import ending
 from kernelswarm.simulations.running.simulation import simulate
 
 PROTOCOLS = ["isolated", "consensus", "proximity"]
@@ -66,14 +67,14 @@ def fitting(name: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 @pytest.mark.parametrize("name", PARTS["learner"])
 def test_a_bare_name_errs_no_more_than_the_function_zero(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     zeros: list[float] = []
-    original = verdict.baseline
+    original = ending.baseline
 
-    def noted(*arguments: Any) -> verdict.Baseline:
+    def noted(*arguments: Any) -> Baseline:
         found = original(*arguments)
         zeros.append(found.zero)
         return found
 
-    monkeypatch.setattr(verdict, "baseline", noted)
+    monkeypatch.setattr(ending, "baseline", noted)
     for place, (stream, keys) in enumerate(fitting(name), list(PARTS["learner"]).index(name)):
         # Every two of learner, stream and protocol meet; a stream that fits one learner alone meets all protocols.
         alone = stream in (EVENTS[0], TRANSITIONS)

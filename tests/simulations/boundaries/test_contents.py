@@ -24,7 +24,8 @@ from kernelswarm.simulations.ground import checksums
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.toml_tables import parse
 from kernelswarm.simulations.machine.archives import read_arrays
-from kernelswarm.simulations.observing.verdict import Baseline, failure
+from kernelswarm.simulations.observing.baseline import Baseline
+from kernelswarm.simulations.observing.verdict import failure
 from kernelswarm.simulations.records import checkpoint
 from kernelswarm.simulations.records.checkpoints import Checkpoints, newest
 from kernelswarm.simulations.records.model_loading import load

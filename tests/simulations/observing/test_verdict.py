@@ -26,7 +26,8 @@ from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.simulations.command.cli import main
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import SimulationError
-from kernelswarm.simulations.observing.constant import best_constant, constant_risk, risk_of
+from kernelswarm.simulations.observing.constant import best_constant, risk_of
+from kernelswarm.simulations.observing.training_rows import LATEST
 from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.running.network import open_network
@@ -64,6 +65,10 @@ def run(**changes: Any) -> Result:
 
 def held_out(targets: Array) -> HeldOut:
     return HeldOut(np.zeros((len(targets), 1)), targets)
+
+
+def constant_risk(loss: Loss, outputs: int, data: HeldOut) -> float:
+    return risk_of(loss, best_constant(loss, outputs, data), data)
 
 
 # The best constant
@@ -109,7 +114,7 @@ def test_the_best_constant_of_the_losses_is_their_textbook_one() -> None:
     assert constant_risk(MulticlassLogistic(), 3, held_out(classes)) == pytest.approx(entropy)
     assert constant_risk(MulticlassLogistic(), 4, held_out(classes)) == pytest.approx(entropy)  # one never occurs
     assert constant_risk(MulticlassLogistic(), 3, held_out(np.ones((5, 1)))) == pytest.approx(0.0, abs=1e-12)
-    assert math.isnan(constant_risk(Squared(), 1, held_out(np.zeros((0, 1)))))
+    assert math.isnan(risk_of(Squared(), np.zeros(1), held_out(np.zeros((0, 1)))))
 
 
 def test_the_best_constant_of_a_loss_without_closed_form_is_found() -> None:
@@ -125,10 +130,16 @@ def test_the_best_constant_of_a_loss_without_closed_form_is_found() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["consensus", "centralized"])
-def test_the_constants_risk_is_the_mean_variance_of_the_nodes_own_held_out_targets(protocol: str) -> None:
-    experiment = Experiment.from_dict({**TABLE, "protocol": {"name": protocol, "step": "implicit"}})
+@pytest.mark.parametrize("rounds", [120, 600], ids=["fewer samples than stand for all", "more"])
+def test_the_constant_is_the_mean_of_what_each_node_learned_from(protocol: str, rounds: int) -> None:
+    table = {**TABLE, "protocol": {"name": protocol, "step": "implicit"}, "rounds": rounds, "evaluate_every": rounds}
+    experiment = Experiment.from_dict(table)
     sources = open_network(experiment).source.nodes
-    wanted = np.mean([np.var(source.held_out(120).targets) for source in sources])
+    drawn = [source.draw(max(rounds, LATEST))[1][-LATEST:] for source in sources]
+    risks = [
+        np.mean((source.held_out(rounds).targets - own.mean()) ** 2) for source, own in zip(sources, drawn, strict=True)
+    ]
+    wanted = np.mean(risks)
     result = simulate(experiment)
     assert result.final["constant_risk"] == pytest.approx(wanted)
     assert result.verdict == result.summary["verdict"] == {}
@@ -255,7 +266,7 @@ def test_a_risk_a_million_times_the_constants_is_a_failed_run() -> None:
 def test_a_function_near_zero_far_from_the_targets_has_not_diverged(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     np.savez(tmp_path / "data.npz", x=random.normal(size=(400, 1)), y=5000.0 + random.normal(size=(400, 1)))
-    stream = {"name": "file", "path": str(tmp_path / "data.npz")}
+    stream = {"name": "file", "path": str(tmp_path / "data.npz"), "standardize": False}
     result = run(stream=stream, rounds=40, learner={"budget": {"epsilon": 1e9}})
     risk, constant = result.final["risk"], result.final["constant_risk"]
     assert risk is not None
@@ -298,3 +309,90 @@ def test_the_command_prints_what_is_wrong(tmp_path: Path, capsys: pytest.Capture
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert f"constant risk {summary['final']['constant_risk']:.4g}" in shown
     assert summary["verdict"]["nothing_learned"] in shown
+
+
+# Data of few rows, and what to try
+
+
+def rows_of(folder: Path, y: Array, y_test: Array, **keys: Any) -> dict[str, Any]:
+    x = np.random.default_rng(0).normal(size=(len(y), 1))
+    node, tested = np.arange(len(y)) % 4, np.arange(len(y_test)) % 4
+    np.savez(folder / "data.npz", x=x, y=y, node=node, x_test=x[: len(y_test)], y_test=y_test, node_test=tested)
+    return {"name": "file", "path": str(folder / "data.npz"), "task": "regression", **keys}
+
+
+def test_one_test_row_a_node_is_not_known_to_the_constant(tmp_path: Path) -> None:
+    """A constant fitted to the rows that it is tested on has no risk, and every model would be worse."""
+    x = np.random.default_rng(0).normal(size=(80, 1))
+    node, tested = np.arange(80) % 4, np.arange(4)
+    np.savez(
+        tmp_path / "data.npz", x=x, y=np.sin(x), node=node, x_test=x[:4], y_test=np.sin(x[:4]) + 0.1, node_test=tested
+    )
+    stream = {"name": "file", "path": str(tmp_path / "data.npz"), "epochs": 6}
+    result = simulate(Experiment.from_dict({**TABLE, "stream": stream, "learner": "polk"}))
+    assert (result.final["risk"] or 9.0) < (result.final["constant_risk"] or 0.0)
+    assert result.verdict == {}
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_test_targets_that_are_all_alike_do_not_fail_a_sound_run(standardize: bool, tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    y = random.normal(size=200)
+    y -= y.reshape(50, 4).mean(axis=0)[np.arange(200) % 4]  # the best constant of each node is 0
+    stream = rows_of(tmp_path, y, np.zeros(8), standardize=standardize)
+    result = run(stream=stream, rounds=50)
+    assert not result.failed
+    assert (result.final["constant_risk"] or 0.0) < 1e-20 < (result.final["risk"] or 0.0)
+
+
+def test_a_class_that_a_node_has_not_met_is_possible_to_the_constant(tmp_path: Path) -> None:
+    x, node = np.random.default_rng(0).normal(size=(40, 1)), np.arange(40) % 4
+    labels = np.array(["a", "b"])[(np.arange(40) >= 36).astype(int) * (node == 3)]
+    tested = {"x_test": x[:4], "y_test": np.array(["b", "a", "a", "a"]), "node_test": np.arange(4)}
+    np.savez(tmp_path / "data.npz", x=x, y=labels, node=node, **tested)
+    stream = {"name": "file", "path": str(tmp_path / "data.npz")}
+    result = run(stream=stream, rounds=10, learner={"loss": "logistic"})
+    wanted = [-math.log(1 / 12), -math.log(11 / 12), -math.log(11 / 12), -math.log(10 / 12)]  # 10 rows, and one of each
+    assert result.final["constant_risk"] == pytest.approx(np.mean(wanted))
+
+
+def test_the_value_of_the_constants_chain_is_discounted() -> None:
+    chain = {"name": "markov_reward", "discount": 0.5}
+    learner = {"name": "policy_evaluation", "discount": 0.5, "batch_size": 2}
+    experiment = Experiment.from_dict({**TABLE, "stream": chain, "learner": learner})
+    sources = open_network(experiment).source.nodes
+    risks = [np.mean((s.held_out(240).targets - 2.0 * s.draw(256)[1].mean()) ** 2) for s in sources]
+    assert simulate(experiment).final["constant_risk"] == pytest.approx(np.mean(risks))
+
+
+def advised(stream: Any, **changes: Any) -> str:
+    return run(stream=stream, learner=NARROW, **changes).verdict["worse_than_constant"].rpartition(": ")[2]
+
+
+def test_advice_follows_its_cause(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    few, many = random.normal(size=(2, 100)), random.normal(size=(2, 1000))
+    generated = advised("sine_regression")
+    assert "scale of inputs and targets with learner.kernel and learner.step_size" in generated
+    assert "suggest" in generated
+    assert advised(rows_of(tmp_path, *few), rounds=20).startswith("kernelswarm suggest finds learner.kernel and")
+    assert (
+        advised(rows_of(tmp_path, *many))
+        == "let kernelswarm suggest try values for learner.kernel and learner.step_size"
+    )
+    for keys in ({"standardize": False}, {"standardize_targets": False}):
+        (key,) = keys
+        text = run(stream=rows_of(tmp_path, *(50.0 + 30.0 * many), **keys), learner=NARROW).verdict
+        assert f"y was taken literally, with mean {np.mean(50.0 + 30.0 * many[0]):.2f}" in text["worse_than_constant"]
+        assert f"leave out stream.{key} = false" in text["worse_than_constant"]
+    usual = run(stream=rows_of(tmp_path, *many, standardize=False), learner=NARROW).verdict["worse_than_constant"]
+    assert "scale of inputs" in usual and "literally" not in usual
+
+
+def test_a_batch_solver_is_not_told_of_steps(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    stream = rows_of(tmp_path, *random.standard_t(2, size=(2, 40)))
+    learner = {"kernel": {"name": "gaussian", "bandwidth": 1e-3}}
+    tried = [run(stream=stream, learner=learner, rounds=9, seed=seed, protocol="batch") for seed in range(3)]
+    said = [text for result in tried for text in result.verdict.values()]
+    assert all("step_size" not in text and "suggest" not in text and "budget" not in text for text in said)

@@ -1,0 +1,96 @@
+"""What whoever learns nothing but a constant would reach, and the risk beyond which a run has no result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kernelswarm.agents.learners.contract import Learner, ValueLearner
+from kernelswarm.protocols.ground.fulfilling import fulfils
+from kernelswarm.simulations.observing.constant import best_constant, risk_of, zero_risk
+from kernelswarm.simulations.observing.training_rows import TrainingRows
+from kernelswarm.simulations.round.measure import Report
+from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What whoever learns nothing would reach, means over the nodes; NaN where there is no held-out data.
+
+    Attributes
+    ----------
+    constant : float
+        The risk on the nodes' held-out data of the constant that is best on the rows that each learned from.
+    zero : float
+        The risk of the function 0 there.
+    each : dict of int to float
+        The risk of each node's constant.
+    constant_learned, zero_learned : float
+        The risks of the two on the rows that were learned from: they tell the scale of the data also where the few
+        held-out rows happen to be met by a constant.
+    """
+
+    constant: float = math.nan
+    zero: float = math.nan
+    each: Mapping[int, float] = field(default_factory=dict)
+    constant_learned: float = 0.0
+    zero_learned: float = 0.0
+
+
+def baseline(
+    reports: Sequence[Report],
+    sources: Mapping[int, tuple[int, NodeSource]],
+    rows: TrainingRows,
+    learners: Mapping[int, Learner],
+    outputs: int,
+) -> Baseline:
+    """Compute the risk of the constant prediction of each node on the data that its risk was measured on.
+
+        c_i = argmin_c mean_n l(c, y_n)  over the rows that node i learned from
+
+    A constant fitted to the held-out rows themselves would know what nobody can: of a single one, the target.
+
+    Parameters
+    ----------
+    reports : sequence of Report
+        Of the last evaluation.
+    sources, learners : mappings
+        The place and the data, and the learner, of each node.
+    rows : TrainingRows
+        What the nodes learned from.
+    outputs : int
+        C.
+    """
+    constants: dict[int, float] = {}
+    zeros, learned, learned_zeros = list[float](), list[float](), list[float]()
+    for report in reports:
+        (place, source), learner = sources[report.node], learners[report.node]
+        held_out = source.held_out(int(report.figures["samples"]))
+        if not len(held_out.targets):
+            continue
+        own = rows.of(place, int(report.figures["samples"]))
+        own = own if len(own.targets) else held_out
+        loss = learner.loss
+        constant = best_constant(loss, outputs, own if loss.task == "regression" else _with_every_class(own, outputs))
+        if fulfils(learner, ValueLearner):
+            constant = constant / (1.0 - learner.discount)  # the value of a chain with the same reward everywhere
+        constants[report.node] = risk_of(loss, constant, held_out)
+        zeros.append(zero_risk(loss, outputs, held_out))
+        learned.append(risk_of(loss, constant, own))
+        learned_zeros.append(zero_risk(loss, outputs, own))
+    if not constants:
+        return Baseline()
+    means = [math.fsum(values) / len(constants) for values in (constants.values(), zeros, learned, learned_zeros)]
+    return Baseline(means[0], means[1], constants, means[2], means[3])
+
+
+def _with_every_class(rows: HeldOut, outputs: int) -> HeldOut:
+    """Return targets with one more of each class: without it a class that did not occur would be held for impossible.
+
+    It is Laplace's rule of succession.
+    """
+    classes = np.arange(max(outputs, 2), dtype=np.float64)[:, None]
+    return HeldOut(rows.points, np.concatenate([rows.targets, classes]))
