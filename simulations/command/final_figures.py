@@ -6,6 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from kernelswarm.simulations.command.told import duration
+from kernelswarm.simulations.records.target_units import measured_in, own_error
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result
@@ -34,11 +35,10 @@ def as_text(result: Result, width: int = 100) -> str:
     facts = summary["facts"]
     known = {**facts, **final}
     lines += [(name, f"{known[key]:.4g}") for key, name in named.items() if known.get(key) is not None]
-    units = [
-        f"{facts[key]:,.4g} of {name}" for name in result.data.targets.names if (key := f"deviation_of_{name}") in facts
-    ]
-    if units:
-        lines.append(("targets", f"standardized: 1 stands for {', '.join(units[:3])}{', ...' if units[3:] else ''}"))
+    error = own_error(final, facts, ", ".join(result.data.targets.names))
+    lines += [("rmse", error)] if error else []
+    units = measured_in(facts, result.config, known=bool(error))
+    lines += [("unit", units)] if units else []
     ends = summary.get("used_up")
     if ends is not None and ends["first"] < ends["last"]:
         lines.append(("own data", f"used up after {ends['first']:,} (first node) to {ends['last']:,} rounds (last)"))

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.records.outcome import CHANGE, RANKED
+from kernelswarm.simulations.records.target_units import measured_in
 
 if TYPE_CHECKING:
+    from kernelswarm.simulations.experiment.variation import Cell
     from kernelswarm.simulations.records.outcome import Comparison, Row
 
 MARKS = {"worse_than_constant": "†", "nothing_learned": "‡", "everything_kept": "§"}
@@ -29,8 +31,8 @@ def above(comparison: Comparison) -> list[str]:
 
 
 def under(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
-    """Return why runs failed, which repeat one another, and what the marks in the rows mean."""
-    notes = []
+    """Return in what unit figures are, why runs failed, which repeat one another, and what marks in the rows mean."""
+    notes = _units(comparison)
     for row in rows:
         cell = _cell(comparison, row)
         notes += [f"failed: {cell}: {reason}" for reason in row.reasons]
@@ -104,6 +106,28 @@ def differing_keys(comparison: Comparison) -> dict[str, dict[str, list[Any]]]:
     return found
 
 
+def _units(comparison: Comparison) -> list[str]:
+    """Say in what unit risk and error are where targets were standardized, and which rows have another one."""
+    said: dict[str, list[int]] = {}
+    for place, cell in enumerate(comparison.cells):
+        facts = [run.facts for run in comparison.done(place)]
+        if facts:  # other seeds learn from other rows, and have nearly the same deviations
+            said.setdefault(measured_in(facts[0], cell.config), []).append(place)
+    if not any(said):
+        return []
+    own = any("rmse" in run.final for run in comparison.runs)
+    beside = "; rmse, in the CSV files or as a column, is in the unit of the data" if own else ""
+    lines = []
+    for units, cells in said.items():
+        where = "" if len(said) == 1 else f"{'; '.join(_named(comparison, cells))}: "
+        lines.append(f"{where}{units or 'risk and error are in the unit of the data'}{beside if units else ''}")
+    return lines
+
+
+def _named(comparison: Comparison, cells: Sequence[int]) -> list[str]:
+    return [_cell(comparison, comparison.cells[place]) for place in cells]
+
+
 def _step_form(comparison: Comparison) -> list[str]:
     first = {run.cell: run for run in comparison.runs[::-1] if run.step}
     steps = {run.step for run in first.values()}
@@ -139,7 +163,7 @@ def _repeated(seeds: Sequence[int]) -> str:
     return f"the runs with seeds {named} are the same to the last bit, and count as one: the seed changes nothing here"
 
 
-def _cell(comparison: Comparison, row: Row) -> str:
+def _cell(comparison: Comparison, row: Row | Cell) -> str:
     names = zip(comparison.keys, row.labels, strict=True)
     cell = ", ".join(f"{key.removesuffix('.name')} = {label}" for key, label in names if label != NOT_APPLICABLE)
     return cell or "the experiment"

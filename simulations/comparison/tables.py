@@ -21,8 +21,9 @@ from kernelswarm.simulations.records.outcome import METRICS
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison
 
-EXACT = (*HEADINGS, "constant_risk")
-"""Columns of the CSV file: the risk of the best constant prediction is the same for many rows."""
+EXACT = (*HEADINGS, "constant_risk", "rmse")
+"""Columns of the CSV file: the risk of the best constant prediction is the same for many rows, and the error in the
+unit of the data is what the error says once more."""
 
 
 def write(comparison: Comparison, folder: Path) -> list[Path]:

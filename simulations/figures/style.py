@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.simulations.streams.rows.scaling import scaling_for
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colorbar import Colorbar
@@ -220,15 +222,18 @@ def loss_name(config: dict[str, Any]) -> str:
 
 def column_label(column: str, config: dict[str, Any]) -> str:
     """Return the words of an axis for a measured column, with its unit."""
+    scaled = are_standardized(config)
     error = "fraction misclassified" if task(config) == "classification" else "mean square error"
+    error += ", standardized targets" * scaled
+    loss = f"{loss_name(config)} loss{', standardized targets' * scaled}"
     words = {
-        "risk": f"risk ({loss_name(config)} loss)",
-        "global_risk": f"pooled risk ({loss_name(config)} loss)",
-        "progressive_risk": f"progressive risk ({loss_name(config)} loss)",
+        "risk": f"risk ({loss})",
+        "global_risk": f"pooled risk ({loss})",
+        "progressive_risk": f"progressive risk ({loss})",
         "error": f"error ({error})",
         "global_error": f"pooled error ({error})",
         "model_order": "model order (points or features a node)",
-        "disagreement": "disagreement (mean square)",
+        "disagreement": f"disagreement (mean square{', standardized targets' * scaled})",
         "violation": "constraint violation (sum)",
         "regret": "regret against a batch solution",
         "dynamic_regret": "regret against the truth",
@@ -239,6 +244,15 @@ def column_label(column: str, config: dict[str, Any]) -> str:
         "samples": "samples a node",
     }
     return words.get(column, column.replace("_", " "))
+
+
+def are_standardized(config: dict[str, Any]) -> bool:
+    """Tell whether the targets of an experiment are standardized, as its stream and its loss say."""
+    stream = config.get("stream")
+    if not isinstance(stream, dict) or "standardize_targets" not in stream:
+        return False
+    kind = "events" if stream.get("task") == "events" else task(config)
+    return bool(scaling_for(kind, stream.get("standardize", False), stream["standardize_targets"])[1])
 
 
 def called(table: Any) -> str:

@@ -64,6 +64,7 @@ MEASURED = {
         "dynamic_regret",
         "seconds",
         "constant_risk",
+        "rmse",
         "rkhs_distance",
     ],
     "edges": [

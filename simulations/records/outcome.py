@@ -22,6 +22,7 @@ METRICS = (
     "risk",
     "constant_risk",
     "error",
+    "rmse",
     "global_risk",
     "global_error",
     "model_order",
@@ -70,6 +71,8 @@ class Run:
         The digest of its models; empty when it failed.
     verdict : dict of str to str
         What is wrong with it although it ended well, as in the run's summary.
+    facts : dict of str to object
+        What is known of its data, as in the run's summary; empty when it failed.
     form, step : str
         Of its protocol; empty where nodes exchange nothing, or where it is not known.
     origin : {"new", "resumed", "reused"}
@@ -85,6 +88,7 @@ class Run:
     folder: Path | None = None
     digest: str = ""
     verdict: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
     form: str = ""
     step: str = ""
     origin: State = field(default="new", compare=False)
@@ -364,6 +368,7 @@ def run_of(cell: int, result: Result, folder: Path | None = None, failure: str =
         folder=folder,
         digest="" if failure else str(summary.get("digest") or ""),
         verdict={} if failure else result.verdict,
+        facts={} if failure else dict(summary.get("facts") or {}),
         form=str(summary.get("form") or ""),
         step=str(summary.get("step") or ""),
     )

@@ -15,6 +15,7 @@ from kernelswarm.simulations.ground.data_description import DataDescription
 from kernelswarm.simulations.ground.node_names import Name, node_names
 from kernelswarm.simulations.records.graph_on_demand import GraphOnDemand, adjacency_of
 from kernelswarm.simulations.records.measured_table import MeasuredTable, measured
+from kernelswarm.simulations.records.target_units import measured_in, own_error
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.models.model import Model
@@ -82,8 +83,10 @@ class Result:
         )
         shown = [(key, self.final.get(key)) for key in FINAL]
         figures = ", ".join(f"{key.replace('_', ' ')} {value:.4g}" for key, value in shown if value is not None)
-        reason = self.summary.get("reason")
-        said = [figures, *self.verdict.values(), *([str(reason)] if reason else [])]
+        reason, facts = self.summary.get("reason"), self.summary.get("facts")
+        error = own_error(self.final, facts, ", ".join(self.data.targets.names))
+        units = [*([f"rmse {error}"] if error else []), measured_in(facts, self.config, known=bool(error))]
+        said = [figures, *units, *self.verdict.values(), *([str(reason)] if reason else [])]
         return "\n  ".join([name, *filter(None, said)])
 
     def _repr_html_(self) -> str:

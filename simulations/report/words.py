@@ -9,6 +9,7 @@ from kernelswarm.simulations.comparison.figures_as_text import HEADINGS
 from kernelswarm.simulations.comparison.supported import supported
 from kernelswarm.simulations.comparison.table_notes import above, explanation, under
 from kernelswarm.simulations.figures.style import readable
+from kernelswarm.simulations.records.target_units import amount, measured_in
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison
@@ -40,6 +41,7 @@ def verdict(result: Result) -> list[str]:
         begun = "" if first is None else f", from {readable(first[1])} after round {first[0]:,}"
         beside = "" if constant is None else f"; the best constant prediction has {readable(constant)}"
         said.append(f"The mean risk of the nodes is {readable(risk)}{begun}{beside}.")
+    said += units_of(result)
     order, disagreement, sent = (final.get(name) for name in ("model_order", "disagreement", "bytes_sent"))
     reached = [] if order is None else [f"Models are made of {readable(order)} points or features on average"]
     if disagreement is not None and nodes > 1:
@@ -50,6 +52,16 @@ def verdict(result: Result) -> list[str]:
         text = "; ".join(reached)
         said.append(f"{text[0].upper()}{text[1:]}.")
     return said
+
+
+def units_of(result: Result) -> list[str]:
+    """Return in a sentence in what unit risk and error are, with the error in the target's own, where these differ."""
+    facts = result.summary.get("facts")
+    units, error = measured_in(facts, result.config), result.final.get("rmse")
+    if not units:
+        return []
+    own = "" if error is None else f"; the root mean square error is {amount(error)} in its own unit"
+    return [f"{units[0].upper()}{units[1:]}{own}."]
 
 
 def warnings_of(result: Result) -> list[str]:

@@ -10,6 +10,7 @@ import pytest
 
 from kernelswarm.simulations.command.final_figures import as_text
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.records.target_units import amount
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.command_line import Command, commands
 
@@ -100,7 +101,7 @@ def test_inputs_that_are_words_are_left_out_and_one_that_is_mistyped_is_refused(
     result = simulate(experiment)
     assert result.summary["status"] == "done"
     deviation = result.summary["facts"]["deviation_of_y"]
-    assert f"standardized: 1 stands for {deviation:.4g} of y\n" in as_text(result)
+    assert f"(y; its standard deviation is {amount(deviation)})" in as_text(result)
     Path("typo.csv").write_text("a,kind,c,y\n" + "\n".join(rows).replace("7,flat,0", "7,flat,O"))
     refused = call("init", "typo.toml", "--data", "typo.csv")
     assert refused.code == 2 and 'column "c" holds "O", which is not a number' in refused.err
