@@ -175,7 +175,7 @@ def _network(figure: SubFigure, ax: Axes, result: Result, shown: Sequence[Moment
     )
     bars = network.draw(ax, result, moment.risks, moment.differences, moment.duals, scales=scales)
     labels = (
-        f"node: {style.column_label('risk', result.config)}",
+        f"node: {style.column_label('risk', result.config, result.facts)}",
         "edge: mean square difference at the node's samples",
     )
     for bar, label in zip(bars, labels, strict=True):
@@ -194,7 +194,7 @@ def _risks(axes: Axes, result: Result) -> Iterator[_Curve]:
     if drawn:
         style.scale(axes, [series.mean for series in drawn])
         axes.legend(loc="upper right")
-    axes.set_ylabel(style.column_label("risk", result.config))
+    axes.set_ylabel(style.column_label("risk", result.config, result.facts))
     axes.set_xlabel(style.column_label("samples", result.config))
     _freeze(axes)
 
@@ -207,7 +207,7 @@ def _disagreement(axes: Axes, result: Result) -> Iterator[_Curve]:
     if series is not None:
         yield _Curve(axes, series.samples, series.mean, color=curves.run_color(result))
         style.scale(axes, [series.mean])
-    axes.set_ylabel(style.column_label(column, result.config))
+    axes.set_ylabel(style.column_label(column, result.config, result.facts))
     axes.set_xlabel(style.column_label("samples", result.config))
     _freeze(axes)
 

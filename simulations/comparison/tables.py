@@ -21,7 +21,10 @@ from kernelswarm.simulations.records.outcome import METRICS
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison
 
-EXACT = (*HEADINGS, "constant_risk", "rmse")
+OWN = ("rmse",)
+"""Figures that only runs on own data have; of others the CSV files have empty columns."""
+
+EXACT = (*HEADINGS, "constant_risk", *OWN)
 """Columns of the CSV file: the risk of the best constant prediction is the same for many rows, and the error in the
 unit of the data is what the error says once more."""
 
@@ -107,20 +110,20 @@ def as_csv(comparison: Comparison) -> str:
             "; ".join(row.verdicts),
             "; ".join(name for name, cells in of.items() if place in cells),
         ]
-        for place, row in enumerate(comparison.rows())
+        for place, row in enumerate(comparison.rows(OWN))
     ]
     return comma_separated([header, *lines])
 
 
 def runs_csv(comparison: Comparison) -> str:
     """Return the final figures of every single run at full precision."""
-    header = [*comparison.keys, "seed", *METRICS, "digest", "verdict", "folder", "reason"]
+    header = [*comparison.keys, "seed", *METRICS, *OWN, "digest", "verdict", "folder", "reason"]
     lines = []
     for run in comparison.runs:
         folder = "" if run.folder is None else str(run.folder)
         if run.folder is not None and comparison.folder is not None:
             folder = run.folder.relative_to(comparison.folder).as_posix()
-        figures = [_exact(run.final.get(name, math.nan)) for name in METRICS]
+        figures = [_exact(run.final.get(name, math.nan)) for name in (*METRICS, *OWN)]
         said = [run.digest, "; ".join(run.verdict), folder, run.failure]
         lines.append([*comparison.exact(run.cell), str(run.seed), *figures, *said])
     return comma_separated([header, *lines])

@@ -56,6 +56,7 @@ class Panel:
     title: str
     config: Mapping[str, Any]
     curves: tuple[Curve, ...]
+    facts: Mapping[str, Any]
 
 
 def cell_strokes(comparison: Comparison) -> list[Stroke]:
@@ -93,7 +94,7 @@ def panels(comparison: Comparison, column: str, against: str = "samples") -> lis
         gathered.setdefault(title, []).append(Curve(name, strokes[place], series, unfinished))
         configs.setdefault(title, cell.config)
     return [
-        Panel(title, configs[title], tuple(found))
+        Panel(title, configs[title], tuple(found), comparison.facts)
         for title, found in gathered.items()
         if any(np.ptp(course.samples) > 0 for curve in found for course in curve.courses)
     ]
@@ -185,7 +186,7 @@ def curves(axes: Axes, panel: Panel, column: str, against: str = "samples") -> l
             bounds.append(_failed(axes, failed, curve.stroke, ceiling, name))
     axes.set_title(panel.title)
     axes.set_xlabel(style.column_label(AGAINST[against], dict(panel.config)))
-    axes.set_ylabel(style.column_label(column, dict(panel.config)))
+    axes.set_ylabel(style.column_label(column, dict(panel.config), panel.facts))
     return bounds
 
 
@@ -241,4 +242,4 @@ def dots(axes: Axes, comparison: Comparison, column: str, named: bool) -> None:
             axes.set_xlim(left=-0.04 * axes.get_xlim()[1])  # room for the marker of a zero
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_yticks(range(len(rows)), names(comparison) if named else [""] * len(rows))
-    axes.set_xlabel(style.column_label(column, dict(comparison.cells[0].config)))
+    axes.set_xlabel(style.column_label(column, dict(comparison.cells[0].config), comparison.facts))

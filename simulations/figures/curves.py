@@ -48,7 +48,7 @@ def course(axes: Axes, result: Result, column: str, against: str = "samples") ->
     _banded(axes, series, run_color(result), "-", "mean of the nodes" if series.values.shape[1] > 1 else "")
     style.scale(axes, [*series.quantiles()])
     horizontal(axes, result, against)
-    axes.set_ylabel(style.column_label(column, result.config))
+    axes.set_ylabel(style.column_label(column, result.config, result.facts))
     return True
 
 
@@ -68,7 +68,7 @@ def own_and_pooled(axes: Axes, result: Result, column: str, against: str = "samp
             bounds.append(np.array([constant]))
         style.scale(axes, bounds)
         horizontal(axes, result, against)
-        axes.set_ylabel(style.column_label(column, result.config))
+        axes.set_ylabel(style.column_label(column, result.config, result.facts))
     return bool(drawn)
 
 
@@ -95,7 +95,7 @@ def disagreement(axes: Axes, result: Result, against: str = "samples") -> bool:
     axes.plot(series.samples, series.mean, color=run_color(result))
     style.scale(axes, [series.mean])
     horizontal(axes, result, against)
-    axes.set_ylabel(style.column_label("disagreement", result.config))
+    axes.set_ylabel(style.column_label("disagreement", result.config, result.facts))
     return True
 
 

@@ -12,18 +12,19 @@ import numpy.typing as npt
 from kernelswarm.agents.functions.contract import Function, dictionary
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.round.model_arrays import function_arrays
+from kernelswarm.simulations.streams.contract import HeldOut
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.experiment.experiment import Experiment
     from kernelswarm.simulations.records.result import Result
-    from kernelswarm.simulations.streams.contract import HeldOut, Source
+    from kernelswarm.simulations.streams.contract import Source
 
 Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Learned:
-    """The final functions of the nodes.
+    """The final functions of the nodes, from inputs to values as both stand in the data.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ class Learned:
 
     def points(self, node: int) -> Array:
         """Return the dictionary of a node, (M, p); none where its function is written in features."""
-        return dictionary(self.function(node))
+        return self.result.data.inputs.raw(dictionary(self.function(node)))
 
     def size(self, node: int) -> str:
         """Return what the function of a node is a combination of: "12 points", or "50 features"."""
@@ -86,18 +87,24 @@ class Learned:
 
     def evaluate(self, node: int, points: Array) -> Array:
         """Evaluate the node's function at ``points`` (n, p); returns (n, C)."""
-        return self.function(node).values(np.ascontiguousarray(points))
+        return self.result.data.targets.raw(self._values(node, points))
 
     def decide(self, node: int, points: Array) -> Array:
         """Return the node's prediction at ``points`` (n, p) in the targets' unit, (n, q): a value, or a class index."""
         loss: Any = self.experiment.learner_for(self.owner(node)).loss
-        decision: Array = loss.decide(self.evaluate(node, points))
-        return decision
+        decision: Array = loss.decide(self._values(node, points))
+        return self.result.data.targets.raw(decision)
+
+    def _values(self, node: int, points: Array) -> Array:
+        return self.function(node).values(np.ascontiguousarray(self.result.data.inputs.scaled(points)))
 
 
 @dataclass(frozen=True)
 class Reopened:
-    """The run's stream, opened again for its truth and its held-out samples, at the place where the run left it."""
+    """The run's stream, opened again for its truth and its held-out samples, at the place where the run left it.
+
+    Both are as they stand in the data.
+    """
 
     source: Source | None
     missing: str  # why there is no source; empty when there is one
@@ -105,13 +112,17 @@ class Reopened:
 
     def held_out(self, position: int) -> HeldOut | None:
         """Return the held-out samples of the node at ``position``."""
-        return None if self.source is None else self.source.nodes[position].held_out(self.samples)
+        if self.source is None:
+            return None
+        found, data = self.source.nodes[position].held_out(self.samples), self.source.description
+        return HeldOut(data.inputs.raw(found.points), data.targets.raw(found.targets))
 
     def truth(self, position: int, points: Array) -> Array | None:
         """Return the noise-free targets (n, q) of the node at ``position``; None where they are not known."""
         if self.source is None or self.source.truth is None:
             return None
-        return self.source.truth(position, points, self.samples)
+        data = self.source.description
+        return data.targets.raw(self.source.truth(position, data.inputs.scaled(points), self.samples))
 
 
 def rebuild(result: Result) -> Learned:

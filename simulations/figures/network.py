@@ -93,15 +93,18 @@ def share_delivered(edges: Table) -> Array:
 
 
 def model_differences(learned: Learned) -> dict[Edge, float]:
-    """Return the mean square difference of each edge's two functions at the dictionary points of both."""
-    known = set(learned.nodes)
+    """Return the mean square difference of each edge's two functions at the dictionary points of both.
+
+    It is in the learner's units, as what is measured of the edges.
+    """
+    known, unit = set(learned.nodes), learned.result.data.targets.scale
     found: dict[Edge, float] = {}
     for i, j in learned.result.graph.edges:
         if i == j or not {i, j} <= known:
             continue
         points = np.concatenate([learned.points(i), learned.points(j)])
         if len(points):
-            gap = learned.evaluate(i, points) - learned.evaluate(j, points)
+            gap = (learned.evaluate(i, points) - learned.evaluate(j, points)) / unit
             found[min(i, j), max(i, j)] = float(np.mean(np.sum(gap**2, axis=1)))
     return found
 
@@ -215,7 +218,7 @@ def with_bars(axes: Axes, result: Result, learned: Learned | None) -> None:
     size = min(1.0, 72.0 * min(box.width, box.height) / SIDE)
     nodes, edges = draw(axes, result, risks, differences, duals, delivered, size)
     if nodes is not None:
-        label = f"node: {style.column_label('risk', result.config)}"
+        label = f"node: {style.column_label('risk', result.config, result.facts)}"
         label = label if len(label) * letter < 0.8 * box.height else "node: risk"
         style.ticks(axes.figure.colorbar(nodes, ax=axes, location="right", shrink=0.85, label=label))
     if edges is not None:

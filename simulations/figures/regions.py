@@ -35,7 +35,7 @@ def window(learned: Learned, stream: Reopened) -> tuple[float, float, float, flo
     if len(together) < 2:
         return -1.0, 1.0, -1.0, 1.0
     low, high = np.quantile(together, [0.005, 0.995], axis=0)
-    margin = 0.08 * np.maximum(high - low, 1e-9)
+    margin = 0.08 * np.where(high > low, high - low, 1.0)
     (left, bottom), (right, top) = low - margin, high + margin
     return float(left), float(right), float(bottom), float(top)
 

@@ -71,7 +71,7 @@ def final(axes: Axes, comparison: Comparison, column: str, key: str) -> list[Arr
         axes.set_xscale("log")
         _mark(axes, comparison.drawn[key].low, comparison.drawn[key].high)
     axes.set_xlabel(key)
-    axes.set_ylabel(style.column_label(column, dict(comparison.cells[0].config)))
+    axes.set_ylabel(style.column_label(column, dict(comparison.cells[0].config), comparison.facts))
     return drawn
 
 

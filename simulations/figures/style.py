@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.streams.rows.scaling import scaling_for
+from kernelswarm.simulations.records.target_units import SHARE, unit_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -220,12 +220,16 @@ def loss_name(config: dict[str, Any]) -> str:
     return name.rpartition(":")[2].replace("_", " ")
 
 
-def column_label(column: str, config: dict[str, Any]) -> str:
-    """Return the words of an axis for a measured column, with its unit."""
-    scaled = are_standardized(config)
+def column_label(column: str, config: dict[str, Any], facts: Mapping[str, Any] | None = None) -> str:
+    """Return the words of an axis for a measured column, with its unit, which the ``facts`` of a summary may say."""
+    unit = unit_of(config, facts)
     error = "fraction misclassified" if task(config) == "classification" else "mean square error"
-    error += ", standardized targets" * scaled
-    loss = f"{loss_name(config)} loss{', standardized targets' * scaled}"
+    loss = f"{loss_name(config)} loss"
+    square = "mean square"
+    if unit == SHARE:
+        error = loss = square = unit
+    elif unit:
+        error, loss, square = (f"{words}, {unit}" for words in (error, loss, square))
     words = {
         "risk": f"risk ({loss})",
         "global_risk": f"pooled risk ({loss})",
@@ -233,7 +237,7 @@ def column_label(column: str, config: dict[str, Any]) -> str:
         "error": f"error ({error})",
         "global_error": f"pooled error ({error})",
         "model_order": "model order (points or features a node)",
-        "disagreement": f"disagreement (mean square{', standardized targets' * scaled})",
+        "disagreement": f"disagreement ({square})",
         "violation": "constraint violation (sum)",
         "regret": "regret against a batch solution",
         "dynamic_regret": "regret against the truth",
@@ -244,15 +248,6 @@ def column_label(column: str, config: dict[str, Any]) -> str:
         "samples": "samples a node",
     }
     return words.get(column, column.replace("_", " "))
-
-
-def are_standardized(config: dict[str, Any]) -> bool:
-    """Tell whether the targets of an experiment are standardized, as its stream and its loss say."""
-    stream = config.get("stream")
-    if not isinstance(stream, dict) or "standardize_targets" not in stream:
-        return False
-    kind = "events" if stream.get("task") == "events" else task(config)
-    return bool(scaling_for(kind, stream.get("standardize", False), stream["standardize_targets"])[1])
 
 
 def called(table: Any) -> str:

@@ -63,10 +63,8 @@ class Variables:
         return bool(self.mean[column] != 0.0 or self.deviation[column] != 1.0)
 
     def name(self, column: int, default: str) -> str:
-        """Return what a column is called, and whether the learner sees it scaled; ``default`` where it has no name."""
-        if not self.names:
-            return default
-        return self.names[column] + (" (scaled)" if self.is_scaled(column) else "")
+        """Return what a column is called; ``default`` where it has no name."""
+        return self.names[column] if self.names else default
 
     def facts(self) -> dict[str, float]:
         """Return the means and deviations of the columns that are scaled, by the names that they have in a summary."""

@@ -22,7 +22,6 @@ METRICS = (
     "risk",
     "constant_risk",
     "error",
-    "rmse",
     "global_risk",
     "global_error",
     "model_order",
@@ -182,6 +181,12 @@ class Comparison:
     def failed(self) -> tuple[Run, ...]:
         """The runs that did not end well."""
         return tuple(run for run in self.runs if run.failure)
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What is known of the data of all runs that are done: facts that each of them has, as the first says them."""
+        facts = [run.facts for run in self.runs if not run.failure]
+        return {key: facts[0][key] for key in facts[0] if all(key in other for other in facts)} if facts else {}
 
     def done(self, cell: int) -> list[Run]:
         """Return the runs of a cell that ended well."""

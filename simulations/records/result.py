@@ -83,7 +83,7 @@ class Result:
         )
         shown = [(key, self.final.get(key)) for key in FINAL]
         figures = ", ".join(f"{key.replace('_', ' ')} {value:.4g}" for key, value in shown if value is not None)
-        reason, facts = self.summary.get("reason"), self.summary.get("facts")
+        reason, facts = self.summary.get("reason"), self.facts
         error = own_error(self.final, facts, ", ".join(self.data.targets.names))
         units = [*([f"rmse {error}"] if error else []), measured_in(facts, self.config, known=bool(error))]
         said = [figures, *units, *self.verdict.values(), *([str(reason)] if reason else [])]
@@ -116,6 +116,12 @@ class Result:
         """The last evaluation: ``risk``, ``error``, ...; None where not measured, empty before the first."""
         final: dict[str, float | None] = self.summary.get("final") or {}
         return final
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the stream knows of its data, such as the Bayes error; empty where it knows nothing."""
+        facts: dict[str, Any] = self.summary.get("facts") or {}
+        return facts
 
     @property
     def node_names(self) -> dict[int, Name]:

@@ -9,6 +9,9 @@ from typing import Any
 PREFIX = "deviation_of_"
 """What the fact begins with that says a target's standard deviation, by which it was divided."""
 
+SHARE = "share of variance"
+"""The unit of squares of one target that was standardized."""
+
 LISTED = 3
 """Targets that are named, at most."""
 
@@ -17,6 +20,15 @@ def deviations(facts: Mapping[str, Any] | None) -> dict[str, float]:
     """Return the standard deviation of each target that was standardized, by its name, from the facts of a run."""
     known = (facts or {}).items()
     return {key.removeprefix(PREFIX): float(value) for key, value in known if key.startswith(PREFIX)}
+
+
+def unit_of(config: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str:
+    """Return the unit of risk and error in a word or two; empty where it is the targets' own."""
+    units = deviations(facts)
+    if not units:
+        return ""
+    loss = (config.get("learner") or {}).get("loss", "squared")
+    return SHARE if len(units) == 1 and loss in ("squared", {"name": "squared"}) else "standardized"
 
 
 def measured_in(facts: Mapping[str, Any] | None, config: Mapping[str, Any], known: bool = False) -> str:
@@ -39,8 +51,7 @@ def measured_in(facts: Mapping[str, Any] | None, config: Mapping[str, Any], know
     units = deviations(facts)
     if not units:
         return ""
-    loss = (config.get("learner") or {}).get("loss", "squared")
-    if len(units) == 1 and loss in ("squared", {"name": "squared"}):
+    if unit_of(config, facts) == SHARE:
         ((name, deviation),) = units.items()
         beside = "" if known else f" (standard deviation {amount(deviation)})"
         return f"risk and error are shares of the variance of {name}{beside}"

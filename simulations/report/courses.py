@@ -69,7 +69,11 @@ def of_run(result: Result) -> dict[str, Any]:
                 line |= _band(*_quantiles(spread))
             lines.append(line)
         if lines:
-            title = style.column_label(columns[0], result.config) if columns != BYTES else "bytes sent (network)"
+            title = (
+                style.column_label(columns[0], result.config, result.facts)
+                if columns != BYTES
+                else "bytes sent (network)"
+            )
             panels.append({"column": columns[0], "title": title, "lines": lines, "levels": _levels(result, columns[0])})
     course = {name: numbers(network[name][rows]) for name in OVER if name in network}
     left = _left(len(rows), len(network.get("round", ())))
@@ -110,7 +114,9 @@ def of_comparison(comparison: Comparison) -> dict[str, Any]:
                     if len(values) > 1:
                         lines[-1] |= _band(*_deviations(values))
     config = dict(comparison.cells[0].config)
-    titles = {column: style.column_label(column, config) for column in COLUMNS} | {"bytes_sent": "bytes sent (network)"}
+    titles = {column: style.column_label(column, config, comparison.facts) for column in COLUMNS} | {
+        "bytes_sent": "bytes sent (network)"
+    }
     found = [
         {"column": column, "title": titles[column], "lines": lines, "levels": []}
         for column, lines in panels.items()

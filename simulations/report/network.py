@@ -80,7 +80,7 @@ def of_run(result: Result) -> tuple[dict[str, Any], list[str]]:
         "node_columns": [
             {
                 "name": name,
-                "label": style.column_label(name, result.config),
+                "label": style.column_label(name, result.config, result.facts),
                 "values": numbers(over_nodes(result.nodes, name, rounds, nodes), MANY),
             }
             for name in of_nodes

@@ -56,8 +56,7 @@ def verdict(result: Result) -> list[str]:
 
 def units_of(result: Result) -> list[str]:
     """Return in a sentence in what unit risk and error are, with the error in the target's own, where these differ."""
-    facts = result.summary.get("facts")
-    units, error = measured_in(facts, result.config), result.final.get("rmse")
+    units, error = measured_in(result.facts, result.config), result.final.get("rmse")
     if not units:
         return []
     own = "" if error is None else f"; the root mean square error is {amount(error)} in its own unit"

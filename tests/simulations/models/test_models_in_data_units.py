@@ -324,7 +324,7 @@ def test_figures_name_nodes_classes_and_inputs(tmp_path: Path, monkeypatch: pyte
     draw(result, tmp_path / "figures")
     assert {"Berlin", "north", "sensor-10", "sensor-9"} <= words[".network.png.part"]
     drawn = words[".regions.png.part"]
-    assert {"Cold", "mild", "warm", "temperature (scaled)", "humidity (scaled)"} <= drawn
+    assert {"Cold", "mild", "warm", "temperature", "humidity"} <= drawn
     assert any(text.startswith("node sensor-10, risk") for text in drawn)
 
 

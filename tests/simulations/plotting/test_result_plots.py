@@ -108,3 +108,23 @@ def test_what_was_not_measured_and_what_is_no_axes_is_refused(result: Result) ->
     learner = {**KEYS["learner"], "loss": "logistic"}
     with pytest.raises(InputError, match=r"decide between classes: draw one node's with result\.model\(node\)\.plot"):
         simulate(**{**KEYS, "stream": classes, "learner": learner}).plot.functions()
+
+
+def test_functions_are_drawn_in_the_units_of_the_data() -> None:
+    x = np.random.default_rng(0).uniform(5_000.0, 6_000.0, 300)
+    pascal = 101_325.0 + 200.0 * np.sin(x / 100.0)
+    result = simulate(
+        data={"height": x, "pressure": pascal},
+        target="pressure",
+        topology={"name": "ring", "nodes": 3},
+        learner="polk",
+        protocol="consensus",
+    )
+    axes = result.plot.functions().axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("height", "pressure")
+    learned = [line for line in axes.lines if len(line.get_xdata()) == 400]  # type: ignore[arg-type]
+    drawn = np.array([line.get_data() for line in learned])
+    assert len(drawn) == 3 and 5_000.0 <= drawn[:, 0].min() < drawn[:, 0].max() <= 6_000.0
+    wanted = np.stack([result.model(node).predict(drawn[node, 0][:, None]) for node in range(3)])
+    np.testing.assert_allclose(drawn[:, 1], wanted, rtol=1e-9)
+    assert np.abs(wanted - 101_325.0).max() < 400.0

@@ -52,7 +52,6 @@ def test_columns_of_0_and_1_keep_their_values() -> None:
     found, variables = scaled(mixed)
     assert np.array_equal(found[:, :3], answers)
     assert [variables.is_scaled(column) for column in range(5)] == [False, False, False, True, True]
-    assert variables.name(0, "") == "a" and variables.name(3, "") == "d (scaled)"
     assert list(variables.facts()) == ["mean_of_d", "deviation_of_d", "mean_of_e", "deviation_of_e"]
     assert np.allclose(scaled(mixed, True)[0].std(axis=0), 1.0)
 
