@@ -15,7 +15,14 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.losses import ProbabilisticLoss
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, array, column, refuse_largest
+from kernelswarm.simulations.estimators.polk_estimator import (
+    Array,
+    PolkEstimator,
+    array,
+    column,
+    refuse_largest,
+    warn_of_other_order,
+)
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.ground.errors import InputError
 
@@ -56,6 +63,7 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
         self.intercept_ = targets.mean(axis=0) if self.fit_intercept else np.zeros(targets.shape[1])
 
     def _data(self, X: Any, y: Any, first: bool) -> tuple[Array, Array]:
+        warn_of_other_order(X, y)
         X, y = validate_data(self, X, y, reset=first, dtype=np.float64, order="C", multi_output=True, y_numeric=True)
         if first:
             self.flat_ = y.ndim == 1
@@ -147,6 +155,7 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
             return np.log(probabilities)
 
     def _data(self, X: Any, y: Any, first: bool) -> tuple[Array, npt.NDArray[Any]]:
+        warn_of_other_order(X, y)
         X, y = validate_data(self, X, y, reset=first, dtype=np.float64, order="C")
         _refuse_mixed(y, "y")
         check_classification_targets(y)

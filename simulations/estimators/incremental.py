@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,8 +19,11 @@ from kernelswarm.simulations.estimators.estimators import (
     PolkClassifier,
     PolkRegressor,
 )
+from kernelswarm.simulations.ground.data_description import Variables
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.ground.wording import nearest, shown
+from kernelswarm.simulations.models.model import Model
+from kernelswarm.simulations.models.model_files import save as save_model
 
 Features = Mapping[Hashable, float]
 
@@ -40,6 +45,7 @@ class _Incremental(ABC):
         self.estimator = clone(estimator)
         self.first = first
         self._names: list[Hashable] = []
+        self._always: set[Hashable] = set()
         self._waiting: list[tuple[Features, Any]] = []
         self._begun = False
 
@@ -56,15 +62,15 @@ class _Incremental(ABC):
         Parameters
         ----------
         x : dict
-            Numbers by the names of the features. The names of the first samples are all that there are; one that is
-            left out counts as 0.
+            Numbers by the names of the features, in any order. The names of the first samples are all that there are;
+            one that some of these left out counts as 0 where it is left out, one that all of them had is needed.
         y : number or label
             The target.
 
         Raises
         ------
         ValueError
-            A feature has a new name or is no number, or the label is none of the classes.
+            A feature has a new name, is missing or is no number, or the label is none of the classes.
         """
         if self._begun:
             self._learn(self._row(x), [y])
@@ -72,10 +78,38 @@ class _Incremental(ABC):
         self._waiting.append((dict(x), y))
         self._names = list(dict.fromkeys([*self._names, *x]))
         if self._is_ready():
+            self._always = set.intersection(*(set(features) for features, _ in self._waiting))
             rows = np.concatenate([self._row(features) for features, _ in self._waiting])
             self._learn(rows, [target for _, target in self._waiting])
             self._begun = True
             self._waiting = []
+
+    @property
+    def model_(self) -> Model:
+        """The learned function as it is now, which takes features by their names.
+
+        Raises
+        ------
+        InputError
+            Nothing has been learned yet.
+        """
+        if not self._begun:
+            raise InputError(
+                f"nothing has been learned yet: {len(self._waiting)} samples have come, and defaults are measured on "
+                f"the first {self.first}: give more, or lower first"
+            )
+        model: Model = self.estimator.model_
+        return replace(model, input_variables=Variables(tuple(map(str, self._names))))
+
+    def save(self, path: str | Path) -> None:
+        """Write the learned function to an .npz file, which `kernelswarm.load_model` reads.
+
+        Raises
+        ------
+        InputError
+            Nothing has been learned yet, or the file cannot be written.
+        """
+        save_model(self.model_, path)
 
     def _is_ready(self) -> bool:
         return len(self._waiting) >= self.first
@@ -88,9 +122,16 @@ class _Incremental(ABC):
         """Return the features as a row (1, p), in the order in which their names came."""
         unknown = [name for name in x if name not in self._names]
         if unknown:
+            known = [str(name) for name in self._names if name not in x]
             raise ValueError(
                 f"x has the feature {unknown[0]!r}, which none of the first {self.first} samples had: leave it out, or "
-                "raise first until every name has come"
+                f"raise first until every name has come{nearest(str(unknown[0]), known)}"
+            )
+        lacking = [name for name in self._names if name in self._always and name not in x]
+        if lacking:
+            raise ValueError(
+                f"x has no feature {lacking[0]!r}, which each of the first {self.first} samples had: give its value, "
+                "which is not taken for 0"
             )
         try:
             return np.array([[float(x.get(name, 0.0)) for name in self._names]])

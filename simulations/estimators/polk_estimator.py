@@ -41,6 +41,7 @@ from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.models.model import Model
 from kernelswarm.simulations.models.model_files import save as save_model
+from kernelswarm.simulations.streams.rows.frames import index_of, is_reordered
 from kernelswarm.simulations.streams.rows.rows import LARGEST
 
 Array = npt.NDArray[np.float64]
@@ -98,7 +99,8 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         if hasattr(self, "intercept_"):
             targets = Variables((), self.intercept_, np.ones(len(self.intercept_)))
         known = getattr(self, "classes_", None), getattr(self, "flat_", True)
-        return Model(frozen, learner.loss, *known, target_variables=targets)
+        inputs = Variables(tuple(getattr(self, "feature_names_in_", ())))
+        return Model(frozen, learner.loss, *known, inputs, targets)
 
     def save(self, path: str | Path) -> None:
         """Write the learned function to an .npz file, which `kernelswarm.load_model` reads.
@@ -284,6 +286,21 @@ def refuse_other_inputs(kernel: Kernel, inputs: int) -> None:
 def blas() -> ThreadpoolController:
     importlib.import_module("scipy.linalg.cython_blas")  # what compiled code multiplies with; it must be loaded by now
     return ThreadpoolController()
+
+
+def warn_of_other_order(X: Any, y: Any) -> None:
+    """Warn where the indices of X and y, of pandas, say that their rows do not stand in the same order.
+
+    scikit-learn pairs rows by position, and where it tests by permutation it shuffles the index of y too, on purpose.
+    """
+    first, second = index_of(X), index_of(y)
+    if first is not None and second is not None and is_reordered(first, second):
+        warnings.warn(
+            "X and y have indices of the same labels in different orders, and rows are paired by position: give "
+            "y.loc[X.index] to pair them by label, or y.to_numpy() if the positions are right",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def column(indices: npt.NDArray[Any]) -> Array:

@@ -13,7 +13,7 @@ from kernelswarm.simulations.ground.errors import InputError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kernelswarm.simulations.models.model import Model
+    from kernelswarm.simulations.models.model import Model, Points
 
 Array = npt.NDArray[np.float64]
 
@@ -21,7 +21,7 @@ CURVE = 400  # points of a curve
 SIDE = 160  # points along each side of a plane
 
 
-def plot_model(model: Model, axes: Axes, points: npt.ArrayLike | None = None, targets: Any = None) -> None:
+def plot_model(model: Model, axes: Axes, points: Points | None = None, targets: Any = None) -> None:
     """Draw a model of one or two inputs, its dictionary and, where given, samples.
 
     One input: the function, or the probability (with other losses than logistic ones the value) of each class. Two
@@ -34,7 +34,7 @@ def plot_model(model: Model, axes: Axes, points: npt.ArrayLike | None = None, ta
         As `load` returns it, or an estimator's ``model_``.
     axes : matplotlib Axes
         Where to draw.
-    points : array of shape (n, p), optional
+    points : array of shape (n, p) or frame, optional
         Samples.
     targets : array of shape (n,) or (n, C), optional
         Their targets: numbers, drawn over one input, or labels.
@@ -50,9 +50,10 @@ def plot_model(model: Model, axes: Axes, points: npt.ArrayLike | None = None, ta
     """
     if model.inputs > 2:
         raise InputError(f"a model of {model.inputs} inputs cannot be drawn: only one and two inputs can")
-    samples = None if points is None else np.asarray(points, dtype=np.float64)
-    if samples is not None and (samples.ndim != 2 or samples.shape[1] != model.inputs):
-        raise InputError(f"points have shape {samples.shape}: the model needs (n, {model.inputs})")
+    try:
+        samples = None if points is None else model.as_array(points)
+    except ValueError as error:
+        raise InputError(str(error)) from error
     low, high = _reach(dictionary(model) if samples is None or not len(samples) else samples)
     if model.inputs == 1:
         _curves(model, axes, np.linspace(low[0], high[0], CURVE), samples, targets)

@@ -17,8 +17,12 @@ from kernelswarm.agents.parts.losses import Loss, ProbabilisticLoss
 from kernelswarm.simulations.ground import later
 from kernelswarm.simulations.ground.data_description import Variables
 from kernelswarm.simulations.ground.node_names import Name
+from kernelswarm.simulations.streams.rows.frames import points_of
 
 Array = npt.NDArray[np.float64]
+
+Points = Any
+"""An array (n, p), a frame of pandas, polars or pyarrow, a dict of columns, or a list of dicts, one for each row."""
 
 #: Rows evaluated at a time: the kernel between 60,000 points and a dictionary of 2,000 would take a gigabyte.
 ROWS = 4096
@@ -32,6 +36,10 @@ class Model:
     `evaluate`, ``points`` and ``weights`` are f's own: in the units that its learner saw, which are others where the
     stream standardizes.
 
+    All methods take an array (n, p), whose columns stand as in ``input_variables.names``; or a frame of pandas, polars
+    or pyarrow, a dict of columns or a list of dicts, one for each row, of which they pick the columns by these names:
+    in any order, and further columns are ignored. Where the data had no names, a frame's columns stand as an array's.
+
     Parameters
     ----------
     function : Function
@@ -40,7 +48,7 @@ class Model:
     loss : Loss
         The loss it was trained with.
     classes : array, optional
-        The label of each class index, (classes,), sorted; None for regression.
+        The label of each class index, (classes,): sorted, or in the order that the data gives; None for regression.
     flat : bool
         Whether regression predictions have shape (n,), as targets of one column often have, rather than (n, C).
     input_variables, target_variables : Variables
@@ -78,14 +86,14 @@ class Model:
         page: str = later.found("model_page")(self)
         return page
 
-    def plot(self, ax: Any = None, points: npt.ArrayLike | None = None, targets: Any = None) -> Any:
+    def plot(self, ax: Any = None, points: Points | None = None, targets: Any = None) -> Any:
         """Draw the model, where it has one or two inputs, its dictionary and, where given, samples.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             Where to draw; in a figure of its own when left out.
-        points : array of shape (n, p), optional
+        points : array of shape (n, p) or frame, optional
             Samples.
         targets : array of shape (n,) or (n, C), optional
             Their targets.
@@ -128,21 +136,21 @@ class Model:
         """p, the number of columns a point has."""
         return self.function.inputs
 
-    def evaluate(self, points: npt.ArrayLike) -> Array:
+    def evaluate(self, points: Points) -> Array:
         """Evaluate f at ``points`` (n, p) in the learner's units: (n, C), in the learner's units too.
 
         Raises
         ------
         ValueError
-            When the points do not have the model's number of columns.
+            When the points do not have the model's columns.
         """
-        points = self._checked(points)
+        points = self.as_array(points)
         values = np.empty((points.shape[0], self.function.outputs))
         for start in range(0, len(points), ROWS):
             values[start : start + ROWS] = self.function.values(points[start : start + ROWS])
         return values
 
-    def predict(self, points: npt.ArrayLike) -> npt.NDArray[Any]:
+    def predict(self, points: Points) -> npt.NDArray[Any]:
         """Predict the target at each of the ``points`` (n, p), both as they stand in the data.
 
         Returns
@@ -153,7 +161,7 @@ class Model:
         Raises
         ------
         ValueError
-            When the points do not have the model's number of columns.
+            When the points do not have the model's columns.
         """
         decided = self.loss.decide(self.values(points))
         if self.classes is not None:
@@ -162,35 +170,42 @@ class Model:
         decided = self.target_variables.raw(decided)
         return decided[:, 0] if self.flat and decided.shape[1] == 1 else decided
 
-    def predict_proba(self, points: npt.ArrayLike) -> Array:
+    def predict_proba(self, points: Points) -> Array:
         """Predict the probability of each class at ``points`` (n, p) as they stand in the data: (n, classes).
 
         Raises
         ------
         ValueError
-            When the points do not have the model's number of columns, or the loss is not a logistic one: the values of
-            f then stand for no probabilities.
+            When the points do not have the model's columns, or the loss is not a logistic one: the values of f then
+            stand for no probabilities.
         """
         if not hasattr(self.loss, "probabilities"):
             raise ValueError(f"loss {self.loss} gives no probabilities: train with a logistic loss")
         return cast(ProbabilisticLoss, self.loss).probabilities(self.values(points))
 
-    def values(self, points: npt.ArrayLike) -> Array:
+    def values(self, points: Points) -> Array:
         """Evaluate f at ``points`` (n, p) as they stand in the data: (n, C), in the learner's units.
 
         Raises
         ------
         ValueError
-            When the points do not have the model's number of columns.
+            When the points do not have the model's columns.
         """
-        return self.evaluate(self.input_variables.scaled(self._checked(points)))
+        return self.evaluate(self.input_variables.scaled(self.as_array(points)))
 
-    def _checked(self, points: npt.ArrayLike) -> Array:
-        checked = np.ascontiguousarray(points, dtype=np.float64)
-        if checked.ndim != 2 or checked.shape[1] != self.inputs:
+    def as_array(self, points: Points) -> Array:
+        """Return ``points`` as an array (n, p) with the columns in the model's order.
+
+        Raises
+        ------
+        ValueError
+            A column is missing or holds no numbers, or an array has another number of columns.
+        """
+        found = points_of(points, self.input_variables.names)
+        if found.ndim != 2 or found.shape[1] != self.inputs:
             named = ", ".join(self.input_variables.names)
             raise ValueError(
-                f"points have shape {checked.shape}: the model needs (n, {self.inputs})"
+                f"points have shape {found.shape}: the model needs (n, {self.inputs})"
                 + (f", the columns {named}" if named else "")
             )
-        return checked
+        return found

@@ -168,6 +168,8 @@ def read(path: Path, kernel: Kernel | None, loss: Loss | None) -> Model:
         for key, variables, width in (("inputs", inputs, function.inputs), ("targets", targets, function.outputs)):
             if variables.mean is not None and len(variables.mean) != width:
                 raise ValueError(f"{key} has {len(variables.mean)} means, and the function has {width} {key}")
+        if inputs.names and len(inputs.names) != function.inputs:
+            raise ValueError(f"inputs has {len(inputs.names)} columns, and the function has {function.inputs} inputs")
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
     return Model(function, loss, classes, bool(description.get("flat", True)), inputs, targets, node)

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 from kernelswarm.simulations.figures import curves, functions, network, run_figures, style
 from kernelswarm.simulations.figures.learned import rebuild, reopen
 from kernelswarm.simulations.figures.model_plot import plot_model
@@ -19,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from kernelswarm.simulations.models.model import Model
+    from kernelswarm.simulations.models.model import Model, Points
     from kernelswarm.simulations.records.result import Result
 
 
@@ -152,9 +149,7 @@ class ResultPlots:
         return figure
 
 
-def model_plot(
-    model: Model, ax: Axes | None = None, points: npt.ArrayLike | None = None, targets: Any = None
-) -> Figure:
+def model_plot(model: Model, ax: Axes | None = None, points: Points | None = None, targets: Any = None) -> Figure:
     """Draw a model of one or two inputs, as `plot_model` does; returns the figure drawn into."""
     if ax is not None:
         figure = figure_of(ax)
@@ -162,5 +157,5 @@ def model_plot(
         return figure
     with look():
         figure, axes = picture()
-        plot_model(model, axes, None if points is None else np.asarray(points), targets)
+        plot_model(model, axes, points, targets)
     return figure

@@ -10,10 +10,14 @@ import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.wording import shown, some
-from kernelswarm.simulations.streams.rows.rows import Numbers, check_exact
+from kernelswarm.simulations.streams.rows.reading import shorten
+from kernelswarm.simulations.streams.rows.rows import MOST_CLASSES, Numbers, check_exact
 
 if TYPE_CHECKING:
     import pyarrow
+
+CATEGORIES, ORDERED = b"categories", b"ordered"
+"""The mark of a column of numbers that stand for categories, which no file holds as such, and its value."""
 
 COUNTING = "the first row of data is row 1"
 
@@ -51,18 +55,19 @@ def inputs(name: str, table: pyarrow.Table, columns: Sequence[str]) -> list[Numb
         If a value is missing or is not a number, naming row and column.
     """
     try:
+        _refuse_categories(name, table, columns)
         return [numbers(name, table, column) for column in columns]
     except ValueError as error:
         worded = [column for column in columns if is_text(table.column(column))]
-        worded = [column for column in worded if not any(map(is_number, table.column(column).to_pylist()))]
+        worded = [column for column in worded if are_words(table.column(column).drop_null().to_pylist())]
         others = tuple(column for column in columns if column not in worded)
         if not worded or not others:
             raise
         raise OnlyWords(str(error), tuple(worded), others) from error
 
 
-def numbers(name: str, table: pyarrow.Table, column: str, *, is_target: bool = False) -> Numbers:
-    """One column as a NumPy array of its own type.
+def numbers(name: str, table: pyarrow.Table, column: str, *, is_target: bool = False, cure: str = "") -> Numbers:
+    """One column as a NumPy array of its own type; ``cure`` is what to do about what is no number.
 
     Raises
     ------
@@ -79,9 +84,10 @@ def numbers(name: str, table: pyarrow.Table, column: str, *, is_target: bool = F
     if pyarrow.types.is_integer(values.type) or pyarrow.types.is_floating(values.type):
         return np.asarray(values.to_numpy())
     row, value = first_word(values.to_pylist())
+    other = "text" if is_number(value) else "not a number"
     raise ValueError(
-        f"{name}: row {row}, column {shown(column)} holds {shown(value)}, which is not a number ({COUNTING}): "
-        + remedy(value, is_target)
+        f"{name}: row {row}, column {shown(column)} holds {shown(value)}, which is {other} ({COUNTING}): "
+        + (cure or remedy(value, is_target))
     )
 
 
@@ -89,7 +95,7 @@ def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool) -> Numb
     """A column of text as the labels of classes, (n,), without blanks around them.
 
     Unless a classification is asked for, text that reads as a number is refused: a column of numbers in which one is
-    mistyped arrives as text too.
+    mistyped arrives as text too. Digits only, such as 007, are labels, as long as there may be so many classes.
 
     Raises
     ------
@@ -104,6 +110,8 @@ def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool) -> Numb
     numeric = min((row for text, row in first.items() if is_number(text)), default=None)
     if decimal is None and numeric is None:
         return texts
+    if are_digits(list(first)) and len(first) <= MOST_CLASSES:
+        return texts  # a csv file would have made numbers of them: a column that is text all the same is meant so
     if all(is_number(text) for text in first):
         raise ValueError(
             f"{name}: column {shown(column)} holds numbers as text, such as {shown(texts[0])} in row 1 ({COUNTING}): "
@@ -157,6 +165,66 @@ def is_text(values: pyarrow.ChunkedArray) -> bool:
     return bool(
         pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind) or pyarrow.types.is_string_view(kind)
     )
+
+
+def ranking(values: pyarrow.ChunkedArray) -> tuple[str, ...]:
+    """Return the categories of a column of text in the order that the table gives them; empty where it gives none."""
+    import pyarrow
+
+    if not pyarrow.types.is_dictionary(values.type) or not values.type.ordered or not values.num_chunks:
+        return ()
+    return tuple(word.strip() for word in values.unify_dictionaries().chunk(0).dictionary.to_pylist() if word)
+
+
+def by_pandas(name: str, table: pyarrow.Table) -> dict[str, Any]:
+    """Return what pandas has written of a table into it; ValueError if that cannot be read."""
+    try:
+        said: dict[str, Any] = table.schema.pandas_metadata or {}
+    except ValueError as error:
+        raise ValueError(f"{name}: its entry of pandas is no JSON ({shorten(error)}): write the file again") from error
+    return said
+
+
+def categories(name: str, table: pyarrow.Table) -> dict[str, bool]:
+    """Return whether categories have an order, by the columns of which the table says that they hold some."""
+    columns = by_pandas(name, table).get("columns", [])
+    found = {entry.get("field_name", entry.get("name")): entry for entry in columns if isinstance(entry, dict)}
+    said = {
+        column: bool((entry.get("metadata") or {}).get("ordered"))
+        for column, entry in found.items()
+        if entry.get("pandas_type") == "categorical"
+    }
+    marks = {field.name: (field.metadata or {}).get(CATEGORIES) for field in table.schema}
+    return said | {column: mark == ORDERED for column, mark in marks.items() if mark is not None}
+
+
+def are_words(texts: Sequence[str]) -> bool:
+    """Whether text is none of numbers, one of which is mistyped: none of it is a number, or all are digits as codes."""
+    return not any(map(is_number, texts)) or are_digits(texts)
+
+
+def are_digits(texts: Sequence[str]) -> bool:
+    """Whether text is of digits only, as codes and numbers of things are.
+
+    Examples
+    --------
+    >>> are_digits(["007", "12"]), are_digits(["1", "2.0"]), are_digits([])
+    (True, False, False)
+    """
+    return bool(texts) and all(text.strip().isdecimal() for text in texts)
+
+
+def _refuse_categories(name: str, table: pyarrow.Table, columns: Sequence[str]) -> None:
+    """Refuse numbers that stand for categories without an order as inputs: their differences mean nothing."""
+    ordered = categories(name, table)
+    for column in columns:
+        if not ordered.get(column, True) and not is_text(table.column(column)):
+            raise ValueError(
+                f"{name}: column {shown(column)} holds categories without an order, such as "
+                f"{shown(table.column(column)[0].as_py())} in row 1 ({COUNTING}): make a column of 0 and 1 for each of "
+                "them, convert it to numbers if they are quantities, or leave the column out by naming the others in "
+                "stream.features"
+            )
 
 
 def present(name: str, table: pyarrow.Table, column: str) -> pyarrow.ChunkedArray:

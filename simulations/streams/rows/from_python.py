@@ -9,6 +9,8 @@ import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.streams.rows.columns import CATEGORIES, ORDERED
+from kernelswarm.simulations.streams.rows.frames import arrow, has_categories, in_step, is_frame, named
 from kernelswarm.simulations.streams.rows.held import NAME, TEST_NAME, Held, HeldArrays, HeldTable
 from kernelswarm.simulations.streams.rows.reading import check_names, shorten
 from kernelswarm.simulations.streams.rows.rows import Numbers
@@ -41,7 +43,7 @@ def from_python(
     Returns
     -------
     Held
-        A copy of the data.
+        A copy of the data. Rows of a frame and of series beside it, or of a dict of series, are those of one index.
     dict
         What the keys target and node_column of the stream "file" have to be.
 
@@ -51,12 +53,12 @@ def from_python(
         They are no such data; the text says what they are and what to do.
     """
     pieces = _pieces(data, NAME)
-    if pieces is not None and not _is_frame(pieces[0]):
+    if pieces is not None and not is_frame(pieces[0]):
         _refuse_names(target, node)
         arrays = _arrays(pieces, "")
         if test is not None:
             others = _pieces(test, TEST_NAME)
-            if others is None or _is_frame(others[0]) or len(others) != len(pieces):
+            if others is None or is_frame(others[0]) or len(others) != len(pieces):
                 raise ValueError(f"test must be of the kind of data: {len(pieces)} arrays")
             arrays |= _arrays(others, "_test")
         return HeldArrays(arrays), {}
@@ -85,10 +87,6 @@ def _pieces(data: Any, name: str) -> Sequence[Any] | None:
     return data
 
 
-def _is_frame(data: Any) -> bool:
-    return isinstance(data, Mapping) or hasattr(data, "column_names") or hasattr(data, "columns")
-
-
 def _refuse_names(target: Names | None, node: str | None) -> None:
     for key, name in (("target", target), ("node", node)):
         if name is not None:
@@ -97,7 +95,8 @@ def _refuse_names(target: Names | None, node: str | None) -> None:
 
 def _arrays(pieces: Sequence[Any], ending: str) -> dict[str, Numbers]:
     names = [name + ending for name in ("x", "y", "node")]
-    return {name: _array(name, piece) for name, piece in zip(names, pieces, strict=False)}
+    together = in_step(dict(zip(names, pieces, strict=False)), TEST_NAME if ending else NAME)
+    return {name: _array(name, piece) for name, piece in together.items()}
 
 
 def _array(name: str, values: Any) -> Numbers:
@@ -122,12 +121,14 @@ def _table(
     """Make an Arrow table of a frame, perhaps with targets and nodes beside it, and say what these are called."""
     pieces = _pieces(data, name)
     if pieces is None:
-        return _joined(_columns(data, name), name), target, node
-    columns = _columns(pieces[0], name)
+        if not is_frame(data):
+            raise ValueError(f"{name} is a {type(data).__name__} and must be {KINDS}")
+        return _joined(named(data, name), name, data), target, node
+    columns = named(pieces[0], name)
     for key, given in (("target", target), ("node", node)):
         if given is not None and name == NAME:
             raise RefusedKey(key, f"= {shown(given)} stands beside {name} = (X, y): name columns of one frame, or none")
-    added = _columns(pieces[1], name) if _is_frame(pieces[1]) else {_called(pieces[1], "y"): pieces[1]}
+    added = named(pieces[1], name) if is_frame(pieces[1]) else {_called(pieces[1], "y"): pieces[1]}
     if len(pieces) == 3:
         node = _called(pieces[2], "node")
         added[node] = pieces[2]
@@ -135,64 +136,26 @@ def _table(
     if twice:
         raise ValueError(f"{name}: X has a column {shown(twice[0])} too: rename it, or leave it out of X")
     target = [column for column in added if column != node]
-    made = {column: _column(name, column, values) for column, values in added.items()}
-    return _joined({**columns, **made}, name), target, node
+    return _joined({**columns, **added}, name, pieces[0]), target, node
 
 
-def _joined(columns: Mapping[str, pyarrow.ChunkedArray], name: str) -> pyarrow.Table:
-    """Make a table of columns, which must be as long as the first."""
+def _joined(columns: Mapping[str, Any], name: str, frame: Any) -> pyarrow.Table:
+    """Make a table of columns whose rows belong together, with what a table of Arrow says of its own."""
     import pyarrow
 
-    if not columns:
-        raise ValueError(f"{name} has no columns: give some")
-    first, length = next((column, len(values)) for column, values in columns.items())
-    for column, values in columns.items():
-        if len(values) != length:
-            raise ValueError(
-                f"{name}: column {shown(column)} has {len(values):,} rows and {shown(first)} {length:,}: give all "
-                "columns the same rows"
-            )
-    return pyarrow.table(dict(columns))
+    table = pyarrow.table(arrow(in_step(columns, name), name))
+    marks = {column: values.dtype for column, values in columns.items() if has_categories(values)}
+    fields = [
+        field.with_metadata({CATEGORIES: ORDERED if getattr(marks[field.name], "ordered", False) else b"unordered"})
+        if field.name in marks
+        else field
+        for field in table.schema
+    ]
+    said = frame.schema.metadata if isinstance(frame, pyarrow.Table) else None
+    return table.cast(pyarrow.schema(fields, said))
 
 
 def _called(values: Any, default: str) -> str:
     """Return what a series is called; arrays have no name."""
     name = getattr(values, "name", None)
     return default if name is None else str(name)
-
-
-def _columns(frame: Any, name: str) -> dict[str, pyarrow.ChunkedArray]:
-    """Return the columns of a frame by their names."""
-    if hasattr(frame, "collect"):
-        raise ValueError(f"{name} is a {type(frame).__name__}, which holds no rows yet: give its collect()")
-    if isinstance(frame, Mapping):
-        known = list(frame)
-    elif hasattr(frame, "column_names"):  # of pyarrow
-        known = list(frame.column_names)
-    elif hasattr(frame, "columns"):
-        known = list(frame.columns)
-    else:
-        raise ValueError(f"{name} is a {type(frame).__name__} and must be {KINDS}")
-    called = [str(column) for column in known]
-    twice = sorted({column for column in called if called.count(column) > 1})
-    if twice:
-        raise ValueError(f"{name}: the column name {shown(twice[0])} occurs more than once: rename one of the columns")
-    return {text: _column(name, text, frame[column]) for text, column in zip(called, known, strict=True)}
-
-
-def _column(name: str, column: str, values: Any) -> pyarrow.ChunkedArray:
-    """Copy a column into Arrow's memory; what is missing in a column of objects is missing there."""
-    import pyarrow
-
-    if isinstance(values, pyarrow.ChunkedArray):  # nobody can write to it
-        return values
-    found = np.array(values.to_numpy() if hasattr(values, "to_numpy") else values)
-    if found.ndim != 1:
-        raise ValueError(f"{name}: column {shown(column)} has shape {found.shape} and must be (rows,): take it apart")
-    try:
-        return pyarrow.chunked_array([pyarrow.array(found, from_pandas=found.dtype.kind == "O")])
-    except (pyarrow.ArrowException, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name}: column {shown(column)} holds neither numbers only nor text only ({shorten(error)}): convert it, "
-            "or leave it out"
-        ) from error

@@ -53,7 +53,9 @@ class Rows:
     divisor
         The true points are points / divisor.
     whole
-        Whether the targets are whole numbers by their type.
+        Whether the targets are whole numbers, or categories, by their type.
+    ranking
+        The labels in the order that the file gives them; empty where it gives none.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Rows:
     places: Numbers | None = None
     divisor: float = 1.0
     whole: bool = False
+    ranking: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.points)
@@ -197,6 +200,8 @@ def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regressio
 def class_indices(rows: Rows, test: Rows | None) -> tuple[Rows, Rows | None, Labels]:
     """Replace labels by the classes 0..classes-1: the distinct labels of all rows, numbers by value, text by alphabet.
 
+    Where the file gives labels an order, it is that of the classes; labels that are not in it are the last.
+
     Returns
     -------
     tuple
@@ -217,6 +222,10 @@ def class_indices(rows: Rows, test: Rows | None) -> tuple[Rows, Rows | None, Lab
             f"{rows.name}: all rows have the label {labels[0]}; a classification needs at least two classes: give data "
             'with two, or set stream.task = "regression"'
         )
+    if rows.ranking:
+        ranks = {label: rank for rank, label in enumerate(rows.ranking)}
+        order = np.argsort([ranks.get(str(label), len(ranks)) for label in labels], kind="stable")
+        labels, indices = labels[order], np.argsort(order)[indices]
     targets = indices.astype(np.float64)[:, None]
     test_part = None if test is None else replace(test, targets=targets[len(rows) :])
     return replace(rows, targets=targets[: len(rows)]), test_part, plain_labels(labels)

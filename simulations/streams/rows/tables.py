@@ -14,12 +14,15 @@ from kernelswarm.simulations.ground.wording import choices, shown
 from kernelswarm.simulations.streams.rows.columns import (
     COUNTING,
     NoTarget,
+    by_pandas,
+    categories,
     inputs,
     is_number,
     is_text,
     labels,
     names_of_nodes,
     numbers,
+    ranking,
 )
 from kernelswarm.simulations.streams.rows.dialect import Dialect
 from kernelswarm.simulations.streams.rows.reading import binary, call, check_names, shorten
@@ -126,22 +129,25 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
     """Pick the columns the experiment asks for, or those of the rule: numbers, and text for labels and nodes.
 
     The rule: the target is the column y, the node the column "node" if there is one, the features are all others with a
-    name, which pandas does not give the numbers of rows.
+    name that pandas has not written as an index, the labels of the rows.
     """
     known = list(table.column_names)
     twice = sorted({column for column in known if known.count(column) > 1})
     if twice:
         raise ValueError(f"{name}: the column name {shown(twice[0])} occurs more than once: rename one of the columns")
+    # The labels of the rows; where they are numbers in order, no column holds them, and a table describes them.
+    index = [column for column in by_pandas(name, table).get("index_columns", []) if isinstance(column, str)]
     counted = columns.task != "events" or bool(columns.target)
     if counted and not columns.target and "y" not in known:
-        raise NoTarget(name, tuple(column for column in known if column and column != columns.node))
+        raise NoTarget(name, tuple(column for column in known if column not in ("", columns.node, *index)))
     target = columns.target or (("y",) if counted else ())
     check_names(name, "target", target, known)
     node = columns.node
     if node and node != "node":
         check_names(name, "node_column", [node], known)
     ids = node if node in known else ""
-    features = columns.features or tuple(column for column in known if column and column not in (*target, ids))
+    left_out = {"", *target, ids, *index}
+    features = columns.features or tuple(column for column in known if column not in left_out)
     check_names(name, "features", features, known)
     check_size(name, table.num_rows, len(features))
     both = sorted(set(features) & {*target, ids})
@@ -157,7 +163,8 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
             )
     split = [str(column) for column in columns.split]
     check_names(name, "split_columns", split, known)
-    if len(target) == 1 and columns.task in ("auto", "classification") and is_text(table.column(target[0])):
+    single = table.column(target[0]) if len(target) == 1 else None
+    if single is not None and columns.task in ("auto", "classification") and is_text(single):
         targets = [labels(name, table, target[0], asked=columns.task == "classification")]
     else:
         targets = [numbers(name, table, column, is_target=True) for column in target]
@@ -173,7 +180,9 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
         first=1,
         ids=names_of_nodes(name, table, ids) if ids else None,
         places=stack([numbers(name, table, column) for column in split]) if split else None,
-        whole=all(np.issubdtype(values.dtype, np.integer) for values in targets),
+        whole=all(np.issubdtype(values.dtype, np.integer) for values in targets)
+        or (single is not None and target[0] in categories(name, table)),
+        ranking=() if single is None else ranking(single),
     )
 
 

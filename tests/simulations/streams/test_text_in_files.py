@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.rows import file
+from kernelswarm.simulations.streams.rows.columns import OnlyWords
+from kernelswarm.simulations.streams.rows.from_python import from_python
+from kernelswarm.simulations.streams.rows.held import read_held
+from tests.helpers.frames import Frame
 
 File = partial(file.File, standardize=False)
 """Rows are told by their numbers, which are therefore taken as they stand."""
@@ -52,7 +59,7 @@ def samples(source: Source) -> list[dict[float, float]]:
     return found
 
 
-def refusal(stream: File, nodes: int = 2) -> str:
+def refusal(stream: file.File, nodes: int = 2) -> str:
     with pytest.raises(ValueError) as refused:  # noqa: PT011  the message is what the tests look at
         stream.open(nodes, 0, 5, None)
     return str(refused.value)
@@ -157,3 +164,116 @@ def test_messages_name_the_task_key_in_full(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.zeros((300, 1)), y=np.arange(300))
     message = refusal(File(tmp_path / "a.npz"))
     assert 'set stream.task = "regression" or stream.task = "classification"' in message
+
+
+def pandas_table(columns: dict[str, Any], index: list[Any]) -> pa.Table:
+    """A table with what pandas writes of its index: names of columns, or how rows are numbered."""
+    said = json.dumps({"index_columns": index, "columns": []})
+    return pa.table(columns).replace_schema_metadata({"pandas": said})
+
+
+@pytest.mark.parametrize("index", ["time", "__index_level_0__"])
+def test_an_index_that_pandas_has_written_is_no_input(tmp_path: Path, index: str) -> None:
+    table = pandas_table({"x": X, "y": X / 2, index: np.arange(12)}, [index])
+    parquet.write_table(table, tmp_path / "t.parquet")
+    for stream in (File(tmp_path / "t.parquet"), File("", **from_python(table)[1]).holding(from_python(table)[0])):
+        assert stream.open(1, 0, 9, None).description.inputs.names == ("x",)
+    named = File(tmp_path / "t.parquet", features=("x", index)).open(1, 0, 9, None)
+    assert named.description.inputs.names == ("x", index)  # where one asks for it, it is
+    assert File(tmp_path / "t.parquet", target=index).open(1, 0, 9, None).description.targets.names == (index,)
+    numbered = pandas_table({"x": X, "y": X / 2}, [{"kind": "range", "start": 0, "stop": 12, "step": 1}])  # type: ignore[list-item]
+    parquet.write_table(numbered, tmp_path / "t.parquet")
+    assert File(tmp_path / "t.parquet").open(1, 0, 9, None).description.inputs.names == ("x",)
+    with pytest.raises(ValueError, match=r'"y", which .* does not have: set target to one or more of x, z$'):
+        File("").holding(from_python(pandas_table({"x": X, "z": X, index: X}, [index]))[0]).read()
+    parquet.write_table(pa.table({"x": X, "y": X}).replace_schema_metadata({"pandas": "{"}), tmp_path / "t.parquet")
+    assert "its entry of pandas is no JSON" in refusal(File(tmp_path / "t.parquet"))
+
+
+def test_digits_that_a_table_holds_as_text_are_labels_and_no_numbers(tmp_path: Path) -> None:
+    codes = ["007", "12", "007", "100"] * 3
+    parquet.write_table(pa.table({"x": X, "y": codes}), tmp_path / "t.parquet")
+    description = File(tmp_path / "t.parquet").open(1, 0, 9, None).description
+    assert description.classes is not None and description.classes.tolist() == ["007", "100", "12"]
+    parquet.write_table(pa.table({"x": np.arange(120.0), "y": [f"{k:03}" for k in range(120)]}), tmp_path / "t.parquet")
+    assert 'holds numbers as text, such as "000" in row 1' in refusal(File(tmp_path / "t.parquet"))
+    parquet.write_table(pa.table({"x": codes, "z": X, "y": X / 2}), tmp_path / "t.parquet")
+    message = refusal(File(tmp_path / "t.parquet"))
+    assert 'row 1, column "x" holds "007", which is text' in message and "leave the column out" in message
+    with pytest.raises(OnlyWords) as refused:
+        File(tmp_path / "t.parquet").read()
+    assert refused.value.words == ("x",) and refused.value.others == ("z",)
+
+
+def with_categories(columns: dict[str, Any], of: str, ordered: bool = False) -> pa.Table:
+    """A table with what pandas writes of a column of categories; parquet files hold their numbers as any others."""
+    told = {"field_name": of, "pandas_type": "categorical", "metadata": {"num_categories": 3, "ordered": ordered}}
+    said = json.dumps({"index_columns": [], "columns": [told]})
+    return pa.table(columns).replace_schema_metadata({"pandas": said})
+
+
+@pytest.mark.parametrize("labels", [[3, 1, 2], [0.5, 1.5, 2.5], ["c", "a", "b"]], ids=["whole", "fractions", "text"])
+def test_a_target_of_categories_is_a_label(tmp_path: Path, labels: list[Any]) -> None:
+    table = with_categories({"x": X, "y": labels * 4}, "y")
+    parquet.write_table(table, tmp_path / "t.parquet")
+    for stream in (File(tmp_path / "t.parquet"), File("").holding(from_python(table)[0])):
+        description = stream.open(1, 0, 9, None).description
+        assert description.classes is not None and description.classes.tolist() == sorted(labels)
+
+
+def test_classes_have_the_order_that_a_table_gives_its_categories(tmp_path: Path) -> None:
+    sizes = pa.array(["small", "large", "medium"])
+    y = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2] * 4), sizes.take(pa.array([0, 2, 1])), ordered=True)
+    parquet.write_table(pa.table({"x": X, "y": y}), tmp_path / "t.parquet")
+    source = File(tmp_path / "t.parquet").open(1, 0, 12, None)
+    assert source.description.classes is not None
+    assert source.description.classes.tolist() == ["small", "medium", "large"]
+    assert samples(source) == [{x: float(k % 3) for k, x in enumerate(X)}]
+    parquet.write_table(pa.table({"x": X[:2], "y": ["huge", "small"]}), tmp_path / "test.parquet")
+    both = File(tmp_path / "t.parquet", test_path=tmp_path / "test.parquet").open(1, 0, 12, None)
+    assert both.description.classes is not None
+    assert both.description.classes.tolist() == ["small", "medium", "large", "huge"]
+    assert sorted(both.nodes[0].held_out(0).targets[:, 0]) == [0.0, 3.0]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_numbers_that_stand_for_categories_are_inputs_only_in_an_order(tmp_path: Path, ordered: bool) -> None:
+    columns = {"x": X, "code": np.array([30, 10, 20] * 4), "y": X / 2}
+    table = with_categories(columns, "code", ordered)
+    parquet.write_table(table, tmp_path / "t.parquet")
+    marked = from_python(Marked(columns, "code", ordered))[0]
+    marked.write(tmp_path)
+    kept = read_held(tmp_path, "rows.parquet")
+    held = [File("").holding(one) for one in (from_python(table)[0], marked, kept)]
+    for stream in (File(tmp_path / "t.parquet"), *held):
+        if ordered:
+            assert set(stream.read()[0].points[:, 1]) == {10, 20, 30}
+            continue
+        message = refusal(stream)
+        assert 'column "code" holds categories without an order, such as 30 in row 1' in message
+        assert "make a column of 0 and 1 for each of them" in message
+        for used in ({"features": ("x",)}, {"features": ("x",), "node_column": "code"}):
+            changed = replace(stream, **used) if stream.held is None else replace(stream, **used).holding(stream.held)
+            assert changed.open(3, 0, 9, None).inputs == 1
+
+
+@dataclass
+class Categorical:
+    """The type of a column of categories of pandas."""
+
+    categories: npt.NDArray[Any]
+    ordered: bool
+
+
+class Marked(Frame):
+    """A frame of pandas with a column of categories."""
+
+    def __init__(self, columns: dict[str, Any], of: str, ordered: bool) -> None:
+        super().__init__(columns)
+        self._of, self._type = of, Categorical(np.unique(columns[of]), ordered)
+
+    def __getitem__(self, name: Any) -> Any:
+        found = super().__getitem__(name)
+        if name == self._of:
+            found.dtype = self._type  # type: ignore[attr-defined]
+        return found

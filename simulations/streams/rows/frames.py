@@ -1,0 +1,231 @@
+"""Frames of pandas, polars and pyarrow, and dicts of columns: columns by their names, rows by their index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.simulations.ground.wording import nearest, shown, some
+from kernelswarm.simulations.streams.rows.columns import numbers
+from kernelswarm.simulations.streams.rows.reading import shorten
+from kernelswarm.simulations.streams.rows.rows import Numbers
+
+if TYPE_CHECKING:
+    import pyarrow
+
+#: What messages call the columns of arrays, which have no names.
+PLACES = re.compile(r"x\[:, \d+\]|(feature|pixel) \d+")
+
+
+def is_frame(data: Any) -> bool:
+    """Whether data have columns with names."""
+    return isinstance(data, Mapping) or any(hasattr(data, name) for name in ("column_names", "collect", "columns"))
+
+
+def are_names(columns: Sequence[str]) -> bool:
+    """Whether columns are called by names, rather than by their places in an array.
+
+    Examples
+    --------
+    >>> are_names(["age", "bmi"]), are_names(["x[:, 0]", "x[:, 1]"]), are_names([])
+    (True, False, False)
+    """
+    return bool(columns) and not all(map(PLACES.fullmatch, columns))
+
+
+def points_of(data: Any, names: Sequence[str], name: str = "points") -> npt.NDArray[np.float64]:
+    """Return inputs as an array (n, p): of a frame the columns of the given names, whatever their order.
+
+    Parameters
+    ----------
+    data
+        An array (n, p), whose columns are taken as they stand; a frame, a dict of columns or a list of dicts, one for
+        each row, whose further columns are ignored.
+    names
+        What the inputs are called; where they have no names, a frame's columns are taken as they stand too.
+    name
+        What messages call the data.
+
+    Raises
+    ------
+    ValueError
+        A column is missing, or holds something else than numbers.
+
+    Examples
+    --------
+    >>> points_of({"b": [3.0, 4.0], "note": ["-", "-"], "a": [1, 2]}, ["a", "b"])
+    array([[1., 3.],
+           [2., 4.]])
+    >>> points_of([{"b": 3.0, "a": 1}], ["a", "b"])
+    array([[1., 3.]])
+    """
+    if isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data):
+        data = _columns_of_rows(data, names, name)
+    if not is_frame(data):
+        return np.ascontiguousarray(data, dtype=np.float64)
+    import pyarrow
+
+    found = named(data, name)
+    wanted = list(names) if are_names(names) or set(names) <= set(found) else list(found)
+    lacking = [column for column in wanted if column not in found]
+    if lacking:
+        others = [column for column in found if column not in wanted]
+        lack = f"no column {shown(lacking[0])}" if len(lacking) == 1 else f"no columns {some(lacking)}"
+        raise ValueError(
+            f"{name} have {lack}{_nearest(lacking, others)} They have {some(list(found)) or 'none'}, and need "
+            f"{some(wanted)}, in any order: rename or add what is missing, or give an array with these columns in this "
+            "order"
+        )
+    taken = in_step({column: found[column] for column in wanted}, name)
+    table = pyarrow.table(arrow(taken, name)) if taken else None
+    cure = "give numbers, as the model was trained with"
+    picked = [] if table is None else [numbers(name, table, column, cure=cure) for column in wanted]
+    return np.ascontiguousarray(np.column_stack(picked), dtype=np.float64) if picked else np.empty((0, 0))
+
+
+def named(frame: Any, name: str) -> dict[str, Any]:
+    """Return the columns of a frame as they are, by their names as text.
+
+    Raises
+    ------
+    ValueError
+        It holds no rows yet, or a name occurs twice.
+    """
+    if hasattr(frame, "collect"):
+        raise ValueError(f"{name} is a {type(frame).__name__}, which holds no rows yet: give its collect()")
+    if isinstance(frame, Mapping):
+        known = list(frame)
+    else:
+        known = list(frame.column_names if hasattr(frame, "column_names") else frame.columns)  # the former of pyarrow
+    called = [str(column) for column in known]
+    twice = sorted({column for column in called if called.count(column) > 1})
+    if twice:
+        raise ValueError(f"{name}: the column name {shown(twice[0])} occurs more than once: rename one of the columns")
+    return {text: frame[column] for text, column in zip(called, known, strict=True)}
+
+
+def arrow(columns: Mapping[str, Any], name: str) -> dict[str, pyarrow.ChunkedArray]:
+    """Copy columns, all of one length, into Arrow's memory.
+
+    Raises
+    ------
+    ValueError
+        There are none, their lengths differ, or one holds neither numbers only nor text only.
+    """
+    if not columns:
+        raise ValueError(f"{name} has no columns: give some")
+    found = {column: _arrow(name, column, values) for column, values in columns.items()}
+    first, length = next((column, len(values)) for column, values in found.items())
+    for column, values in found.items():
+        if len(values) != length:
+            raise ValueError(
+                f"{name}: column {shown(column)} has {len(values):,} rows and {shown(first)} {length:,}: give all "
+                "columns the same rows"
+            )
+    return found
+
+
+def has_categories(values: Any) -> bool:
+    """Whether a column holds categories, as pandas and polars have them."""
+    return getattr(getattr(values, "dtype", None), "categories", None) is not None
+
+
+def in_step(columns: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return columns whose rows belong together: by their index, where more than one has one, as series of pandas do.
+
+    Equal indices are left alone. One that holds the same labels in another order, each once, is put into the order of
+    the first. Columns without an index are taken by position.
+
+    Raises
+    ------
+    ValueError
+        An index holds other labels than the first, or labels more than once, so that rows cannot be told.
+    """
+    indexed = [(column, index_of(values)) for column, values in columns.items() if index_of(values) is not None]
+    found = dict(columns)
+    for column, index in indexed[1:]:
+        first, wanted = indexed[0]
+        if index.equals(wanted):
+            continue
+        if not is_reordered(wanted, index):
+            raise ValueError(
+                f"{name}: the indices of {shown(first)} and {shown(column)} differ, {_difference(wanted, index)}: give "
+                f"both the same labels, each once, by which rows are paired; or {shown(column)} as an array, with "
+                "to_numpy(), which pairs them by position"
+            )
+        found[column] = columns[column].loc[wanted]
+    return found
+
+
+def index_of(values: Any) -> Any:
+    """Return the index of a series or frame of pandas; None where there is none."""
+    index = getattr(values, "index", None)
+    return index if hasattr(index, "get_indexer") else None
+
+
+def is_reordered(first: Any, second: Any) -> bool:
+    """Whether two indices hold the same labels, each once, in different orders."""
+    if first.equals(second) or len(first) != len(second) or not (first.is_unique and second.is_unique):
+        return False
+    return bool((second.get_indexer(first) >= 0).all())
+
+
+def _difference(first: Any, second: Any) -> str:
+    """Say why the rows of two indices cannot be paired."""
+    for here, there, which in ((first, second, "former"), (second, first, "latter")):
+        labels = set(there)
+        alone = next((label for label in here if label not in labels), None)
+        if alone is not None:
+            return f"{len(first):,} labels and {len(second):,}, of which only the {which} has {alone}"
+    return f"{len(first):,} labels and {len(second):,}, some of which occur more than once"
+
+
+def _nearest(lacking: Sequence[str], others: Sequence[str]) -> str:
+    """Return the end of a sentence about missing columns: what the first that is nearly there is called."""
+    same = {other.strip().lower(): other for other in others}
+    for column in lacking:
+        found = f"; did you mean {shown(same[column.lower()])}?" if column.lower() in same else nearest(column, others)
+        if found:
+            return found
+    return "."
+
+
+def _columns_of_rows(rows: Sequence[Mapping[Any, Any]], names: Sequence[str], name: str) -> dict[str, list[Any]]:
+    """Return the columns of rows that are dicts: those that are asked for, or those of the first row."""
+    called = list(names) if are_names(names) else list(dict.fromkeys(str(key) for key in rows[0]))
+    texts = [{str(key): value for key, value in row.items()} for row in rows]
+    for place, row in enumerate(texts):
+        for column in called:
+            if column not in row:
+                raise ValueError(
+                    f"{name}: row {place} has no {shown(column)}{nearest(column, row)} (rows count from 0): every row "
+                    f"needs {some(called)}"
+                )
+    return {column: [row[column] for row in texts] for column in called}
+
+
+def _arrow(name: str, column: str, values: Any) -> pyarrow.ChunkedArray:
+    """Copy a column into Arrow's memory; what is missing in a column of objects is missing there."""
+    import pyarrow
+
+    if isinstance(values, pyarrow.ChunkedArray):  # nobody can write to it
+        return values
+    if isinstance(values, pyarrow.Array):
+        return pyarrow.chunked_array([values])
+    if has_categories(values) and np.asarray(values.dtype.categories).dtype.kind not in "biuf":
+        made = values.to_arrow() if hasattr(values, "to_arrow") else pyarrow.array(values)  # which have an order
+        return pyarrow.chunked_array([made])
+    found: Numbers = np.array(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    if found.ndim != 1:
+        raise ValueError(f"{name}: column {shown(column)} has shape {found.shape} and must be (rows,): take it apart")
+    try:
+        return pyarrow.chunked_array([pyarrow.array(found, from_pandas=found.dtype.kind == "O")])
+    except (pyarrow.ArrowException, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name}: column {shown(column)} holds neither numbers only nor text only ({shorten(error)}): convert it, "
+            "or leave it out"
+        ) from error
