@@ -136,6 +136,20 @@ class Adjacency:
         return None if any(place is None for place in found) else np.array(found, dtype=np.float64)
 
     @property
+    def names(self) -> dict[int, Any]:
+        """What the graph itself calls the nodes beside their labels: their attribute "name" or "label".
+
+        Empty where neither calls each node something else. In graphs of runs it is the former, the latter in graphs
+        that networkx has numbered.
+        """
+        if self.held is not None:
+            for attribute in ("name", "label"):
+                found = nx.get_node_attributes(self.held, attribute)
+                if len(set(map(str, found.values()))) == self.number_of_nodes():
+                    return found
+        return {}
+
+    @property
     def is_connected(self) -> bool:
         """Whether there are nodes, with a path between any two of them."""
         return bool(len(self.labels)) and int(distances_from(self.matrix, 0).min()) >= 0

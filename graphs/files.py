@@ -156,7 +156,7 @@ def _integers(labels: Iterable[str]) -> dict[str, int]:
     if wrong:
         raise ValueError(
             f"node labels are integers here, not {listed(wrong)}: renumber them, in Python with "
-            "networkx.convert_node_labels_to_integers(graph, label_attribute='label')"
+            "networkx.convert_node_labels_to_integers(graph, ordering='sorted', label_attribute='label')"
         )
     numbers: dict[str, int] = {}
     texts: dict[int, str] = {}

@@ -127,7 +127,9 @@ def _sorted(items: Iterable[Any]) -> list[Any]:
 
 
 def _refuse_labels(graph: nx.Graph[Any]) -> None:
-    renumber = "renumber them with networkx.convert_node_labels_to_integers(graph, label_attribute='label')"
+    renumber = (
+        "renumber them with networkx.convert_node_labels_to_integers(graph, ordering='sorted', label_attribute='label')"
+    )
     labels: list[Any] = list(graph)
     other = [label for label in labels if type(label) is not int]
     wrong = [label for label in other if isinstance(label, bool) or not isinstance(label, Integral)]

@@ -27,6 +27,7 @@ from kernelswarm.simulations.experiment.naming import listed_parts_only, part_na
 from kernelswarm.simulations.experiment.parts import build, describe, described, fill, merge, written
 from kernelswarm.simulations.ground import later
 from kernelswarm.simulations.ground.errors import InputError, RefusedEntry
+from kernelswarm.simulations.ground.node_names import Name, find_nodes
 from kernelswarm.simulations.ground.toml_tables import NotTOML, check_depth, read_file
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Stream
@@ -74,19 +75,33 @@ class Override:
 
     Parameters
     ----------
-    nodes : tuple of int
-        The nodes' labels, at least one.
+    nodes : tuple of int or str
+        The nodes, at least one: whole numbers are their labels in the network, or names that the data has where no node
+        has such a label; text is a name that the data has, also that of a whole number.
     learner : dict
         Keys laid over the experiment's learner, table by table; a table that names another part replaces it whole. A
         name of another learner keeps those of the experiment's keys that it has too.
     """
 
-    nodes: tuple[int, ...]
+    nodes: tuple[int | str, ...]
     learner: dict[str, Any]
+    labels: frozenset[int] = field(init=False, default=frozenset(), compare=False, repr=False, metadata={"key": ""})
+    """The nodes' labels in the network, once the names are known; before, the whole numbers among ``nodes``."""
 
     def __post_init__(self) -> None:
         if not self.nodes:
             raise RefusedKey("nodes", "= [] must name at least one node")
+        object.__setattr__(self, "labels", frozenset(node for node in self.nodes if isinstance(node, int)))
+
+    def at_nodes(self, names: Mapping[int, Name]) -> Override:
+        """Return it with the labels of its nodes; raises ValueError where one is not there, or may be two."""
+        found = replace(self, nodes=tuple(node if node in names else str(node) for node in self.nodes))
+        object.__setattr__(found, "labels", frozenset(find_nodes(self.nodes, names)))
+        return found
+
+    def holds_for(self, label: int, name: Name | None) -> bool:
+        """Return whether it names a node, by its label or as the data does."""
+        return label in self.labels or (name is not None and str(name) in self.nodes)
 
 
 @dataclass(frozen=True, repr=False)
@@ -306,6 +321,14 @@ class Experiment:
             found = replace(found, schedule=self.schedule)
         return replace(found, stream=with_data_of(found.stream, self.stream))
 
+    def at_nodes(self, names: Mapping[int, Name]) -> Experiment:
+        """Return the experiment with its overrides' nodes found by their names; InputError where one is not there."""
+        try:
+            found = tuple(override.at_nodes(names) for override in self.overrides)
+        except ValueError as refusal:
+            raise InputError(f"node.nodes: {refusal}") from refusal
+        return replace(self, overrides=found) if found else self
+
     def learners_for(self, nodes: Sequence[int]) -> dict[int, Learner]:
         """Return the learner of each of some nodes, the same one for all that no override names.
 
@@ -317,11 +340,11 @@ class Experiment:
         if self.protocol.offline is not None:
             return dict.fromkeys(nodes, batch_expansion(self.learner))
         found = dict.fromkeys(nodes, self.learner)
-        own = {node for override in self.overrides for node in override.nodes if node in found}
+        own = {node for override in self.overrides for node in override.labels if node in found}
         return found | {node: self.learner_for(node) for node in own}
 
-    def learner_for(self, node: int) -> Learner:
-        """Return the learner of a node, its overrides laid over the experiment's in their order.
+    def learner_for(self, node: int, name: Name | None = None) -> Learner:
+        """Return the learner of a node, by its label and its name, its overrides laid over the experiment's.
 
         Where a batch solver fits all nodes' samples, it is the one kernel expansion, without overrides.
 
@@ -332,7 +355,7 @@ class Experiment:
         """
         if self.protocol.offline is not None:
             return batch_expansion(self.learner)
-        changes = [override.learner for override in self.overrides if node in override.nodes]
+        changes = [override.learner for override in self.overrides if override.holds_for(node, name)]
         if not changes:
             return self.learner
         table = describe(self.learner)

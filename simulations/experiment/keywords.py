@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import networkx as nx
+import numpy as np
 
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.ground.node_names import in_order
+from kernelswarm.simulations.ground.wording import shown, some
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.rows.from_python import from_python
 
@@ -101,7 +103,10 @@ def described(experiment: Experiment | None, tables: Mapping[str, Any]) -> Exper
 
 
 def _numbered(graph: nx.Graph[Any], stream: File) -> nx.Graph[Any]:
-    """Return a graph whose nodes have the names that the data have for them, with numbers in the order of the names."""
+    """Return a graph whose nodes have the names that the data have for them, as text, with numbers for labels.
+
+    They are the names where the data's are numbers, and places in the order of the names elsewhere.
+    """
     labels = list(graph)
     if not labels or not all(isinstance(label, str) for label in labels):
         return graph
@@ -112,20 +117,18 @@ def _numbered(graph: nx.Graph[Any], stream: File) -> nx.Graph[Any]:
             "is, with (X, y, node) or node=..., or number the nodes with "
             "networkx.convert_node_labels_to_integers(graph)"
         )
-    other = next((name for name in names if not isinstance(name, str)), None)
-    if other is not None:  # text and numbers have different orders
+    there = [int(name) if isinstance(name, float) and name.is_integer() else name for name in names]
+    ordered = in_order(np.array([name for name in there if name is not None])).tolist()  # None is refused with its row
+    known = [str(name) for name in ordered]
+    if sorted(labels) != sorted(known):
+        ours, theirs = (sorted(set(one) - set(others)) for one, others in ((labels, known), (known, labels)))
+        missing = f"{shown(ours[0])} is not in the data" if ours else f"{shown(theirs[0])} is not in topology"
         raise InputError(
-            f"topology has nodes with names, such as {shown(labels[0])}, and the data name theirs otherwise, such as "
-            f"{shown(other)}: use text in both, or numbers in both"
+            f"topology and data name different nodes, {some(sorted(labels))} and {some(known)}: {missing}: give both "
+            "the same names"
         )
-    for one, others, what in ((labels, names, "the data"), (names, labels, "topology")):
-        missing = sorted(set(one) - set(others))
-        if missing:
-            raise InputError(
-                f"topology and data name different nodes: {shown(missing[0])} is not in {what}: give both the same "
-                "names"
-            )
-    return nx.relabel_nodes(graph, {label: place for place, label in enumerate(sorted(labels))})
+    numbers = ordered if all(isinstance(name, int) for name in ordered) else range(len(ordered))
+    return nx.relabel_nodes(graph, dict(zip(known, numbers, strict=True)))
 
 
 def _stream(data: Any, test: Any, target: str | Sequence[str] | None, node: str | None, table: Any) -> File:

@@ -223,7 +223,8 @@ def described(value: Any, field: dataclasses.Field[Any]) -> Any:
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return plain(value)
     if "part" not in field.metadata:
-        return {entry.name: described(getattr(value, entry.name), entry) for entry in dataclasses.fields(value)}
+        entries = [entry for entry in dataclasses.fields(value) if written(entry)]
+        return {written(entry): described(getattr(value, entry.name), entry) for entry in entries}
     name = part_name(value)
     if field.metadata.get("scalar") == name:
         return plain(getattr(value, dataclasses.fields(value)[0].name))

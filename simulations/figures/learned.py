@@ -135,7 +135,7 @@ def rebuild(result: Result) -> Learned:
     """
     from kernelswarm.simulations.experiment.experiment import Experiment
 
-    return Learned(result, Experiment.from_dict(result.config))
+    return Learned(result, Experiment.from_dict(result.config).at_nodes(result.node_names))
 
 
 def reopen(learned: Learned) -> Reopened:

@@ -25,7 +25,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.naming import part_name
 from kernelswarm.simulations.experiment.parts import build, describe
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.node_names import node_names
+from kernelswarm.simulations.ground.node_names import Name, node_names, refuse_other_nodes
 from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.round.block import AgentPlan
@@ -114,12 +114,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     adjacency = build_topology(experiment)
     labels = adjacency.labels.tolist()
     source = open_stream(experiment, adjacency)
-    _name_nodes(adjacency, source)
-    unknown = sorted({node for override in experiment.overrides for node in override.nodes} - set(labels))
-    if unknown:
-        raise InputError(
-            f"node.nodes = {unknown} are not in the network: its labels run from {labels[0]} to {labels[-1]}"
-        )
+    experiment = experiment.at_nodes(_name_nodes(adjacency, source))
     if fulfils(experiment.clock, JoiningClock) and not set(experiment.clock.nodes) <= set(labels):
         strangers = sorted(set(experiment.clock.nodes) - set(labels))
         raise InputError(
@@ -254,15 +249,17 @@ def _pool(
         return TravellingSamples(source, size, labels, conditions)
 
 
-def _name_nodes(adjacency: Adjacency, source: Source) -> None:
-    """Give the nodes the names that the data has for them, as the attribute ``name``."""
-    if source.description.nodes is None:
-        return
+def _name_nodes(adjacency: Adjacency, source: Source) -> dict[int, Name]:
+    """Return the nodes' names by their labels; those that the data has are given to them as the attribute ``name``."""
+    labels, own = adjacency.labels.tolist(), source.description.nodes
     try:
-        names = node_names(adjacency.labels.tolist(), source.description.nodes)
+        names = node_names(labels, own)
+        if own is not None:
+            refuse_other_nodes(labels, own, adjacency.names)
+            nx.set_node_attributes(adjacency.graph, names, "name")
     except ValueError as refusal:
         raise InputError(f"stream: {refusal}") from refusal
-    nx.set_node_attributes(adjacency.graph, names, "name")
+    return names
 
 
 def _outputs(learner: Learner, source: Source, label: int) -> int:

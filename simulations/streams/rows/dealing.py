@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.ground.node_names import in_order
 from kernelswarm.simulations.ground.ranges import check_at_least, check_not_negative, check_positive
 from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.ground.wording import shown
@@ -131,7 +132,7 @@ def deal(
 
 def _called(rows: Rows, node: int) -> str:
     """Return what messages call a node: the name that the rows have for it, or its number."""
-    return str(node) if rows.ids is None else shown(np.unique(rows.ids)[node].item())
+    return str(node) if rows.ids is None else shown(in_order(rows.ids)[node].item())
 
 
 def set_apart(own: Indices, fraction: float, random: np.random.Generator) -> Hand:
@@ -184,9 +185,9 @@ def round_robin(nodes: int) -> Placement:
 
 
 def by_id(rows: Rows, nodes: int) -> Placement:
-    """The node that the row names; the names in increasing or alphabetical order are the nodes of the network."""
+    """The node that the row names; the names in their order are the nodes of the network."""
     assert rows.ids is not None
-    names = np.unique(rows.ids)
+    names = in_order(rows.ids)
     if len(names) != nodes:
         listed = ", ".join(str(name) for name in names[:12]) + (", ..." if len(names) > 12 else "")
         raise ValueError(
@@ -195,6 +196,8 @@ def by_id(rows: Rows, nodes: int) -> Placement:
             "split"
         )
 
+    places = np.argsort(names)
+
     def rule(data: Rows, order: Indices) -> Indices:
         assert data.ids is not None
         if data.ids.dtype.kind != names.dtype.kind:
@@ -202,7 +205,7 @@ def by_id(rows: Rows, nodes: int) -> Placement:
                 f"{data.name}: row {data.first} names its node {shown(data.ids[0])}, and the rows to learn from name "
                 f"theirs {shown(names[0])}: use numbers in both, or text in both"
             )
-        owners = np.minimum(np.searchsorted(names, data.ids), nodes - 1)
+        owners = places[np.minimum(np.searchsorted(names[places], data.ids), nodes - 1)]
         unknown = np.flatnonzero(names[owners] != data.ids)
         if len(unknown):
             raise ValueError(

@@ -8,6 +8,7 @@ import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.data_description import DataDescription, Labels, Variables
+from kernelswarm.simulations.ground.node_names import in_order
 from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source, freeze
@@ -149,7 +150,7 @@ def open_rows(
         lengths=[size * dealing.epochs for size in sizes],
         epochs=dealing.epochs,
         facts=facts,
-        description=DataDescription(inputs, outputs, labels, None if rows.ids is None else np.unique(rows.ids)),
+        description=DataDescription(inputs, outputs, labels, None if rows.ids is None else in_order(rows.ids)),
         locations=patch_middles(rows, hands) if dealing.split == "patches" and rows.ids is None else locations,
         differences=differences,
     )

@@ -15,6 +15,7 @@ from pyarrow import parquet
 from kernelswarm import Experiment, InputError, build_experiment, compare, read_run, resume, run, simulate
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.rows.from_python import from_python
+from tests.helpers.frames import Frame, Index, Series
 
 RANDOM = np.random.default_rng(5)
 X = RANDOM.uniform(size=(160, 2))
@@ -28,31 +29,6 @@ KEYS: dict[str, Any] = {
     "rounds": 24,
     "evaluate_every": 8,
 }
-
-
-class Series:
-    """What pandas and polars have in common of a column: a name and a copy as an array."""
-
-    def __init__(self, name: str, values: np.ndarray[Any, Any]) -> None:
-        self.name = name
-        self.values = values
-
-    def to_numpy(self) -> np.ndarray[Any, Any]:
-        return self.values
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        return self.values
-
-
-class Frame:
-    """What pandas and polars have in common of a frame: the columns' names, and a column by its name."""
-
-    def __init__(self, columns: dict[Any, Any]) -> None:
-        self.columns = list(columns)
-        self._columns = columns
-
-    def __getitem__(self, name: Any) -> Series:
-        return Series(name, np.asarray(self._columns[name], dtype=object if name == "node" else None))
 
 
 def digest(**keys: Any) -> str:
@@ -113,6 +89,30 @@ def test_a_frame_beside_a_series_keeps_their_names() -> None:
     np.testing.assert_array_equal(rows.points, X)
     np.testing.assert_array_equal(rows.targets[:, 0], Y)
     np.testing.assert_array_equal(rows.ids, OWNERS)  # type: ignore[arg-type]
+
+
+def test_rows_of_one_index_belong_together_whatever_their_order() -> None:
+    index, turned = Index(range(3, 163)), np.random.default_rng(0).permutation(160)
+    other = Index([label + 3 for label in turned.tolist()])
+    frame, target = Frame({"a": X[:, 0], "b": X[:, 1]}, index), Series("y", Y[turned], other)
+    owners = Series("node", OWNERS[turned], other)
+    expected = digest(data={"a": X[:, 0], "b": X[:, 1], "y": Y, "node": OWNERS})
+    assert digest(data=(frame, target, owners)) == expected
+    assert digest(data=(frame, Series("y", Y, Index(range(3, 163))), OWNERS)) == expected
+    assert digest(data={"a": frame["a"], "b": X[:, 1], "y": target, "node": owners}) == expected
+    assert digest(data=(frame, Series("y", Y), OWNERS)) == expected  # without an index, as polars has none
+    assert digest(data=(X, Y[turned], owners)) != digest(data=(X, Series("y", Y[turned], index), owners))
+    assert digest(data=(X, Series("y", Y, index), owners)) == digest(data=(X, Y, OWNERS))
+    for labels, said in (
+        (range(160), "160 labels and 160, of which only the former has 160: give both the same labels, each once"),
+        ([*range(3, 162), 3], "160 labels and 160, of which only the former has 162"),
+        ([*range(3, 163), 3], "160 labels and 161, some of which occur more than once"),
+    ):
+        spoiled = Series("y", np.resize(Y, len(labels)), Index(labels))
+        with pytest.raises(InputError, match=f'data: the indices of "a" and "y" differ, {said}'):
+            digest(data=(frame, spoiled))
+        with pytest.raises(InputError, match=f'test: the indices of "a" and "y" differ, {said}'):
+            digest(data=(frame, Y), test=(frame, spoiled))
 
 
 def test_data_are_copied_and_the_experiment_says_which() -> None:
@@ -216,14 +216,16 @@ def test_a_graph_may_have_the_names_that_the_data_have(data: Any) -> None:
     towns = nx.Graph([("west", "north"), ("north", "east"), ("east", "south")])
     numbers = nx.Graph([(3, 1), (1, 0), (0, 2)])  # in the order of the alphabet
     assert digest(data=data, topology=towns) == digest(data=data, topology=numbers)
-    with pytest.raises(InputError, match='different nodes: "centre" is not in the data: give both the same names'):
+    with pytest.raises(
+        InputError, match=r'different nodes, centre, east, .*: "centre" is not in the data: give both the same names'
+    ):
         digest(data=data, topology=nx.Graph([*towns.edges, ("centre", "east")]))
-    with pytest.raises(InputError, match='different nodes: "west" is not in topology'):
+    with pytest.raises(InputError, match=r'different nodes, .*: "west" is not in topology'):
         digest(data=data, topology=nx.Graph([("north", "east"), ("east", "south")]))
     with pytest.raises(InputError, match=r"such as .*, and the data name none: say whose each row is"):
         digest(data=(X, Y), topology=towns)
-    with pytest.raises(InputError, match="the data name theirs otherwise, such as 0: use text in both"):
-        digest(data=(X, Y, np.arange(160) % 4), topology=nx.Graph([("0", "1"), ("1", "2"), ("2", "3")]))
+    numbered, texts = (X, Y, np.arange(160) % 4 + 8), nx.path_graph(["8", "9", "10", "11"])
+    assert digest(data=numbered, topology=texts) == digest(data=numbered, topology=nx.path_graph([8, 9, 10, 11]))
 
 
 def test_a_run_without_a_folder_is_refused() -> None:
