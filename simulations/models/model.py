@@ -17,6 +17,7 @@ from kernelswarm.agents.parts.losses import Loss, ProbabilisticLoss
 from kernelswarm.simulations.ground import later
 from kernelswarm.simulations.ground.data_description import Variables
 from kernelswarm.simulations.ground.node_names import Name
+from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.rows.frames import points_of
 
 Array = npt.NDArray[np.float64]
@@ -199,7 +200,7 @@ class Model:
         Raises
         ------
         ValueError
-            A column is missing or holds no numbers, or an array has another number of columns.
+            A column is missing or holds something else than finite numbers, or an array has another number of columns.
         """
         found = points_of(points, self.input_variables.names)
         if found.ndim != 2 or found.shape[1] != self.inputs:
@@ -207,5 +208,12 @@ class Model:
             raise ValueError(
                 f"points have shape {found.shape}: the model needs (n, {self.inputs})"
                 + (f", the columns {named}" if named else "")
+            )
+        if not np.isfinite(found).all():  # of which a class would be made as well
+            row, column = np.argwhere(~np.isfinite(found))[0].tolist()
+            names = self.input_variables.names
+            raise ValueError(
+                f"points: row {row}, column {shown(names[column]) if names else column} is {found[row, column]} (rows "
+                "count from 0): every value must be a finite number, fill it in or leave the row out"
             )
         return found
