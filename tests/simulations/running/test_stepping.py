@@ -331,7 +331,7 @@ def test_names_that_are_taken_are_all_that_can_be_measured() -> None:
 
     stormy = {"links": {"loss": 0.1, "delay": 1}, "clock": {"name": "bernoulli", "probability": 0.8}}
     data = (np.linspace(0.0, 1.0, 80)[:, None], np.arange(80.0), np.repeat(["a", "b", "c", "d"], 20))
-    named = {key: value for key, value in KEYS.items() if key != "stream"}
+    named = {key: value for key, value in KEYS.items() if key != "stream"} | {"topology": {"name": "path", "nodes": 4}}
     for result in (simulate(**KEYS, **stormy), simulate(**named, data=data)):
         for table, columns in (("nodes", result.nodes), ("network", result.network), ("edges", result.edges)):
             assert set(columns) <= set(MEASURED[table])
