@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair
 from kernelswarm.simulations.records.outcome import CHANGE, RANKED, label
-from kernelswarm.simulations.records.paired_differences import FEWEST, needed
+from kernelswarm.simulations.records.paired_differences import FEWEST
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SENTENCES = 12
 """Sentences under the table on a terminal."""
 
-HEAD = "supported by paired seeds (t test; 1 line in 20 may name a difference where there is none):"
+HEAD = "supported by paired seeds (sign-flip test; 1 line in 20 may name a difference where there is none):"
 
 WHOLE = {
     "open": "no supported difference between {}",
@@ -73,7 +73,8 @@ def supported(comparison: Comparison, most: int | None = None) -> list[str]:
     if seeds < FEWEST:
         asked = len({run.seed for run in comparison.runs})
         if asked < FEWEST:
-            return [f"{AT_LEAST}: --seeds {FEWEST} or more"]
+            odds = f"; of two rows that do not differ, one is ahead in all of {asked} once in {2 ** (asked - 1)} times"
+            return [f"{AT_LEAST}: --seeds {FEWEST} or more{odds if asked > 1 else ''}"]
         return [f"{AT_LEAST}, and no two rows share more than {seeds} with runs that ended and are not the same"]
     sentences = []
     for figure in RANKED:
@@ -161,8 +162,8 @@ def _hint(comparison: Comparison, found: Sequence[Difference]) -> list[str]:
     rows = max(len(group) for group in comparison.groups())
     count = f"{len(agreed)} differences have" if len(agreed) > 1 else "one difference has"
     return [
-        f"{count} the same sign in all seeds and not enough of them: the largest among {rows} rows must be "
-        f"{needed(seeds, rows):.1f} times its deviation, with {2 * seeds} seeds {needed(2 * seeds, rows):.1f} times"
+        f"{count} the same sign in all seeds and not enough of them: among {rows} rows chance alone has some such; "
+        f"--seeds {2 * seeds} tells more"
     ]
 
 

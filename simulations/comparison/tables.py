@@ -132,7 +132,7 @@ def runs_csv(comparison: Comparison) -> str:
 def pairs_csv(comparison: Comparison) -> str:
     """Return all pairs of rows that are held against one another, at full precision, see ``Comparison.differences``."""
     header = ["figure", *(comparison.keys[place] for place in comparison.outer), "better", "worse", "mean", "std"]
-    header += ["wins", "seeds", "p_holm", "supported"]
+    header += ["wins", "seeds", "p", "supported"]
     lines = [
         [
             one.figure,

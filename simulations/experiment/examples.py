@@ -43,7 +43,7 @@ name = "proximity"
 gamma = { name = "adaptive", scale = 2.0 }
 
 [compare]
-seeds = 3
+seeds = 6
 [compare.vary]
 protocol = [
     { name = "isolated" },
@@ -81,7 +81,7 @@ name = "consensus"
 penalty = 1.0
 
 [compare]
-seeds = 3
+seeds = 6
 [compare.vary]
 protocol = [
     { name = "isolated" },
@@ -120,7 +120,7 @@ name = "consensus"
 penalty = 1.0
 
 [compare]
-seeds = 3
+seeds = 6
 [compare.vary]
 protocol = [
     { name = "isolated" },
@@ -160,7 +160,7 @@ name = "bernoulli"
 probability = 0.5
 
 [compare]
-seeds = 3
+seeds = 6
 [compare.vary]
 protocol.name = ["isolated", "consensus", "proximity"]
 links.loss = [0.0, 0.3, 0.9]
@@ -196,7 +196,7 @@ name = "consensus"
 penalty = 0.3
 
 [compare]
-seeds = 3
+seeds = 6
 [compare.vary]
 protocol = [{ name = "isolated" }, { name = "consensus", penalty = 0.3 }]
 """

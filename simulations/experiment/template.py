@@ -68,7 +68,7 @@ global_samples = 1000   # and of all nodes together
 
 # What "kernelswarm compare {name}" varies; options --vary and --seeds come before it.
 [compare]
-seeds = 3
+seeds = 6
 [compare.vary]
 protocol = [
     {{ name = "isolated" }},

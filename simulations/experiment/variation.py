@@ -175,7 +175,7 @@ def cells(config: Mapping[str, Any], vary: Mapping[str, Sequence[Any]], lacking:
     drawn = drawn_keys(vary)
     for key, values in vary.items():
         if key in ("seed", "compare"):
-            raise InputError(f'{key} cannot be varied: give the number of seeds, "--seeds 5"')
+            raise InputError(f'{key} cannot be varied: give the number of seeds, "--seeds 6"')
         if key not in drawn and (isinstance(values, str) or not isinstance(values, Sequence) or not values):
             raise InputError(f"vary {key} = {shown(values)} must be a list of values to try")
     together = drawn_together(drawn, config.get("seed", 0))

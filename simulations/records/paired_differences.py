@@ -1,20 +1,22 @@
-"""Which cells of a comparison differ over the seeds that they share: a paired t test, corrected for all their pairs."""
+"""Which cells of a comparison differ over the seeds that they share: a sign-flip test, corrected for all pairs."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from scipy.special import stdtr, stdtrit
+import numpy as np
+
+from kernelswarm.simulations.records.sign_flips import step_down
 
 LEVEL = 0.05
 """Where no two cells differ, some difference among them is called supported with at most this probability."""
 
-FEWEST = 3
-"""Shared seeds below which nothing is supported: two differences of counted errors are often equal by chance, and have
-no spread then."""
+FEWEST = 6
+"""Shared seeds below which nothing is supported: of two cells that do not differ, one is ahead in all of five seeds
+once in sixteen times, which is more often than ``LEVEL``."""
 
 EQUAL = 1e-12
 """Values that differ by less, relative to the larger, differ by the order of their sums."""
@@ -38,7 +40,7 @@ class Difference:
         The seeds in which the better cell has the lower figure, and all that both have a figure of. Seeds that repeat
         the runs of another one, bit for bit, do not count.
     chance : float
-        The two-sided p-value of the paired t test, after Holm's correction; NaN for fewer than ``FEWEST`` seeds.
+        The two-sided p-value of the sign-flip test, corrected for all pairs; NaN for fewer than ``FEWEST`` seeds.
     """
 
     figure: str
@@ -75,10 +77,10 @@ class Value:
 def paired_differences(figure: str, cells: Mapping[int, Mapping[int, Value]]) -> list[Difference]:
     """Hold every cell against every other one.
 
-    The t test takes the differences of a pair over the seeds for independent and normal (Student, Biometrika 1908).
-    Holm's correction (Scandinavian Journal of Statistics 1979) multiplies the smallest p-value by the number of pairs,
-    the next one by one less, and so on. Then the probability that any of the pairs is called different wrongly is at
-    most ``LEVEL``, whatever the spread of each and however they depend on one another.
+    The differences of a pair are taken for as probable as their negatives where the cells do not differ, and nothing
+    else is supposed of them; see :func:`kernelswarm.simulations.records.sign_flips.step_down`. The probability that any
+    of the pairs is called different wrongly is at most ``LEVEL``, whatever the spread of each and however they depend
+    on one another.
 
     Parameters
     ----------
@@ -92,46 +94,35 @@ def paired_differences(figure: str, cells: Mapping[int, Mapping[int, Value]]) ->
     list of Difference
         One for each pair, in the order of the cells, also for those that share too few seeds to be tested.
     """
-    found = [
-        _difference(figure, one, other, cells[one], cells[other]) for one, other in itertools.combinations(cells, 2)
+    found = [_rises(cells[one], cells[other]) for one, other in itertools.combinations(cells, 2)]
+    tested = [place for place, rises in enumerate(found) if len(rises) >= FEWEST]
+    seeds = sorted({seed for place in tested for seed in found[place]})
+    chances = np.full(len(found), math.nan)
+    if tested:
+        chances[tested] = step_down(np.array([[found[place].get(seed, 0.0) for place in tested] for seed in seeds]))
+    pairs = itertools.combinations(cells, 2)
+    return [
+        _difference(figure, one, other, list(rises.values()), float(chance))
+        for (one, other), rises, chance in zip(pairs, found, chances, strict=True)
     ]
-    return corrected(found)
 
 
-def corrected(found: Sequence[Difference]) -> list[Difference]:
-    """Return differences with the p-values of single tests corrected by Holm's rule for as many tests as there are."""
-    tested = sorted(
-        (place for place, one in enumerate(found) if not math.isnan(one.chance)), key=lambda place: found[place].chance
-    )
-    result, least = list(found), 0.0
-    for rank, place in enumerate(tested):
-        least = max(least, min(1.0, (len(tested) - rank) * found[place].chance))
-        result[place] = replace(found[place], chance=least)
-    return result
-
-
-def needed(seeds: int, cells: int) -> float:
-    """Return how many standard deviations the largest difference among ``cells`` must be to be supported.
-
-    Examples
-    --------
-    >>> [round(needed(seeds, cells=2), 1) for seeds in (3, 5, 10)]
-    [2.5, 1.2, 0.7]
-    """
-    pairs = cells * (cells - 1) / 2
-    return float(stdtrit(seeds - 1, 1.0 - LEVEL / 2.0 / pairs)) / math.sqrt(seeds)
-
-
-def _difference(figure: str, one: int, other: int, left: Mapping[int, Value], right: Mapping[int, Value]) -> Difference:
-    shared = left.keys() & right.keys()
-    # A pair of runs that another seed repeats tells nothing new.
-    pairs = {(left[seed].outcome, right[seed].outcome): (left[seed].number, right[seed].number) for seed in shared}
-    rises = [_rise(low, high) for low, high in pairs.values()]
+def _difference(figure: str, one: int, other: int, rises: Sequence[float], chance: float) -> Difference:
     mean, deviation = _spread(rises)
     if mean < 0.0:
         one, other, mean, rises = other, one, -mean, [-rise for rise in rises]
-    wins, seeds = sum(rise > 0.0 for rise in rises), len(rises)
-    return Difference(figure, one, other, mean, deviation, wins, seeds, _chance(mean, deviation, seeds))
+    return Difference(figure, one, other, mean, deviation, sum(rise > 0.0 for rise in rises), len(rises), chance)
+
+
+def _rises(left: Mapping[int, Value], right: Mapping[int, Value]) -> dict[int, float]:
+    """Return by how much the second cell is above the first, by the seeds that both have."""
+    found, known = dict[int, float](), set[tuple[int, int]]()
+    for seed in sorted(left.keys() & right.keys()):
+        low, high = left[seed], right[seed]
+        if (low.outcome, high.outcome) not in known:  # a pair of runs that another seed repeats tells nothing new
+            known.add((low.outcome, high.outcome))
+            found[seed] = _rise(low.number, high.number)
+    return found
 
 
 def _spread(rises: Sequence[float]) -> tuple[float, float]:
@@ -149,14 +140,3 @@ def _spread(rises: Sequence[float]) -> tuple[float, float]:
 
 def _rise(low: float, high: float) -> float:
     return 0.0 if abs(high - low) <= EQUAL * max(abs(low), abs(high)) else high - low
-
-
-def _chance(mean: float, deviation: float, seeds: int) -> float:
-    """Return the p-value of the paired t test; 0 where all seeds have the same difference, 1 where it is 0."""
-    if seeds < FEWEST:
-        return math.nan
-    if mean == 0.0:
-        return 1.0
-    if deviation <= EQUAL * mean:
-        return 0.0
-    return float(2.0 * stdtr(seeds - 1, -mean * math.sqrt(seeds) / deviation))

@@ -154,7 +154,7 @@ def _pairs(comparison: Comparison) -> dict[str, Any]:
             "cells": [one.wins for one in kept],
             "shown": [f"{one.wins} of {one.seeds}" for one in kept],
         },
-        {"label": "p (Holm)", "cells": [number(one.chance) for one in kept]},
+        {"label": "p", "cells": [number(one.chance) for one in kept]},
         {"label": "supported", "cells": ["yes" if one.supported else "no" for one in kept]},
     ]
     note = f"{len(kept):,} of the {len(found):,} pairs, evenly spaced" if len(kept) < len(found) else ""

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import ttest_rel
 
 from kernelswarm.simulations.comparison import tables
 from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, column_format, pair
@@ -21,6 +20,7 @@ from kernelswarm.simulations.experiment.variation import Cell
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.records.outcome import CHANGE, METRICS, RANKED, Comparison, Run
 from kernelswarm.simulations.records.paired_differences import LEVEL
+from kernelswarm.simulations.records.sign_flips import step_down
 
 LABELS = (("isolated", "ring"), ("consensus, penalty = 0.1", "ring"), ("my_rules:50%", "a|b"))
 
@@ -112,15 +112,11 @@ def test_pair_reads_well(mean: float, deviation: float, text: str) -> None:
 
 
 def beats_all(figures: dict[int, list[float]]) -> int | None:
-    """The row whose paired t tests against all others Holm's rule rejects, stepping down from the smallest p-value."""
-    chances = {pair: ttest_rel(*(figures[place] for place in pair)).pvalue for pair in combinations(figures, 2)}
-    rejected = set()
-    for left, one in zip(range(len(chances), 0, -1), sorted(chances, key=lambda pair: chances[pair]), strict=True):
-        if chances[one] > LEVEL / left:
-            break
-        rejected.add(one)
+    """The row that the sign-flip test, stepping down over all pairs, finds lower than each of the others."""
+    pairs = list(combinations(figures, 2))
+    chances = step_down(np.array([np.subtract(figures[high], figures[low]) for low, high in pairs]).T)
     first = min(figures, key=lambda place: np.mean(figures[place]))
-    return first if all(one in rejected for one in chances if first in one) else None
+    return first if all(p <= LEVEL for pair, p in zip(pairs, chances, strict=True) if first in pair) else None
 
 
 @pytest.mark.parametrize("topologies", [("ring", "ring", "ring", "ring"), ("ring", "star", "ring", "star")])

@@ -209,19 +209,18 @@ def test_what_is_not_known_is_refused(words: dict[str, Any], said: str, tmp_path
 
 
 def test_differences_are_those_of_the_paired_test(tmp_path: Path, sketched: list[Figure]) -> None:
-    runs = [*noisy("isolated", 5), *noisy("consensus", 5), *noisy("proximity", 4)]
+    runs = [*noisy("isolated", 7), *noisy("consensus", 7), *noisy("proximity", 6)]
     comparison = gather(runs)
     found = pairs.to_references(comparison)
     assert list(found) == list(RANKED)
     for one in found["risk"]:
         protocol = comparison.cells[one.cell].protocol
         mine = [run.summary["final"]["risk"] for run in runs if run.config["protocol"]["name"] == protocol]
-        alone = [run.summary["final"]["risk"] for run in runs[:5]][: len(mine)]
+        alone = [run.summary["final"]["risk"] for run in runs[:7]][: len(mine)]
         test = stats.ttest_rel(mine, alone)
         low, high = test.confidence_interval(0.95)
         assert one.mean == pytest.approx(np.mean(np.subtract(mine, alone)))
         assert (one.mean - one.margin, one.mean + one.margin) == (pytest.approx(low), pytest.approx(high))
-        # Three pairs are tested: Holm's correction takes the smallest p-value thrice.
         assert not one.supported or test.pvalue < 0.05
     assert "differences.png" in {path.name for path in plots.draw_comparison(comparison, tmp_path)}
     supported = {one.cell: one.supported for one in found["global_error"]}
