@@ -39,6 +39,8 @@ def as_text(result: Result, width: int = 100) -> str:
     lines += [("rmse", error)] if error else []
     units = measured_in(facts, result.config, known=bool(error))
     lines += [("unit", units)] if units else []
+    if "task_chosen" in facts:
+        lines.append(("task", str(facts["task_chosen"])))
     ends = summary.get("used_up")
     if ends is not None and ends["first"] < ends["last"]:
         lines.append(("own data", f"used up after {ends['first']:,} (first node) to {ends['last']:,} rounds (last)"))

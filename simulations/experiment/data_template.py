@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.experiment.template import write_new
@@ -17,9 +16,7 @@ from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.wording import shown, some, toml
 from kernelswarm.simulations.streams.rows.columns import NoTarget, OnlyWords
 from kernelswarm.simulations.streams.rows.file import File
-from kernelswarm.simulations.streams.rows.rows import MOST_CLASSES, Rows, check_rows, resolve_task
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.simulations.streams.rows.rows import Rows, check_rows, resolve_task, told_task
 
 NODES, LEAST = 10, 20
 """Nodes, fewer where each would have less than this many rows."""
@@ -31,9 +28,6 @@ TARGETS = {"y", "target", "label", "class"}
 
 COUNTERS = re.compile(r"(unnamed: \d+|__index_level_\d+__|index|id)")
 """What columns are called, in any case, that often number the rows; no input, if they do."""
-
-MOST_NUMBERED = 20
-"""So many classes at most are taken for such where their numbers are written with decimals, as 0.0, 1.0, 2.0."""
 
 BATCH = 4
 
@@ -56,7 +50,7 @@ nodes = {nodes}
 [stream]
 name = "file"
 path = {path}
-{columns}task = "{task}"
+{columns}{told}task = "{task}"
 test_fraction = 0.2     # of each node's rows, never learned from
 epochs = {epochs}
 standardize = "auto"    # {scaled} of mean 0 and deviation 1; models take and give the file's own units
@@ -91,7 +85,7 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
     Returns
     -------
     str
-        What was found, in a sentence.
+        What was found, in a sentence, and in a line under it what whole numbers are taken for.
 
     Raises
     ------
@@ -103,7 +97,7 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
         check_rows(rows)
         if nodes and rows.ids is None:
             raise InputError(f"nodes = {shown(nodes)}: svmlight files have no column that names nodes, leave it out")
-        task = _task(rows)
+        task = resolve_task(rows, "auto")
     except NoTarget as error:
         raise InputError(
             f'{error.name} has no column "y": name the target with --target, one of {some(error.columns)}'
@@ -131,6 +125,7 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
         for verb, object, names in left_out
         if names
     )
+    told = told_task(rows, task)
     text = TEMPLATE.format(
         what=what,
         name=path,
@@ -145,6 +140,7 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
             if value
         )
         + (_inputs(rows) if file.target and not file.features else ""),
+        told=f"# {told}\n" if told else "",
         task=task,
         epochs=epochs,
         scaled="inputs" if classes else "inputs and targets",
@@ -152,7 +148,7 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
         batch=BATCH,
     )
     write_new(path, text)
-    return what
+    return f"{what}\n{told}" if told else what
 
 
 def _read(file: File) -> tuple[Rows, Rows | None, File, list[tuple[str, str, list[str]]]]:
@@ -186,26 +182,6 @@ def _inputs(rows: Rows) -> str:
     """Return a comment with the columns that are the inputs, since no key lists them."""
     text = "inputs: " + ", ".join(map(toml, rows.columns))
     return textwrap.fill(text, 118, initial_indent="# ", subsequent_indent="#         ", break_long_words=False) + "\n"
-
-
-def _task(rows: Rows) -> str:
-    """Return the task by the stream's rule; whole numbers that hardly occur twice are quantities, and numbers with
-    decimals that count classes are those."""
-    single = rows.targets.shape[1] == 1
-    if single and not rows.labelled and not rows.whole and _are_numbered(rows.targets[:, 0]):
-        return resolve_task(rows, "classification")
-    most = min(MOST_CLASSES, len(rows) // 2)
-    many = rows.whole and not rows.labelled and single and len(np.unique(rows.targets)) > most
-    return resolve_task(rows, "regression" if many else "auto")
-
-
-def _are_numbered(targets: Array) -> bool:
-    """Tell whether numbers are -1 and 1, or go on from 0 or 1 one by one, each several times on average."""
-    found = np.unique(targets)
-    if not 2 <= len(found) <= min(MOST_NUMBERED, len(targets) // 4):
-        return False
-    counted = found[0] in (0.0, 1.0) and bool((np.diff(found) == 1.0).all())
-    return counted or found.tolist() == [-1.0, 1.0]
 
 
 def _relative(data: Path, path: Path) -> str:

@@ -266,7 +266,9 @@ def _outputs(learner: Learner, source: Source, label: int) -> int:
     try:
         return learner.loss.outputs(source.targets, source.classes)
     except ValueError as refusal:
-        raise InputError(f"learner.loss of node {label} does not fit the stream: {refusal}") from refusal
+        chosen = source.facts.get("task_chosen")  # where the stream had to choose between classes and quantities
+        told = "" if chosen is None else f"; {chosen}"
+        raise InputError(f"learner.loss of node {label} does not fit the stream: {refusal}{told}") from refusal
 
 
 def slots_of(adjacency: Adjacency, labels: Sequence[int]) -> dict[int, tuple[int, ...]]:

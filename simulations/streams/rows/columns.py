@@ -10,8 +10,9 @@ import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.wording import shown, some
+from kernelswarm.simulations.streams.rows.dialect import THOUSANDS
 from kernelswarm.simulations.streams.rows.reading import shorten
-from kernelswarm.simulations.streams.rows.rows import MOST_CLASSES, Numbers, check_exact
+from kernelswarm.simulations.streams.rows.rows import Numbers, check_exact
 
 if TYPE_CHECKING:
     import pyarrow
@@ -23,6 +24,9 @@ COUNTING = "the first row of data is row 1"
 
 #: A number such as 120,43 or -1,5e-3, as most of Europe writes it.
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+
+#: Text of digits with more different values than this is a column of numbers that was written as text.
+MOST_CODES = 100
 
 
 class OnlyWords(ValueError):
@@ -106,11 +110,12 @@ def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool) -> Numb
     if asked:
         return texts
     first = {str(text): int(row) + 1 for text, row in zip(*np.unique(texts, return_index=True), strict=True)}
-    decimal = min((row for text, row in first.items() if DECIMAL_COMMA.fullmatch(text)), default=None)
+    commas = [row for text, row in first.items() if DECIMAL_COMMA.fullmatch(text) or THOUSANDS.fullmatch(text)]
+    decimal = min(commas, default=None)
     numeric = min((row for text, row in first.items() if is_number(text)), default=None)
     if decimal is None and numeric is None:
         return texts
-    if are_digits(list(first)) and len(first) <= MOST_CLASSES:
+    if are_digits(list(first)) and len(first) <= MOST_CODES:
         return texts  # a csv file would have made numbers of them: a column that is text all the same is meant so
     if all(is_number(text) for text in first):
         raise ValueError(
@@ -247,6 +252,11 @@ def missing(name: str, column: str, row: int) -> ValueError:
 
 def remedy(value: Any, is_target: bool) -> str:
     """What to do about a value that is not a number."""
+    if isinstance(value, str) and THOUSANDS.fullmatch(value.strip()):
+        return (
+            "leave out the commas if they part thousands, as in 1,234 for 1234, or set "
+            'stream.decimal = "," if they stand before fractions'
+        )
     if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value.strip()):
         return 'set stream.decimal = "," for a csv file whose numbers have decimal commas, or write a point'
     if is_target:

@@ -61,10 +61,10 @@ class File:
         A second file of the same format with the test rows (csv, parquet, svmlight; an npz file holds x_test and
         y_test itself).
     task
-        "classification", "regression", "events", or "auto": one target of text or of an integer type (in svmlight: all
-        labels whole numbers) is a class label, anything else a regression. Labels in increasing or alphabetical order
-        become classes 0, 1, 2, ... Of events, whose density or intensity is learned, the target is how many a row
-        stands for.
+        "classification", "regression", "events", or "auto": one target of text, or of at most ten different whole
+        numbers that come again, is a class label, anything else a regression. Labels in increasing or alphabetical
+        order become classes 0, 1, 2, ... Of events, whose density or intensity is learned, the target is how many a
+        row stands for.
     target
         Target column or columns of a csv or parquet file; empty means the column y, and for events that each row is
         one.

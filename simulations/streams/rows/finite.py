@@ -14,7 +14,7 @@ from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source, freeze
 from kernelswarm.simulations.streams.regions import Indices
 from kernelswarm.simulations.streams.rows.dealing import Dealing, Hand, deal
-from kernelswarm.simulations.streams.rows.rows import Rows, Task, check_rows, class_indices, resolve_task
+from kernelswarm.simulations.streams.rows.rows import Rows, Task, check_rows, class_indices, resolve_task, told_task
 from kernelswarm.simulations.streams.rows.scaling import per_own_volume, standardized
 from kernelswarm.simulations.streams.splits import ShiftDifferences, Split, check_split, offsets
 
@@ -99,8 +99,9 @@ def open_rows(
     known = resolve_task(rows, task)
     if test is not None and known == "classification":
         resolve_task(test, "classification")
-    check_task_split(known, dealing.split, rows)
-    facts: dict[str, float | int | str] = {"task": known}
+    told = told_task(rows, known) if task == "auto" else ""
+    check_task_split(known, dealing.split, rows, told)
+    facts: dict[str, float | int | str] = {"task": known} | ({"task_chosen": told} if told else {})
     classes = None
     labels: Labels | None = None
     if known == "classification":
@@ -156,8 +157,8 @@ def open_rows(
     )
 
 
-def check_task_split(task: str, split: Split, rows: Rows) -> None:
-    """Refuse a split that the task or the file contradicts."""
+def check_task_split(task: str, split: Split, rows: Rows, told: str) -> None:
+    """Refuse a split that the task or the file contradicts; ``told`` is why the task was chosen, where it was."""
     if rows.ids is not None and split != "iid":
         raise RefusedKey(
             "split",
@@ -169,7 +170,7 @@ def check_task_split(task: str, split: Split, rows: Rows) -> None:
         if task == "classification"
         else ("iid", "patches", "target_shift", "sorted")
     )
-    check_split(split, possible, f"the {task} of {rows.name}")
+    check_split(split, possible, f"the {task} of {rows.name}{told and f' ({told})'}")
 
 
 def check_same_columns(rows: Rows, test: Rows) -> None:

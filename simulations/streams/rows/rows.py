@@ -15,8 +15,8 @@ Numbers = npt.NDArray[Any]  # of any real type: data stays as small as it was un
 
 Task = Literal["auto", "classification", "regression", "events"]
 
-#: With task = "auto", whole-number targets with more different values than this are probably counts, not classes.
-MOST_CLASSES = 100
+#: With task = "auto", numbers with more different values than this are quantities: degrees or visits, not classes.
+MOST_CLASSES = 10
 
 #: No value is further from 0: squares of larger ones, and sums of these, come near the end of the numbers.
 LARGEST = 1e100
@@ -153,13 +153,14 @@ def check_exact(name: str, values: Numbers, first: int, what: str, remedy: str) 
 def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regression"]:
     """Decide what the targets are, as asked or by the rule of the auto task.
 
-    The rule: one target column of whole numbers or of text is a class label, everything else is a regression. Whole
-    numbers with more than 100 different values are not decided.
+    The rule: one target column is a class label where it is text, where it holds whole numbers by their type that are
+    at most ten different ones (and, unless two, each twice on average), and where it holds numbers with decimals that
+    count such classes. Everything else is a regression.
 
     Raises
     ------
     ValueError
-        If the targets do not fit the task that is asked for, or the rule does not decide.
+        If the targets do not fit the task that is asked for.
     """
     names = ", ".join(shown(name) for name in rows.target_columns)
     if task in ("regression", "events"):
@@ -185,16 +186,47 @@ def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regressio
                 'or set stream.task = "regression"'
             )
         return "classification"
-    if not rows.whole or rows.targets.shape[1] != 1:
+    if rows.targets.shape[1] != 1:
         return "regression"
-    different = len(np.unique(rows.targets))
-    if different > MOST_CLASSES:
-        raise ValueError(
-            f"{rows.name}: the target {names} holds whole numbers with {different} different values, which may be "
-            f'labels or quantities (more than {MOST_CLASSES} are not decided): set stream.task = "regression" or '
-            'stream.task = "classification"'
-        )
-    return "classification"
+    found = np.unique(rows.targets)
+    labels = _may_be_labels(found, len(rows)) if rows.whole else _are_numbered(found, len(rows))
+    return "classification" if labels else "regression"
+
+
+def told_task(rows: Rows, known: Literal["classification", "regression"]) -> str:
+    """Say what whole numbers are taken for that might be labels of classes or quantities; empty where there are none.
+
+    Parameters
+    ----------
+    rows
+        The rows, before labels are replaced.
+    known
+        What the rule has decided, see :func:`resolve_task`.
+    """
+    if rows.labelled or rows.targets.shape[1] != 1:
+        return ""
+    found = np.unique(rows.targets)
+    if len(found) < 2 or not (found == np.round(found)).all():
+        return ""
+    kinds = [("classes", "classification"), ("quantities", "regression")]
+    (taken, _), (others, other) = kinds if known == "classification" else kinds[::-1]
+    return (
+        f"{shown(rows.target_columns[0])} has {len(found):,} different whole numbers, taken for {taken}: "
+        f'stream.task = "{other}" takes them for {others}'
+    )
+
+
+def _may_be_labels(found: Numbers, rows: int) -> bool:
+    """Tell whether whole numbers are few, and come again: those that hardly occur twice are quantities."""
+    return len(found) <= min(MOST_CLASSES, max(2, rows // 2))
+
+
+def _are_numbered(found: Numbers, rows: int) -> bool:
+    """Tell whether numbers with decimals are -1 and 1, or go on from 0 or 1 one by one, each four times on average."""
+    if not 2 <= len(found) <= min(MOST_CLASSES, rows // 4):
+        return False
+    counted = found[0] in (0.0, 1.0) and bool((np.diff(found) == 1.0).all())
+    return counted or found.tolist() == [-1.0, 1.0]
 
 
 def class_indices(rows: Rows, test: Rows | None) -> tuple[Rows, Rows | None, Labels]:

@@ -84,6 +84,10 @@ def test_numbers_with_decimals_are_classes_where_they_count(call: Command, targe
 def test_many_whole_numbers_are_quantities(call: Command) -> None:
     np.savez("data.npz", x=np.ones((300, 1)), y=np.arange(300))
     assert "a regression" in call("init", "--data", "data.npz").out
+    assert (
+        'task           "y" has 300 different whole numbers, taken for quantities: stream.task = "classification"'
+        in (as_text(simulate(Experiment.from_file("experiment.toml").with_changes({"stream.task": "auto"}))))
+    )
     np.savez("few.npz", x=np.ones((7, 1)), y=[210_000, 180_000, 305_000, 180_000, 99_000, 150_000, 410_000])
     assert "a regression" in call("init", "few.toml", "--data", "few.npz").out
 
@@ -163,6 +167,6 @@ def test_columns_with_odd_names_and_tabs_between_them_run_as_written(call: Comma
     names = ['"a ""quoted"" \\name"', '"two\nlines # here"', *(f"long name of input {k}" for k in range(12)), "label"]
     lines = ["\t".join([str(k % (3 + column)) for column in range(len(names))]) for k in range(60)]
     Path("data.tsv").write_text("\n".join(["\t".join(names), *lines]))
-    assert "14 inputs, a classification into 17 classes" in call("init", "--data", "data.tsv").out
+    assert "14 inputs, a regression" in call("init", "--data", "data.tsv").out
     assert simulate(Experiment.from_file("experiment.toml")).summary["status"] == "done"
     assert max(map(len, Path("experiment.toml").read_text().splitlines())) <= 130

@@ -265,12 +265,12 @@ def test_svmlight_files_share_their_features(tmp_path: Path) -> None:
     assert source.nodes[0].held_out(0).points.tolist() == [[0, 0, 0, 1]]
 
 
-def test_the_task_follows_the_type_of_the_target_unless_it_is_said(tmp_path: Path) -> None:
-    whole, real = np.arange(300) % 5, (np.arange(300) % 5).astype(float)
+def test_the_task_follows_the_values_of_the_target_unless_it_is_said(tmp_path: Path) -> None:
+    whole, real = np.arange(300) % 5, (np.arange(300) % 5) / 2.0
     assert File(save(tmp_path, y=whole)).open(1, 0, 5, None).classes == 5
     assert File(save(tmp_path, y=whole), task="regression").open(1, 0, 5, None).classes is None
     assert File(save(tmp_path, y=real)).open(1, 0, 5, None).classes is None
-    assert File(save(tmp_path, y=real), task="classification").open(1, 0, 5, None).classes == 5
+    assert File(save(tmp_path, y=2.0 * real), task="classification").open(1, 0, 5, None).classes == 5
     assert File(save(tmp_path, y=np.column_stack([whole, whole]))).open(1, 0, 5, None).targets == 2
 
 

@@ -14,6 +14,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from kernelswarm.simulations.experiment.data_template import write_for
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.rows import file
 from kernelswarm.simulations.streams.rows.columns import OnlyWords
@@ -160,12 +164,6 @@ def test_one_character_cannot_be_both_delimiter_and_decimal_mark(tmp_path: Path)
         File(tmp_path / "t.csv", decimal="x")  # type: ignore[arg-type]
 
 
-def test_messages_name_the_task_key_in_full(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", x=np.zeros((300, 1)), y=np.arange(300))
-    message = refusal(File(tmp_path / "a.npz"))
-    assert 'set stream.task = "regression" or stream.task = "classification"' in message
-
-
 def pandas_table(columns: dict[str, Any], index: list[Any]) -> pa.Table:
     """A table with what pandas writes of its index: names of columns, or how rows are numbered."""
     said = json.dumps({"index_columns": index, "columns": []})
@@ -277,3 +275,61 @@ class Marked(Frame):
         if name == self._of:
             found.dtype = self._type  # type: ignore[attr-defined]
         return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "y", "known"),
+    [
+        ("text", ["cat", "ant", "bee"], "classification"),
+        ("truth values", [True, False], "classification"),
+        ("ten digits", list(range(10)), "classification"),
+        ("two numbers far apart", [-1, 700], "classification"),
+        ("classes of a data frame with a gap", [0.0, 1.0, 2.0], "classification"),
+        ("whole degrees", list(range(-3, 14)), "regression"),
+        ("visits to a doctor", [0, 0, 0, 1, 1, 2, 3, 5, 7, 8, 11, 12, 20, 31, 59], "regression"),
+        ("prices that hardly occur twice", list(range(250_000, 250_120)), "regression"),
+        ("quantities with decimals", [0.5, 1.0, 1.5], "regression"),
+        ("whole quantities with decimals", [4.0, 5.0, 9.0], "regression"),
+    ],
+)
+def test_few_labels_are_classes_and_many_numbers_quantities(
+    tmp_path: Path, kind: str, y: list[Any], known: str
+) -> None:
+    """In files of every format, in memory, and as ``init --data`` writes them."""
+    targets = np.resize(np.array(y), 120)
+    points = np.random.default_rng(0).normal(size=(120, 2))
+    np.savez(tmp_path / "t.npz", x=points, y=targets)
+    table = pa.table({"a": points[:, 0], "b": points[:, 1], "y": targets.tolist()})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    lines = [f"{a},{b},{value}\n" for (a, b), value in zip(points.tolist(), targets.tolist(), strict=True)]
+    (tmp_path / "t.csv").write_text("a,b,y\n" + "".join(lines))
+    held, keys = from_python((points, targets))
+    streams = [*(File(tmp_path / f"t.{ending}") for ending in ("npz", "parquet", "csv"))]
+    for stream in [*streams, File(held.path, **keys).holding(held)]:
+        source = stream.open(4, 0, 9, None)
+        assert source.facts["task"] == known
+        told = str(source.facts.get("task_chosen", ""))
+        assert bool(told) == (targets.dtype.kind in "biuf" and bool((targets == np.round(targets)).all()))
+        if told:
+            other = "regression" if known == "classification" else "classification"
+            assert f'stream.task = "{other}"' in told
+    for stream in streams:
+        said = write_for(stream.path, tmp_path / f"{stream.path.suffix[1:]}.toml")
+        assert f"a {known}" in said and ("stream.task" in said) == bool(told)
+        assert f'task = "{known}"' in (tmp_path / f"{stream.path.suffix[1:]}.toml").read_text()
+
+
+def test_a_split_or_a_loss_that_does_not_fit_the_chosen_task_names_the_key(tmp_path: Path) -> None:
+    np.savez(tmp_path / "t.npz", x=np.zeros((120, 1)), y=np.arange(120) % 17)
+    told = '17 different whole numbers, taken for quantities: stream.task = "classification" takes them for classes'
+    assert told in refusal(File(tmp_path / "t.npz", split="label_skew"), nodes=4)
+    table: dict[str, Any] = {
+        "rounds": 1,
+        "topology": {"name": "ring", "nodes": 4},
+        "stream": {"name": "file", "path": str(tmp_path / "t.npz")},
+        "learner": {"name": "polk", "loss": "multiclass_logistic"},
+        "protocol": "isolated",
+    }
+    with pytest.raises(InputError, match="the targets are numbers") as refused:
+        simulate(Experiment.from_dict(table))
+    assert told in str(refused.value)
