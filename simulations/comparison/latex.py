@@ -1,4 +1,4 @@
-"""A comparison as a table for LaTeX: one format of numbers in each column, rules of the package booktabs."""
+"""A comparison as a table for LaTeX: the digits of the table on a terminal, rules of the package booktabs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kernelswarm.simulations.comparison.figures_as_text import ColumnFormat, column_format
+from kernelswarm.simulations.comparison.figures_as_text import rounded
 from kernelswarm.simulations.comparison.supported import supported
 from kernelswarm.simulations.comparison.table_columns import (
     Column,
@@ -14,6 +14,7 @@ from kernelswarm.simulations.comparison.table_columns import (
     bold,
     figure_columns,
     label_columns,
+    once,
     runs_column,
 )
 from kernelswarm.simulations.comparison.table_notes import above, under
@@ -27,7 +28,8 @@ MARKS = {"worse_than_constant": r"\dagger", "nothing_learned": r"\ddagger", "eve
 def as_latex(comparison: Comparison, columns: Sequence[str] = (), spread: bool = True) -> str:
     r"""Return a ``tabular`` that needs the package ``booktabs``; what bold numbers and marks mean is in its comments.
 
-    The numbers of a column have the same decimals and the same power of ten, which stands in its heading.
+    Numbers have the digits that the table on a terminal gives them, bold ones too, and so do means without their
+    deviations. A power of ten that all numbers of a column have stands in its heading.
 
     Parameters
     ----------
@@ -45,7 +47,8 @@ def as_latex(comparison: Comparison, columns: Sequence[str] = (), spread: bool =
     lines = [" & ".join(line) + r" \\" for line in zip(*table, strict=True)]
     several = spread and any(row.done > 1 for row in rows)
     explained = ["mean and standard deviation over seeds"] if several else []
-    notes = [*above(comparison), *explained, *bold(comparison), *supported(comparison), *under(comparison, rows)]
+    notes = [*above(comparison), *explained, *bold(comparison), *supported(comparison)]
+    notes += [*once(comparison, columns), *under(comparison, rows)]
     return "\n".join(
         [
             *(f"% {' '.join(note.split())}" for note in notes),
@@ -62,20 +65,23 @@ def as_latex(comparison: Comparison, columns: Sequence[str] = (), spread: bool =
 
 
 def _written(column: Column, spread: bool) -> list[str]:
-    chosen = column_format([(one.mean, one.deviation if spread else math.nan) for one in column.figures])
+    powers = {rounded(one.mean, one.deviation)[2] for one in column.figures if math.isfinite(one.mean) and one.mean}
+    shared = powers.pop() if len(powers) == 1 else 0
     heading = escape(column.heading)
-    if chosen.exponent:
-        heading += rf" ($\times 10^{{{chosen.exponent}}}$)"
-    return [heading, *(_cell(one, chosen, spread) for one in column.figures)]
+    if shared:
+        heading += rf" ($\times 10^{{{shared}}}$)"
+    return [heading, *(_cell(one, spread, shared) for one in column.figures)]
 
 
-def _cell(figure: Figure, chosen: ColumnFormat, spread: bool) -> str:
+def _cell(figure: Figure, spread: bool, shared: int) -> str:
     if not math.isfinite(figure.mean):
         return "--"
-    center = chosen.number(figure.mean)
+    center, deviation, power = rounded(figure.mean, figure.deviation)
     text = rf"\mathbf{{{center}}}" if figure.best else center
-    if spread and math.isfinite(figure.deviation) and chosen.spreads:
-        text += rf" \pm {chosen.number(figure.deviation)}"
+    if spread and deviation:
+        text += rf" \pm {deviation}"
+    if power and not shared:
+        text = (rf"({text})" if spread and deviation else text) + rf" \times 10^{{{power}}}"
     said = "".join(MARKS[kind] for kind in figure.marks)
     return f"${text}^{{{said}}}$" if said else f"${text}$"
 

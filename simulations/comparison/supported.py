@@ -77,7 +77,7 @@ def supported(comparison: Comparison, most: int | None = None) -> list[str]:
             return [f"{AT_LEAST}: --seeds {FEWEST} or more{odds if asked > 1 else ''}"]
         return [f"{AT_LEAST}, and no two rows share more than {seeds} with runs that ended and are not the same"]
     sentences = []
-    for figure in RANKED:
+    for figure in (figure for figure in RANKED if figure not in comparison.repeated):
         for group in comparison.groups():
             alike = [one for one in found if one.figure == figure and one.better in group]
             if alike:
@@ -155,7 +155,8 @@ def _mean(comparison: Comparison, cell: int, figure: str) -> float:
 
 def _hint(comparison: Comparison, found: Sequence[Difference]) -> list[str]:
     """Say what more seeds would tell, where all seeds agree on a difference that is not supported."""
-    agreed = [one for one in found if _kind(one) == "open" and one.wins == one.seeds]
+    told = [one for one in found if one.figure not in comparison.repeated]
+    agreed = [one for one in told if _kind(one) == "open" and one.wins == one.seeds]
     if not agreed:
         return []
     seeds = max(one.seeds for one in agreed)

@@ -12,6 +12,7 @@ from kernelswarm.simulations.comparison.supported import best
 from kernelswarm.simulations.comparison.table_notes import marks
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.wording import nearest, shown
+from kernelswarm.simulations.records.series import TWINS
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison, Row
@@ -56,7 +57,7 @@ def figure_columns(comparison: Comparison, rows: Sequence[Row], chosen: Sequence
     rows : sequence of Row
         Its rows, which hold the chosen columns.
     chosen : sequence of str
-        The measured columns in their order; those of ``HEADINGS`` when left out.
+        The measured columns in their order; those of ``HEADINGS`` when left out, but for errors that are the risks.
 
     Raises
     ------
@@ -85,7 +86,7 @@ def figure_columns(comparison: Comparison, rows: Sequence[Row], chosen: Sequence
                 for place, row in enumerate(rows)
             ),
         )
-        for name in (chosen or HEADINGS)
+        for name in (chosen or (name for name in HEADINGS if name not in comparison.repeated))
         if name in known
     ]
 
@@ -106,6 +107,12 @@ def label_columns(comparison: Comparison, rows: Sequence[Row]) -> list[list[str]
 def runs_column(rows: Sequence[Row]) -> list[str]:
     """Return the column that counts the runs."""
     return ["runs", *map(_count, rows)]
+
+
+def once(comparison: Comparison, chosen: Sequence[str] = ()) -> list[str]:
+    """Return which columns are left out since they are others once more; nothing where columns are chosen."""
+    left = [] if chosen else [name for name in TWINS if name in comparison.repeated]
+    return [f"{HEADINGS[name]}: the same numbers as {HEADINGS[TWINS[name]]} in all runs, shown once" for name in left]
 
 
 def bold(comparison: Comparison) -> list[str]:

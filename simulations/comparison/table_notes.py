@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.records.outcome import CHANGE, RANKED
@@ -40,13 +41,25 @@ def under(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
         notes += [f"equal: {_cell(comparison, row)}: {_repeated(seeds)}" for seeds in row.equal]
     for kind, mark in MARKS.items():
         said: dict[str, list[str]] = {}
-        for row in rows:
+        for place, row in enumerate(rows):
             if kind in row.verdicts:
-                count, sentence = row.verdicts[kind]
-                part = "" if count == row.done else f", {count} of {row.done} runs"
-                said.setdefault(sentence, []).append(f"{_cell(comparison, row)}{part}")
+                part = "" if row.verdicts[kind][0] == row.done else f", {row.verdicts[kind][0]} of {row.done} runs"
+                said.setdefault(_verdict(comparison, place, row, kind), []).append(f"{_cell(comparison, row)}{part}")
         notes += [f"{mark} {'; '.join(cells)}: {sentence}" for sentence, cells in said.items()]
     return notes
+
+
+def _verdict(comparison: Comparison, place: int, row: Row, kind: str) -> str:
+    """Return a verdict's sentence; of several runs the means that stand in the table, before the first one's."""
+    sentence = row.verdicts[kind][1]
+    if row.done == 1:
+        return sentence
+    seed = next(run.seed for run in comparison.done(place) if kind in run.verdict)
+    figure = MARKED[kind]
+    means = f"{HEADINGS[figure]} {pair(row.mean[figure], row.deviation[figure])}"
+    if kind == "worse_than_constant":
+        means += f", of the best constant {pair(row.mean['constant_risk'], row.deviation['constant_risk'])}"
+    return f"{means}; seed {seed}: {sentence}"
 
 
 def explanation(rows: Sequence[Row], names: Sequence[str]) -> list[str]:

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair
 from kernelswarm.simulations.comparison.latex import as_latex
 from kernelswarm.simulations.comparison.supported import SENTENCES, best, row_name, supported
-from kernelswarm.simulations.comparison.table_columns import Figure, bold, figure_columns, label_columns, runs_column
+from kernelswarm.simulations.comparison.table_columns import (
+    Figure,
+    bold,
+    figure_columns,
+    label_columns,
+    once,
+    runs_column,
+)
 from kernelswarm.simulations.comparison.table_notes import MARKS, above, explanation, under
 from kernelswarm.simulations.records.outcome import METRICS
 
@@ -81,7 +88,11 @@ def as_text(comparison: Comparison, width: int = 100, most: int | None = SENTENC
     text = "\n\n".join(_aligned(labels, block) for block in blocks)
     head_lines = above(comparison)
     said = [line for sentence in supported(comparison, most) for line in _folded(sentence, width)]
-    notes = [*explanation(rows, [column.name for column in chosen]), *under(comparison, rows)]
+    notes = [
+        *explanation(rows, [column.name for column in chosen]),
+        *once(comparison, columns),
+        *under(comparison, rows),
+    ]
     lines = [*head_lines, *([""] if head_lines else []), text, "", *said, *([""] if said else []), *notes]
     return "\n".join(lines) + "\n"
 
@@ -169,7 +180,7 @@ def as_markdown(comparison: Comparison, columns: Sequence[str] = ()) -> str:
     rule = "|" + " --- |" * len(labels) + " ---: |" * (len(table) - len(labels))
     head = "".join(f"{markdown(note)}\n\n" for note in above(comparison))
     said = [*bold(comparison), *supported(comparison)]
-    notes = "".join(f"\n{markdown(note)}\n" for note in [*said, *under(comparison, rows)])
+    notes = "".join(f"\n{markdown(note)}\n" for note in [*said, *once(comparison, columns), *under(comparison, rows)])
     return head + "\n".join([lines[0], rule, *lines[1:]]) + "\n" + notes
 
 

@@ -209,9 +209,10 @@ def _failed(axes: Axes, series: Series, stroke: Stroke, ceiling: float, name: st
 
 
 def measured(comparison: Comparison) -> list[str]:
-    """Return the quantities that some cell has a final figure of, in the order of ``COLUMNS``."""
+    """Return the quantities that some cell has a final figure of, in the order of ``COLUMNS``; equal ones once."""
     rows = comparison.rows()
-    found = [column for column in (*COLUMNS, "scalars_sent") if any(np.isfinite(row.mean[column]) for row in rows)]
+    names = [column for column in (*COLUMNS, "scalars_sent") if column not in comparison.repeated]
+    found = [column for column in names if any(np.isfinite(row.mean[column]) for row in rows)]
     zeros = ("disagreement", "scalars_sent")  # of a network that does not talk, or is one node
     return [column for column in found if column not in zeros or any(row.mean[column] > 0 for row in rows)]
 

@@ -26,7 +26,7 @@ def courses(sheet: Sheet, comparison: Comparison) -> None:
         return
     if against == "samples" and any(draws.count > CURVES for draws in comparison.drawn.values()):
         return
-    for column in cells.COLUMNS:
+    for column in (column for column in cells.COLUMNS if column not in comparison.repeated):
         rows = [column]
         if column == "disagreement" and len(cells.panels(comparison, column, against)) <= COLUMNS:
             rows = ["risk", column]  # nodes that agree on something wrong agree all the same

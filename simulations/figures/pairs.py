@@ -64,7 +64,7 @@ def to_references(comparison: Comparison) -> dict[str, list[Against]]:
         {run.seed: (place, run.final) for place, runs in enumerate(comparison.distinct(cell)) for run in runs}
         for cell in range(len(comparison.cells))
     ]
-    for figure in RANKED:
+    for figure in (figure for figure in RANKED if figure not in comparison.repeated):
         for cell in range(len(comparison.cells)):
             reference = comparison.reference(cell)
             if reference == cell:

@@ -10,6 +10,7 @@ import numpy as np
 
 from kernelswarm.simulations.figures import curves, style, timeline
 from kernelswarm.simulations.figures.sheet import Sheet, legend_entries, refuse_unknown
+from kernelswarm.simulations.records.series import repeated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -97,8 +98,9 @@ def title(result: Result) -> str:
 
 
 def _risk(sheet: Sheet, result: Result) -> None:
-    """Risk beside error, each on the nodes' own and on the pooled distribution."""
-    _panels(sheet, result, sheet.drawing.named("risk"), [_risk_panel, _error_panel])
+    """Risk beside error where this is another number, each on the nodes' own and on the pooled distribution."""
+    panels = [_risk_panel] if "error" in repeated([result.network]) else [_risk_panel, _error_panel]
+    _panels(sheet, result, sheet.drawing.named("risk"), panels)
 
 
 def _cost(sheet: Sheet, result: Result) -> None:

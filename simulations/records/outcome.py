@@ -16,7 +16,7 @@ from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, Cell, d
 from kernelswarm.simulations.ground import later
 from kernelswarm.simulations.records.paired_differences import Difference, Value, paired_differences
 from kernelswarm.simulations.records.result import Result, Table
-from kernelswarm.simulations.records.series import AGAINST, Series
+from kernelswarm.simulations.records.series import AGAINST, Series, repeated
 
 METRICS = (
     "risk",
@@ -162,7 +162,8 @@ class Comparison:
         failed = f", {len(self.failed)} failed" if self.failed else ""
         lines = [f"Comparison({keys}: {len(self.cells)} cells, {len(self.runs)} runs{failed})"]
         for row in self.rows()[:SHOWN]:
-            figures = [f"{name} {row.mean[name]:.4g}" for name in ("risk", "error") if math.isfinite(row.mean[name])]
+            names = [name for name in ("risk", "error") if math.isfinite(row.mean[name]) and name not in self.repeated]
+            figures = [f"{name} {row.mean[name]:.4g}" for name in names]
             lines.append(f"{', '.join(row.labels) or 'as it is'}: {', '.join(figures) or 'no run is done'}")
         more = len(self.cells) - SHOWN
         return "\n  ".join([*lines, *([f"and {more} more"] if more > 0 else [])])
@@ -201,6 +202,12 @@ class Comparison:
         for place, run in enumerate(self.done(cell)):
             found.setdefault(run.outcome if run.digest else (place,), []).append(run)
         return list(found.values())
+
+    @cached_property
+    def repeated(self) -> frozenset[str]:
+        """The errors that are the risks once more in all runs; tables and figures show such numbers once."""
+        finals = [{name: np.array(value) for name, value in run.final.items()} for run in self.runs]
+        return repeated([*(run.network for run in self.runs), *finals])
 
     @property
     def inner(self) -> tuple[int, ...]:

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kernelswarm.simulations.records.result import Result, Table
 
 Array = npt.NDArray[np.float64]
@@ -16,6 +18,28 @@ Array = npt.NDArray[np.float64]
 AGAINST = {"samples": "samples", "rounds": "round", "scalars": "scalars_sent", "bytes": "bytes_sent"}
 """What courses are drawn over, with its column in ``result.network``; what was sent is that of the whole network since
 the first round."""
+
+
+TWINS = {"error": "risk", "global_error": "global_risk"}
+"""Errors, and the risks that they are once more in a regression with the squared loss on targets as observed."""
+
+
+def repeated(tables: Iterable[Table]) -> frozenset[str]:
+    """Return the columns of ``TWINS`` that hold nothing but the numbers of their twin, in all tables that have them.
+
+    Parameters
+    ----------
+    tables : iterable of dict of str to array
+        Measurements of one or of several runs, a row for each evaluation, or last rows.
+    """
+    found: dict[str, bool] = {}
+    for table in tables:
+        for column, twin in TWINS.items():
+            values = np.asarray(table.get(column, np.nan), dtype=np.float64)
+            if np.isfinite(values).any():
+                same = np.allclose(values, table.get(twin, np.nan), rtol=1e-12, atol=0.0, equal_nan=True)
+                found[column] = found.get(column, True) and same
+    return frozenset(column for column, same in found.items() if same)
 
 
 @dataclass(frozen=True)

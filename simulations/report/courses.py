@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.records.outcome import label
+from kernelswarm.simulations.records.series import repeated
 from kernelswarm.simulations.report.digits import finite, number, numbers, some
 
 if TYPE_CHECKING:
@@ -55,10 +56,11 @@ def of_run(result: Result) -> dict[str, Any]:
     network = result.network
     rows = some(len(network.get("round", ())), ROWS)
     panels = []
+    twice = repeated([network])
     for columns in (*PANELS, BYTES):
         lines = []
         for place, column in enumerate(columns):
-            if column not in network or not finite(network[column]) or not np.any(network[column]):
+            if column in twice or column not in network or not finite(network[column]) or not np.any(network[column]):
                 continue
             name = ("own data", "pooled data")[place] if len(columns) > 1 else "network"
             line = {"label": name, "course": 0, "color": place % COLORS, "dash": place, **_mean(network[column][rows])}
@@ -92,7 +94,7 @@ def of_comparison(comparison: Comparison) -> dict[str, Any]:
     every = range(len(comparison.keys))
     courses: list[dict[str, list[Any]]] = []
     longest = max((len(run.network.get("round", ())) for run in comparison.runs), default=0)
-    panels: dict[str, list[dict[str, Any]]] = {column: [] for column in COLUMNS}
+    panels: dict[str, list[dict[str, Any]]] = {column: [] for column in COLUMNS if column not in comparison.repeated}
     looks = _looks([cell.protocol for cell in comparison.cells])
     for place, cell in enumerate(comparison.cells):
         name = label(comparison, cell.labels, every) or cell.protocol

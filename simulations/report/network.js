@@ -5,6 +5,7 @@ const VIRIDIS = ["#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d
 const SHADES = 24;
 const LARGEST = 15; // pixels, the radius of a node
 const CROWD = 400; // nodes; more are smaller and have no rims
+const FITTING = 4; // letters of a name that fit into a node
 
 function mixed(stops, share) {
   const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
@@ -52,12 +53,13 @@ function network(data, functions) {
   const chooser = element("select", { onchange: () => choose(chooser.value === "" ? null : Number(chooser.value)) },
     element("option", { value: "" }, "none"), ...names.map((name, place) => element("option", { value: place }, name)));
   const edgeStops = () => [style("--edge-low"), style("--edge-high")];
+  const inside = names.every((name) => name.length <= FITTING); // longer names stand under their nodes
   const at = (column, place) => (column && column.values[now] ? column.values[now][place] : null);
   let timer = null;
 
   function arrange(width, height) {
     const [x, y] = [extent(data.x), extent(data.y)];
-    const margin = LARGEST + 8;
+    const margin = LARGEST + (inside ? 8 : 22);
     const size = Math.min((width - 2 * margin) / (x[1] - x[0] || 1e-9), (height - 2 * margin) / (y[1] - y[0] || 1e-9));
     radius = Math.min(Math.max((data.diameter / 2) * size * Math.max(x[1] - x[0], y[1] - y[0]), 2.5), LARGEST);
     const middle = (range) => (range[0] + range[1]) / 2;
@@ -69,11 +71,11 @@ function network(data, functions) {
     context.clearRect(0, 0, width, height);
     drawEdges(context);
     const scale = scales.get(nodeColumn);
-    const labelled = names.length <= 60 && radius >= 8 && names.every((name) => name.length <= 4);
+    const labelled = names.length <= 60 && radius >= 8;
     const [rim, unknown] = [style("--faint"), style("--edge-none")]; // asked once: for each node it would take most of the time
     context.lineWidth = 1;
     context.textAlign = "center";
-    context.textBaseline = "middle";
+    context.textBaseline = inside ? "middle" : "top";
     places.forEach(([x, y], place) => {
       const value = at(nodeColumn, place);
       const share = value === null ? null : scale.share(value);
@@ -86,8 +88,8 @@ function network(data, functions) {
         context.stroke();
       }
       if (labelled) {
-        context.fillStyle = share === null || share > 0.55 ? "#000000" : "#ffffff";
-        context.fillText(names[place], x, y);
+        context.fillStyle = !inside ? style("--text") : share === null || share > 0.55 ? "#000000" : "#ffffff";
+        context.fillText(names[place], x, inside ? y : y + radius + 3);
       }
     });
     for (const [place, thick] of [[pointed, 2], [chosen, 4]]) {

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.figures.network import arranged, drawn_edges, share_delivered
+from kernelswarm.simulations.records.series import repeated
 from kernelswarm.simulations.report.courses import over_nodes
 from kernelswarm.simulations.report.digits import COLOR, MANY, finite, number, numbers, some
 
@@ -55,7 +56,8 @@ def of_run(result: Result) -> tuple[dict[str, Any], list[str]]:
     nodes = sorted(result.graph.nodes)
     (places, diameter), at = arranged(result.graph), {node: place for place, node in enumerate(nodes)}
     edges = [(i, j) for i, j in drawn_edges(result) if i != j]
-    of_nodes = [name for name in NODE_COLUMNS if name in result.nodes and finite(result.nodes[name])]
+    once = [name for name in NODE_COLUMNS if name not in repeated([result.nodes])]
+    of_nodes = [name for name in once if name in result.nodes and finite(result.nodes[name])]
     of_links: Table = result.edges
     if "delivered" in of_links:
         of_links = {**of_links, "share_delivered": share_delivered(of_links)}

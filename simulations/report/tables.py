@@ -12,7 +12,7 @@ from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair
 from kernelswarm.simulations.comparison.supported import best, row_name
 from kernelswarm.simulations.comparison.table_notes import MARKS, marks
 from kernelswarm.simulations.records.outcome import METRICS
-from kernelswarm.simulations.records.series import last_rows
+from kernelswarm.simulations.records.series import last_rows, repeated
 from kernelswarm.simulations.report.digits import TABLE, finite, number, some
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def of_run(result: Result) -> list[dict[str, Any]]:
         name: value for name, value in (result.summary.get("facts") or {}).items() if isinstance(value, int | float)
     }
     order = [*METRICS, *facts, *final]  # what is asked first comes first
-    known = {name: value for name, value in {**final, **facts}.items() if value is not None}
+    twice = repeated([{name: np.array(value) for name, value in final.items() if value is not None}])
+    known = {name: value for name, value in {**final, **facts}.items() if value is not None and name not in twice}
     known = {name: known[name] for name in dict.fromkeys(order) if name in known}
     figures = {
         "name": "final",
@@ -48,7 +49,7 @@ def of_run(result: Result) -> list[dict[str, Any]]:
     }
     nodes, edges = _last("nodes", "Nodes after the last round", result.nodes), None
     if len(result.edges.get("round", ())):
-        edges = _last("edges", "Directed edges after the last round", result.edges)
+        edges = _last("edges", "Directed edges after the last round", _named(result))
     return [table for table in (figures, nodes, edges) if table is not None and table["columns"]]
 
 
@@ -64,8 +65,17 @@ def _heading(name: str) -> str:
     return HEADINGS.get(name, name.replace("_", " "))
 
 
+def _named(result: Result) -> Table:
+    """Return the edges' table, its last rows with the nodes' own names for labels where they have some."""
+    if result.data.nodes is None:
+        return result.edges
+    rows, names = last_rows(result.edges), result.node_names
+    return {**rows, **{end: np.array([names[node] for node in rows[end].tolist()]) for end in ("source", "target")}}
+
+
 def _last(name: str, title: str, table: Table) -> dict[str, Any]:
     rows = last_rows(table)
+    twice = repeated([rows])
     kept = some(len(rows.get("round", ())), ROWS)
     columns: list[Column] = [
         {
@@ -73,7 +83,7 @@ def _last(name: str, title: str, table: Table) -> dict[str, Any]:
             "cells": [number(value, TABLE) for value in np.asarray(values)[kept].tolist()],
         }
         for column, values in rows.items()
-        if column not in APART and (values.dtype.kind in "US" or finite(values))
+        if column not in (*APART, *twice) and (values.dtype.kind in "US" or finite(values))
     ]
     count = len(rows.get("round", ()))
     return {
@@ -88,7 +98,7 @@ def _rows(comparison: Comparison) -> dict[str, Any]:
     rows, of = comparison.rows(), best(comparison)
     columns = _labels(comparison, range(len(rows)))
     for name, heading in HEADINGS.items():
-        if any(math.isfinite(row.mean[name]) for row in rows):
+        if name not in comparison.repeated and any(math.isfinite(row.mean[name]) for row in rows):
             shown = [
                 " ".join([pair(row.mean[name], row.deviation[name]), *(MARKS[kind] for kind in marks(row, name))])
                 for row in rows
@@ -117,7 +127,7 @@ def _runs(comparison: Comparison) -> dict[str, Any]:
     runs = comparison.runs
     columns = _labels(comparison, [run.cell for run in runs])
     columns.append({"label": "seed", "cells": [run.seed for run in runs]})
-    for name in METRICS:
+    for name in (name for name in METRICS if name not in comparison.repeated):
         values = [run.final.get(name, math.nan) for run in runs]
         if finite(values):
             columns.append({"label": _heading(name), "cells": [number(value) for value in values]})
@@ -135,7 +145,7 @@ def _runs(comparison: Comparison) -> dict[str, Any]:
 
 
 def _pairs(comparison: Comparison) -> dict[str, Any]:
-    found = comparison.differences()
+    found = [one for one in comparison.differences() if one.figure not in comparison.repeated]
     kept = [found[place] for place in some(len(found), ROWS)] if found else []
     outer = [comparison.keys[place].removesuffix(".name") for place in comparison.outer]
     circumstances = [comparison.circumstances(one.better) for one in kept]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernelswarm.simulations.comparison.figures_as_text import HEADINGS
 from kernelswarm.simulations.comparison.supported import supported
+from kernelswarm.simulations.comparison.table_columns import once
 from kernelswarm.simulations.comparison.table_notes import above, explanation, under
-from kernelswarm.simulations.figures.style import readable
+from kernelswarm.simulations.figures.style import called, readable
 from kernelswarm.simulations.records.target_units import amount, measured_in
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def title(result: Result) -> str:
     """Return what a run is called: its protocol, network, data and learner."""
     config, summary = result.config, result.summary
-    names = [_name(config.get(part)) for part in ("protocol", "topology", "stream", "learner")]
-    names[1] = str(summary.get("topology") or names[1])
-    return " · ".join(name.replace("_", " ") for name in names if name)
+    names = [called(config.get(part) or "") for part in ("protocol", "topology", "stream", "learner")]
+    names[1] = str(summary.get("topology") or names[1]).replace("_", " ")
+    return " · ".join(name for name in names if name)
 
 
 def verdict(result: Result) -> list[str]:
@@ -69,9 +69,11 @@ def warnings_of(result: Result) -> list[str]:
 
 
 def comparison_title(comparison: Comparison) -> str:
-    """Return what a comparison is called: what it varies."""
+    """Return what a comparison is called: what it varies, and on which data where that is the same for all rows."""
     keys = [key.removesuffix(".name") for key in comparison.keys]  # as they are typed
-    return f"Comparison of {', '.join(keys)}" if keys else "Comparison"
+    streams = {called(cell.config.get("stream") or "") for cell in comparison.cells}
+    data = streams.pop() if len(streams) == 1 else ""
+    return " ".join(["Comparison", *(["of", ", ".join(keys)] if keys else []), *(["on", data] if data else [])])
 
 
 def comparison_verdict(comparison: Comparison) -> list[str]:
@@ -86,12 +88,8 @@ def comparison_verdict(comparison: Comparison) -> list[str]:
 def comparison_notes(comparison: Comparison) -> list[str]:
     """Return what is said under a comparison's table: what its columns mean, failures and marks."""
     rows = comparison.rows()
-    return [*explanation(rows, list(HEADINGS)), *under(comparison, rows)]
-
-
-def _name(part: Any) -> str:
-    """Return the name of a part of a configuration, which is a table or the name itself."""
-    return str(part.get("name", "")) if isinstance(part, Mapping) else str(part or "")
+    names = [name for name in HEADINGS if name not in comparison.repeated]
+    return [*explanation(rows, names), *once(comparison), *under(comparison, rows)]
 
 
 def _first(result: Result) -> tuple[int, float] | None:

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import re
-from itertools import chain, combinations
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelswarm.simulations.comparison import tables
-from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, column_format, pair
+from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair
 from kernelswarm.simulations.experiment.variation import Cell
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.records.outcome import CHANGE, METRICS, RANKED, Comparison, Run
@@ -162,27 +162,43 @@ def latex_columns(text: str) -> dict[str, list[str]]:
 
 def test_latex_has_the_power_of_ten_of_a_column_in_its_heading() -> None:
     scalars = latex_columns(tables.as_latex(comparison()))[r"scalars sent ($\times 10^{6}$)"]
-    assert scalars == ["$0.000$", "$1.523$", "$3.047$"]
+    assert scalars == ["$0$", "$1.523$", "$3.047$"]
 
 
-@given(st.lists(st.tuples(st.floats(1e-8, 1e9), st.floats(1e-4, 10.0)), min_size=1, max_size=6))
-def test_a_column_has_one_format(found: list[tuple[float, float]]) -> None:
-    figures = [(mean, mean * ratio) for mean, ratio in found]
-    chosen = column_format(figures)
-    largest = max(map(max, figures))
-    for value in chain.from_iterable(figures):
-        text = chosen.number(value)
-        unit = 10.0**chosen.exponent
-        assert len(text.partition(".")[2]) == chosen.decimals
-        if text.startswith("<"):  # it would be called 0
-            assert 0.0 < value < 0.5001 * float(text[1:]) * unit
-        else:
-            assert float(text) * unit == pytest.approx(value, abs=0.5001 * 10.0**-chosen.decimals * unit)
-    digits = chosen.number(largest).replace(".", "").lstrip("0")
-    assert len(digits) <= 6  # four and those before the point that no power of ten is taken out of
-    # Half of the deviations or more show two significant digits, unless the largest number leaves no room.
-    shown = [len(chosen.number(spread).replace(".", "").lstrip("<0")) >= 2 for _, spread in figures]
-    assert 2 * sum(shown) >= len(shown) or len(digits) >= 4
+def on_a_terminal(cell: str, heading: str) -> str:
+    """What a cell for LaTeX would be called on a terminal, where powers of ten stand beside numbers."""
+    shared = re.search(r"times 10\^\{(-?\d+)\}", heading)
+    text = cell.strip("$").replace(r" \pm ", " ± ").replace("--", "–")
+    text = re.sub(r"\^\{\\[^}]*\}", "", re.sub(r"\\mathbf\{([^}]*)\}", r"\1", text))
+    text = re.sub(r" \\times 10\^\{(-?\d+)\}", r"e\1", text)
+    if shared and text not in ("0", "–"):
+        text = f"({text})e{shared[1]}" if "±" in text else f"{text}e{shared[1]}"
+    return text
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-7, 12_345.0, 1e8])
+def test_latex_has_the_digits_of_the_terminal_bold_or_not(unit: float) -> None:
+    """Rows whose deviations differ by orders of magnitude keep the digits that each of them leaves."""
+    random = np.random.default_rng(3)
+    levels, spreads = (0.5, 0.4, 0.03, 9.0), (0.02, 1e-4, 1e-3, 0.7)
+    runs = [
+        Run(place, seed, final=dict.fromkeys(METRICS, unit * (level + spread * random.normal())))
+        for place, (level, spread) in enumerate(zip(levels, spreads, strict=True))
+        for seed in range(8)
+    ]
+    cells = tuple(Cell((str(place),), {}) for place in range(4))
+    found = Comparison(("learner.name",), cells, tuple(runs))
+    row = found.rows(["risk"])
+    expected = [pair(one.mean["risk"], one.deviation["risk"]) for one in row]
+    terminal = [line for line in tables.as_text(found, 200, columns=["risk"]).splitlines() if line[:1].isdigit()]
+    latex = tables.as_latex(found, ["risk"])
+    ((heading, written),) = [(name, cells) for name, cells in latex_columns(latex).items() if name.startswith("risk")]
+    assert [on_a_terminal(cell, heading) for cell in written] == expected
+    assert all(text in line for text, line in zip(expected, terminal, strict=True))
+    assert [r"\mathbf" in cell for cell in written] == [False, False, True, False]
+    alone = latex_columns(tables.as_latex(found, ["risk"], spread=False))
+    for cell, text in zip(alone[heading], expected, strict=True):  # the digits that the deviation leaves
+        assert on_a_terminal(cell, "") == text.strip("(").partition(" ")[0].partition("e")[0] or unit != 1.0
 
 
 def test_chosen_columns_are_shown_in_their_order_and_others_not() -> None:
@@ -197,18 +213,10 @@ def test_chosen_columns_are_shown_in_their_order_and_others_not() -> None:
     assert not any("pm" in cell for cell in columns["risk"])
     assert columns[r"bytes sent ($\times 10^{7}$)"][1:] == ["$1.219$", "$2.438$"]
     for text in (tables.as_text(found, 200, columns=["error"]), tables.as_markdown(found, ["error"])):
-        table = text.partition("supported")[0]
+        table = text.partition("mean ±")[0].partition("at least")[0]
         assert "error" in table and "risk" not in table and "scalars" not in table
     with pytest.raises(InputError, match='columns = "eror" has no figure; did you mean "error"'):
         tables.as_latex(found, ["eror"])
-
-
-def test_latex_columns_line_up() -> None:
-    for heading, cells in latex_columns(tables.as_latex(comparison())).items():
-        if heading in ("protocol", "topology", "runs"):
-            continue
-        numbers = [number for cell in cells for number in re.findall(r"\d+\.?(\d*)", cell)]
-        assert len({len(decimals) for decimals in numbers}) <= 1, heading
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
