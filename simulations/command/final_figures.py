@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 def as_text(result: Result, width: int = 100) -> str:
     """Return the final figures as aligned lines, and under them, wrapped to ``width``, what is wrong with the run."""
+    from kernelswarm.simulations.records.series import TWINS, repeated
+
     summary, final = result.summary, result.final
     lines = [("protocol", f"{summary['protocol']} on {summary['topology']}, {summary['nodes']:,} nodes")]
     compiled = summary.get("compile_seconds") or 0.0
@@ -33,6 +35,8 @@ def as_text(result: Result, width: int = 100) -> str:
         "violation": "violation",
     }
     facts = summary["facts"]
+    for name in repeated([final]):
+        named[TWINS[name]] += f", {named.pop(name).removeprefix('pooled ')}"
     known = {**facts, **final}
     lines += [(name, f"{known[key]:.4g}") for key, name in named.items() if known.get(key) is not None]
     error = own_error(final, facts, ", ".join(result.data.targets.names))

@@ -206,8 +206,7 @@ class Comparison:
     @cached_property
     def repeated(self) -> frozenset[str]:
         """The errors that are the risks once more in all runs; tables and figures show such numbers once."""
-        finals = [{name: np.array(value) for name, value in run.final.items()} for run in self.runs]
-        return repeated([*(run.network for run in self.runs), *finals])
+        return repeated([*(run.network for run in self.runs), *(run.final for run in self.runs)])
 
     @property
     def inner(self) -> tuple[int, ...]:

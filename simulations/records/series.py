@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from kernelswarm.simulations.records.result import Result, Table
 
@@ -24,20 +24,20 @@ TWINS = {"error": "risk", "global_error": "global_risk"}
 """Errors, and the risks that they are once more in a regression with the squared loss on targets as observed."""
 
 
-def repeated(tables: Iterable[Table]) -> frozenset[str]:
+def repeated(tables: Iterable[Mapping[str, Any]]) -> frozenset[str]:
     """Return the columns of ``TWINS`` that hold nothing but the numbers of their twin, in all tables that have them.
 
     Parameters
     ----------
-    tables : iterable of dict of str to array
-        Measurements of one or of several runs, a row for each evaluation, or last rows.
+    tables : iterable of dict of str to array or number
+        Measurements of one or of several runs, a row for each evaluation, or last figures; None is not measured.
     """
     found: dict[str, bool] = {}
     for table in tables:
         for column, twin in TWINS.items():
-            values = np.asarray(table.get(column, np.nan), dtype=np.float64)
+            values, others = (np.asarray(table.get(name), dtype=np.float64) for name in (column, twin))
             if np.isfinite(values).any():
-                same = np.allclose(values, table.get(twin, np.nan), rtol=1e-12, atol=0.0, equal_nan=True)
+                same = np.allclose(values, others, rtol=1e-12, atol=0.0, equal_nan=True)
                 found[column] = found.get(column, True) and same
     return frozenset(column for column, same in found.items() if same)
 

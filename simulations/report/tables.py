@@ -12,7 +12,7 @@ from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair
 from kernelswarm.simulations.comparison.supported import best, row_name
 from kernelswarm.simulations.comparison.table_notes import MARKS, marks
 from kernelswarm.simulations.records.outcome import METRICS
-from kernelswarm.simulations.records.series import last_rows, repeated
+from kernelswarm.simulations.records.series import TWINS, last_rows, repeated
 from kernelswarm.simulations.report.digits import TABLE, finite, number, some
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def of_run(result: Result) -> list[dict[str, Any]]:
         name: value for name, value in (result.summary.get("facts") or {}).items() if isinstance(value, int | float)
     }
     order = [*METRICS, *facts, *final]  # what is asked first comes first
-    twice = repeated([{name: np.array(value) for name, value in final.items() if value is not None}])
+    twice = repeated([final])
     known = {name: value for name, value in {**final, **facts}.items() if value is not None and name not in twice}
     known = {name: known[name] for name in dict.fromkeys(order) if name in known}
     figures = {
@@ -45,7 +45,7 @@ def of_run(result: Result) -> list[dict[str, Any]]:
             {"label": "figure", "cells": [_heading(name) for name in known]},
             {"label": "value", "cells": [number(value) for value in known.values()]},
         ],
-        "note": "",
+        "note": "; ".join(f"{_heading(name)} is {_heading(TWINS[name])}" for name in TWINS if name in twice),
     }
     nodes, edges = _last("nodes", "Nodes after the last round", result.nodes), None
     if len(result.edges.get("round", ())):

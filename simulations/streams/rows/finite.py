@@ -101,7 +101,9 @@ def open_rows(
         resolve_task(test, "classification")
     told = told_task(rows, known) if task == "auto" else ""
     check_task_split(known, dealing.split, rows, told)
-    facts: dict[str, float | int | str] = {"task": known} | ({"task_chosen": told} if told else {})
+    facts: dict[str, float | int | str] = {"task": known}
+    if told:
+        facts["task_chosen"] = told
     classes = None
     labels: Labels | None = None
     if known == "classification":

@@ -177,7 +177,7 @@ def test_examples_are_accepted_by_check_and_by_compare(example: str, call: Comma
     answer = call("init", "mine.toml", "--example", example)
     assert (answer.code, answer.err) == (0, "")
     assert EXAMPLES[example][0] in answer.out and "kernelswarm compare mine.toml" in Path("mine.toml").read_text()
-    assert tomllib.loads(Path("mine.toml").read_text())["compare"]["seeds"] == 3
+    assert tomllib.loads(Path("mine.toml").read_text())["compare"]["seeds"] == 6
     checked = call("check", "mine.toml")
     assert (checked.code, checked.err) == (0, "")
     assert "3 seeds each" in checked.out

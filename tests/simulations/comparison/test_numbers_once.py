@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kernelswarm.simulations.command.final_figures import as_text
 from kernelswarm.simulations.comparison import tables
 from kernelswarm.simulations.comparison.supported import supported
 from kernelswarm.simulations.comparison.table_notes import under
@@ -144,3 +145,11 @@ def test_a_page_is_called_by_its_data_and_names_their_nodes(tmp_path: Path) -> N
     named = {column["label"]: column["cells"] for table in ("nodes", "edges") for column in found[table]["columns"]}
     assert named["name"] == ["Aachen", "Bonn", "Celle", "Duren"]
     assert set(named["source"]) == set(named["target"]) == set(named["name"])
+
+
+def test_the_end_of_a_run_says_a_number_once() -> None:
+    lines = as_text(learned()).splitlines()
+    named = [line.split("  ")[0] for line in lines]
+    assert named.count("risk, error") == named.count("pooled risk, error") == 1
+    assert not {"risk", "error", "pooled error"} & set(named)
+    assert {"risk", "error"} <= {line.split("  ")[0] for line in as_text(learned(loss="huber")).splitlines()}

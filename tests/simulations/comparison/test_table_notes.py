@@ -152,8 +152,9 @@ def test_a_verdict_is_marked_at_its_figure_and_explained() -> None:
     assert column(found, "model order")[1].endswith(" §")
     assert not any(mark in cell for cell in (column(found, "risk")[0], *column(found, "error")) for mark in "†‡§")
     text = tables.as_text(found)
-    assert "† protocol = consensus, 2 of 3 runs: worse than the constant prediction" in text
-    assert "§ protocol = consensus, 2 of 3 runs: everything kept" in text
+    assert "† protocol = consensus, 2 of 3 runs: risk 5.0 ± 1.0, of the best constant " in text
+    assert "; seed 1: worse than the constant prediction" in text
+    assert "§ protocol = consensus, 2 of 3 runs: model order 1; seed 1: everything kept" in text
     assert r"^{\dagger}$" in tables.as_latex(found)
     lines = list(csv.DictReader(io.StringIO(tables.as_csv(found))))
     assert [line["verdict"] for line in lines] == ["", "worse_than_constant; everything_kept"]
