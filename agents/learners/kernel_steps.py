@@ -23,6 +23,9 @@ CAPACITY = 3
 CROSS = 0
 """Among the addresses that a step calls, that of the kernel."""
 
+PLANNED = 1
+"""Among the sizes of a step, behind that which is taken: what the schedule says, of which a node may take a part."""
+
 
 @inlined
 def kernel_numbers(numbers: Array) -> Array:
@@ -115,8 +118,8 @@ class CompiledExpansion:
         return int(state.steps)
 
     def step_sizes(self, first: int, steps: int) -> Array:
-        """Return the step sizes of the schedule."""
-        return step_sizes(self._learner.step_size, first, steps)[:, np.newaxis]
+        """Return the step sizes of the schedule, which a node may damp, and once more as they are, (steps, 2)."""
+        return step_sizes(self._learner.step_size, first, steps)[:, np.newaxis].repeat(2, axis=1)
 
     def order(self, state: Any) -> int:
         """Return the number of dictionary points."""

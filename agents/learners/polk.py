@@ -10,7 +10,7 @@ from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import DescentInSpace, check_step, explicit_or_implicit
 from kernelswarm.agents.learners.polk_steps import CompiledPolk, RepackedPolk, inspection_due
-from kernelswarm.agents.parts.budgets import Budget, PerSample
+from kernelswarm.agents.parts.budgets import Budget, PerSample, bound_of_step
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
@@ -94,7 +94,7 @@ class Polk(DescentInSpace):
     def move(self, state: PolkState, eta: float, points: Array, weights: Array, rows: Array) -> Info:
         """Add ``sum_n weights[n] kappa(points[n], .)`` to ``(1 - eta lambda) f`` and compress; counts as a step."""
         function = state.function
-        epsilon = self.budget.bound(eta, state.budget, self.batch_size)
+        epsilon = bound_of_step(self.budget, eta, self.eta(state), state.budget, self.batch_size)
         error, changes = function.step(points, weights, rows, 1.0 - eta * self.regularization, epsilon)
         state.budget = self.budget.next(state.budget, function.order)
         state.steps += 1

@@ -28,10 +28,12 @@ from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.kernel_steps import (
     CAPACITY,
     CROSS,
+    PLANNED,
     CompiledExpansion,
     kernel_numbers,
     own_numbers,
 )
+from kernelswarm.agents.parts.budgets import held
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.compiling import inlined, jitted, uncounted
 from kernelswarm.protocols.first_class import (
@@ -105,7 +107,7 @@ def step(
     """Take a step and compress, as :meth:`~kernelswarm.agents.learners.polk.Polk.step` does."""
     gram = inner_products(tools, numbers, counts, scratch, points)
     weigh(gram, gradients, rates, stiffness, implicit)
-    return compress(tools, numbers, storage, counts, scratch, points, rows, gradients, gram, sizes[0], 0)
+    return compress(tools, numbers, storage, counts, scratch, points, rows, gradients, gram, sizes, 0)
 
 
 @inlined
@@ -131,13 +133,14 @@ def compress(
     rows: Array,
     new_weights: Array,
     gram: Array,
-    eta: float,
+    sizes: Array,
     fixed: int,
 ) -> float:
     """Add weighted points to the shrunk function and compress, as :meth:`~kernelswarm.agents.learners.polk.Polk.move`
     does; the first ``fixed`` points stay."""
     own = own_numbers(numbers)
     budget = line(own, FIRST, len(own) - FIRST)
+    epsilon = bound_of_step(tools[BUDGET_BOUND], budget, sizes, storage[0], int(own[BATCH_SIZE]))
     # By its address: compiled into every learner's step, it would be half of what a first run compiles.
     error: float = project_at(tools[KOMP])(
         scratch,
@@ -147,14 +150,24 @@ def compress(
         new_weights,
         rows,
         gram,
-        1.0 - eta * own[REGULARIZATION],
-        bound_at(tools[BUDGET_BOUND])(budget, eta, storage[0], int(own[BATCH_SIZE])),
+        1.0 - sizes[0] * own[REGULARIZATION],
+        epsilon,
         own[LIMIT],
         fixed,
     )
     storage[0] = next_budget_at(tools[BUDGET_NEXT])(budget, storage[0], counts[ORDER])
     counts[WANTS] = wanted(own, counts[ORDER], counts[CHANGES], len(points))
     return error
+
+
+@inlined
+def bound_of_step(bound: int, budget: Array, sizes: Array, state: float, batch_size: int) -> float:
+    """Return eps of a step, as :func:`~kernelswarm.agents.parts.budgets.bound_of_step` does."""
+    epsilon: float = bound_at(bound)(budget, sizes[0], state, batch_size)
+    if not sizes[0] < sizes[PLANNED]:
+        return epsilon
+    whole = bound_at(bound)(budget, sizes[PLANNED], state, batch_size)
+    return float(held(epsilon, whole, sizes[0], sizes[PLANNED]))
 
 
 @uncounted

@@ -176,7 +176,7 @@ def step(
         shrink = 1.0 - eta * own[SHRINKAGE]
         error = absorb_points(weights, factor, order, rows, gram, gradients, shrink, memory)
     else:
-        error = compress(tools, polk, storage, counts, scratch, points, rows, gradients, gram, eta, counts[FIXED])
+        error = compress(tools, polk, storage, counts, scratch, points, rows, gradients, gram, sizes, counts[FIXED])
     scale = eta * part
     for m in range(len(integral) // outputs):
         for c in range(outputs):

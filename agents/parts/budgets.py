@@ -3,6 +3,8 @@
 A budget is ``start() -> state``, ``bound(step_size, state, batch_size) -> eps`` and ``next(state, order) -> state``;
 only the adaptive one has a state that changes. One that has ``compiled -> CompiledBudget`` besides takes part in
 compiled steps.
+
+Where a node takes a smaller step than its schedule says, :func:`held` holds every budget to it.
 """
 
 import math
@@ -38,7 +40,7 @@ class Budget(Protocol):
 
 @dataclass(frozen=True)
 class Epsilon:
-    """A constant budget ``eps``.
+    """A constant budget ``eps``, that of a step of the schedule's size; one that a node damps has its share of it.
 
     Parameters
     ----------
@@ -292,6 +294,38 @@ class TargetOrder:
         """What the budget hands over to compiled steps."""
         numbers = [float(self.target_order), self.gain, self.smallest, self.largest]
         return CompiledBudget(_follow, _adapted, np.array(numbers))
+
+
+SHARE_ROUNDING = 1e-9
+"""By what part two ways to compute the same eps may differ."""
+
+
+@inlined
+def held(epsilon: float, whole: float, eta: float, planned: float) -> float:
+    """Compute eps of a step that is damped from the size ``planned`` to ``eta``.
+
+        eps = min(bound(eta), eta / planned * bound(planned))
+
+    so that compression may undo no larger share of a damped step than of a whole one: an eps that does not fall with
+    the step would undo all of it. What falls in proportion, or faster, is ``bound(eta)``, with the same bits.
+
+    Parameters
+    ----------
+    epsilon, whole : float
+        ``bound(eta)`` and ``bound(planned)``, Hilbert norms.
+    eta, planned : float
+        The size of the step, and that of the schedule; ``eta < planned``.
+    """
+    most = eta / planned * whole
+    return epsilon if epsilon <= most * (1.0 + SHARE_ROUNDING) else most
+
+
+def bound_of_step(budget: Budget, eta: float, planned: float, state: float, batch_size: int) -> float:
+    """Return eps, a Hilbert norm, of a step of size ``eta`` where the schedule says ``planned``."""
+    epsilon = budget.bound(eta, state, batch_size)
+    if not eta < planned:
+        return epsilon
+    return float(held(epsilon, budget.bound(planned, state, batch_size), eta, planned))
 
 
 # What a budget computes, once more with the signatures of compiled steps: a call of a compiled function from Python

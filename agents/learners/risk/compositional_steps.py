@@ -19,6 +19,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     slopes_at,
 )
 from kernelswarm.agents.arithmetic.tables import line
+from kernelswarm.agents.learners.kernel_steps import PLANNED
 from kernelswarm.agents.parts.schedules import step_sizes
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
@@ -32,7 +33,7 @@ STEP, LOSS_VALUES, LOSS_DERIVATIVES, SLOPES, DESCEND = range(5)
 LOSS, DISPERSION, PLACE, WEIGHT, CURVATURE, BATCH_SIZE, CENTERED, DIFFERENCE, STRIDE, COUNT = range(10)
 """The last numbers, of which there are `COUNT`: how many the loss and the dispersion have, which stand before these."""
 
-RATE, THRESHOLD_STEP = 1, 2
+RATE, THRESHOLD_STEP = PLANNED + 1, PLANNED + 2
 """Among the sizes of a step, behind eta: beta, and the step of a threshold."""
 
 
@@ -297,9 +298,10 @@ class CompiledComposition:
         )
 
     def step_sizes(self, first: int, steps: int) -> Array:
-        """Return eta, beta and the step of a threshold, 0 where there is none: (steps, 3)."""
-        found = np.zeros((steps, 3))
-        found[:, 0] = step_sizes(self._learner.step_size, first, steps)
+        """Return eta twice, as an expansion's steps, beta and the step of a threshold, 0 where there is none:
+        (steps, 4)."""
+        found = np.zeros((steps, 4))
+        found[:, 0] = found[:, PLANNED] = step_sizes(self._learner.step_size, first, steps)
         found[:, RATE] = step_sizes(self._learner.composition.rate, first, steps)
         if self._sizes is not None:
             found[:, THRESHOLD_STEP] = self._sizes(first, steps)

@@ -10,10 +10,9 @@ from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.expansion import length_of
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners import kernel_steps, polk_steps
-from kernelswarm.agents.learners.kernel_steps import CAPACITY
+from kernelswarm.agents.learners.kernel_steps import CAPACITY, PLANNED
 from kernelswarm.agents.learners.polk_steps import CHANGES, POLK_TOOLS, CompiledPolk, inspection_due
 from kernelswarm.agents.learners.risk.joint_storage import length, put_together, together
-from kernelswarm.agents.parts.schedules import step_sizes
 from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, inlined, jitted
 from kernelswarm.protocols.first_class import Integers, address
 
@@ -25,6 +24,9 @@ POLK = CHANGES + 1
 MOVE, RESIDUAL = POLK_TOOLS, POLK_TOOLS + 1
 """Among the addresses, POLK's step and, from `RESIDUAL` on, those that it calls on the residual; those that it calls
 on the values come first."""
+
+TRACKING = PLANNED + 1
+"""Among the sizes of a step, behind eta: beta, twice as eta."""
 
 NUMBERS, DISCOUNT, CURVATURE, BATCH_SIZE, COUNT = range(5)
 """The last numbers, of which there are `COUNT`: how many the residual's learner has, which stand before these."""
@@ -156,7 +158,7 @@ def step(
         errors_in(values, targets, tracked, own[DISCOUNT], errors)
         few = 1.0 if 2 * pairs >= own[BATCH_SIZE] else pairs / (own[BATCH_SIZE] / 2.0)
         for k in range(pairs):
-            each[k], none[k] = sizes[1] / pairs, 0.0
+            each[k], none[k] = sizes[TRACKING] / pairs, 0.0
             for c in range(outputs):
                 errors[k, c] *= few
         polk_step(
@@ -171,7 +173,7 @@ def step(
             each,
             none,
             False,
-            line(sizes, 1, 1),
+            line(sizes, TRACKING, 2),
             tracked,
             targets,
         )
@@ -226,9 +228,8 @@ class CompiledPolicy(CompiledPolk):
         return gradient
 
     def step_sizes(self, first: int, steps: int) -> Array:
-        """Return eta and beta, (steps, 2)."""
-        rates = step_sizes(self._learner.tracking_rate, first, steps)
-        return np.column_stack([super().step_sizes(first, steps)[:, 0], rates])
+        """Return eta and beta, each as its learner has it, (steps, 4)."""
+        return np.column_stack([super().step_sizes(first, steps), self._tracker.step_sizes(first, steps)])
 
     def length(self, state: Any, capacity: int) -> int:
         """Return the numbers of both functions."""

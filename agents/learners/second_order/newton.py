@@ -19,7 +19,7 @@ from kernelswarm.agents.learners.polk_steps import inspection_due
 from kernelswarm.agents.learners.second_order import blocked_information, blocked_rotations, information, moves
 from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain, check_forgetting
 from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_ORDER, CompiledNewton
-from kernelswarm.agents.parts.budgets import Budget, PerSample
+from kernelswarm.agents.parts.budgets import Budget, PerSample, bound_of_step
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.offers import offers_of
@@ -132,7 +132,7 @@ class Newton(CertainDescent, DescentInSpace):
         offered = offers_of(self.loss, np.ascontiguousarray(at.values[: len(targets)]), targets)
         if offered is not None:
             moves.withhold(deciding, pulls, offered)
-        epsilon = self.budget.bound(eta, state.budget, self.batch_size)
+        epsilon = bound_of_step(self.budget, eta, self.eta(state), state.budget, self.batch_size)
         function.reserve(len(at.points))
         large = len(at.points) >= BLOCKED_FROM_SAMPLES and function.order >= BLOCKED_FROM_ORDER
         move = self._move_blocked if large else self._move

@@ -13,7 +13,6 @@ from kernelswarm.agents.arithmetic.signatures import (
     ORDER,
     ROOM,
     WANTS,
-    bound_at,
     kernel_at,
     loss_derivatives_at,
     loss_values_at,
@@ -23,7 +22,7 @@ from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES, tables
 from kernelswarm.agents.functions.informed_expansion import root_and_moments
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
-from kernelswarm.agents.learners.polk_steps import CHANGES, inner_products, wanted
+from kernelswarm.agents.learners.polk_steps import CHANGES, bound_of_step, inner_products, wanted
 from kernelswarm.agents.learners.second_order import moves
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.compiling import jitted
@@ -91,7 +90,7 @@ def step(
     first += count
     dictionary, weights, factor, precision = tables(storage, capacity, points.shape[1], outputs)
     root, moments = root_and_moments(storage, capacity, points.shape[1], outputs)
-    epsilon = bound_at(tools[BUDGET_BOUND])(budget, sizes[0], storage[0], int(own[BATCH_SIZE]))
+    epsilon = bound_of_step(tools[BUDGET_BOUND], budget, sizes, storage[0], int(own[BATCH_SIZE]))
     work = line(scratch, first, len(scratch) - first)
     before = order
     order, error, changes, kept = moves.choose(
