@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
+
+from kernelswarm.kept_code import kept
 
 Integers = npt.NDArray[np.int32]
 
@@ -25,7 +26,7 @@ def distances_from(adjacency: csr_array, start: int) -> Integers:
     return _search(adjacency.indptr, adjacency.indices, start)
 
 
-@numba.njit(cache=True)
+@kept
 def _search(ends: Integers, neighbors: Integers, start: int) -> Integers:
     distances = np.full(len(ends) - 1, -1, dtype=np.int32)
     reached = np.empty(len(distances), dtype=np.int32)

@@ -20,10 +20,8 @@ Examples
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelswarm.compiled_cache import drop_stale
 from kernelswarm.refused_key import RefusedKey
 
 if TYPE_CHECKING:
@@ -55,9 +53,6 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.running.run import resume, run
     from kernelswarm.simulations.running.simulation import Simulation, simulate
     from kernelswarm.simulations.suggestion.suggest import Suggestion, suggest
-
-# The compiled functions of these two rooms call one another.
-drop_stale(Path(__file__).parent, ("agents", "protocols"))
 
 _PLACES = {
     "BudgetedKernelFeatures": "estimators.kernel_features:BudgetedKernelFeatures",

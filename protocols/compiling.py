@@ -32,6 +32,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.typing.templates import Signature
 
+from kernelswarm.kept_code import KeptCode
 from kernelswarm.protocols.ground.contiguous import passed
 from kernelswarm.protocols.ground.shortcuts import shortcuts
 from kernelswarm.protocols.ground.turns import aside
@@ -79,6 +80,11 @@ class Once(CPUDispatcher):
             dispatcher: Any = self
             dispatcher._insert([kind._code for kind in given], entry, False)
         return entry
+
+    def enable_caching(self) -> None:
+        """Keep on the disk what is compiled, as long as the sources that it comes from stay as they are."""
+        self.kept = KeptCode(self.py_func)
+        self._cache = self.kept
 
     @unbroken
     def compile_as_stated(self, sig: Any) -> Any:

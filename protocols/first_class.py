@@ -16,6 +16,7 @@ from numba.core.typeconv.castgraph import Conversion
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
+from kernelswarm.kept_code import keep
 from kernelswarm.protocols.ground.contiguous import Contiguous
 
 Array = npt.NDArray[np.float64]
@@ -67,6 +68,7 @@ def ready(function: Compiled, signature: Signature) -> Compiled:
         raise ValueError(f"{name} is not a compiled function: decorate it with numba.njit(cache=True)")
     compiled: Any = function
     if signature.args not in compiled.overloads:
+        keep(function)
         try:
             compiled.compile(signature)
         except (NumbaError, TypeError) as cause:

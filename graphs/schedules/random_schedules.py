@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.graphs.schedules.contract import Booleans, Integers, require_probability
+from kernelswarm.kept_code import kept
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -93,7 +93,7 @@ class Gossip:
             yield matching(len(labels), edges, generator.permutation(len(edges)))
 
 
-@numba.njit(cache=True)
+@kept
 def matching(nodes: int, edges: Integers, order: Integers) -> Booleans:
     """Return which edges are taken, (E,), where each in turn is whose ends are both free."""
     taken, busy = np.zeros(len(edges), dtype=np.bool_), np.zeros(nodes, dtype=np.bool_)

@@ -25,6 +25,7 @@ from kernelswarm.simulations.experiment.naming import find, is_own, names, part_
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.own_code import OwnCode
 from kernelswarm.simulations.ground.wording import join, nearest, plain, rule, shown
+from kernelswarm.simulations.machine.compiling import keep_by_contents
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -62,6 +63,8 @@ def build(kind: str, value: Any, path: str = "", folder: Path | None = None, def
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         refuse_other_kind(kind, value, path)
         _refuse_words(value, path)
+        if is_own(type(value)):
+            keep_by_contents(type(value).__module__)
         return value
     table = {"name": value} if isinstance(value, str) else value
     if not isinstance(table, Mapping):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 
@@ -91,11 +91,20 @@ def heard(
         yield found
 
 
+def keep_by_contents(module: str) -> None:
+    """Have what numba keeps of a user's module be loaded only while all that it comes from has the same contents."""
+    if "numba" in sys.modules:
+        from kernelswarm.kept_code import keep_all
+
+        keep_all(sys.modules[module])
+
+
 def is_kept(function: Any) -> bool:
-    """Tell whether a compiled function has been compiled for some arguments: here, or earlier and kept on the disk."""
-    code = function.py_func
-    name = f"{code.__module__.rpartition('.')[2]}.{code.__qualname__}-*.nbi"
-    return bool(function.signatures) or any(Path(function.stats.cache_path).glob(name))
+    """Tell whether a function has been compiled for some arguments: here, or earlier and kept on the disk.
+
+    Where compilation is switched off there is nothing to wait for.
+    """
+    return not hasattr(function, "signatures") or bool(function.signatures) or function.kept.is_there
 
 
 @contextmanager

@@ -83,7 +83,7 @@ HOUSES = {  # and of the others it sees
     "graphs": {"graphs"},
     "simulations": {"simulations", "agents", "protocols", "graphs"},
 }
-BELOW = {"refused_key"}  # what all of them see: the error by which a part refuses a key
+BELOW = {"refused_key", "kept_code"}  # what all see: the error by which a part refuses a key; what is kept compiled
 MOST_FILES = 16  # of a room; more are more than one idea
 LIBRARIES = {  # room -> the only libraries it uses besides the standard one
     "protocols": {"numpy", "scipy", "numba", "llvmlite"},

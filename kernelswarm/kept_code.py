@@ -1,0 +1,273 @@
+"""Compiled functions on the disk: loaded where the sources that they come from, and the libraries, are still the same.
+
+numba keeps functions as well, and looks at the source of the function alone. Here a function is kept with the contents
+of all that it may hold (:mod:`kernelswarm.sources`), and with a checksum: what is stale, damaged or from elsewhere is
+not there.
+"""
+
+import hashlib
+import inspect
+import os
+import pickle
+import stat
+import sys
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+import llvmlite
+import numba
+import numpy as np
+from numba.core import compiler, config, serialize, sigutils
+from numba.misc.appdirs import AppDirs
+
+from kernelswarm.sources import is_edited, note, stamp
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+SUFFIX = f".{sys.implementation.cache_tag}.nbc"
+
+_LENGTH = hashlib.sha256().digest_size
+_VERSIONS = numba.__version__, llvmlite.__version__, np.__version__
+
+_compiler: Any = compiler
+_serialize: Any = serialize
+_signatures: Any = sigutils
+_folders: Any = AppDirs
+
+
+class KeptCode:
+    """What numba asks for the compiled forms of a function.
+
+    Parameters
+    ----------
+    function : function
+        The function, as Python knows it. One that is in no file, as in a notebook, is not kept.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._file = inspect.getfile(function)
+        self._enabled = Path(self._file).is_file()
+        if self._enabled:
+            note(function.__module__, self._file)
+
+    @property
+    def cache_path(self) -> str | None:
+        """The first folder in which it may lie."""
+        return next(map(str, places(self._file)), None) if self._enabled else None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it has been compiled for some arguments and kept."""
+        origin = self._origin()
+        files = (file for place in places(self._file) for file in place.glob(f"{self._name}-*{SUFFIX}"))
+        return origin is not None and any(_read(file, origin) is not None for file in files)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what has been compiled for some types, or None."""
+        target_context.refresh()
+        name, origin = self._place(sig, target_context.codegen()), self._origin()
+        if name is None or origin is None:
+            return None
+        for place in places(self._file):
+            found = _read(place / name, origin)
+            if found is None:
+                continue
+            with suppress(OSError, ImportError, AttributeError):  # it names what is there no more
+                parts = pickle.loads(found)  # noqa: S301  as we wrote it, where nobody else may
+                return _compiler.CompileResult._rebuild(target_context, *parts)
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what has been compiled for some types, in the first folder that takes it."""
+        name, origin = self._place(sig, data.library.codegen), self._origin()
+        lifted = any(not loop.can_cache for loop in data.lifted)
+        if name is None or origin is None or lifted or data.library.has_dynamic_globals:
+            return
+        if not hasattr(data, "_reduce") or not hasattr(data, "_rebuild"):  # a numba that writes it in another way
+            return
+        contents: bytes = _serialize.dumps(data._reduce())
+        contents = origin + hashlib.sha256(origin + contents).digest() + contents
+        for place in places(self._file, make=True):
+            with suppress(OSError):
+                _write(place / name, contents)
+                return
+        _say_once()
+
+    def flush(self) -> None:
+        """Forget what is kept of the function."""
+        for place in places(self._file):
+            for file in place.glob(f"{self._name}-*{SUFFIX}"):
+                with suppress(OSError):
+                    file.unlink()
+
+    def enable(self) -> None:
+        """Keep the function, and load it."""
+        self._enabled = Path(self._file).is_file()
+
+    def disable(self) -> None:
+        """Compile the function each time."""
+        self._enabled = False
+
+    @property
+    def _name(self) -> str:
+        function = self._function.__qualname__.replace("<", "").replace(">", "")
+        return f"{Path(self._file).stem}.{function}"
+
+    def _origin(self) -> bytes | None:
+        """Return what says where compiled forms come from; None where they are not to be kept."""
+        sources = stamp(self._function.__module__, self._file) if self._enabled else None
+        if sources is None:
+            return None
+        code = self._function.__code__
+        return hashlib.sha256(repr((_VERSIONS, sources, code.co_code)).encode()).digest()
+
+    def _place(self, sig: Any, codegen: Any) -> str | None:
+        """Return the name of the file for some types on this processor."""
+        types = repr(_signatures.normalize_signature(sig))
+        if " at 0x" in types:  # such as those of functions: they have other names in the next process
+            return None
+        cells = [cell.cell_contents for cell in self._function.__closure__ or ()]
+        line = self._function.__code__.co_firstlineno if "<" in self._function.__qualname__ else 0
+        told = repr((types, codegen.magic_tuple(), line)).encode() + (_serialize.dumps(cells) if cells else b"")
+        return f"{self._name}-{hashlib.sha256(told).hexdigest()[:20]}{SUFFIX}"
+
+
+def kept(function: Function) -> Function:
+    """Compile a function with numba when it is called, and keep it."""
+    dispatcher: Any = numba.njit(function)
+    if hasattr(dispatcher, "py_func"):  # else compilation is switched off
+        dispatcher._cache = KeptCode(function)
+    found: Function = dispatcher
+    return found
+
+
+def keep(dispatcher: Any) -> None:
+    """Keep a function that numba has been told to keep, and those of this kind that it calls, by contents instead.
+
+    numba itself would load such a function after what it calls in another file has changed.
+
+    Parameters
+    ----------
+    dispatcher : numba dispatcher
+        What ``numba.njit(cache=True)`` returns.
+    """
+    _keep([dispatcher])
+
+
+def keep_all(module: ModuleType) -> None:
+    """Keep so all that a user's module holds, and what the modules of his hold that he has imported there."""
+    modules, found = {module.__name__: module}, [module]
+    for own in found:
+        inside = [value for value in vars(own).values() if inspect.ismodule(value) and value.__name__ not in modules]
+        new = {value.__name__: value for value in inside if is_edited(getattr(value, "__file__", None))}
+        modules |= new
+        found += new.values()
+    _keep([value for own in found for value in vars(own).values()])
+
+
+def _keep(left: list[Any]) -> None:
+    seen: set[int] = set()
+    while left:
+        found = left.pop()
+        if id(found) in seen or not hasattr(found, "py_func") or found.__module__.startswith("kernelswarm."):
+            continue
+        seen.add(id(found))
+        if type(getattr(found, "_cache", None)).__name__ == "FunctionCache":
+            found._cache = KeptCode(found.py_func)
+        left += _named(found.py_func)
+
+
+def _named(function: Any) -> Iterator[Any]:
+    """Yield what a function's code may mean by the names in it: its globals, what modules hold, what it closes over."""
+    names = function.__code__.co_names
+    known = [function.__globals__[name] for name in names if name in function.__globals__]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # not filled yet
+            known.append(cell.cell_contents)
+    for value in known:
+        yield value
+        if inspect.ismodule(value):
+            yield from (vars(value)[name] for name in names if name in vars(value))
+
+
+def places(file: str, make: bool = False) -> Iterator[Path]:
+    """Yield the folders in which the compiled functions of a source may lie, the one to be tried first in front.
+
+    ``NUMBA_CACHE_DIR``, where it is set; else beside the source, or in the user's folder for such things where he has a
+    home. Then a folder of his own among temporary files, if it is there or to be made.
+    """
+    home, folders = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~"), os.path.dirname(file)
+    known, apart = _lasting(folders, vars(config)["CACHE_DIR"], home)
+    yield from known
+    temporary = _temporary(make)
+    if temporary is not None:
+        yield temporary / apart
+
+
+@cache
+def _lasting(folder: str, given: str, home: str) -> tuple[list[Path], str]:
+    """Return the folders that last, and the name of what holds those of one folder elsewhere."""
+    whole = Path(folder).resolve()
+    apart = f"{whole.name}_{hashlib.sha1(str(whole).encode(), usedforsecurity=False).hexdigest()}"
+    if given:
+        return [Path(given, apart)], apart
+    users = Path(_folders(appname="numba", appauthor=False).user_cache_dir)
+    # Without a home the system's name for it is taken as it is, for a folder here or a new one at the root.
+    known = users.is_absolute() and Path(home).is_absolute() and Path(home).is_dir()
+    return [Path(folder, "__pycache__"), *([users / apart] if known else [])], apart
+
+
+def _temporary(make: bool) -> Path | None:
+    """Return a folder among temporary files that nobody else may write to, since what is kept there is run."""
+    if not hasattr(os, "getuid"):
+        return None
+    folders = [os.environ.get("TMPDIR"), "/tmp", "/var/tmp"]  # not the working directory, as tempfile for want of any
+    for parent in (Path(folder) for folder in folders if folder and os.access(folder, os.W_OK | os.X_OK)):
+        with suppress(OSError):
+            folder = parent / f"kernelswarm-{os.getuid()}"
+            if make:
+                folder.mkdir(mode=0o700, exist_ok=True)
+            seen = folder.lstat()
+            if stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.getuid() and not seen.st_mode & 0o077:
+                return folder
+    return None
+
+
+def _read(file: Path, origin: bytes) -> bytes | None:
+    """Return what is kept in a file, if it is of this origin and whole."""
+    try:
+        with file.open("rb") as opened:
+            if opened.read(_LENGTH) != origin:
+                return None
+            checksum, contents = opened.read(_LENGTH), opened.read()
+    except OSError:
+        return None
+    return contents if hashlib.sha256(origin + contents).digest() == checksum else None
+
+
+def _write(file: Path, contents: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_name(f"{file.name}.{uuid.uuid4().hex}")  # so that nobody reads half of it
+    try:
+        new.write_bytes(contents)
+        new.replace(file)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+
+
+@cache
+def _say_once() -> None:
+    warnings.warn(
+        "compiled functions are not kept, since no folder for them can be written to: each process compiles them "
+        "again. Set NUMBA_CACHE_DIR to a folder that can",
+        RuntimeWarning,
+        stacklevel=2,
+    )
