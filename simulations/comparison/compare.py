@@ -88,7 +88,7 @@ def compare(
         When a combination is refused before anything has started, every run is refused at its start, the folder holds
         another comparison (the message says in which keys), or another process writes it.
     SimulationError
-        When the processes cannot be started.
+        When the processes cannot be started, or all runs failed.
     Interrupted
         When a signal came and what runs in this process is saved; what has ended is in the folder.
     """
@@ -128,6 +128,9 @@ def compare(
             if folder is not None and made:
                 shutil.rmtree(folder)
             raise InputError(runs[0].failure)
+        if all(run.failure for run in runs.values()):
+            where = "" if folder is None else f"; what they measured is in {folder / RUNS}"
+            raise SimulationError(f"all {len(runs)} runs failed, the first of them: {runs[0].failure}{where}")
         ended = tuple(runs[place] for place in sorted(runs))
         comparison = Comparison(tuple(vary), tuple(found), ended, folder, drawn_keys(vary))
         if folder is not None:

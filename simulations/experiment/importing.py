@@ -11,6 +11,7 @@ from typing import Any
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.own_code import OwnCode
 from kernelswarm.simulations.ground.wording import nearest, shown
+from kernelswarm.simulations.machine.compiling import keep_by_contents
 
 
 def load(target: str) -> Any:
@@ -50,6 +51,7 @@ def import_part(name: str, path: str, folder: Path | None) -> Any:
     try:
         with OwnCode(f"{path} = {shown(name)}: importing {module}"):
             importlib.import_module(module)
+        keep_by_contents(module)
         return load(name)
     except InputError as refusal:
         error = refusal.__cause__

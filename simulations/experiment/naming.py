@@ -14,7 +14,6 @@ from kernelswarm.simulations.experiment.importing import import_part, load, refu
 from kernelswarm.simulations.experiment.offered import offered
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.wording import nearest, shown
-from kernelswarm.simulations.machine.compiling import keep_by_contents
 
 # kind -> name -> "module:Class". A new part is one file and one line here; nothing is imported until it is named.
 PARTS: dict[str, dict[str, str]] = {
@@ -379,7 +378,6 @@ def _own(kind: str, name: str, target: str, path: str, folder: Path | None, who:
         wanted += ", or a function that returns a graph" if kind == "topology" else ""
         raise InputError(f"{path} = {shown(name)} is a {type(part).__name__}: it must be {wanted}")
     refuse_other_kind(kind, part, path)
-    keep_by_contents(part.__module__)
     return part
 
 

@@ -385,3 +385,15 @@ def test_learners_are_held_against_the_first_where_there_is_one_protocol(monkeyp
             if one != other:
                 assert change == pytest.approx(7.0)
             assert np.isnan(change) == (references[cell] == cell)
+
+
+def test_where_every_run_failed_there_is_no_table_but_the_first_reason(tmp_path: Path) -> None:
+    diverging = experiment(protocol={"name": "isolated", "step": "explicit"})
+    learner = [{"name": "linear", "step_size": size} for size in (6.0, 7.0)]
+    for out in (None, tmp_path / "out"):
+        with pytest.raises(
+            SimulationError, match=r"^all 4 runs failed, the first of them: node .*step_size = 6"
+        ) as told:
+            compare(diverging, {"learner": learner}, seeds=2, jobs=1, out=out)
+        assert "\n" not in str(told.value)
+        assert (str(tmp_path) in str(told.value)) == (out is not None)
