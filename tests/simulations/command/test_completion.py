@@ -180,7 +180,7 @@ def test_examples_are_accepted_by_check_and_by_compare(example: str, call: Comma
     assert tomllib.loads(Path("mine.toml").read_text())["compare"]["seeds"] == 6
     checked = call("check", "mine.toml")
     assert (checked.code, checked.err) == (0, "")
-    assert "3 seeds each" in checked.out
+    assert "6 seeds each" in checked.out
     few = ["--set", "rounds=4", "--set", "evaluate_every=2", "--out", "here", "--no-figures"]
     assert call("run", "mine.toml", *few).code == 0
 
