@@ -40,7 +40,7 @@ DONE, PAUSED, GRADIENT_GROWS = range(3)
 """Why steps end; paused, the state wants something, or room."""
 
 
-def learn(learner: Learner, state: Any, points: Array, targets: Array) -> None:
+def learn(learner: Learner, state: Any, points: Array, targets: Array) -> Array:
     """Learn from samples in their order, ``batch_size`` at a time, as single steps without a coupling would.
 
     Parameters
@@ -53,6 +53,11 @@ def learn(learner: Learner, state: Any, points: Array, targets: Array) -> None:
         The samples, (n, p) and (n, q), numbers of any kind; the last mini-batch may be smaller, and its step is as much
         smaller.
 
+    Returns
+    -------
+    values : Array
+        f at each sample before its step, (n, C): what was predicted before the sample was learned from.
+
     Raises
     ------
     ValueError
@@ -64,19 +69,22 @@ def learn(learner: Learner, state: Any, points: Array, targets: Array) -> None:
     if len(points) != len(targets):
         raise ValueError(f"there are {len(points)} points and {len(targets)} targets: each sample has one of both")
     form = None if obstacle(learner) else handed_over(learner, "learner")
+    values = np.empty((len(points), state.function.outputs))
     done = 0
     while done < len(points):
         if form is not None:
-            done += _compiled_steps(learner, form, state, points[done:], targets[done:])
+            done += _compiled_steps(learner, form, state, points[done:], targets[done:], values[done:])
         batch = slice(done, done + learner.batch_size)
         if done < len(points):
             own = learner.evaluate(state, points[batch])
+            values[batch] = own.values
             gradient = learner.gradient(state, own, targets[batch])
             if not np.vdot(gradient, gradient) < DIVERGED:
                 raise FloatingPointError(f"the gradient grows without bound after {state.steps} steps")
             part = share(len(own.points), learner.batch_size)
             learner.step(state, [own], [gradient if part == 1.0 else gradient * part], None, targets[batch])
             done += learner.batch_size
+    return values
 
 
 def _plain(name: str, values: Array) -> Array:
@@ -97,8 +105,13 @@ def obstacle(learner: Learner) -> str | None:
     return None
 
 
-def _compiled_steps(learner: Learner, form: CompiledLearner, state: Any, points: Array, targets: Array) -> int:
-    """Take compiled steps until one needs more than they can do; return the number of samples used."""
+def _compiled_steps(
+    learner: Learner, form: CompiledLearner, state: Any, points: Array, targets: Array, values: Array
+) -> int:
+    """Take compiled steps until one needs more than they can do, and fill in ``values`` as far.
+
+    Returns the number of samples used.
+    """
     size = learner.batch_size
     most = min(size, len(points))
     if form.counts(state, form.reserve(state, most), most)[WANTS] == SINGLE_STEPS:
@@ -129,7 +142,8 @@ def _compiled_steps(learner: Learner, form: CompiledLearner, state: Any, points:
             taken,
             rates,
             np.empty((size, form.columns(state, capacity))),
-            np.empty((2, size, state.function.outputs)),
+            values,
+            np.empty((size, state.function.outputs)),
             np.zeros((2, size)),
         )
         form.settle(state, counts, taken - before)
@@ -154,10 +168,11 @@ def _steps(
     taken: int,
     step_sizes: Array,  # (steps, k)
     all_rows: Array,  # (b, R)
-    work: Array,  # (2, b, C)
+    all_values: Array,  # (n, C), f at each sample before its step
+    all_gradients: Array,  # (b, C)
     weighting: Array,  # (2, b), of which the second row is 0
 ) -> tuple[int, int]:
-    outputs, inputs, width, columns = work.shape[2], points.shape[1], targets.shape[1], all_rows.shape[1]
+    outputs, inputs, width, columns = all_values.shape[1], points.shape[1], targets.shape[1], all_rows.shape[1]
     kinds = step_sizes.shape[1]
     evaluate, step = evaluate_at(functions[EVALUATE]), step_at(functions[STEP])
     while taken < len(step_sizes):
@@ -167,7 +182,7 @@ def _steps(
         if counts[WANTS] != NOTHING or counts[ROOM] < count:
             return taken, PAUSED
         sizes, rows = line(step_sizes, taken * kinds, kinds), table(all_rows, 0, count, columns)
-        values, gradients = table(work, 0, count, outputs), table(work, size * outputs, count, outputs)
+        values, gradients = table(all_values, start * outputs, count, outputs), table(all_gradients, 0, count, outputs)
         rates, stiffness = line(weighting, 0, count), line(weighting, size, count)
         evaluate(tools, numbers, storage, counts, batch, rows, values)
         if functions[GRADIENT] == NONE:

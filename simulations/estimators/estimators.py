@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.parts.losses import ProbabilisticLoss
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.estimators.polk_estimator import (
     Array,
@@ -23,8 +21,8 @@ from kernelswarm.simulations.estimators.polk_estimator import (
     refuse_largest,
     warn_of_other_order,
 )
-from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.models.temperature import ProgressiveValues
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -77,15 +75,25 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
         return tags
 
 
-def _gives_probabilities(estimator: OnlineClassifier) -> bool:
-    if hasattr(estimator, "learner_"):
-        return hasattr(estimator.learner_.loss, "probabilities")
-    return hasattr(build("loss", estimator.loss, "loss"), "probabilities")
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Classification: what is done with labels."""
+
+    @property
+    def temperature_(self) -> float | None:
+        """T of the probabilities softmax(f / T) where the loss gives none; None with logistic losses."""
+        return self._temperature()
+
+    def _temperature(self) -> float | None:
+        return None if hasattr(self.learner_.loss, "probabilities") else self._progressive.temperature
+
+    def _note(self, values: Array, targets: Array) -> None:
+        if not hasattr(self.learner_.loss, "probabilities"):
+            self._progressive = self._progressive.followed_by(values, targets[:, 0])
+
+    def _begin(self, points: Array, targets: Array, classes: int | None, epoch: int | None) -> None:
+        super()._begin(points, targets, classes, epoch)
+        self._progressive = ProgressiveValues.none(self.state_.function.outputs)
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn afresh from X (n, p) and labels y (n,), ``epochs`` times over."""
@@ -124,7 +132,7 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
         if first:
             self._begin(points, targets, len(_several(known)), None)
             self.classes_ = known
-        self._pass(points, targets)
+        self._note(self._pass(points, targets), targets)
         return self
 
     def decision_function(self, X: Any) -> Array:
@@ -141,13 +149,18 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
         labels: npt.NDArray[Any] = self.classes_[decided[:, 0].astype(np.intp)]
         return labels
 
-    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn is untyped
     def predict_proba(self, X: Any) -> Array:
-        """Predict the probability of each class at X (n, p): (n, classes); with logistic losses only."""
-        values = self._values(X)
-        return cast(ProbabilisticLoss, self.learner_.loss).probabilities(values)
+        """Predict the probability of each class at X (n, p): (n, classes).
 
-    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn is untyped
+        Logistic losses say it themselves. With others it is softmax(f / T) (of two classes with one function
+        1 / (1 + exp(-f / T)) for the second), with the temperature T, ``temperature_``, of least log loss on samples
+        before they were learned from: the later half of the first pass of `fit`, or of all that `partial_fit` has seen,
+        at most 2,000. `partial_fit` takes all samples for new ones.
+        """
+        points = self._points(X)
+        with self._threads():
+            return self.model_.predict_proba(points)
+
     def predict_log_proba(self, X: Any) -> Array:
         """Predict the logarithm of the probability of each class at X (n, p): (n, classes)."""
         probabilities: Array = self.predict_proba(X)
@@ -281,6 +294,8 @@ class PolkClassifier(_FirstOrder, OnlineClassifier):
     ----------
     classes_ : array of shape (classes,)
         The labels, sorted.
+    temperature_ : float or None
+        T of the probabilities softmax(f / T); None with logistic losses, whose f says them as it is.
     dictionary_, dual_coef_, model_order_, model_, n_features_in_
         As of `PolkRegressor`.
 

@@ -230,7 +230,7 @@ class IncrementalClassifier(_Incremental):
         return self.estimator.predict(self._row(x))[0].item()
 
     def predict_proba_one(self, x: Features) -> dict[Any, float]:
-        """Predict the probability of each label; with logistic losses only.
+        """Predict the probability of each label.
 
         Parameters
         ----------

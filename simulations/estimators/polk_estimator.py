@@ -92,6 +92,14 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
     @property
     def model_(self) -> Model:
         """The learned function as it is now; learning on does not change it."""
+        return replace(self._model(), temperature=self._temperature())
+
+    def _temperature(self) -> float | None:
+        """Return what the values are divided by to stand for probabilities; None where the loss says it, or nothing."""
+        return None
+
+    def _model(self) -> Model:
+        """Return the function without its temperature, which not every prediction asks for."""
         function = self.state_.function
         learner: Polk = self.learner_
         frozen = learner.function_from(function.arrays())
@@ -183,11 +191,11 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
     def _loss(self, classes: int | None) -> Any:
         return self.loss
 
-    def _pass(self, points: Array, targets: Array) -> None:
-        """Learn from the samples in their order, ``batch_size`` at a time."""
+    def _pass(self, points: Array, targets: Array) -> Array:
+        """Learn from the samples in their order, ``batch_size`` at a time; return f at each before its step, (n, C)."""
         try:
             with self._threads():
-                passes.learn(self.learner_, self.state_, points, targets)
+                return passes.learn(self.learner_, self.state_, points, targets)
         except FloatingPointError as failure:
             raise FloatingPointError(_cause(self.learner_, self.state_.steps, points)) from failure
 
@@ -204,10 +212,15 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         if isinstance(self.epochs, bool) or not isinstance(self.epochs, int | np.integer) or self.epochs < 1:
             raise InputError(f"epochs = {shown(self.epochs)} must be a whole number of at least 1")
         generator = check_random_state(self.random_state)
-        for _ in range(self.epochs):
+        for epoch in range(self.epochs):
             order = generator.permutation(len(points)) if self.shuffle else slice(None)
-            self._pass(points[order], targets[order])
+            values = self._pass(points[order], targets[order])
+            if epoch == 0:  # later ones meet samples that f knows
+                self._note(values, targets[order])
         self._judge(points, targets)
+
+    def _note(self, values: Array, targets: Array) -> None:
+        """Take notice of what was predicted of samples, (n, C), before they were learned from."""
 
     def _judge(self, points: Array, targets: Array) -> None:
         """Warn where what was learned is of no use, as seen on the training data itself."""
@@ -226,7 +239,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         else:
             chosen = spaced(count, LOOKED_AT)
             with self._threads():
-                found = learner.loss.decide(self.model_.evaluate(points[chosen]))
+                found = learner.loss.decide(self._model().evaluate(points[chosen]))
             error, constant = _errors(found, targets[chosen], learner.loss.task != "regression")
             if error <= constant:
                 return
@@ -236,11 +249,14 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
             )
         warnings.warn(f"{type(self).__name__}: {complaint}", ConvergenceWarning, stacklevel=4)
 
-    def _values(self, X: Any) -> Array:
+    def _points(self, X: Any) -> Array:
         check_is_fitted(self, "state_")
-        points = array(validate_data(self, X, reset=False, dtype=np.float64, order="C"))
+        return array(validate_data(self, X, reset=False, dtype=np.float64, order="C"))
+
+    def _values(self, X: Any) -> Array:
+        points = self._points(X)
         with self._threads():
-            return self.model_.evaluate(points)
+            return self._model().evaluate(points)
 
 
 def batched(single: Polk, learner: Polk, points: Array, targets: Array, outputs: int, count: int) -> Polk:

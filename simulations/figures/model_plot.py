@@ -88,7 +88,7 @@ def _curves(model: Model, axes: Axes, grid: Array, samples: Array | None, target
                 color = style.CLASS_COLORS[c % len(style.CLASS_COLORS)] if values.shape[1] > 1 else style.GREY
                 axes.plot(samples[:, 0], values[:, c], ".", color=color, markersize=3, alpha=0.5)
     else:
-        likely = hasattr(model.loss, "probabilities")
+        likely = model.has_probabilities
         curves = model.predict_proba(column) if likely else _class_values(model, column)
         names, label = [str(name) for name in model.classes], "probability" if likely else "value"
     for c in range(curves.shape[1]):

@@ -18,6 +18,7 @@ from kernelswarm.simulations.ground import later
 from kernelswarm.simulations.ground.data_description import Variables
 from kernelswarm.simulations.ground.node_names import Name
 from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.models.temperature import probabilities
 from kernelswarm.simulations.streams.rows.frames import points_of
 
 Array = npt.NDArray[np.float64]
@@ -56,6 +57,8 @@ class Model:
         The columns of the inputs and of a regression's targets: their names and the scaling that the learner saw.
     node : int or str, optional
         The own name of the node that has learned it.
+    temperature : float, optional
+        T of the probabilities softmax(f / T), for a loss that gives none; estimators find it.
 
     Examples
     --------
@@ -76,6 +79,7 @@ class Model:
     input_variables: Variables = field(default_factory=Variables)
     target_variables: Variables = field(default_factory=Variables)
     node: Name | None = None
+    temperature: float | None = None
 
     def __repr__(self) -> str:
         """Name the model in one line; the arrays would fill pages."""
@@ -177,12 +181,22 @@ class Model:
         Raises
         ------
         ValueError
-            When the points do not have the model's columns, or the loss is not a logistic one: the values of f then
-            stand for no probabilities.
+            When the points do not have the model's columns, or the values of f stand for no probabilities: the loss is
+            not a logistic one, and there is no temperature.
         """
-        if not hasattr(self.loss, "probabilities"):
-            raise ValueError(f"loss {self.loss} gives no probabilities: train with a logistic loss")
+        if not self.has_probabilities:
+            raise ValueError(
+                f"loss {self.loss} gives no probabilities: train with a logistic loss, or an estimator, which finds "
+                "the temperature that turns values into probabilities"
+            )
+        if self.temperature is not None:
+            return probabilities(self.values(points), self.temperature)
         return cast(ProbabilisticLoss, self.loss).probabilities(self.values(points))
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether there is a `predict_proba`: with logistic losses, or a temperature."""
+        return self.temperature is not None or hasattr(self.loss, "probabilities")
 
     def values(self, points: Points) -> Array:
         """Evaluate f at ``points`` (n, p) as they stand in the data: (n, C), in the learner's units.

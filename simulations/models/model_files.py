@@ -2,12 +2,13 @@
 
 A model file is an .npz archive without pickles. It holds the function's arrays, ``description`` (JSON text: the kind
 of function, its kernel, the loss, the shape of the targets, the columns and scaling of inputs and targets, the node's
-name) and, for classifiers, ``classes``. Reading one runs no code that the file names.
+name, a classifier's temperature) and, for classifiers, ``classes``. Reading one runs no code that the file names.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from numbers import Real
@@ -98,6 +99,8 @@ def save(model: Model, path: str | Path) -> None:
     }
     if model.kernel is not None:
         description["kernel"] = describe(model.kernel)
+    if model.temperature is not None:
+        description["temperature"] = model.temperature
     if isinstance(model.function, Mirrored):
         description["mirror_map"] = describe(model.function.mirror_map)
     if isinstance(model.function, Mixed):
@@ -172,7 +175,17 @@ def read(path: Path, kernel: Kernel | None, loss: Loss | None) -> Model:
             raise ValueError(f"inputs has {len(inputs.names)} columns, and the function has {function.inputs} inputs")
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
-    return Model(function, loss, classes, bool(description.get("flat", True)), inputs, targets, node)
+    flat, temperature = bool(description.get("flat", True)), _temperature(path, description, classes is not None)
+    return Model(function, loss, classes, flat, inputs, targets, node, temperature)
+
+
+def _temperature(path: Path, description: Mapping[str, Any], classifies: bool) -> float | None:
+    found = description.get("temperature")
+    if found is None:
+        return None
+    if not classifies or type(found) not in (int, float) or not 0.0 < found < math.inf:
+        raise InputError(f"{path}: temperature = {shown(found)} must be a positive number, of a classifier")
+    return float(found)
 
 
 def _function(

@@ -75,7 +75,7 @@ class Newton(CertainDescent, DescentInSpace):
     ridge : float or "auto"
         lambda as a multiple of the loss's largest curvature, positive: the weight of ``||f||^2`` in samples. "auto" is
         the noise's variance over that of the function beneath it, from a sample of the data, at least 0.1; for classes
-        0.005, with squared hinges 0.05.
+        0.005, with squared hinges 0.2.
     forgetting : float
         What a sample still counts when one more has come, in (0, 1]; 1 forgets nothing.
     batch_size : int

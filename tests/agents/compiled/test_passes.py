@@ -12,6 +12,7 @@ from kernelswarm.agents.arithmetic.lanes import LANES, dot
 from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.polk_steps import INSPECT_EVERY
+from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.parts.budgets import Epsilon, Parsimony, TargetOrder
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from kernelswarm.agents.parts.losses import (
@@ -42,13 +43,18 @@ def data(loss, size, inputs=2, seed=0):
 
 
 def single_steps(learner, points, targets, outputs):
-    state = learner.init(points.shape[1], outputs)
+    return single_steps_and_values(learner, points, targets, outputs)[0]
+
+
+def single_steps_and_values(learner, points, targets, outputs):
+    state, values = learner.init(points.shape[1], outputs), []
     for start in range(0, len(points), learner.batch_size):
         batch = slice(start, start + learner.batch_size)
         own = learner.evaluate(state, points[batch])
+        values.append(own.values.copy())
         part = len(own.points) / learner.batch_size
         learner.step(state, [own], [learner.gradient(state, own, targets[batch]) * part], None, targets[batch])
-    return state
+    return state, np.concatenate(values)
 
 
 def assert_equal(left, right):
@@ -72,6 +78,21 @@ def test_compiled_pass_equals_single_steps(loss, kernel, size):
         passes.learn(learner, state, points[part], targets[part])
     assert state.function.order > 0
     assert_equal(state, single_steps(learner, points, targets, outputs))
+
+
+@pytest.mark.parametrize("size", [1, 3, 16])  # newton leaves compiled steps for the last where it is large
+@pytest.mark.parametrize("kind", [Polk, Newton])
+def test_a_pass_returns_what_was_predicted_before_each_sample(kind, size):
+    points, targets, outputs = data(MulticlassLogistic(), 401)
+    learner = kind(
+        MulticlassLogistic(), Gaussian(0.1), Constant(0.5), batch_size=size, budget=TargetOrder(150, alpha=1e-4)
+    )
+    state = learner.init(2, outputs)
+    found = [passes.learn(learner, state, points[part], targets[part]) for part in (slice(0, 240), slice(240, 401))]
+    expected = single_steps_and_values(learner, points, targets, outputs)[1]
+    np.testing.assert_array_equal(np.concatenate(found), expected)
+    assert state.function.order > 128
+    assert np.all(expected[:size] == 0.0) and np.abs(expected[-size:]).max() > 0.01
 
 
 @pytest.mark.parametrize(

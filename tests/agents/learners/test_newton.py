@@ -307,7 +307,7 @@ def test_the_budget_holds_the_dictionary_on_an_endless_stream():
 
 def test_the_ridge_suits_what_the_loss_asks_for():
     kinds = Squared(), Logistic(), MulticlassSquaredHinge()
-    assert [learner(loss=loss).penalty for loss in kinds] == [0.1 * 2.0, 0.005 * 0.25, 0.05 * 2.0]
+    assert [learner(loss=loss).penalty for loss in kinds] == [0.1 * 2.0, 0.005 * 0.25, 0.2 * 2.0]
 
 
 def test_it_asks_a_loss_with_a_curvature_and_says_what_else_there_is():

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from sklearn.datasets import load_breast_cancer, load_diabetes, make_friedman1
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, make_friedman1
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
@@ -19,7 +20,7 @@ from kernelswarm.agents.parts.bandwidths import SHARE, median_distance
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
 from kernelswarm.simulations.estimators.kernel_features import OnlineKernelFeatures
-from kernelswarm.simulations.estimators.second_order import KernelRegressor
+from kernelswarm.simulations.estimators.second_order import KernelClassifier, KernelRegressor
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.records.model_loading import load
 
@@ -84,7 +85,12 @@ def test_the_dictionary_is_bounded_where_nothing_can_be_learned(estimator: Any, 
 
 @pytest.mark.parametrize(
     ("load_data", "ours", "theirs"),
-    [(load_diabetes, PolkRegressor, SVR), (load_breast_cancer, PolkClassifier, SVC)],
+    [
+        (load_diabetes, PolkRegressor, SVR),
+        (load_breast_cancer, PolkClassifier, SVC),
+        (load_breast_cancer, KernelClassifier, SVC),
+        (load_digits, KernelClassifier, SVC),
+    ],
 )
 def test_defaults_err_at_most_a_tenth_more_than_a_support_vector_machine(
     load_data: Any, ours: Any, theirs: Any
@@ -173,3 +179,22 @@ def test_one_pass_of_second_order_steps_is_worth_more_than_three_of_gradient_des
     assert second_order.model_order_ <= 1.2 * first_order.model_order_
     errors = [1.0 - model.score(x[test], y[test]) for model in (second_order, first_order)]
     assert errors[0] < 0.9 * errors[1]
+
+
+def test_the_default_loss_has_the_better_probabilities_on_fewer_points() -> None:
+    points, labels = load_digits(return_X_y=True)
+    x, x_test, y, y_test = train_test_split(points / 16.0, labels, test_size=0.4, random_state=0)
+    default, logistic = (KernelClassifier(**keys, random_state=0).fit(x, y) for keys in ({}, {"loss": "logistic"}))
+    losses = [log_loss(y_test, model.predict_proba(x_test)) for model in (default, logistic)]
+    assert losses[0] < 0.5 * losses[1]
+    assert default.score(x_test, y_test) >= logistic.score(x_test, y_test)
+    assert default.model_order_ < 0.8 * logistic.model_order_
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_size_that_was_asked_for_is_kept_where_classes_overlap(classes: int) -> None:
+    x = np.random.default_rng(0).normal(size=(2000, 10))
+    y = np.random.default_rng(1).integers(classes, size=2000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert KernelClassifier(200, random_state=0).fit(x, y).model_order_ < 1.5 * 200

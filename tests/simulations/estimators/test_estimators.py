@@ -161,11 +161,51 @@ def test_probabilities_decision_and_prediction_agree(loss: str, classes: int) ->
         assert decision.shape == (len(x), classes)
 
 
-@pytest.mark.parametrize("loss", ["hinge", "multiclass_hinge", MulticlassHinge()])
-def test_hinge_losses_have_no_probabilities(loss: Any) -> None:
-    assert not hasattr(PolkClassifier(loss), "predict_proba")
-    assert not hasattr(PolkClassifier(loss).fit(*sectors(3)), "predict_proba")
-    assert hasattr(PolkClassifier(Logistic()), "predict_proba")
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        KernelClassifier(random_state=0),
+        PolkClassifier("hinge", epochs=1, random_state=0),
+        PolkClassifier("squared_hinge", batch_size=8, random_state=0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("classes", [2, 4])
+def test_probabilities_of_margins_are_those_of_what_comes(estimator: Any, classes: int) -> None:
+    x, y = sectors(classes, 1600)
+    x = x + 0.4 * np.random.default_rng(1).normal(size=x.shape)  # some are told wrong whatever is learned
+    model = clone(estimator).fit(x[:800], y[:800])
+    probabilities = model.predict_proba(x[800:])
+    right = model.predict(x[800:]) == y[800:]
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(x[800:]))
+    assert probabilities.max(axis=1).mean() == pytest.approx(right.mean(), abs=0.05)
+    assert model.temperature_ == model.model_.temperature > 0.0
+    assert np.all(np.exp(model.predict_log_proba(x)) == pytest.approx(model.predict_proba(x)))
+
+
+def test_logistic_losses_say_their_probabilities_themselves() -> None:
+    for loss in ("logistic", Logistic()):
+        assert PolkClassifier(loss, epochs=1).fit(*sectors(2)).temperature_ is None
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_the_temperature_is_that_of_the_first_pass(epochs: int) -> None:
+    x, y = sectors(3)
+    model = KernelClassifier(batch_size=1, shuffle=False, random_state=0)
+    fitted = clone(model).set_params(epochs=epochs).fit(x, y)
+    assert fitted.temperature_ == clone(model).fit(x, y).temperature_
+    # What comes sample by sample is predicted before it is learned from, too.
+    stream = clone(model).partial_fit(x[:150], y[:150], classes=np.unique(y))
+    whole = clone(model).partial_fit(x[:150], y[:150], classes=np.unique(y)).partial_fit(x[150:], y[150:])
+    for row in range(150, len(x)):
+        stream.partial_fit(x[row : row + 1], y[row : row + 1])
+    assert stream.temperature_ == whole.temperature_
+    later = whole.temperature_
+    assert whole.partial_fit(x, y).temperature_ != later
+    assert (
+        clone(model).fit(x, y).temperature_ == model.fit(x[:100], y[:100]).fit(x, y).temperature_
+    )  # fit begins afresh
 
 
 @pytest.mark.parametrize(
@@ -243,18 +283,17 @@ def test_the_model_taken_from_an_estimator_stays_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize("loss", ["logistic", "hinge", "multiclass_logistic"])
-def test_saved_classifiers_predict_the_same(tmp_path: Path, loss: str, classes: int) -> None:
+@pytest.mark.parametrize("kind", [PolkClassifier, KernelClassifier])
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge", "multiclass_logistic"])
+def test_saved_classifiers_predict_the_same(tmp_path: Path, kind: Any, loss: str, classes: int) -> None:
+    if kind is KernelClassifier and loss == "hinge":
+        pytest.skip("it has no curvature")
     x, y = sectors(classes)
-    estimator = PolkClassifier(loss, random_state=0).fit(x, y)
+    estimator = kind(loss=loss, random_state=0).fit(x, y)
     estimator.save(tmp_path / "trees.npz")
     model = load(tmp_path / "trees.npz")
     assert np.all(model.predict(x) == estimator.predict(x))
-    if hasattr(estimator, "predict_proba"):
-        assert np.all(model.predict_proba(x) == estimator.predict_proba(x))
-    else:
-        with pytest.raises(ValueError, match="gives no probabilities: train with a logistic loss"):
-            model.predict_proba(x)
+    assert np.all(model.predict_proba(x) == estimator.predict_proba(x))
 
 
 @pytest.mark.parametrize("columns", [None, 1, 2])

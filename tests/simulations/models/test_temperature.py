@@ -1,0 +1,111 @@
+"""Probabilities of values that stand for none: the temperature of least log loss, and the samples that tell it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.special import softmax
+from sklearn.metrics import log_loss
+
+from kernelswarm.agents.functions.kernel_sum import KernelSum
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import MulticlassHinge
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.models import model_files
+from kernelswarm.simulations.models.model import Model
+from kernelswarm.simulations.models.temperature import MOST, ProgressiveValues, fitted, probabilities
+from kernelswarm.simulations.records.model_loading import load
+
+Array = npt.NDArray[np.float64]
+
+
+def drawn(outputs: int, temperature: float, count: int = 20_000) -> tuple[Array, Array]:
+    """Draw values, and labels with the probabilities that they stand for at a temperature."""
+    generator = np.random.default_rng(0)
+    values = generator.normal(size=(count, outputs))
+    scaled = values / temperature
+    likely = softmax(np.hstack([np.zeros((count, 1)), scaled]) if outputs == 1 else scaled, axis=1)
+    labels = (likely.cumsum(axis=1) < generator.random((count, 1))).sum(axis=1)
+    return values, labels.astype(np.float64)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("temperature", [0.2, 1.0, 4.0])
+def test_the_temperature_of_drawn_labels_is_found(outputs: int, temperature: float) -> None:
+    values, labels = drawn(outputs, temperature)
+    assert fitted(values, labels) == pytest.approx(temperature, rel=0.1)
+    assert fitted(7.0 * values, labels) == pytest.approx(7.0 * fitted(values, labels), rel=1e-4)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_no_other_temperature_has_a_smaller_log_loss(outputs: int) -> None:
+    values, labels = drawn(outputs, 0.5)
+    found = fitted(values, labels)
+    losses = [log_loss(labels, probabilities(values, factor * found)) for factor in (1.0, 0.9, 1.1)]
+    assert losses[0] < min(losses[1:])
+
+
+def test_samples_that_are_all_told_right_are_no_certainty() -> None:
+    labels = np.arange(30) % 3.0
+    likely = probabilities(np.eye(3)[labels.astype(int)], fitted(np.eye(3)[labels.astype(int)], labels))
+    np.testing.assert_allclose(likely.max(axis=1), 31 / 32, rtol=1e-4)
+
+
+def test_values_that_tell_nothing_are_no_certainty_either() -> None:
+    _, labels = drawn(3, 1.0, 300)
+    assert fitted(np.zeros((4, 2)), np.array([0.0, 1.0, 1.0, 0.0])) == 1.0
+    wrong = np.eye(3)[(labels.astype(int) + 1) % 3]
+    assert probabilities(wrong, fitted(wrong, labels)).max() < 0.35
+
+
+def test_the_later_half_is_kept_however_samples_come() -> None:
+    values = np.arange(30.0).reshape(15, 2)
+    labels = np.arange(15.0)
+    for cuts in ([15], [1] * 15, [4, 0, 11], [10, 5]):
+        kept, start = ProgressiveValues.none(2), 0
+        for size in cuts:
+            kept = kept.followed_by(values[start : start + size], labels[start : start + size])
+            start += size
+        assert kept.seen == 15
+        assert kept.labels.tolist() == labels[-8:].tolist()
+        assert kept.values.tolist() == values[-8:].tolist()
+    many = ProgressiveValues.none(1).followed_by(np.zeros((3 * MOST, 1)), np.zeros(3 * MOST))
+    assert len(many.values) == MOST
+
+
+def model(temperature: float | None) -> Model:
+    function = KernelSum(Gaussian(1.0), 1, 3).assign(
+        np.array([[0.0], [1.0]]), np.array([[1.0, -1.0, 0.2], [0.0, 2.0, 1.0]])
+    )
+    return Model(function, MulticlassHinge(), np.array(["a", "b", "c"]), temperature=temperature)
+
+
+def test_a_file_keeps_the_temperature(tmp_path: Path) -> None:
+    x = np.linspace(-1.0, 2.0, 7)[:, None]
+    warm = model(0.3)
+    model_files.save(warm, tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    assert again.temperature == 0.3
+    assert np.all(again.predict_proba(x) == warm.predict_proba(x))
+    np.testing.assert_allclose(warm.predict_proba(x), softmax(warm.values(x) / 0.3, axis=1))
+    assert np.all(warm.classes[warm.predict_proba(x).argmax(axis=1)] == warm.predict(x))
+    assert warm.has_probabilities
+    assert not model(None).has_probabilities
+    with pytest.raises(ValueError, match="gives no probabilities: train with a logistic loss, or an estimator"):
+        model(None).predict_proba(x)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, "warm", True, float("inf")])
+def test_a_file_with_a_senseless_temperature_is_refused(tmp_path: Path, value: Any) -> None:
+    path = tmp_path / "model.npz"
+    model_files.save(model(0.3), path)
+    arrays = dict(np.load(path))
+    description = json.loads(str(arrays["description"]))
+    np.savez(path, **{**arrays, "description": np.array(json.dumps({**description, "temperature": value}))})
+    with pytest.raises(InputError, match=r"temperature = .* must be a positive number, of a classifier"):
+        load(path)
