@@ -45,6 +45,7 @@ ROWS: dict[str, Callable[[], Any]] = {
     "three passes": lambda: KernelClassifier(epochs=3, random_state=0),
     "ridge 0.05": lambda: KernelClassifier(ridge=0.05, random_state=0),
     "logistic": lambda: KernelClassifier(loss="logistic", random_state=0),
+    "logistic, ridge 0.08": lambda: KernelClassifier(loss="logistic", ridge=0.08, random_state=0),
     "logistic, three passes": lambda: KernelClassifier(loss="logistic", epochs=3, random_state=0),
     "**PolkClassifier**": lambda: PolkClassifier(random_state=0),
     "POLK, squared hinge": lambda: PolkClassifier("squared_hinge", random_state=0),

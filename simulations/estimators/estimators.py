@@ -79,6 +79,10 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
 class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Classification: what is done with labels."""
 
+    def _begin(self, points: Array, targets: Array, classes: int | None, epoch: int | None) -> None:
+        super()._begin(points, targets, classes, epoch)
+        self._progressive = ProgressiveValues(self.state_.function.outputs)
+
     @property
     def temperature_(self) -> float | None:
         """T of the probabilities softmax(f / T) where the loss gives none; None with logistic losses."""
@@ -89,11 +93,7 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
 
     def _note(self, values: Array, targets: Array) -> None:
         if not hasattr(self.learner_.loss, "probabilities"):
-            self._progressive = self._progressive.followed_by(values, targets[:, 0])
-
-    def _begin(self, points: Array, targets: Array, classes: int | None, epoch: int | None) -> None:
-        super()._begin(points, targets, classes, epoch)
-        self._progressive = ProgressiveValues.none(self.state_.function.outputs)
+            self._progressive.add(values, targets[:, 0])
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn afresh from X (n, p) and labels y (n,), ``epochs`` times over."""

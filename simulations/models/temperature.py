@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-
 import numpy as np
 import numpy.typing as npt
 
@@ -17,6 +14,11 @@ COLDEST, HOTTEST = 1e-3, 1e3
 
 MOST = 2000
 """So many samples tell the temperature well: with n its log loss is about 1 / (2 n) above the least."""
+
+LATEST = 32
+"""So many samples may come before they count, which saves time where probabilities are asked for sample by sample."""
+
+ROOM = MOST + LATEST
 
 
 def probabilities(values: Array, temperature: float) -> Array:
@@ -70,39 +72,55 @@ def fitted(values: Array, labels: Array) -> float:
     return size * float(np.exp(brentq(slope, coldest, hottest, xtol=1e-6)))
 
 
-@dataclass(frozen=True, eq=False)
 class ProgressiveValues:
-    """What was predicted of samples before they were learned from: the later half of those seen, at most 2,000.
+    """What was predicted of samples before they were learned from, and the temperature that it tells.
 
-    Earlier ones were predicted by an f that knew little.
+    The later half of the samples seen tells it, at most 2,000: earlier ones were predicted by an f that knew little. It
+    is found afresh for every 32nd sample, more often in the beginning, whenever it is asked for.
 
     Parameters
     ----------
-    seen : int
-        The samples that have come.
-    values, labels : Array
-        f at those that are kept, (n, C), and their class indices, (n,).
+    outputs : int
+        C.
     """
 
-    seen: int
-    values: Array
-    labels: Array
+    def __init__(self, outputs: int) -> None:
+        self.seen = 0
+        self._held = 0
+        self._values = [np.empty((0, outputs))]
+        self._labels = [np.empty(0)]
+        self._found = 0, 1.0  # after so many samples
 
-    @classmethod
-    def none(cls, outputs: int) -> ProgressiveValues:
-        """Return what is kept before any sample has come; ``outputs`` is C."""
-        return cls(0, np.empty((0, outputs)), np.empty(0))
+    def add(self, values: Array, labels: Array) -> None:
+        """Take notice of further samples: f at them, (n, C), and their class indices, (n,)."""
+        self._values.append(values[-ROOM:].copy())
+        self._labels.append(labels[-ROOM:].copy())
+        self.seen += len(values)
+        self._held += len(self._labels[-1])
+        if self._held > 2 * ROOM:
+            self._join()
 
-    def followed_by(self, values: Array, labels: Array) -> ProgressiveValues:
-        """Return what is kept when further samples have come."""
-        seen = self.seen + len(values)
-        kept = min(MOST, (seen + 1) // 2)
-        new = slice(max(0, len(values) - kept), None)
-        old = slice(max(0, len(self.values) + len(values) - kept), None)
-        both = np.concatenate([self.values[old], values[new]]), np.concatenate([self.labels[old], labels[new]])
-        return ProgressiveValues(seen, *both)
+    def kept(self) -> tuple[Array, Array]:
+        """Return values and class indices of the samples that tell the temperature."""
+        self._join()
+        end = self._held - (self.seen - self._counted)
+        begin = end - min(MOST, (self._counted + 1) // 2)
+        return self._values[0][begin:end], self._labels[0][begin:end]
 
-    @cached_property
+    @property
     def temperature(self) -> float:
-        """The temperature that these samples tell; 1 of none."""
-        return fitted(self.values, self.labels) if len(self.values) else 1.0
+        """T; 1 before any sample has come."""
+        if self._found[0] != self._counted:
+            self._found = self._counted, fitted(*self.kept())
+        return self._found[1]
+
+    @property
+    def _counted(self) -> int:
+        """The samples that count by now, by those seen alone: T does not depend on when it is asked for."""
+        return self.seen - self.seen % min(LATEST, 2 ** max(0, (self.seen // 64).bit_length() - 1))
+
+    def _join(self) -> None:
+        """Put what is held in one piece, without what no longer counts."""
+        values, labels = np.concatenate(self._values), np.concatenate(self._labels)
+        self._values, self._labels = [values[-ROOM:]], [labels[-ROOM:]]
+        self._held = len(self._labels[0])

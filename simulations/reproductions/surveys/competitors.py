@@ -74,7 +74,7 @@ class Draw:
         self.bayes = float(source.facts["bayes_error"])
         self.seed = seed
 
-    def follow(self, steps: Callable[[Array, Array], None], values: Callable[[], Any], places: Array) -> list[Array]:
+    def follow(self, steps: Callable[[Array, Array], object], values: Callable[[], Any], places: Array) -> list[Array]:
         """Learn up to each place in turn; returns test errors, risks and model orders there."""
         found, done = [], 0
         for place in places.astype(int):

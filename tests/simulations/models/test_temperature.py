@@ -63,19 +63,24 @@ def test_values_that_tell_nothing_are_no_certainty_either() -> None:
     assert probabilities(wrong, fitted(wrong, labels)).max() < 0.35
 
 
-def test_the_later_half_is_kept_however_samples_come() -> None:
-    values = np.arange(30.0).reshape(15, 2)
-    labels = np.arange(15.0)
-    for cuts in ([15], [1] * 15, [4, 0, 11], [10, 5]):
-        kept, start = ProgressiveValues.none(2), 0
-        for size in cuts:
-            kept = kept.followed_by(values[start : start + size], labels[start : start + size])
-            start += size
-        assert kept.seen == 15
-        assert kept.labels.tolist() == labels[-8:].tolist()
-        assert kept.values.tolist() == values[-8:].tolist()
-    many = ProgressiveValues.none(1).followed_by(np.zeros((3 * MOST, 1)), np.zeros(3 * MOST))
-    assert len(many.values) == MOST
+@pytest.mark.parametrize("count", [15, 150, 3 * MOST + 5, 9 * MOST + 31])
+def test_the_later_half_is_kept_however_samples_come(count: int) -> None:
+    values, labels = drawn(2, 0.5, count)
+    found = []
+    for cuts in (1, 7, 40, count):
+        kept = ProgressiveValues(2)
+        for number, start in enumerate(range(0, count, cuts)):
+            kept.add(values[start : start + cuts], labels[start : start + cuts])
+            if number % 100 == 50:
+                assert kept.temperature > 0.0  # asking changes nothing
+        ours, theirs = kept.kept()
+        end = count - {15: 0, 150: 0, 3 * MOST + 5: (3 * MOST + 5) % 32, 9 * MOST + 31: (9 * MOST + 31) % 32}[count]
+        begin = end - min(MOST, (end + 1) // 2)
+        np.testing.assert_array_equal(ours, values[begin:end])
+        np.testing.assert_array_equal(theirs, labels[begin:end])
+        found.append(kept.temperature)
+    assert set(found) == {fitted(values[begin:end], labels[begin:end])}
+    assert ProgressiveValues(2).temperature == 1.0
 
 
 def model(temperature: float | None) -> Model:
