@@ -10,7 +10,7 @@ from kernelswarm.agents.arithmetic.loss_formulas import logistic_probabilities, 
 Array = npt.NDArray[np.float64]
 
 COLDEST, HOTTEST = 1e-3, 1e3
-"""The range of temperatures, over the root of the mean square of f."""
+"""The range of temperatures."""
 
 MOST = 2000
 """So many samples tell the temperature well: with n its log loss is about 1 / (2 n) above the least."""
@@ -39,37 +39,38 @@ def probabilities(values: Array, temperature: float) -> Array:
 def fitted(values: Array, labels: Array) -> float:
     """Return the temperature of least log loss (Guo, Pleiss, Sun and Weinberger 2017).
 
-    Labels count as right with probability (n + 1) / (n + 2), as in Platt scaling: n samples that are all told right do
-    not say that errors never happen.
+    One sample more is taken to lie at the margin, 1 for a class and -1 for all others, and to be of any class alike: n
+    samples that are all told right do not say that errors never happen, nor tiny values what those of size 1 mean.
 
     Parameters
     ----------
     values : Array
-        f at samples that it was not learned from, (n, C), n >= 1.
+        f at samples that it was not learned from, (n, C), in the unit of its margin.
     labels : Array
         Their class indices, (n,).
     """
     from scipy.optimize import brentq
 
-    size = float(np.sqrt(np.mean(values**2)))
-    if not size > 0.0:
-        return 1.0  # equal values are equal probabilities at any temperature
-    count, classes = len(values), max(values.shape[1], 2)
-    wanted = np.full((count, classes), 1.0 / (count + 2) / (classes - 1))
-    wanted[np.arange(count), labels.astype(np.intp)] = (count + 1) / (count + 2)
-    margins = np.hstack([np.zeros_like(values), values]) if values.shape[1] == 1 else values
-    margins = margins / size
+    count, outputs = values.shape
+    classes = max(outputs, 2)
+    margin = np.full((1, outputs), -1.0)
+    margin[0, 0] = 1.0
+    values = np.concatenate([values, margin])
+    wanted = np.full((count + 1, classes), 1.0 / classes)
+    wanted[:count] = 0.0
+    wanted[np.arange(count), labels.astype(np.intp)] = 1.0
+    scores = np.hstack([np.zeros_like(values), values]) if outputs == 1 else values
 
     def slope(logarithm: float) -> float:
         """Return the derivative by 1 / T of the log loss, which is convex in it."""
-        return float(np.mean((probabilities(values, size * np.exp(logarithm)) - wanted) * margins))
+        return float(np.sum((probabilities(values, np.exp(logarithm)) - wanted) * scores))
 
     coldest, hottest = np.log(COLDEST), np.log(HOTTEST)
     if slope(hottest) >= 0.0:
-        return size * HOTTEST  # f tells nothing of the classes
+        return HOTTEST  # f tells nothing of the classes
     if slope(coldest) <= 0.0:
-        return size * COLDEST
-    return size * float(np.exp(brentq(slope, coldest, hottest, xtol=1e-6)))
+        return COLDEST
+    return float(np.exp(brentq(slope, coldest, hottest, xtol=1e-6)))
 
 
 class ProgressiveValues:
