@@ -71,9 +71,8 @@ def fitted(learner: Learner, points: Array, targets: Array, outputs: int, owners
     """
     if not words(learner):
         return learner
-    loss = learner.surrogate if isinstance(learner, Surrogated) else learner.loss
     kernel: Any = getattr(learner, "kernel", None)
-    sample = Sample(points, targets, loss, outputs, learner.batch_size, _unknown, owners)
+    sample = sample_for(learner, points, targets, outputs, owners)
     if words(kernel):  # first: the others ask for its Gram matrices
         learner = replace(learner, kernel=kernel.fitted(sample))  # type: ignore[type-var]
     own: Any = learner
@@ -87,6 +86,16 @@ def fitted(learner: Learner, points: Array, targets: Array, outputs: int, owners
         if getattr(part, "words", ()):
             changes[field.name] = part.fitted(sample)
     return replace(learner, **changes)  # type: ignore[type-var]
+
+
+def sample_for(learner: Learner, points: Array, targets: Array, outputs: int, owners: Owners | None = None) -> Sample:
+    """Return a sample as the learner's kernel asks for it, which is fitted before its Gram matrices are known.
+
+    A learner whose function is not to predict the targets, or not with one kernel, has ``on_trial = False``.
+    """
+    loss = learner.surrogate if isinstance(learner, Surrogated) else learner.loss
+    on_trial = getattr(learner, "on_trial", True)
+    return Sample(points, targets, loss, outputs, learner.batch_size, _unknown, owners, on_trial=on_trial)
 
 
 def fitted_to(part: Part, learner: Learner, points: Array, targets: Array, outputs: int) -> Part:

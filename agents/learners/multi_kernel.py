@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,7 @@ class MultiKernel(Descent):
     factors: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
     rate: Rate = "auto"
     forgetting: float = 0.999
+    on_trial: ClassVar[bool] = False  # it weighs bandwidths itself
 
     def __post_init__(self) -> None:
         check_step(self.step_size, self.regularization, self.batch_size)

@@ -1,21 +1,32 @@
 """Length scales of a kernel: numbers, or words that a sample of the data turns into numbers."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import blake2b
 from numbers import Real
-from typing import Literal
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
 
+from kernelswarm.agents.parts.noise import SHARED
 from kernelswarm.agents.parts.sample import RIDGE, Sample, spaced
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
+Places = npt.NDArray[np.intp]
 
-Bandwidth = float | tuple[float, ...] | Literal["median", "relevance"]
+Bandwidth = float | tuple[float, ...] | Literal["auto", "median", "relevance"]
 """One length for all inputs, one for each, or a word."""
 
-WORDS = ("median", "relevance")
+WORDS: tuple[Literal["auto", "median", "relevance"], ...] = ("auto", "median", "relevance")
+
+Form = Literal["median", "deviation", "relevance"]
+"""What lengths are in proportion to: one for all inputs, or each input's deviation, or its relevance."""
+
+LEAST, GREATEST = 1e-100, 1e100
+"""Of a length."""
 
 SHARE = 0.4
 """Of the median distance. Learners by gradient descent want narrower kernels than those that are fitted to the end: of
@@ -34,11 +45,37 @@ is no reason to stop."""
 FAINTEST = 0.02
 """The least relevance, of the greatest: an input without any would have an infinite length."""
 
+FAR = 100.0
+"""Of an input's deviation: what is farther from its median is moved to there before the relevance is measured."""
+
+STRAYED = 10.0
+"""A standard deviation this many times that of the middle nine tenths is one of few outliers, and not the input's."""
+
+FACTORS = (2.0, 4.0, 8.0), (0.5, 0.25)
+"""Multiples that "auto" tries of lengths, each way for as long as the next is better."""
+
+DOUBLED, OTHER = 0.8, 0.9
+"""What the error must fall by to pay for lengths twice or half as long, and for another form: more data than the sample
+want narrower kernels than it does."""
+
+SLOW = 1.0
+"""Ridge of the fits that are tried, beside kappa(x, x) = 1: as far as a few passes by gradient descent come."""
+
+TRIED, WORK = 900, 8e7
+"""Samples that are tried at most, and the square of their number times the inputs."""
+
+FEWEST = 60
+"""Samples that nothing is tried on."""
+
+COSTLY = 400
+"""Inputs times outputs from which on the relevance takes too long to be tried."""
+
 
 def checked(value: object) -> Bandwidth:
     """Return a bandwidth as plain floats; ValueError where it is neither positive lengths nor a word."""
-    if isinstance(value, str) and value in WORDS:
-        return "median" if value == "median" else "relevance"
+    for word in WORDS:
+        if isinstance(value, str) and value == word:
+            return word
     if isinstance(value, list | tuple | np.ndarray) and len(value):
         return tuple(_length(entry, f"[{place}]") for place, entry in enumerate(value))
     return _length(value, "")
@@ -63,24 +100,70 @@ def numbers(bandwidth: Bandwidth, *own: float) -> Array:
     return np.array([bandwidth, *own])
 
 
-def fitted(bandwidth: Bandwidth, sample: Sample, absolute: bool) -> Bandwidth:
-    """Return the numbers that a word stands for: SHARE of the median distance, of inputs times their relevance or not.
+class Scaled(Protocol):
+    """A frozen dataclass that is a kernel of the distance between its points, Euclidean or of absolute differences."""
 
-    Parameters
-    ----------
-    bandwidth : number, tuple of numbers or word
-        Numbers are returned as they are.
-    sample : Sample
-        Points of the training data.
-    absolute : bool
-        Whether distances are sums of absolute differences, as the laplacian kernel's are, and not Euclidean.
+    bandwidth: Bandwidth
+    absolute: ClassVar[bool]
+
+    def cross(self, points: Array, centers: Array) -> Array:
+        """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
+
+
+def fitted(kernel: Scaled, sample: Sample) -> Bandwidth:
+    """Return a kernel's bandwidth, or the numbers that its word stands for on a sample of the training data.
+
+    "median" is SHARE of the median distance, "relevance" the same of inputs times their relevance, and "auto" what
+    `tried` makes of it; that is remembered, since the runs of a comparison all ask for it.
     """
-    if bandwidth == "median":
-        return SHARE * median_distance(sample.points, absolute)
-    if bandwidth == "relevance":
-        factors = relevance(sample)
-        return tuple((SHARE * median_distance(sample.points * factors, absolute) / factors).tolist())
-    return bandwidth
+    word = kernel.bandwidth
+    if word == "median" or word == "relevance":
+        return written(SHARE * lengths_by(word, sample, kernel.absolute))
+    if word != "auto":
+        return word
+    asked = blake2b(repr((kernel, sample.tells, sample.points.shape)).encode())
+    for array in (sample.points, sample.values, sample.owners):
+        asked.update(b"" if array is None else np.ascontiguousarray(array).data)
+    key = asked.digest()
+    if key not in _known:
+        _known[key] = tried("median", sample, kernel, lambda lengths: SHARE)
+    return _known[key]
+
+
+_known: dict[bytes, Bandwidth] = {}
+"""What "auto" stood for, by a digest of the kernel and the sample."""
+
+
+def lengths_by(form: Form, sample: Sample, absolute: bool) -> Array:
+    """Compute the lengths in which the median distance of two points is 1: one, (), or one for each input, (p,)."""
+    if form == "median":
+        return np.array(median_distance(sample.points, absolute))
+    factors = relevance(sample) if form == "relevance" else 1.0 / _filled(deviations(sample.points))
+    most = MOST if form == "relevance" else FEWER
+    return np.asarray(median_distance(sample.points * factors, absolute, most) / factors)
+
+
+def written(lengths: Array) -> Bandwidth:
+    """Return lengths, () or (p,), as a kernel holds them."""
+    found: float | list[float] = np.clip(lengths, LEAST, GREATEST).tolist()
+    return tuple(found) if isinstance(found, list) else found
+
+
+def deviations(points: Array) -> Array:
+    """Compute how far each input spreads, (p,): its standard deviation, and 0 where it is constant.
+
+    Where few values lie so far away that they decide the standard deviation, it is that of a normal distribution
+    whose middle nine tenths are as wide.
+    """
+    apart = points - points[0]  # exactly 0 where an input is constant, which a mean of rounded sums is not
+    found = np.asarray(apart.std(axis=0))
+    low, high = np.quantile(apart, [0.05, 0.95], axis=0)
+    middle = (high - low) / (2.0 * 1.645)
+    return np.where((middle > 0.0) & (found > STRAYED * middle), middle, found)
+
+
+def _filled(deviation: Array) -> Array:
+    return np.where(deviation > 0.0, deviation, 1.0)
 
 
 def median_distance(points: Array, absolute: bool = False, most: int = MOST) -> float:
@@ -111,9 +194,12 @@ def relevance(sample: Sample) -> Array:
     Pandit and Belkin, Science 2024). Of all fits the one counts whose leave-one-out error is least.
     """
     chosen = spaced(len(sample.points), MOST)
-    points, values = sample.points[chosen], sample.values[chosen]
-    deviation = points.std(axis=0)
-    unit = 1.0 / np.where(deviation > 0.0, deviation, 1.0)
+    values = sample.values[chosen]
+    width = _filled(deviations(sample.points[chosen]))
+    unit = 1.0 / width
+    # Far from the origin the kernel's products would cancel, and an outlier's would swallow all others.
+    points = sample.points[chosen] - np.median(sample.points[chosen], axis=0)
+    np.clip(points, -FAR * width, FAR * width, out=points)
     factors = best = unit
     least = np.inf
     for _ in range(ROUNDS):
@@ -125,6 +211,125 @@ def relevance(sample: Sample) -> Array:
             break  # the targets are all equal
         factors = unit * np.maximum(strength / strength.max(), FAINTEST)
     return best
+
+
+def tried(usual: Form, sample: Sample, kernel: Scaled, share: Callable[[Array], float]) -> Bandwidth:
+    """Choose lengths by the error of kernel ridge regression on rows that it was not fitted to.
+
+    Tried are one length for all inputs, lengths in proportion to their deviations and to their relevance, the usual
+    width and multiples of it, a ridge of `SLOW` and two thirds of the rows. The error times ``DOUBLED^-|log2 factor|``,
+    and over `OTHER` where the form is not the usual one, is to be least; and unless the error itself is less than the
+    usual one's by more than the standard error of the difference, the usual lengths remain. Of classes the rows that
+    are taken for another one must be fewer too, by more than the root of their number.
+
+    Parameters
+    ----------
+    usual : Form
+        What is taken where the rows do not clearly ask for something else.
+    sample : Sample
+        Points and targets of the training data.
+    kernel : Scaled
+        With any bandwidth.
+    share : callable
+        The usual width of lengths (p,) or () in which the median distance is 1, as a share of them.
+    """
+    values = sample.values
+    rows = spaced(len(values), min(TRIED, int((WORK / sample.points.shape[1]) ** 0.5)))
+    form, factor = usual, 1.0
+    if len(rows) >= FEWEST and sample.tells and np.any(values):
+        held = np.arange(len(rows)) % 3 == 2
+        known = replace(
+            sample,
+            points=np.ascontiguousarray(sample.points[rows[~held]]),
+            targets=np.ascontiguousarray(sample.targets[rows[~held]]),
+        )
+        trial = _Trial(sample, rows[~held], rows[held], kernel)
+        for other in _forms(usual, known):
+            lengths = lengths_by(other, known, kernel.absolute)
+            trial.judge(other, share(lengths) * lengths, 1.0 if other == usual else OTHER)
+        form, factor = trial.verdict(sample.classes)
+    lengths = lengths_by(form, sample, kernel.absolute)
+    return written(factor * share(lengths) * lengths)
+
+
+class _Attempt(NamedTuple):
+    """A multiple of lengths, the squared errors (m,) at the judged rows, and how many of these get another class."""
+
+    form: Form
+    factor: float
+    errors: Array
+    wrong: int
+    cost: float
+
+
+class _Trial:
+    """What fits to some rows err on others, for each form and multiple of lengths that was tried."""
+
+    def __init__(self, sample: Sample, fitted: Places, judged: Places, kernel: Scaled) -> None:
+        self.kernel: Any = kernel
+        self.centers, self.points = (np.ascontiguousarray(sample.points[rows]) for rows in (fitted, judged))
+        self.known, self.wanted = sample.values[fitted], sample.values[judged]
+        owners = np.zeros(len(sample.points), np.intp) if sample.owners is None else sample.owners
+        self.together = owners[fitted, None] == owners[fitted], owners[judged, None] == owners[fitted]
+        self.common: tuple[float, ...] = (1.0,) if self.together[0].all() else SHARED
+        self.attempts: list[_Attempt] = []
+
+    def judge(self, form: Form, lengths: Array, worth: float) -> None:
+        """Try lengths and multiples of them; costs are divided by what the form is ``worth``."""
+        first = self._attempt(form, 1.0, lengths, worth)
+        for factors in FACTORS:
+            best = first
+            for factor in factors:
+                last, best = best, self._attempt(form, factor, lengths, worth)
+                if best.cost >= last.cost:
+                    break
+
+    def verdict(self, classes: bool) -> tuple[Form, float]:
+        """Return the form and the multiple of least cost; the first, unless they clearly err less."""
+        first, best = self.attempts[0], min(self.attempts, key=lambda attempt: attempt.cost)
+        gain = first.errors - best.errors
+        clear = gain.mean() > gain.std() / np.sqrt(len(gain))
+        if classes and not first.wrong - best.wrong > np.sqrt(first.wrong):
+            clear = False
+        chosen = best if clear else first
+        return chosen.form, chosen.factor
+
+    def _attempt(self, form: Form, factor: float, lengths: Array, worth: float) -> _Attempt:
+        """Fit with one multiple.
+
+        As in `noise_ratio` nodes may have targets of their own: how much of the kernel is common to all is what serves
+        the first lengths best.
+        """
+        kernel: Scaled = replace(self.kernel, bandwidth=written(factor * lengths))
+        gram, across = kernel.cross(self.centers, self.centers), kernel.cross(self.points, self.centers)
+        found = {}
+        for part in self.common:
+            ours, theirs = (
+                entries if part == 1.0 else entries * np.where(same, 1.0, part)
+                for entries, same in zip((gram, across), self.together, strict=True)
+            )
+            ridged = np.array(ours, order="F")
+            ridged.flat[:: len(ridged) + 1] += SLOW
+            found[part] = theirs @ lapack.dposv(ridged, self.known, lower=1, overwrite_a=1)[1]
+        errors = {part: np.sum((values - self.wanted) ** 2, axis=1) for part, values in found.items()}
+        least = min(errors, key=lambda part: float(errors[part].mean()))
+        self.common = (least,)
+        wrong = int(np.count_nonzero(found[least].argmax(axis=1) != self.wanted.argmax(axis=1)))
+        cost = float(errors[least].mean()) * DOUBLED ** -abs(np.log2(factor)) / worth
+        self.attempts.append(_Attempt(form, factor, errors[least], wrong, cost))
+        return self.attempts[-1]
+
+
+def _forms(usual: Form, sample: Sample) -> list[Form]:
+    """Return the forms worth a trial, the usual one first."""
+    inputs, outputs = sample.points.shape[1], sample.values.shape[1]
+    deviation = _filled(deviations(sample.points))
+    forms: list[Form] = ["median"]
+    if deviation.max() > 1.25 * deviation.min():
+        forms.append("deviation")
+    if inputs > 1 and inputs * outputs <= COSTLY and inputs <= len(sample.points) // 5:
+        forms.append("relevance")
+    return [usual, *(form for form in forms if form != usual)]
 
 
 def _derivatives(points: Array, values: Array) -> tuple[Array, float]:
@@ -169,8 +374,8 @@ def _gram(points: Array, bandwidth: float) -> Array:
 
 def _length(value: object, place: str) -> float:
     # Beyond 1e+-100 the square over- or underflows, and 0 * inf would put a NaN on the diagonal.
-    if isinstance(value, bool) or not isinstance(value, Real) or not 1e-100 <= float(value) <= 1e100:
-        words = "" if place else ', or "median" or "relevance"'
+    if isinstance(value, bool) or not isinstance(value, Real) or not LEAST <= float(value) <= GREATEST:
+        words = "" if place else ', or "auto", "median" or "relevance"'
         raise RefusedKey(
             f"bandwidth{place}",
             f"= {value!r} must be positive, within 1e-100 to 1e100: use the length scale of the inputs{words}",

@@ -81,7 +81,7 @@ class _Scaled(_Compiled):
 
     def fitted(self, sample: Sample) -> Self:
         """Return the kernel with the bandwidth that its word stands for on a sample of the data."""
-        return replace(self, bandwidth=bandwidths.fitted(self.bandwidth, sample, self.absolute))  # type: ignore[type-var]
+        return replace(self, bandwidth=bandwidths.fitted(self, sample))  # type: ignore[type-var]
 
     def cross(self, points: Array, centers: Array) -> Array:
         """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
@@ -106,8 +106,9 @@ class Gaussian(_Scaled):
     ----------
     bandwidth
         Length scale s > 0 in the unit of the inputs; the papers quote s^2. Or a list of lengths, one for each input:
-        distances are then those of ``x_k / s_k``. Or a word: "median", the default, 0.4 of the median distance of
-        training points; "relevance", a length for each input, the shorter the more the targets depend on it.
+        distances are then those of ``x_k / s_k``. Or a word: "median", 0.4 of the median distance of training
+        points; "relevance", a length for each input, the shorter the more the targets depend on it; "auto", the
+        default, "median" unless multiples of it or lengths for each input err clearly less on held-out samples.
 
     Examples
     --------
@@ -116,7 +117,7 @@ class Gaussian(_Scaled):
     array([[1.    , 0.3679]])
     """
 
-    bandwidth: Bandwidth = "median"
+    bandwidth: Bandwidth = "auto"
     supremum: ClassVar[float | None] = 1.0
 
     def __post_init__(self) -> None:
@@ -142,11 +143,11 @@ class Laplacian(_Scaled):
     Parameters
     ----------
     bandwidth
-        Length scale > 0 in the unit of the inputs, a list of lengths, "median" or "relevance"; as of the gaussian
-        kernel.
+        Length scale > 0 in the unit of the inputs, a list of lengths, "auto", "median" or "relevance"; as of the
+        gaussian kernel.
     """
 
-    bandwidth: Bandwidth = "median"
+    bandwidth: Bandwidth = "auto"
     supremum: ClassVar[float | None] = 1.0
     absolute: ClassVar[bool] = True
 
@@ -177,13 +178,13 @@ class Matern(_Scaled):
     Parameters
     ----------
     bandwidth
-        Length scale > 0 in the unit of the inputs, a list of lengths, "median" or "relevance"; as of the gaussian
-        kernel.
+        Length scale > 0 in the unit of the inputs, a list of lengths, "auto", "median" or "relevance"; as of the
+        gaussian kernel.
     smoothness
         1.5 or 2.5.
     """
 
-    bandwidth: Bandwidth = "median"
+    bandwidth: Bandwidth = "auto"
     smoothness: float = 1.5
     supremum: ClassVar[float | None] = 1.0
 

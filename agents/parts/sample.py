@@ -43,6 +43,8 @@ class Sample:
         The node that each sample belongs to, (n,); all to one where left out.
     diagonal : callable, optional
         The diagonal of ``gram`` alone, (m, p) to (m,); asked for point by point where left out.
+    on_trial : bool
+        Whether the learner's function is to predict the targets, and with one kernel.
     """
 
     points: Array
@@ -53,6 +55,12 @@ class Sample:
     gram: Callable[[Array], Array]
     owners: npt.NDArray[np.intp] | None = None
     diagonal: Callable[[Array], Array] | None = None
+    on_trial: bool = True
+
+    @property
+    def tells(self) -> bool:
+        """Whether errors on held-out targets tell which kernel suits; of events, which have none, they do not."""
+        return self.on_trial and not isinstance(self.loss, IntegratedLoss)
 
     @property
     def classes(self) -> bool:

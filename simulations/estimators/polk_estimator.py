@@ -62,7 +62,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
 
     loss: Any
     kernel: Any = "gaussian"
-    bandwidth: Any = "median"
+    bandwidth: Any = "auto"
     step_size: Any = "auto"
     batch_size: Any = "auto"
     budget: Any = "auto"
@@ -168,7 +168,12 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
 
     def _lengths(self, points: Array) -> Any:
         """Return the bandwidth, or the word for it, of a kernel that has none of its own."""
-        return self.bandwidth
+        return self._word()
+
+    def _word(self) -> Any:
+        """Return the bandwidth; for "auto" "median" where the kernel does not know that word."""
+        automatic = isinstance(self.bandwidth, str) and self.bandwidth == "auto"
+        return "median" if automatic and not takes(self.kernel, "auto") else self.bandwidth
 
     @abstractmethod
     def _ending(self) -> int:

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kernelswarm.agents.learners.fitting import fitted_to, words
+from kernelswarm.agents.learners.fitting import fitted_to, sample_for, words
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.second_order.newton import Newton
-from kernelswarm.agents.parts.bandwidths import SHARE
+from kernelswarm.agents.parts.bandwidths import SHARE, Form, tried
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.estimators.estimators import OnlineClassifier, OnlineRegressor
 from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, takes
@@ -51,24 +51,23 @@ class _SecondOrder(PolkEstimator):
     def _says(self, word: str) -> bool:
         return isinstance(self.bandwidth, str) and self.bandwidth == word
 
-    def _lengths(self, points: Array) -> Any:
-        if not self._says("auto"):
-            return self.bandwidth
-        count, inputs = points.shape
-        several = inputs > 1 and SAMPLES_PER_INPUT * inputs <= count and takes(self.kernel, "relevance")
-        return "relevance" if several else "median"
-
     def _fitted(self, learner: Polk, points: Array, targets: Array, outputs: int) -> Polk:
-        if words(learner.kernel) and (self._says("auto") or self._says("median")):
-            kernel: Any = fitted_to(learner.kernel, learner, points, targets, outputs)
-            if isinstance(kernel.bandwidth, tuple):
-                lengths = np.array(kernel.bandwidth)
-                lengths *= width(lengths, self.n_components) / SHARE
-                kernel = replace(kernel, bandwidth=tuple(lengths.tolist()))
-            else:
-                kernel = replace(kernel, bandwidth=WIDER * kernel.bandwidth)
-            learner = replace(learner, kernel=kernel)
+        kernel: Any = learner.kernel
+        if words(kernel) and self._says("auto") and takes(self.kernel, "auto"):
+            sample = sample_for(learner, points, targets, outputs)
+            lengths = tried(self._usual(points), sample, kernel, self._share)
+            learner = replace(learner, kernel=replace(kernel, bandwidth=lengths))
+        elif words(kernel) and (self._says("auto") or self._says("median")):
+            kernel = fitted_to(kernel, learner, points, targets, outputs)
+            learner = replace(learner, kernel=replace(kernel, bandwidth=WIDER * kernel.bandwidth))
         return super()._fitted(learner, points, targets, outputs)
+
+    def _usual(self, points: Array) -> Form:
+        count, inputs = points.shape
+        return "relevance" if inputs > 1 and SAMPLES_PER_INPUT * inputs <= count else "median"
+
+    def _share(self, lengths: Array) -> float:
+        return width(lengths, self.n_components) if lengths.ndim else WIDER * SHARE
 
     def _particular(self) -> dict[str, Any]:
         return {"ridge": self.ridge, "forgetting": self.forgetting}

@@ -12,7 +12,7 @@ from kernelswarm.simulations.experiment.naming import PARTS
 from kernelswarm.simulations.running.network import open_network
 
 BANDWIDTHS = (0.3, 2.5)
-"""Factors on what "median" stands for, which is 0.4 times the median distance."""
+"""Factors on what "auto" or "median" stands for; on the latter where the former is a length for each input."""
 
 SCALES = (0.2, 5.0)
 """Factors on the step size that "auto" stands for, on a schedule's first step size, and on tolerances."""
@@ -119,11 +119,18 @@ def _bandwidth(
     kernel = learner.get("kernel")
     if not isinstance(kernel, dict) or "bandwidth" not in kernel or not (everything or _said(table, key) in _OPEN):
         return None
-    median = open_network(experiment.with_changes({key: "median"})).experiment.to_dict()
-    around = median["learner"]["kernel"]["bandwidth"]
-    now = {"median": around}.get(kernel["bandwidth"], kernel["bandwidth"])
+    word = kernel["bandwidth"] if isinstance(kernel["bandwidth"], str) else "median"
+    around = _stands_for(experiment, key, word)
+    now = around if word == kernel["bandwidth"] else kernel["bandwidth"]
+    if not isinstance(around, float):  # a length for each input, which one number cannot be
+        around = _stands_for(experiment, key, "median")
     low, high = (factor * around for factor in BANDWIDTHS)
     return Range(key, low, high, now=now if isinstance(now, float) else None)
+
+
+def _stands_for(experiment: Experiment, key: str, word: str) -> Any:
+    """Return the bandwidth that a word becomes in an experiment."""
+    return open_network(experiment.with_changes({key: word})).experiment.to_dict()["learner"]["kernel"]["bandwidth"]
 
 
 _OPEN = (None, "median", "auto")

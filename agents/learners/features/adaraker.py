@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -115,6 +115,7 @@ class AdaRaker(Descent):
     shortest: int = 16
     ratio: int = 4
     restart: bool = False
+    on_trial: ClassVar[bool] = False  # it weighs bandwidths itself
 
     def __post_init__(self) -> None:
         self._raker.gain  # noqa: B018  refuses what raker refuses

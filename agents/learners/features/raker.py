@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -110,6 +110,7 @@ class Raker(Descent):
     phases: Literal["random", "paired"] = "random"
     rate: Rate = "auto"
     forgetting: float = 0.999
+    on_trial: ClassVar[bool] = False  # it weighs bandwidths itself
 
     def __post_init__(self) -> None:
         check_step(self.step_size, self.regularization, self.batch_size)

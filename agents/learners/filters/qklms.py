@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -72,6 +72,7 @@ class Qklms(KernelDescent):
     """
 
     quantization: float | Literal["auto"] = "auto"
+    on_trial: ClassVar[bool] = False  # one length for all inputs, as quantization has
 
     def __post_init__(self) -> None:
         super().__post_init__()

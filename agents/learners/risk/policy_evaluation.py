@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -80,6 +81,7 @@ class PolicyEvaluation(Polk):
     discount: float = 0.9
     tracking_rate: Schedule = field(default=Relative(0.2), metadata={"part": "schedule", "scalar": "constant"})
     tracking_budget: Budget = field(default=PerSample(0.02), metadata={"part": "budget"})
+    on_trial: ClassVar[bool] = False  # targets are rewards, and not values of its function
 
     def __post_init__(self) -> None:
         super().__post_init__()
