@@ -41,6 +41,7 @@ from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.models.model import Model
 from kernelswarm.simulations.models.model_files import save as save_model
+from kernelswarm.simulations.observing.kernel_reach import ALONE, reach
 from kernelswarm.simulations.streams.rows.frames import index_of, is_reordered
 from kernelswarm.simulations.streams.rows.rows import LARGEST
 
@@ -48,6 +49,9 @@ Array = npt.NDArray[np.float64]
 
 LOOKED_AT = 1000
 """Samples that the words, and the judgement after `fit`, are taken from."""
+
+KEPT = 0.95
+"""The share of the samples that stands for all of them."""
 
 SMALL = 20
 """So few samples may all be kept without a word."""
@@ -236,10 +240,17 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
                 f"nothing was learned: every step was smaller than the budget, eps = {epsilon:.3g} at first: lower "
                 "budget, or raise step_size"
             )
-        elif order == count and count > SMALL:
+        elif order >= KEPT * count and count > SMALL:
+            kept = f"all {count}" if order == count else f"{order} of {count}"
             complaint = (
-                f"all {count} samples were kept: the kernel is too narrow for them to tell of each other, or the "
+                f"{kept} samples were kept: the kernel is too narrow for them to tell of each other, or the "
                 "budget too small: widen bandwidth, scale X (sklearn.preprocessing.StandardScaler), or raise budget"
+            )
+        elif (found := reach(learner.kernel, points)) is not None:
+            kind, words = found
+            complaint = (
+                f"{words}: {'widen' if kind == ALONE else 'shorten'} bandwidth, or leave it at its default, which "
+                "looks at the data"
             )
         else:
             chosen = spaced(count, LOOKED_AT)

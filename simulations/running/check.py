@@ -23,6 +23,7 @@ from kernelswarm.simulations.ground.wording import shown, some
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.observing.first_steps import warning
+from kernelswarm.simulations.observing.kernel_reach import finding
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.batch import rows_until
 from kernelswarm.simulations.running.changing import reach
@@ -85,8 +86,9 @@ def examine(experiment: Experiment) -> list[Section]:
     few = network.plans[:: -(-len(network.plans) // LOOKED_AT)]
     with one_thread():  # as in a run
         stalls = "" if experiment.protocol.offline is not None else warning(few)
-    if stalls:
-        sections[3].lines.append(("warning", stalls))
+    complaints = [stalls] if stalls else []
+    complaints += finding(network.plans).values()
+    sections[3].lines.extend(("warning", complaint) for complaint in complaints)
     weather = _weather(experiment, network)
     sections += [*([weather] if weather.lines else []), _cost(experiment, network)]
     return sections

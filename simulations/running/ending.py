@@ -13,7 +13,7 @@ import numpy as np
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.simulations.machine.versions import versions
-from kernelswarm.simulations.observing import verdict
+from kernelswarm.simulations.observing import kernel_reach, verdict
 from kernelswarm.simulations.observing.advice import advice
 from kernelswarm.simulations.observing.baseline import Baseline, baseline
 from kernelswarm.simulations.observing.training_rows import TrainingRows
@@ -97,6 +97,8 @@ def result_of(
             lambda: advice(network.source, rows, config["stream"], keys, offline),
             forgets(experiment.clock),
         )
+        if ending.rounds:
+            findings |= kernel_reach.finding(network.plans)
     spent = final.get("seconds", 0.0)
     summary: dict[str, Any] = {
         "status": ending.status,
