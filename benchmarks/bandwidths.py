@@ -10,7 +10,8 @@ samples, averaged over five splits of the sets under a thousand rows. Times are 
     python benchmarks/bandwidths.py --networks --housing cal_housing.data.gz --air-quality air_quality.mat
 
 ``--networks`` runs eight nodes on a ring instead, polk and newton under consensus, on standardised data of which every
-node sees its share once, or ten times where rows are few. ``--only NAME`` takes one set.
+node sees its share once, or ten times where rows are few; ``--bandwidth median`` takes another word than "auto".
+``--only NAME`` takes one set.
 """
 
 import argparse
@@ -170,7 +171,7 @@ def estimated(task: Task, scaled: bool) -> list[str]:
     return written(np.mean(found, axis=0).tolist())
 
 
-def networked(task: Task) -> list[str]:
+def networked(task: Task, bandwidth: str) -> list[str]:
     """Return error, seconds and vectors of eight nodes with `polk` and with `newton`."""
     points, targets = task.load()
     if task.classes:
@@ -185,7 +186,7 @@ def networked(task: Task) -> list[str]:
             topology={"name": "ring", "nodes": NODES},
             data=(points, targets),
             stream={"standardize": True, "standardize_targets": not task.classes, "epochs": epochs},
-            learner={"name": name, "loss": loss, "batch_size": batch_size},
+            learner={"name": name, "loss": loss, "batch_size": batch_size, "kernel": {"bandwidth": bandwidth}},
             protocol="consensus",
             rounds=max(1, int(0.8 * len(points)) * epochs // (NODES * batch_size)),
             evaluate_every=10**9,
@@ -207,6 +208,7 @@ def main() -> None:
     for name in ("housing", "air-quality"):
         parser.add_argument(f"--{name}", type=Path)
     parser.add_argument("--networks", action="store_true")
+    parser.add_argument("--bandwidth", default="auto")
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
     warm = np.random.default_rng(0).normal(size=(100, 3))
@@ -221,7 +223,7 @@ def main() -> None:
         if arguments.only not in ("", task.name):
             continue
         for scaled in (True,) if arguments.networks else (False, True):
-            cells = networked(task) if arguments.networks else estimated(task, scaled)
+            cells = networked(task, arguments.bandwidth) if arguments.networks else estimated(task, scaled)
             print(f"| {task.name} | {'standardised' if scaled else 'raw'} | {' | '.join(cells)} |", flush=True)
 
 

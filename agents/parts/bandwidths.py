@@ -298,7 +298,7 @@ class _Trial:
         """Fit with one multiple.
 
         As in `noise_ratio` nodes may have targets of their own: how much of the kernel is common to all is what serves
-        the first lengths best.
+        best.
         """
         kernel: Scaled = replace(self.kernel, bandwidth=written(factor * lengths))
         gram, across = kernel.cross(self.centers, self.centers), kernel.cross(self.points, self.centers)
@@ -313,7 +313,6 @@ class _Trial:
             found[part] = theirs @ lapack.dposv(ridged, self.known, lower=1, overwrite_a=1)[1]
         errors = {part: np.sum((values - self.wanted) ** 2, axis=1) for part, values in found.items()}
         least = min(errors, key=lambda part: float(errors[part].mean()))
-        self.common = (least,)
         wrong = int(np.count_nonzero(found[least].argmax(axis=1) != self.wanted.argmax(axis=1)))
         cost = float(errors[least].mean()) * DOUBLED ** -abs(np.log2(factor)) / worth
         self.attempts.append(_Attempt(form, factor, errors[least], wrong, cost))

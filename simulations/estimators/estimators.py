@@ -213,9 +213,10 @@ class PolkRegressor(_FirstOrder, OnlineRegressor):
     kernel : str, mapping or Kernel
         "gaussian", "laplacian", "matern", "polynomial", "linear", a mapping with ``name`` and the kernel's keys, or a
         kernel part.
-    bandwidth : float, sequence of floats, "median", "relevance" or "scale"
+    bandwidth : float, sequence of floats, "auto", "median", "relevance" or "scale"
         Length scale of the kernel where ``kernel`` does not give one; a sequence has one for each column of X. Words
-        look at the first data seen: "median" is 0.4 of the median distance of its points; "relevance" gives each
+        look at the first data seen: "median" is 0.4 of the median distance of its points; "auto" is that too, unless
+        a multiple of it or a length for each column errs clearly less on held-out rows; "relevance" gives each
         column a length, the shorter the more y depends on it; "scale" is sqrt(p v / 2) with v the variance of all
         entries of X, for the laplacian kernel p sqrt(v) / 2.
     step_size : float, "auto", mapping or Schedule

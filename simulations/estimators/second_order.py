@@ -115,7 +115,7 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
     bandwidth : float, sequence of floats, "auto", "median", "relevance" or "scale"
         As of `PolkRegressor`, but that "median" is 0.6 of the median distance. "auto" is "relevance" with lengths that
         suit ``n_components``, and "median" where there is one column, or fewer than ten rows for each, or where the
-        kernel has one length for all.
+        kernel has one length for all; unless multiples or other forms err clearly less on held-out rows.
     kernel, fit_intercept, shuffle, random_state, n_jobs
         As of `PolkRegressor`.
     step_size : float, "auto", mapping or Schedule

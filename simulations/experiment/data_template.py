@@ -37,7 +37,7 @@ SAMPLES, MOST_EPOCHS = 1000, 20
 TEMPLATE = """\
 # {what}
 # Next:  kernelswarm suggest {name}   tries values for what is left open here and writes them into this file;
-#        kernelswarm run {name}       runs it, with what the data say for "median" and "auto".
+#        kernelswarm run {name}       runs it, with what the data say for "auto".
 
 seed = 0
 rounds = {rounds}            # every node sees its rows {times}
@@ -61,7 +61,7 @@ name = "polk"
 loss = "{loss}"
 batch_size = {batch}
 step_size = "auto"
-kernel = {{ name = "gaussian", bandwidth = "median" }}
+kernel = {{ name = "gaussian", bandwidth = "auto" }}
 
 [protocol]              # isolated, consensus, proximity, centralized
 name = "consensus"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import re
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,14 @@ def test_the_intercept_is_part_of_the_model_and_its_file(tmp_path: Path) -> None
         np.testing.assert_array_equal(load(tmp_path / "model.npz").predict(x), model.predict(x))
 
 
-def test_median_bandwidth_is_the_default() -> None:
+def test_the_median_distance_is_the_bandwidth_unless_held_out_rows_ask_for_another() -> None:
     x, y = wave()
-    assert PolkRegressor().fit(x, y).learner_.kernel == Gaussian(SHARE * median_distance(x))
+    median = Gaussian(SHARE * median_distance(x))
+    assert PolkRegressor(bandwidth="median").fit(x, y).learner_.kernel == median
+    noise = np.random.default_rng(7).normal(size=len(y))
+    assert PolkRegressor().fit(x, noise).learner_.kernel == median
+    lengths = PolkRegressor().fit(x, y).learner_.kernel.bandwidth  # of the second column nothing depends
+    assert lengths[1] > 10.0 * lengths[0]
     each = PolkRegressor(bandwidth=[0.5, 3.0]).fit(x, y)
     assert each.learner_.kernel == Gaussian((0.5, 3.0))
     with pytest.raises(InputError, match="bandwidth has 3 entries, and X has 2 columns"):
@@ -115,11 +121,55 @@ def test_defaults_err_at_most_a_tenth_more_than_a_support_vector_machine(
 def test_relevance_learns_where_most_columns_say_nothing() -> None:
     x, y = wave(1100, 25)
     train, test = slice(0, 600), slice(600, None)
-    alike = PolkRegressor(random_state=0).fit(x[train], y[train])
+    alike = PolkRegressor(bandwidth="median", random_state=0).fit(x[train], y[train])
     relevant = PolkRegressor(bandwidth="relevance", random_state=0).fit(x[train], y[train])
     assert alike.score(x[test], y[test]) < 0.6
     assert relevant.score(x[test], y[test]) > 0.9
     assert relevant.model_order_ < alike.model_order_
+    assert PolkRegressor(random_state=0).fit(x[train], y[train]).score(x[test], y[test]) > 0.9
+
+
+ESTIMATORS = [PolkRegressor, KernelRegressor, PolkClassifier, KernelClassifier]
+UNITS = 10.0 ** np.array([-9, 9, 0, 3])
+
+
+def spoiled(x: Array, how: str) -> Array:
+    if how == "units":
+        return x * UNITS
+    if how == "offset":
+        return x + 1e9
+    if how == "constants":
+        noise = np.random.default_rng(1).normal(size=len(x))
+        return np.column_stack([x, np.full(len(x), 3.7e5), 1.0 + 1e-9 * noise, np.full(len(x), 1.0 / 3.0)])
+    x = x.copy()
+    x[3, 1] = 1e9
+    return x
+
+
+@pytest.mark.parametrize("how", ["units", "offset", "constants", "outlier"])
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_units_offsets_constants_and_an_outlier_of_the_inputs_do_no_harm(make: Any, how: str) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(500, 4))
+    y = np.sin(2.0 * x[:, 0]) * x[:, 1] + 0.5 * x[:, 2] + 0.05 * generator.normal(size=500)
+    y = y > 0.0 if make in (PolkClassifier, KernelClassifier) else y
+    errors = []
+    for points in (x, spoiled(x, how)):
+        model = make(random_state=0).fit(points[:400], y[:400])
+        errors.append(1.0 - model.score(points[400:], y[400:]))
+    assert errors[0] < 0.15
+    if how in ("units", "offset"):
+        assert errors[1] == pytest.approx(errors[0], abs=1e-6 if how == "offset" else 1e-9)
+    assert errors[1] < errors[0] + 0.06
+
+
+@pytest.mark.parametrize("make", [PolkRegressor, KernelRegressor])
+def test_units_and_offsets_of_the_targets_do_no_harm(make: Any) -> None:
+    x, y = wave()
+    wanted = make(random_state=0).fit(x, y).score(x, y)
+    assert wanted > 0.9
+    for targets in (1e-9 * y, 1e9 * y, y + 1e9):
+        assert make(random_state=0).fit(x, targets).score(x, targets) == pytest.approx(wanted, abs=1e-5)
 
 
 def test_wide_inputs_are_learned_in_batches_and_narrow_ones_are_not() -> None:
@@ -152,6 +202,15 @@ def test_worse_than_a_constant_is_said() -> None:
 def test_keeping_every_sample_is_said() -> None:
     x, y = wave()
     assert "all 400 samples were kept" in complaint(PolkRegressor(bandwidth=1e-3, budget=1e-6), x, y)
+    x[:10] = x[10:20]  # a copy of a point is not kept
+    assert re.search(r"39\d of 400 samples were kept", complaint(PolkRegressor(bandwidth=1e-3, budget=1e-6), x, y))
+
+
+@pytest.mark.parametrize("make", [PolkRegressor, KernelRegressor])
+def test_points_that_are_alone_or_all_alike_to_the_kernel_are_said(make: Any) -> None:
+    x, y = wave(400, 20)
+    assert "the kernel leaves every point alone" in complaint(make(bandwidth=0.3, budget={"target_order": 50}), x, y)
+    assert "all points are alike to the kernel" in complaint(make(bandwidth=1e4), x, y)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])

@@ -1,0 +1,127 @@
+"""The bandwidth "auto": what held-out rows ask for, and that it stays with the usual one where they ask for nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from kernelswarm.agents.learners.fitting import sample_for
+from kernelswarm.agents.learners.multi_kernel import MultiKernel
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.bandwidths import SHARE, deviations, median_distance, relevance
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
+from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
+from tests.helpers.samples import sample
+
+Array = npt.NDArray[np.float64]
+
+KERNELS = [Gaussian(), Laplacian(), Matern()]
+
+
+def surface(inputs: int = 4, count: int = 600, seed: int = 0) -> tuple[Array, Array]:
+    """Draw inputs of which the first three count."""
+    generator = np.random.default_rng(seed)
+    points = generator.normal(size=(count, inputs))
+    targets = np.sin(2.0 * points[:, :1]) * points[:, 1:2] + 0.5 * points[:, 2:3]
+    return points, targets + 0.1 * generator.normal(size=(count, 1))
+
+
+def heavy_tailed(count: int = 900) -> tuple[Array, Array]:
+    """Draw 60 log-normal inputs of as many units, which have three numbers in common."""
+    generator = np.random.default_rng(0)
+    logarithms = generator.normal(size=(count, 3)) @ generator.normal(size=(3, 60))
+    logarithms += 0.2 * generator.normal(size=logarithms.shape)
+    targets = np.tanh(logarithms[:, :1]) + 0.5 * logarithms[:, 1:2]
+    return np.exp(logarithms) * 10.0 ** generator.uniform(-2.0, 2.0, 60), targets
+
+
+def error(kernel: Any, points: Array, targets: Array) -> float:
+    """Fit the first half, and return the error on the second as a share of the variance."""
+    half = len(points) // 2
+    gram = kernel.cross(points[:half], points[:half])
+    weights = np.linalg.solve(gram + 0.1 * np.eye(half), targets[:half])
+    missed = targets[half:] - kernel.cross(points[half:], points[:half]) @ weights
+    return float(np.mean(missed**2) / np.var(targets[half:]))
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_wide_heavy_tailed_inputs_are_learned(kernel: Any) -> None:
+    points, targets = heavy_tailed(1800)
+    seen = sample(points[:900], targets[:900], Squared())
+    usual = type(kernel)("median").fitted(seen)
+    assert error(kernel.fitted(seen), points, targets) < 0.6 * error(usual, points, targets)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_units_do_not_matter(kernel: Any) -> None:
+    points, targets = surface()
+    units = 2.0 ** np.array([-30, 30, 0, 12])
+    alike = np.multiply(kernel.fitted(sample(points, targets, Squared())).bandwidth, units)
+    np.testing.assert_allclose(kernel.fitted(sample(points * units, targets, Squared())).bandwidth, alike, rtol=1e-9)
+
+
+def test_the_median_distance_stays_where_nothing_is_clearly_better() -> None:
+    generator = np.random.default_rng(2)
+    points = generator.normal(size=(400, 3))
+    noise, few = generator.normal(size=(400, 1)), 40
+    for x, y in ((points, noise), (points[:few], np.sin(points[:few, :1])), (points, np.ones((400, 1)))):
+        found = Gaussian("auto").fitted(sample(x, y, Squared())).bandwidth
+        assert found == Gaussian("median").fitted(sample(x, y, Squared())).bandwidth == SHARE * median_distance(x)
+
+
+def test_a_slow_function_of_one_input_asks_for_a_wider_kernel_and_a_fast_one_for_a_narrower() -> None:
+    generator = np.random.default_rng(0)
+    points = generator.uniform(size=(900, 1))
+    usual = SHARE * median_distance(points)
+    found = []
+    for speed in (1.0, 60.0):
+        targets = np.sin(speed * points) + 0.3 * generator.normal(size=(900, 1))
+        found.append(Gaussian("auto").fitted(sample(points, targets, Squared())).bandwidth)
+    assert found[1] <= 0.5 * usual <= found[0]
+
+
+def test_classes_in_units_of_their_own_are_told_apart() -> None:
+    points, targets = surface()
+    classes = np.digitize(targets, np.quantile(targets, [0.3, 0.6])).astype(float)
+    seen = sample(points * np.array([1e-3, 1e3, 1.0, 1e2]), classes, MulticlassLogistic())
+    assert isinstance(Gaussian("auto").fitted(seen).bandwidth, tuple)
+    assert isinstance(Gaussian("median").fitted(seen).bandwidth, float)
+
+
+def test_nodes_with_targets_of_their_own_are_judged_by_their_own_rows() -> None:
+    points, targets = surface(3, 900)
+    owners = np.repeat(np.arange(6), 150)
+    signs = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])[owners, np.newaxis]
+    units = np.array([1e-3, 1e3, 1.0])
+    seen = sample_for(Polk(), points * units, signs * targets, 1, owners)
+    assert isinstance(Gaussian("auto").fitted(seen).bandwidth, tuple)
+
+
+def test_a_learner_that_weighs_bandwidths_itself_takes_the_median_distance() -> None:
+    points, targets = surface()
+    points *= np.array([1e-3, 1e3, 1.0, 1e2])
+    found = [Gaussian("auto").fitted(sample_for(learner, points, targets, 1)) for learner in (Polk(), MultiKernel())]
+    assert isinstance(found[0].bandwidth, tuple)
+    assert found[1] == Gaussian("median").fitted(sample_for(Polk(), points, targets, 1))
+
+
+def test_the_relevance_looks_past_outliers_offsets_and_constants() -> None:
+    points, targets = surface(4)
+    wanted = relevance(sample(points, targets, Squared()))
+    spoiled = np.column_stack([points, np.full(600, 3.7e5), np.full(600, 0.1)])
+    spoiled[7, 1] = 1e9
+    spoiled[:, 2] += 1e9
+    found = relevance(sample(spoiled, targets, Squared()))
+    np.testing.assert_allclose(found[:3] / found[0], wanted[:3] / wanted[0], rtol=0.1)
+    assert deviations(spoiled)[4:].tolist() == [0.0, 0.0]
+    assert deviations(spoiled)[1] == pytest.approx(1.0, rel=0.1)
+
+
+def test_what_was_found_is_the_same_again() -> None:
+    points, targets = heavy_tailed(300)
+    first = Gaussian("auto").fitted(sample(points, targets, Squared()))
+    assert Gaussian("auto").fitted(sample(points.copy(), targets, Squared())) == first
+    assert Gaussian("auto").fitted(sample(points[::-1].copy(), targets, Squared())) != first
