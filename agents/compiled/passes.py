@@ -4,7 +4,7 @@ With small dictionaries a step costs less than the calls it is made of. The comp
 the single steps call, in the same order, so that both give the same bits.
 """
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -65,31 +65,102 @@ def learn(learner: Learner, state: Any, points: Array, targets: Array) -> Array:
     FloatingPointError
         When the gradient grows without bound; the state is that before the step.
     """
-    points, targets = _plain("points", points), _plain("targets", targets)
-    if len(points) != len(targets):
-        raise ValueError(f"there are {len(points)} points and {len(targets)} targets: each sample has one of both")
-    form = None if obstacle(learner) else handed_over(learner, "learner")
-    values = np.empty((len(points), state.function.outputs))
-    done = 0
-    while done < len(points):
-        if form is not None:
-            done += _compiled_steps(learner, form, state, points[done:], targets[done:], values[done:])
-        batch = slice(done, done + learner.batch_size)
-        if done < len(points):
-            own = learner.evaluate(state, points[batch])
-            values[batch] = own.values
-            gradient = learner.gradient(state, own, targets[batch])
-            if not np.vdot(gradient, gradient) < DIVERGED:
-                raise FloatingPointError(f"the gradient grows without bound after {state.steps} steps")
-            part = share(len(own.points), learner.batch_size)
-            learner.step(state, [own], [gradient if part == 1.0 else gradient * part], None, targets[batch])
-            done += learner.batch_size
-    return values
+    return Pass(learner).learn(state, points, targets)
+
+
+class Pass:
+    """What passes of a learner need that is the same for all samples: looked up once, for samples that come singly.
+
+    Parameters
+    ----------
+    learner : Learner
+        Any local learner.
+    """
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+        self._form: CompiledLearner | None = None
+        if obstacle(learner) is None:
+            self._form = handed_over(learner, "learner")
+            self._loss = handed_over(learner.loss, "loss")
+            self._functions = np.array(addresses_of(self._form, self._loss), dtype=np.int64)
+            self._tools = np.array(self._form.tools, dtype=np.int64)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Learner]]:
+        """Return what a copy is made of: addresses of functions are another process's no more."""
+        return type(self), (self.learner,)
+
+    def learn(self, state: Any, points: Array, targets: Array) -> Array:
+        """Learn from samples in their order and return what was predicted before each, as :func:`learn` does."""
+        learner, points, targets = self.learner, _plain("points", points), _plain("targets", targets)
+        if len(points) != len(targets):
+            raise ValueError(f"there are {len(points)} points and {len(targets)} targets: each sample has one of both")
+        values = np.empty((len(points), state.function.outputs))
+        done = 0
+        while done < len(points):
+            if self._form is not None:
+                done += self._compiled_steps(self._form, state, points[done:], targets[done:], values[done:])
+            batch = slice(done, done + learner.batch_size)
+            if done < len(points):
+                own = learner.evaluate(state, points[batch])
+                values[batch] = own.values
+                gradient = learner.gradient(state, own, targets[batch])
+                if not np.vdot(gradient, gradient) < DIVERGED:
+                    raise FloatingPointError(f"the gradient grows without bound after {state.steps} steps")
+                part = share(len(own.points), learner.batch_size)
+                learner.step(state, [own], [gradient if part == 1.0 else gradient * part], None, targets[batch])
+                done += learner.batch_size
+        return values
+
+    def _compiled_steps(self, form: CompiledLearner, state: Any, points: Array, targets: Array, values: Array) -> int:
+        """Take compiled steps until one needs more than they can do, and fill in ``values`` as far.
+
+        Returns the number of samples used.
+        """
+        size = self.learner.batch_size
+        steps = -(-len(points) // size)
+        rates, numbers = None, form.numbers(state)
+        taken = 0
+        while True:
+            most = min(size, len(points) - taken * size)
+            capacity = form.reserve(state, most)
+            storage, counts = form.storage(state), form.counts(state, capacity, most)
+            if counts[WANTS] == SINGLE_STEPS:
+                return taken * size
+            if rates is None:
+                rates = form.step_sizes(form.steps(state), steps)
+            scratch = np.empty(form.scratch(state, capacity, size))
+            before = taken
+            taken, reason = _steps(
+                self._functions,
+                self._tools,
+                numbers,
+                self._loss.numbers,
+                storage,
+                counts,
+                scratch,
+                points,
+                targets,
+                size,
+                taken,
+                rates,
+                np.empty((size, form.columns(state, capacity))),
+                values,
+                np.empty((size, state.function.outputs)),
+                np.zeros((2, size)),
+            )
+            form.settle(state, counts, taken - before)
+            if counts[WANTS] == LOOK:
+                form.attend(state)
+            if reason != PAUSED or taken == steps or (taken == before and counts[WANTS] != LOOK):
+                return min(taken * size, len(points))
 
 
 def _plain(name: str, values: Array) -> Array:
     # Read-only arrays, other strides and other kinds of numbers would each make numba compile another version.
-    plain: Array = np.require(values, np.float64, ["C", "W", "A"])
+    plain: Array = values
+    if not (type(values) is np.ndarray and values.dtype == np.float64 and values.flags.carray):
+        plain = np.require(values, np.float64, ["C", "W", "A"])
     if plain.ndim != 2:
         raise ValueError(f"{name} have {plain.ndim} dimensions and must have 2: one row for each sample")
     return plain
@@ -103,54 +174,6 @@ def obstacle(learner: Learner) -> str | None:
     except NotCompiledError as cause:
         return str(cause)
     return None
-
-
-def _compiled_steps(
-    learner: Learner, form: CompiledLearner, state: Any, points: Array, targets: Array, values: Array
-) -> int:
-    """Take compiled steps until one needs more than they can do, and fill in ``values`` as far.
-
-    Returns the number of samples used.
-    """
-    size = learner.batch_size
-    most = min(size, len(points))
-    if form.counts(state, form.reserve(state, most), most)[WANTS] == SINGLE_STEPS:
-        return 0
-    steps = -(-len(points) // size)
-    rates = form.step_sizes(form.steps(state), steps)
-    loss = handed_over(learner.loss, "loss")
-    functions = np.array(addresses_of(form, loss), dtype=np.int64)
-    tools, numbers = np.array(form.tools, dtype=np.int64), form.numbers(state)
-    taken = 0
-    while True:
-        most = min(size, len(points) - taken * size)
-        capacity = form.reserve(state, most)
-        storage, counts = form.storage(state), form.counts(state, capacity, most)
-        scratch = np.empty(form.scratch(state, capacity, size))
-        before = taken
-        taken, reason = _steps(
-            functions,
-            tools,
-            numbers,
-            loss.numbers,
-            storage,
-            counts,
-            scratch,
-            points,
-            targets,
-            size,
-            taken,
-            rates,
-            np.empty((size, form.columns(state, capacity))),
-            values,
-            np.empty((size, state.function.outputs)),
-            np.zeros((2, size)),
-        )
-        form.settle(state, counts, taken - before)
-        if counts[WANTS] == LOOK:
-            form.attend(state)
-        if reason != PAUSED or taken == steps or (taken == before and counts[WANTS] != LOOK):
-            return min(taken * size, len(points))
 
 
 @uncounted

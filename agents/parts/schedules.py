@@ -39,7 +39,7 @@ class Foreseen(Protocol):
 
 def step_sizes(schedule: Schedule, first: int, steps: int) -> Array:
     """Return the step sizes of some steps from ``first`` on, (steps,)."""
-    if fulfils(schedule, Foreseen) and "over" in vars(type(schedule)):
+    if steps > 1 and fulfils(schedule, Foreseen) and "over" in vars(type(schedule)):
         return schedule.over(first, steps)
     return np.array([schedule.at(step) for step in range(first, first + steps)], dtype=np.float64)
 

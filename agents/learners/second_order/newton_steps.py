@@ -220,7 +220,7 @@ class CompiledNewton(CompiledExpansion):
         """Return the state's integers."""
         counts = super().counts(state, capacity, points)
         counts[WANTS] = wanted(self._own, state.function.order, state.changes, points)
-        return np.append(counts, state.changes)
+        return np.array([*counts.tolist(), state.changes], dtype=np.int64)
 
     def settle(self, state: Any, counts: Integers, steps: int) -> None:
         """Bring a state up to date."""
