@@ -11,6 +11,7 @@ from typing import Literal
 
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.backends.ray_session import RaySession
+from kernelswarm.simulations.backends.ray_turns import leaving, take
 from kernelswarm.simulations.backends.remote_engine import RemoteEngine
 from kernelswarm.simulations.backends.starting.head_start import actor_bytes
 from kernelswarm.simulations.machine.memory import free, require_memory
@@ -106,7 +107,8 @@ class Ray:
     def start(self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]) -> Iterator[RayEngine]:
         """Start the actors and prime the network; on leaving, the actors end, and a Ray that was started here too.
 
-        Inside :func:`keep_ray` both stay for the next simulation, unless this one fails.
+        Inside :func:`keep_ray` both stay for the next simulation, unless this one fails. Other threads that simulate on
+        Ray wait until this has ended.
 
         Raises
         ------
@@ -123,8 +125,9 @@ class Ray:
 
         tell("starting", 0, 1)
         kept = _kept.get()
-        with closing(RaySession()) as own:
+        with _session() as own:
             session = own if kept is None else kept
+            take(session)
             engine = None
             try:
                 self.require_memory(len(plans))
@@ -144,6 +147,13 @@ class Ray:
                         session.discard()
 
 
+@contextmanager
+def _session() -> Iterator[RaySession]:
+    session = RaySession()
+    with leaving(session), closing(session):
+        yield session
+
+
 _kept: ContextVar[RaySession | None] = ContextVar("kept", default=None)
 
 
@@ -153,7 +163,7 @@ def keep_ray() -> Iterator[None]:
     if _kept.get() is not None:
         yield
         return
-    with closing(RaySession()) as session:
+    with _session() as session:
         token = _kept.set(session)
         try:
             yield
