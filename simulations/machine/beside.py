@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
 from typing import TypeVar
 
+from kernelswarm.simulations.machine.definitions import hidden_script
 from kernelswarm.simulations.machine.parallel import end_with_parent, start_method
 from kernelswarm.simulations.machine.temporarily import environment
 from kernelswarm.simulations.machine.threads import ONE_THREAD
@@ -42,7 +41,7 @@ def beside(function: Callable[[Argument], object], argument: Argument) -> Iterat
     process = start_method().Process(target=_call, args=(function, argument), daemon=True)
     serving = multiprocessing.parent_process() is not None
     if not serving:
-        with environment(ONE_THREAD), _without_script():
+        with environment(ONE_THREAD), hidden_script():
             process.start()
 
     def wait() -> bool:
@@ -57,17 +56,6 @@ def beside(function: Callable[[Argument], object], argument: Argument) -> Iterat
             process.kill()
             process.join()
             process.close()
-
-
-@contextmanager
-def _without_script() -> Iterator[None]:
-    """Hide the script from processes that are started meanwhile: they would read it."""
-    script = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = script
 
 
 def _call(function: Callable[[Argument], object], argument: Argument) -> None:

@@ -8,12 +8,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from multiprocessing import connection, resource_tracker
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kernelswarm.simulations.ground.errors import Interrupted, SimulationError
+from kernelswarm.simulations.machine.definitions import hidden_script, is_script, packed, unpack
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnContext, SpawnProcess
@@ -76,7 +77,7 @@ def answers(
     function : callable
         A function of a module, so that another process finds it; ``tell(share)`` says how much of the task is done.
     tasks : sequence
-        Values that can travel to another process.
+        Values that can travel to another process. Parts of classes that a notebook defines travel with their classes.
     jobs : int
         Processes at a time, at least 1.
     watch : callable
@@ -88,8 +89,10 @@ def answers(
     ------
     SimulationError
         When no process can be started.
+    InputError
+        A class that a notebook defines cannot travel.
     """
-    context = start_method()
+    context, script, definitions = start_method(), is_script(), packed(tasks)
     shares = context.Array("d", max(len(tasks), 1), lock=False)
     waiting = list(range(len(tasks)))[::-1]
     workers: list[_Worker[Task]] = []
@@ -99,11 +102,13 @@ def answers(
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(function, theirs, shares, processes), daemon=True)
         try:
-            with _undisturbed():
+            with _undisturbed(), nullcontext() if script else hidden_script():
                 process.start()
         except RuntimeError:  # this is such a process itself, and still reads the script: its parent says what to do
             sys.exit(UNGUARDED)
         theirs.close()
+        with suppress(BrokenPipeError, ConnectionResetError):
+            ours.send(definitions)
         workers.append(_Worker(process, ours))
 
     def hand_out(worker: _Worker[Task]) -> None:
@@ -178,6 +183,7 @@ def _serve(
     global _beside
     _beside = processes
     end_with_parent()
+    unpack(link.recv())
     link.send(READY)
     while True:
         try:
