@@ -255,8 +255,8 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         else:
             chosen = spaced(count, LOOKED_AT)
             with self._threads():
-                found = learner.loss.decide(self._model().evaluate(points[chosen]))
-            error, constant = _errors(found, targets[chosen], learner.loss.task != "regression")
+                decided = learner.loss.decide(self._model().evaluate(points[chosen]))
+            error, constant = _errors(decided, targets[chosen], learner.loss.task != "regression")
             if error <= constant:
                 return
             complaint = (

@@ -118,7 +118,7 @@ class ProgressiveValues:
     @property
     def _counted(self) -> int:
         """The samples that count by now, by those seen alone: T does not depend on when it is asked for."""
-        return self.seen - self.seen % min(LATEST, 2 ** max(0, (self.seen // 64).bit_length() - 1))
+        return self.seen - self.seen % min(LATEST, 1 << max(0, (self.seen // 64).bit_length() - 1))
 
     def _join(self) -> None:
         """Put what is held in one piece, without what no longer counts."""
