@@ -4,7 +4,8 @@ With small dictionaries a step costs less than the calls it is made of. The comp
 the single steps call, in the same order, so that both give the same bits.
 """
 
-from typing import Any, Self
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +69,15 @@ def learn(learner: Learner, state: Any, points: Array, targets: Array) -> Array:
     return Pass(learner).learn(state, points, targets)
 
 
+class LookedUp(NamedTuple):
+    """A learner's compiled form, the addresses that its steps call, and its loss's numbers."""
+
+    form: CompiledLearner
+    functions: Integers
+    tools: Integers
+    loss_numbers: Array
+
+
 class Pass:
     """What passes of a learner need that is the same for all samples: looked up once, for samples that come singly.
 
@@ -79,16 +89,20 @@ class Pass:
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
-        self._form: CompiledLearner | None = None
-        if obstacle(learner) is None:
-            self._form = handed_over(learner, "learner")
-            self._loss = handed_over(learner.loss, "loss")
-            self._functions = np.array(addresses_of(self._form, self._loss), dtype=np.int64)
-            self._tools = np.array(self._form.tools, dtype=np.int64)
 
     def __reduce__(self) -> tuple[type[Self], tuple[Learner]]:
         """Return what a copy is made of: addresses of functions are another process's no more."""
         return type(self), (self.learner,)
+
+    @cached_property
+    def _looked_up(self) -> LookedUp | None:
+        """What compiled steps need; None where a part hands nothing over."""
+        learner = self.learner
+        if obstacle(learner) is not None:
+            return None
+        form, loss = handed_over(learner, "learner"), handed_over(learner.loss, "loss")
+        functions, tools = (np.array(places, dtype=np.int64) for places in (addresses_of(form, loss), form.tools))
+        return LookedUp(form, functions, tools, loss.numbers)
 
     def learn(self, state: Any, points: Array, targets: Array) -> Array:
         """Learn from samples in their order and return what was predicted before each, as :func:`learn` does."""
@@ -96,10 +110,10 @@ class Pass:
         if len(points) != len(targets):
             raise ValueError(f"there are {len(points)} points and {len(targets)} targets: each sample has one of both")
         values = np.empty((len(points), state.function.outputs))
-        done = 0
+        found, done = self._looked_up, 0
         while done < len(points):
-            if self._form is not None:
-                done += self._compiled_steps(self._form, state, points[done:], targets[done:], values[done:])
+            if found is not None:
+                done += self._compiled_steps(found, state, points[done:], targets[done:], values[done:])
             batch = slice(done, done + learner.batch_size)
             if done < len(points):
                 own = learner.evaluate(state, points[batch])
@@ -112,12 +126,12 @@ class Pass:
                 done += learner.batch_size
         return values
 
-    def _compiled_steps(self, form: CompiledLearner, state: Any, points: Array, targets: Array, values: Array) -> int:
+    def _compiled_steps(self, found: LookedUp, state: Any, points: Array, targets: Array, values: Array) -> int:
         """Take compiled steps until one needs more than they can do, and fill in ``values`` as far.
 
         Returns the number of samples used.
         """
-        size = self.learner.batch_size
+        form, size = found.form, self.learner.batch_size
         steps = -(-len(points) // size)
         rates, numbers = None, form.numbers(state)
         taken = 0
@@ -132,10 +146,10 @@ class Pass:
             scratch = np.empty(form.scratch(state, capacity, size))
             before = taken
             taken, reason = _steps(
-                self._functions,
-                self._tools,
+                found.functions,
+                found.tools,
                 numbers,
-                self._loss.numbers,
+                found.loss_numbers,
                 storage,
                 counts,
                 scratch,

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.estimators.polk_estimator import (
-    Array,
-    PolkEstimator,
-    array,
-    column,
+from kernelswarm.simulations.estimators.first_rows import untouched_where_refused
+from kernelswarm.simulations.estimators.labels import checked_classes, places_of, refuse_mixed, several
+from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, column
+from kernelswarm.simulations.estimators.rows import (
+    Points,
+    Samples,
+    points_and_targets,
     refuse_largest,
-    warn_of_other_order,
+    sound_labels,
+    sound_numbers,
 )
+from kernelswarm.simulations.estimators.weights import NO_WEIGHT
 from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.models.model import class_probabilities
 from kernelswarm.simulations.models.temperature import ProgressiveValues
 
 
@@ -31,25 +35,43 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
 
     fit_intercept: bool = True
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn afresh from X (n, p) and y (n,) or (n, C), ``epochs`` times over."""
-        points, targets = self._data(X, y, first=True)
-        self._center(targets)
-        targets -= self.intercept_
-        self._begin(points, targets, None, len(points))
-        self._passes(points, targets)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn afresh from X (n, p), which may be sparse, and y (n,) or (n, C), ``epochs`` times over.
+
+        Parameters
+        ----------
+        X, y
+            Points and their targets.
+        sample_weight : array-like of shape (n,), optional
+            The loss of each sample is multiplied by its weight, not negative; a row of weight 0 is left out.
+        """
+        samples = self._data(X, y, sample_weight, first=True)
+        if not samples.size:
+            raise InputError(NO_WEIGHT)
+        self._center(samples)
+        samples = self._centered(samples)
+        self._begin(samples, None, samples.size)
+        self._passes(samples)
         return self
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
-        """Learn on from X (n, p) and y (n,) or (n, C), once and in their order."""
-        first = not hasattr(self, "state_")
-        points, targets = self._data(X, y, first)
-        if first:
-            self._center(targets)
-            self._begin(points, targets - self.intercept_, None, None)
-        elif targets.shape[1] != self.state_.function.outputs:
-            raise ValueError(f"y has {targets.shape[1]} columns: the first batch had {self.state_.function.outputs}")
-        self._pass(points, targets - self.intercept_)
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn on from X (n, p), which may be sparse, and y (n,) or (n, C), once and in their order.
+
+        Rows that are refused leave no trace.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As of `fit`.
+        """
+        with untouched_where_refused(self):
+            first = not self.__sklearn_is_fitted__()
+            samples = self._data(X, y, sample_weight, first)
+            if not first and samples.targets.shape[1] != self.state_.function.outputs:
+                wanted = self.state_.function.outputs
+                raise ValueError(f"y has {samples.targets.shape[1]} columns: the first batch had {wanted}")
+            if samples.size:
+                self._learn_on(samples, None)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -57,17 +79,23 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
         values = self._values(X) + self.intercept_
         return values[:, 0] if self.flat_ else values
 
-    def _center(self, targets: Array) -> None:
-        self.intercept_ = targets.mean(axis=0) if self.fit_intercept else np.zeros(targets.shape[1])
+    def _center(self, samples: Samples) -> None:
+        targets = samples.targets
+        mean = np.average(targets, axis=0, weights=samples.weights) if self.fit_intercept else None
+        self.intercept_ = np.zeros(targets.shape[1]) if mean is None else mean
 
-    def _data(self, X: Any, y: Any, first: bool) -> tuple[Array, Array]:
-        warn_of_other_order(X, y)
-        X, y = validate_data(self, X, y, reset=first, dtype=np.float64, order="C", multi_output=True, y_numeric=True)
+    def _centered(self, samples: Samples) -> Samples:
+        return samples._replace(targets=samples.targets - self.intercept_)
+
+    def _data(self, X: Any, y: Any, sample_weight: Any, first: bool) -> Samples:
+        known = None if first else sound_numbers
+        points, y, sound = points_and_targets(self, X, y, known, multi_output=True, y_numeric=True)
         if first:
             self.flat_ = y.ndim == 1
         targets = np.array(y.reshape(len(y), -1), dtype=np.float64, order="C")
-        refuse_largest(targets, "y")
-        return array(X), targets
+        if not sound:
+            refuse_largest(targets, "y")
+        return self._weighted(points, targets, sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -79,8 +107,8 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
 class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Classification: what is done with labels."""
 
-    def _begin(self, points: Array, targets: Array, classes: int | None, epoch: int | None) -> None:
-        super()._begin(points, targets, classes, epoch)
+    def _begin(self, samples: Samples, classes: int | None, epoch: int | None) -> None:
+        super()._begin(samples, classes, epoch)
         self._progressive = ProgressiveValues(self.state_.function.outputs)
 
     @property
@@ -91,21 +119,38 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
     def _temperature(self) -> float | None:
         return None if hasattr(self.learner_.loss, "probabilities") else self._progressive.temperature
 
-    def _note(self, values: Array, targets: Array) -> None:
+    def _note(self, values: Array, samples: Samples) -> None:
         if not hasattr(self.learner_.loss, "probabilities"):
-            self._progressive.add(values, targets[:, 0])
+            self._progressive.add(values, samples.targets[:, 0])
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn afresh from X (n, p) and labels y (n,), ``epochs`` times over."""
-        points, labels = self._data(X, y, first=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn afresh from X (n, p), which may be sparse, and labels y (n,), ``epochs`` times over.
+
+        Parameters
+        ----------
+        X, y
+            Points and their labels.
+        sample_weight : array-like of shape (n,), optional
+            The loss of each sample is multiplied by its weight, not negative; a row of weight 0 is left out.
+        """
+        points, labels, _ = self._data(X, y, None)
         classes, indices = np.unique(labels, return_inverse=True)
-        self._begin(points, column(indices), len(_several(classes)), len(points))
+        samples = self._weighted(points, column(indices), sample_weight)
+        present = np.unique(samples.targets[:, 0]).astype(np.intp)
+        if len(present) < len(classes):
+            classes = classes[present]
+            samples = samples._replace(targets=column(np.searchsorted(present, samples.targets[:, 0])))
+        if not samples.size:
+            raise InputError(NO_WEIGHT)
+        self._begin(samples, len(several(classes)), samples.size)
         self.classes_ = classes
-        self._passes(points, column(indices))
+        self._passes(samples)
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Learn on from X (n, p) and labels y (n,), once and in their order.
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn on from X (n, p), which may be sparse, and labels y (n,), once and in their order.
+
+        Rows that are refused leave no trace.
 
         Parameters
         ----------
@@ -113,26 +158,24 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
             Points and their labels.
         classes : array-like, optional
             All labels that will ever come; needed in the first call, where not all of them may be seen.
+        sample_weight : array-like of shape (n,), optional
+            As of `fit`.
         """
-        first = not hasattr(self, "state_")
-        if first and classes is None:
-            raise ValueError("classes must be given in the first call of partial_fit: all labels that will ever come")
-        points, labels = self._data(X, y, first)
-        if classes is not None:
-            _refuse_mixed(np.asarray(classes), "classes")
-        known = np.unique(classes) if classes is not None else self.classes_
-        if not first and not np.array_equal(known, self.classes_):
-            raise RefusedKey(
-                "classes", f"= {known.tolist()} differ from those of the first call, {self.classes_.tolist()}"
-            )
-        unknown = np.setdiff1d(labels, known)
-        if len(unknown):
-            raise ValueError(f"y has the labels {unknown.tolist()}, which are not among the classes {known.tolist()}")
-        targets = column(np.searchsorted(known, labels))
-        if first:
-            self._begin(points, targets, len(_several(known)), None)
-            self.classes_ = known
-        self._note(self._pass(points, targets), targets)
+        with untouched_where_refused(self):
+            first = not self.__sklearn_is_fitted__()
+            if first and classes is None:
+                raise ValueError(
+                    "classes must be given in the first call of partial_fit: all labels that will ever come"
+                )
+            known = None if first else self.classes_
+            points, labels, sound = self._data(X, y, known)
+            if known is None or not (classes is None or np.array_equal(classes, known)):
+                known = checked_classes(classes, known)
+            places = labels if sound else places_of(labels, known)
+            samples = self._weighted(points, column(places), sample_weight)
+            if samples.size:
+                self._learn_on(samples, len(several(known)))
+                self.classes_ = known
         return self
 
     def decision_function(self, X: Any) -> Array:
@@ -157,9 +200,8 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
         before they were learned from: the later half of the first pass of `fit`, or of all that `partial_fit` has seen,
         at most 2,000. `partial_fit` takes all samples for new ones.
         """
-        points = self._points(X)
-        with self._threads():
-            return self.model_.predict_proba(points)
+        values = self._values(X)
+        return class_probabilities(self.learner_.loss, values, self._temperature())
 
     def predict_log_proba(self, X: Any) -> Array:
         """Predict the logarithm of the probability of each class at X (n, p): (n, classes)."""
@@ -167,12 +209,15 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
         with np.errstate(divide="ignore"):  # a probability of 0 has the logarithm -inf
             return np.log(probabilities)
 
-    def _data(self, X: Any, y: Any, first: bool) -> tuple[Array, npt.NDArray[Any]]:
-        warn_of_other_order(X, y)
-        X, y = validate_data(self, X, y, reset=first, dtype=np.float64, order="C")
-        _refuse_mixed(y, "y")
-        check_classification_targets(y)
-        return array(X), column_or_1d(y, warn=True)
+    def _data(self, X: Any, y: Any, classes: npt.NDArray[Any] | None) -> tuple[Points, npt.NDArray[Any], bool]:
+        """Return points and labels, or the places of labels among the classes, and whether they are places."""
+        known = None if classes is None else lambda labels, count: sound_labels(labels, count, classes)
+        points, y, sound = points_and_targets(self, X, y, known)
+        if not sound:
+            refuse_mixed(y, "y")
+            check_classification_targets(y)
+            y = column_or_1d(y, warn=True)
+        return points, y, sound
 
     def _loss(self, classes: int | None) -> Any:
         several = (
@@ -197,6 +242,22 @@ class _FirstOrder(PolkEstimator):
 
     def _particular(self) -> dict[str, Any]:
         return {"regularization": self.regularization}
+
+    def _refuse_heavy(self, samples: Samples) -> None:
+        learner, weights = self.learner_, cast(Array, samples.weights)
+        if not learner.loss.quadratic:
+            return  # the slope has a bound, or the step size was made for it
+        eta = learner.step_size.at(self.state_.steps) / learner.batch_size
+        gains = np.concatenate([learner.kernel.diagonal(points) for points, _, _ in samples.blocks()])
+        lengths = eta * weights * learner.loss.curvature * gains
+        if lengths.max() >= 2.0:
+            heaviest = int(lengths.argmax())
+            raise InputError(
+                f"sample_weight = {weights[heaviest]:g} is too large for steps of eta / b = {eta:.3g}: w (eta / b) l'' "
+                f"kappa(x, x) is {lengths[heaviest]:.3g} and must stay below 2, or steps go further than they should "
+                "come: lower step_size, scale the weights to smaller ones, or use KernelRegressor, whose steps suit "
+                "every weight"
+            )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -238,6 +299,9 @@ class PolkRegressor(_FirstOrder, OnlineRegressor):
         Passes of `fit` over the data; `partial_fit` makes one.
     shuffle : bool
         Whether each pass of `fit` takes the samples in a new random order; otherwise, and in `partial_fit`, in theirs.
+    first : int
+        Rows, at least, that `partial_fit` measures on what is not given, such as lengths, step sizes and the mean of y.
+        Fewer first rows are kept: until there are so many, learning begins afresh whenever they are a quarter more.
     random_state : int, RandomState or None
         Seed of the shuffling.
     n_jobs : int or None
@@ -285,7 +349,7 @@ class PolkClassifier(_FirstOrder, OnlineClassifier):
     loss : str, mapping or Loss
         "logistic", "hinge" or "squared_hinge", which take their multi-class forms (POLK eq. 28 and 26, one versus
         the rest) when there are more than two classes; "multiclass_logistic" and so on, or a loss part.
-    kernel, bandwidth, step_size, regularization, batch_size, epochs, shuffle, random_state, n_jobs
+    kernel, bandwidth, step_size, regularization, batch_size, epochs, shuffle, first, random_state, n_jobs
         As of `PolkRegressor`.
     budget : "auto", float, mapping or Budget
         As of `PolkRegressor`, in the unit of f, of which a difference of 1 is the margin of the hinge loss. "auto"
@@ -313,21 +377,3 @@ class PolkClassifier(_FirstOrder, OnlineClassifier):
     loss: Any = field(default="logistic", kw_only=False)
     # Steps become smaller from epoch to epoch, so that the first may be larger than steady ones.
     _boldness, _forgotten, _most = 3.0, 0.3, 1000
-
-
-def _refuse_mixed(labels: npt.NDArray[Any], name: str) -> None:
-    """Refuse labels that have no order among them, such as text beside numbers; raises InputError."""
-    if labels.dtype != object:
-        return
-    kinds = sorted({"str" if isinstance(label, str) else type(label).__name__ for label in labels.ravel().tolist()})
-    if ("str" in kinds and len(kinds) > 1) or "NoneType" in kinds:
-        raise InputError(
-            f"{name} holds labels of several kinds, {', '.join(kinds)}, which cannot be put in order: use only text, "
-            "or only numbers"
-        )
-
-
-def _several(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    if len(classes) < 2:
-        raise ValueError(f"y has 1 class, {classes.tolist()}: a classifier needs at least 2")
-    return classes

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,45 +19,48 @@ from kernelswarm.simulations.estimators.estimators import (
     PolkClassifier,
     PolkRegressor,
 )
+from kernelswarm.simulations.estimators.first_rows import checked
+from kernelswarm.simulations.estimators.weights import weights_of
 from kernelswarm.simulations.ground.data_description import Variables
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import nearest, shown
+from kernelswarm.simulations.ground.wording import nearest
 from kernelswarm.simulations.models.model import Model
 from kernelswarm.simulations.models.model_files import save as save_model
+from kernelswarm.simulations.streams.rows.rows import LARGEST
 
 Features = Mapping[Hashable, float]
 
-FIRST = 100
-"""Samples that an estimator's defaults are measured on."""
+
+class Sample(NamedTuple):
+    """What has been learned from once."""
+
+    features: Features
+    target: Any
+    weight: float
 
 
 class _Incremental(ABC):
-    """What both have in common: the names of the features, and the samples that come before learning begins."""
+    """What both have in common: the names of the features, which the first samples tell."""
 
     _supervised: ClassVar[bool] = True
     _multiclass: ClassVar[bool] = True
 
-    def __init__(self, estimator: Any, first: int) -> None:
-        if isinstance(first, bool) or not isinstance(first, int) or first < 2:
-            raise InputError(
-                f"first = {shown(first)} must be a whole number of at least 2: defaults are measured on it"
-            )
-        self.estimator = clone(estimator)
+    def __init__(self, estimator: Any, first: int | None) -> None:
+        self.estimator = clone(estimator) if first is None else clone(estimator).set_params(first=checked(first))
         self.first = first
         self._names: list[Hashable] = []
         self._always: set[Hashable] = set()
-        self._waiting: list[tuple[Features, Any]] = []
-        self._begun = False
+        """The features that all of the first samples had, once these are all there."""
+        self._samples: list[Sample] | None = []
+        """The first ones, until there are enough: with a new name, or a new label, the estimator begins anew."""
 
     def __repr__(self) -> str:
         """Name the estimator, and what it has learned from."""
-        size = f"{self.estimator.model_order_} points" if self._begun else f"waits for {self.first} samples"
+        size = f"{self.estimator.model_order_} points" if self._begun else "nothing learned"
         return f"{type(self).__name__}({self.estimator!r}: {size})"
 
-    def learn_one(self, x: Features, y: Any) -> None:
-        """Learn from one sample.
-
-        The first ones are kept until there are enough of them for the estimator's defaults to be measured on.
+    def learn_one(self, x: Features, y: Any, w: float = 1.0) -> None:
+        """Learn from one sample; one that is refused leaves no trace.
 
         Parameters
         ----------
@@ -66,23 +69,32 @@ class _Incremental(ABC):
             one that some of these left out counts as 0 where it is left out, one that all of them had is needed.
         y : number or label
             The target.
+        w : float
+            The weight of the sample, by which its loss is multiplied; of weight 0 it is left out.
 
         Raises
         ------
         ValueError
-            A feature has a new name, is missing or is no number, or the label is none of the classes.
+            A feature has a new name, is missing or is no number within range, or the target is none, or none of the
+            classes.
         """
-        if self._begun:
-            self._learn(self._row(x), [y])
+        weights_of([w], 1)  # or refuses it
+        if w == 0.0:
             return
-        self._waiting.append((dict(x), y))
-        self._names = list(dict.fromkeys([*self._names, *x]))
-        if self._is_ready():
-            self._always = set.intersection(*(set(features) for features, _ in self._waiting))
-            rows = np.concatenate([self._row(features) for features, _ in self._waiting])
-            self._learn(rows, [target for _, target in self._waiting])
-            self._begun = True
-            self._waiting = []
+        sample = Sample(dict(x), y, float(w))
+        if self._samples is None:
+            self._learn(self.estimator, [sample], self._names)
+            return
+        samples, estimator = [*self._samples, sample], self.estimator
+        names = list(dict.fromkeys([*self._names, *x]))
+        if self._begun and names == self._names and self._knows(y):
+            self._learn(estimator, [sample], names)
+        else:
+            estimator = clone(estimator)
+            self._learn(estimator, samples, names)
+        self.estimator, self._names, self._samples = estimator, names, samples
+        if len(samples) >= estimator.first and self._begun:
+            self._always, self._samples = set.intersection(*(set(sample.features) for sample in samples)), None
 
     @property
     def model_(self) -> Model:
@@ -95,8 +107,7 @@ class _Incremental(ABC):
         """
         if not self._begun:
             raise InputError(
-                f"nothing has been learned yet: {len(self._waiting)} samples have come, and defaults are measured on "
-                f"the first {self.first}: give more, or lower first"
+                "nothing has been learned yet: give samples, of at least two labels where these are classes"
             )
         model: Model = self.estimator.model_
         return replace(model, input_variables=Variables(tuple(map(str, self._names))))
@@ -111,32 +122,51 @@ class _Incremental(ABC):
         """
         save_model(self.model_, path)
 
-    def _is_ready(self) -> bool:
-        return len(self._waiting) >= self.first
+    @property
+    def _begun(self) -> bool:
+        return bool(self.estimator.__sklearn_is_fitted__())
+
+    def _knows(self, target: Any) -> bool:
+        """Return whether the estimator, which has begun, may be given such a target, or refuses it rightly."""
+        return True
 
     @abstractmethod
-    def _learn(self, points: npt.NDArray[np.float64], targets: Sequence[Any]) -> None:
-        """Learn from rows (n, p) and their labels."""
+    def _learn(self, estimator: Any, samples: Sequence[Sample], names: Sequence[Hashable]) -> None:
+        """Have an estimator learn from samples, or refuse them."""
 
-    def _row(self, x: Features) -> npt.NDArray[np.float64]:
-        """Return the features as a row (1, p), in the order in which their names came."""
-        unknown = [name for name in x if name not in self._names]
+    def _values(self, x: Features) -> npt.NDArray[np.float64]:
+        """Return the features that something is to be predicted at; of a new name the first samples may yet tell."""
+        if self._samples is not None:
+            x = {name: x[name] for name in self._names if name in x}
+        return self._rows([x], self._names)
+
+    def _rows(self, samples: Sequence[Features], names: Sequence[Hashable]) -> npt.NDArray[np.float64]:
+        """Return features as rows (n, p), in the order in which their names came."""
+        known = dict.fromkeys(names)
+        unknown = [name for x in samples for name in x if name not in known]
         if unknown:
-            known = [str(name) for name in self._names if name not in x]
+            left = [str(name) for name in names if not any(name in x for x in samples)]
             raise ValueError(
-                f"x has the feature {unknown[0]!r}, which none of the first {self.first} samples had: leave it out, or "
-                f"raise first until every name has come{nearest(str(unknown[0]), known)}"
+                f"x has the feature {unknown[0]!r}, which none of the first {self.estimator.first} samples had: leave "
+                f"it out, or raise first until every name has come{nearest(str(unknown[0]), left)}"
             )
-        lacking = [name for name in self._names if name in self._always and name not in x]
+        lacking = [name for x in samples for name in names if name in self._always and name not in x]
         if lacking:
             raise ValueError(
-                f"x has no feature {lacking[0]!r}, which each of the first {self.first} samples had: give its value, "
-                "which is not taken for 0"
+                f"x has no feature {lacking[0]!r}, which each of the first {self.estimator.first} samples had: give "
+                "its value, which is not taken for 0"
             )
         try:
-            return np.array([[float(x.get(name, 0.0)) for name in self._names]])
+            rows = np.array([[float(x.get(name, 0.0)) for name in names] for x in samples])
         except (TypeError, ValueError) as error:
             raise ValueError(f"x holds something else than numbers ({error}): encode it first") from error
+        if rows.size and not np.abs(rows).max() <= LARGEST:
+            row, place = np.argwhere(~(np.abs(rows) <= LARGEST))[0].tolist()
+            raise ValueError(
+                f"x has {names[place]!r} = {rows[row, place]:g}: values must be numbers within -{LARGEST:g} and "
+                f"{LARGEST:g}; leave a feature out that is not known, and it counts as 0"
+            )
+        return rows
 
 
 class IncrementalRegressor(_Incremental):
@@ -146,8 +176,9 @@ class IncrementalRegressor(_Incremental):
     ----------
     estimator : PolkRegressor or KernelRegressor, optional
         What learns; a copy of it. `PolkRegressor` when left out.
-    first : int
-        Samples that its defaults are measured on, at least 2; until then the mean of the targets is predicted.
+    first : int, optional
+        Samples that its defaults are measured on; the estimator's own number of them when left out. Until then it
+        begins afresh as more come.
 
     Examples
     --------
@@ -161,26 +192,26 @@ class IncrementalRegressor(_Incremental):
     True
     """
 
-    def __init__(self, estimator: OnlineRegressor | None = None, first: int = FIRST) -> None:
+    def __init__(self, estimator: OnlineRegressor | None = None, first: int | None = None) -> None:
         super().__init__(PolkRegressor() if estimator is None else estimator, first)
         known = _known_river()
         if known is not None:
             known.Regressor.register(type(self))
 
     def predict_one(self, x: Features) -> float:
-        """Predict the target of one sample.
+        """Predict the target of one sample; 0 before the first has been learned from.
 
         Parameters
         ----------
         x : dict
             Numbers by the names of the features.
         """
-        if not self._begun:
-            return float(np.mean([target for _, target in self._waiting])) if self._waiting else 0.0
-        return float(self.estimator.predict(self._row(x))[0])
+        return float(self.estimator.predict(self._values(x))[0]) if self._begun else 0.0
 
-    def _learn(self, points: npt.NDArray[np.float64], targets: Sequence[Any]) -> None:
-        self.estimator.partial_fit(points, np.asarray(targets, dtype=np.float64))
+    def _learn(self, estimator: Any, samples: Sequence[Sample], names: Sequence[Hashable]) -> None:
+        rows = self._rows([sample.features for sample in samples], names)
+        targets = np.asarray([sample.target for sample in samples], dtype=np.float64)
+        estimator.partial_fit(rows, targets, sample_weight=_weights(samples))
 
 
 class IncrementalClassifier(_Incremental):
@@ -191,9 +222,9 @@ class IncrementalClassifier(_Incremental):
     ----------
     estimator : PolkClassifier or KernelClassifier, optional
         What learns; a copy of it. `PolkClassifier` when left out.
-    first : int
-        Samples that its defaults are measured on, at least 2; until then, and until there are two labels, the most
-        frequent label is predicted.
+    first : int, optional
+        Samples that its defaults are measured on; the estimator's own number of them when left out. Until then it
+        begins afresh as more come; until there are two labels, the only one is predicted.
     classes : sequence, optional
         All labels that will ever come; those of the first samples when left out.
 
@@ -208,7 +239,10 @@ class IncrementalClassifier(_Incremental):
     """
 
     def __init__(
-        self, estimator: OnlineClassifier | None = None, first: int = FIRST, classes: Sequence[Any] | None = None
+        self,
+        estimator: OnlineClassifier | None = None,
+        first: int | None = None,
+        classes: Sequence[Any] | None = None,
     ) -> None:
         super().__init__(PolkClassifier() if estimator is None else estimator, first)
         self.classes = None if classes is None else list(classes)
@@ -224,10 +258,9 @@ class IncrementalClassifier(_Incremental):
         x : dict
             Numbers by the names of the features.
         """
-        if not self._begun:
-            shares = self._shares()
-            return max(shares, key=lambda label: shares[label]) if shares else None
-        return self.estimator.predict(self._row(x))[0].item()
+        if self._begun:
+            return self.estimator.predict(self._values(x))[0].item()
+        return self._samples[0].target if self._samples else None
 
     def predict_proba_one(self, x: Features) -> dict[Any, float]:
         """Predict the probability of each label.
@@ -238,23 +271,34 @@ class IncrementalClassifier(_Incremental):
             Numbers by the names of the features.
         """
         if not self._begun:
-            return self._shares()
-        found = self.estimator.predict_proba(self._row(x))[0]
+            return {self._samples[0].target: 1.0} if self._samples else {}
+        found = self.estimator.predict_proba(self._values(x))[0]
         return dict(zip(self.estimator.classes_.tolist(), found.tolist(), strict=True))
 
-    def _shares(self) -> dict[Any, float]:
-        labels = [label for _, label in self._waiting]
-        return {label: labels.count(label) / len(labels) for label in dict.fromkeys(labels)}
+    def _knows(self, target: Any) -> bool:
+        return self.classes is not None or target in self.estimator.classes_.tolist()
 
-    def _is_ready(self) -> bool:
-        return super()._is_ready() and (self.classes is not None or len(self._shares()) > 1)
+    def _learn(self, estimator: Any, samples: Sequence[Sample], names: Sequence[Hashable]) -> None:
+        rows = self._rows([sample.features for sample in samples], names)
+        labels = [sample.target for sample in samples]
+        if any(label is None or label != label for label in labels):
+            raise ValueError(f"y = {labels[-1]!r} is no label: leave the sample out")
+        classes = None
+        if not estimator.__sklearn_is_fitted__():
+            classes = _labels(list(dict.fromkeys(labels)) if self.classes is None else self.classes)
+        if classes is None or len(classes) > 1:
+            estimator.partial_fit(rows, _labels(labels), classes=classes, sample_weight=_weights(samples))
 
-    def _learn(self, points: npt.NDArray[np.float64], targets: Sequence[Any]) -> None:
-        if self._begun:
-            self.estimator.partial_fit(points, np.asarray(targets))
-            return
-        classes = list(self._shares()) if self.classes is None else self.classes
-        self.estimator.partial_fit(points, np.asarray(targets), classes=np.asarray(classes))
+
+def _labels(labels: Sequence[Any]) -> npt.NDArray[Any]:
+    """Return labels as they are: text beside numbers would become text."""
+    texts = sum(isinstance(label, str) for label in labels)
+    return np.asarray(labels, dtype=None if texts in (0, len(labels)) else object)
+
+
+def _weights(samples: Sequence[Sample]) -> list[float] | None:
+    weights = [sample.weight for sample in samples]
+    return None if set(weights) == {1.0} else weights
 
 
 def _known_river() -> Any:

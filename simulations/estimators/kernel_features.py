@@ -6,13 +6,16 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kernelswarm.agents.learners.fitting import words
 from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.sample import Sample
-from kernelswarm.simulations.estimators.polk_estimator import Array, array, blas, kernel_for, refuse_other_inputs
+from kernelswarm.simulations.estimators import first_rows
+from kernelswarm.simulations.estimators.polk_estimator import Array, kernel_for, refuse_other_inputs
+from kernelswarm.simulations.estimators.rows import Points, Samples, dense, points_of, refuse_wide, spans
+from kernelswarm.simulations.estimators.threads import threads
 from kernelswarm.simulations.experiment.parts import fill
 from kernelswarm.simulations.ground.errors import InputError
 
@@ -27,6 +30,7 @@ class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     step: Any
     update: str
     censoring: Any
+    first: int
 
     @property
     def points_(self) -> Array:
@@ -39,33 +43,37 @@ class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return self.subspace_.factor.copy()
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Start afresh and follow the rows of X (n, p), once and in their order."""
-        points = array(validate_data(self, X, dtype=np.float64, order="C"))
-        self._begin(points)
-        return self._visit(points)
+        """Start afresh and follow the rows of X (n, p), which may be sparse, once and in their order."""
+        samples = _unlabelled(points_of(self, X, reset=True))
+        self._begin(samples)
+        self._first_rows = None
+        return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Follow the rows of X (n, p) as well, in their order."""
-        first = not hasattr(self, "subspace_")
-        points = array(validate_data(self, X, reset=first, dtype=np.float64, order="C"))
-        if first:
-            self._begin(points)
-        return self._visit(points)
+        """Follow the rows of X (n, p), which may be sparse, as well, in their order."""
+        with first_rows.untouched_where_refused(self):
+            samples = _unlabelled(points_of(self, X, reset=not self.__sklearn_is_fitted__()))
+            first_rows.learn_on(self, samples, self._begin, self._visit)
+        return self
 
     def transform(self, X: Any) -> Array:
         """Compute the features of the rows of X (n, p) in the present subspace: (n, rank).
 
         Their inner products are those of the projections, ``Z Z' = Q' A'K A Q``.
         """
-        check_is_fitted(self, "subspace_")
-        return self.subspace_.features(array(validate_data(self, X, reset=False, dtype=np.float64, order="C")))
+        check_is_fitted(self)
+        points = points_of(self, X, reset=False)
+        return np.concatenate([self.subspace_.features(dense(points[start:stop])) for start, stop in spans(points)])
 
     def residuals(self, X: Any) -> Array:
         """Compute ``||phi(x) - L q||^2`` of the rows of X (n, p), what the present subspace leaves of them: (n,)."""
-        check_is_fitted(self, "subspace_")
-        return self.subspace_.fits(array(validate_data(self, X, reset=False, dtype=np.float64, order="C")))
+        check_is_fitted(self)
+        points = points_of(self, X, reset=False)
+        return np.concatenate([self.subspace_.fits(dense(points[start:stop])) for start, stop in spans(points)])
 
-    def _begin(self, points: Array) -> None:
+    def _begin(self, samples: Samples) -> None:
+        """Make the subspace, with the length scale that the first rows tell, and follow them."""
+        points = samples.points
         tracking: Tracking = fill(Tracking, self._keys(), "", title="the transformer")
         kernel = kernel_for(self.kernel, self.bandwidth, points)
         if getattr(kernel, "bandwidth", None) == "relevance":
@@ -73,21 +81,37 @@ class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 'bandwidth = "relevance" needs targets to tell which columns matter, and a transformer sees none: use '
                 '"median" or "scale", or one length for each column'
             )
+        refuse_wide(points, samples.size)
         if words(kernel):
-            unknown = np.zeros((len(points), 1))
-            kernel = kernel.fitted(Sample(points, unknown, Squared(), 1, 1, lambda chosen: np.eye(len(chosen))))  # type: ignore[attr-defined]
+            unknown = np.zeros((samples.size, 1))
+            seen = Sample(dense(points), unknown, Squared(), 1, 1, lambda chosen: np.eye(len(chosen)))
+            kernel = kernel.fitted(seen)  # type: ignore[attr-defined]
         refuse_other_inputs(kernel, points.shape[1])
         self.subspace_ = Subspace(kernel, tracking, points.shape[1])
         self._n_features_out = tracking.rank
+        self._visit(samples)
 
     def _keys(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("rank", "regularization", "step", "update", "censoring")}
 
-    def _visit(self, points: Array) -> Self:
-        with blas().limit(limits=1, user_api="blas"):
-            for n in range(len(points)):
-                self.subspace_.visit(points[n : n + 1])
-        return self
+    def _visit(self, samples: Samples) -> None:
+        with threads(1):
+            for points, _, _ in samples.blocks():
+                for n in range(len(points)):
+                    self.subspace_.visit(points[n : n + 1])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether there is a subspace."""
+        return hasattr(self, "subspace_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _unlabelled(points: Points) -> Samples:
+    return Samples(points, np.zeros((points.shape[0], 0)), None)
 
 
 class OnlineKernelFeatures(SubspaceTransformer):
@@ -114,6 +138,8 @@ class OnlineKernelFeatures(SubspaceTransformer):
         "nonparametric" (algorithm 3) or "parametric" (algorithm 2).
     censoring : float, str, mapping or Censoring
         A threshold on ``||phi(x) - L q||^2`` below which a sample is not used, or "moving_average".
+    first : int
+        Rows that the length scale is measured on in `partial_fit`, as of `PolkRegressor`.
 
     Attributes
     ----------
@@ -145,6 +171,7 @@ class OnlineKernelFeatures(SubspaceTransformer):
         step: Any = "normalized",
         update: str = "nonparametric",
         censoring: Any = 0.0,
+        first: int = first_rows.FIRST,
     ) -> None:
         self.rank = rank
         self.kernel = kernel
@@ -153,6 +180,7 @@ class OnlineKernelFeatures(SubspaceTransformer):
         self.step = step
         self.update = update
         self.censoring = censoring
+        self.first = first
 
 
 class BudgetedKernelFeatures(SubspaceTransformer):
@@ -169,7 +197,7 @@ class BudgetedKernelFeatures(SubspaceTransformer):
         B, the points stored at most; 1.5 to 5 times the rank is usual.
     recency : float
         beta in (0, 1]: 1 drops the point that matters least, small ones the oldest.
-    kernel, bandwidth, regularization, step, update, censoring
+    kernel, bandwidth, regularization, step, update, censoring, first
         As of `OnlineKernelFeatures`.
 
     Attributes
@@ -198,6 +226,7 @@ class BudgetedKernelFeatures(SubspaceTransformer):
         step: Any = "normalized",
         update: str = "nonparametric",
         censoring: Any = "moving_average",
+        first: int = first_rows.FIRST,
     ) -> None:
         self.rank = rank
         self.budget_size = budget_size
@@ -208,6 +237,7 @@ class BudgetedKernelFeatures(SubspaceTransformer):
         self.step = step
         self.update = update
         self.censoring = censoring
+        self.first = first
 
     def _keys(self) -> dict[str, Any]:
         return super()._keys() | {"budget_size": self.budget_size, "recency": self.recency}

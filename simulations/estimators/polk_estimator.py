@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import importlib
 import math
 import warnings
 from abc import ABC, abstractmethod
@@ -20,41 +18,44 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import ThreadpoolController
+from sklearn.utils.validation import check_is_fitted
 
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.fitting import fitted, words
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.weighted_loss import Weighted
 from kernelswarm.agents.parts.budgets import Budget, TargetOrder
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.agents.parts.sample import spaced
 from kernelswarm.agents.parts.schedules import Auto
 from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.estimators import first_rows
+from kernelswarm.simulations.estimators.judgement import complaint
+from kernelswarm.simulations.estimators.rows import (
+    Points,
+    Samples,
+    dense,
+    points_of,
+    refuse_wide,
+    spans,
+    variance,
+)
+from kernelswarm.simulations.estimators.threads import threads
+from kernelswarm.simulations.estimators.weights import eased, weights_of
 from kernelswarm.simulations.experiment.naming import find
 from kernelswarm.simulations.experiment.parts import build, fill
 from kernelswarm.simulations.ground.data_description import Variables
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.wording import shown
-from kernelswarm.simulations.machine.parallel import cores
-from kernelswarm.simulations.models.model import Model
+from kernelswarm.simulations.models.model import Model, evaluated
 from kernelswarm.simulations.models.model_files import save as save_model
-from kernelswarm.simulations.observing.kernel_reach import ALONE, reach
-from kernelswarm.simulations.streams.rows.frames import index_of, is_reordered
-from kernelswarm.simulations.streams.rows.rows import LARGEST
 
 Array = npt.NDArray[np.float64]
 
 LOOKED_AT = 1000
-"""Samples that the words, and the judgement after `fit`, are taken from."""
-
-KEPT = 0.95
-"""The share of the samples that stands for all of them."""
-
-SMALL = 20
-"""So few samples may all be kept without a word."""
+"""Samples that the words are taken from."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -72,6 +73,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
     budget: Any = "auto"
     epochs: int = 3
     shuffle: bool = True
+    first: int = first_rows.FIRST
     random_state: Any = None
     n_jobs: int | None = None
     _kind: ClassVar[type[Any]]  # the learner
@@ -125,8 +127,26 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         check_is_fitted(self, "state_")
         save_model(self.model_, path)
 
-    def _begin(self, points: Array, targets: Array, classes: int | None, epoch: int | None) -> None:
+    def _learn_on(self, samples: Samples, classes: int | None) -> None:
+        """Learn from further rows, or begin with them."""
+
+        def begin(rows: Samples) -> None:
+            self._center(rows)
+            self._begin(self._centered(rows), classes, None)
+            self._learn(self._centered(rows))
+
+        first_rows.learn_on(self, samples, begin, lambda rows: self._learn(self._centered(rows)))
+
+    def _center(self, samples: Samples) -> None:
+        """Take from the first data what is added to the function; classifiers add nothing."""
+
+    def _centered(self, samples: Samples) -> Samples:
+        """Return samples without what is added to the function."""
+        return samples
+
+    def _begin(self, samples: Samples, classes: int | None, epoch: int | None) -> None:
         """Make the learner, and numbers of its words, from the first data; ``epoch`` samples are visited repeatedly."""
+        points, targets = samples.points, samples.targets
         loss: Loss = build("loss", self._loss(classes), "loss")
         if grid_of(loss) is not None:
             raise RefusedKey("loss", f"= {loss} has an integral over a box in it, which POLK leaves out: use Spppot")
@@ -155,22 +175,31 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         )
         refuse_other_inputs(learner.kernel, points.shape[1])
         outputs = loss.outputs(targets.shape[1], classes)
-        if words(learner):
-            chosen = spaced(len(points), LOOKED_AT)
+        refuse_wide(points, min(samples.size, LOOKED_AT))
+        measured = words(learner)
+        if measured:
+            chosen = spaced(samples.size, LOOKED_AT)
             if self.shuffle:  # rows that follow one another, which make a batch, are then no neighbours in the data
                 chosen = np.random.default_rng(0).permutation(chosen)
+            looked_at = dense(points[chosen])
             with self._threads():
-                single = self._fitted(learner, points[chosen], targets[chosen], outputs)
+                single = self._fitted(learner, looked_at, targets[chosen], outputs)
                 if batched and isinstance(learner.step_size, Auto):
                     known = replace(learner, kernel=single.kernel)
-                    single = self._in_batches(single, known, points[chosen], targets[chosen], outputs, len(points))
+                    single = self._in_batches(single, known, looked_at, targets[chosen], outputs, samples.size)
             learner = single
+        if samples.weights is not None:
+            learner = eased(learner, measured, samples.weights)
         if automatic:
             learner = replace(learner, budget=_bounded(learner.budget, learner.batch_size, self._ending()))
+        most = getattr(learner.budget, "target_order", self._ending())
+        refuse_wide(points, most if epoch is None else min(samples.size, most))
         self.state_ = learner.init(points.shape[1], outputs)
         self.learner_ = learner
+        self._first_rows = None
+        self._passes_of = {False: passes.Pass(learner)}
 
-    def _lengths(self, points: Array) -> Any:
+    def _lengths(self, points: Points) -> Any:
         """Return the bandwidth, or the word for it, of a kernel that has none of its own."""
         return self._word()
 
@@ -200,79 +229,78 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
     def _loss(self, classes: int | None) -> Any:
         return self.loss
 
-    def _pass(self, points: Array, targets: Array) -> Array:
+    def _learn(self, samples: Samples) -> None:
+        """Learn from samples that f does not know yet."""
+        self._note(self._pass(samples), samples)
+
+    def _note(self, values: Array, samples: Samples) -> None:
+        """Take notice of what was predicted of samples, (n, C), before they were learned from."""
+
+    def _pass(self, samples: Samples) -> Array:
         """Learn from the samples in their order, ``batch_size`` at a time; return f at each before its step, (n, C)."""
-        try:
-            with self._threads():
-                return passes.learn(self.learner_, self.state_, points, targets)
-        except FloatingPointError as failure:
-            raise FloatingPointError(_cause(self.learner_, self.state_.steps, points)) from failure
+        learner, weighted = self.learner_, samples.weights is not None
+        if weighted:
+            self._refuse_heavy(samples)
+        if weighted not in self._passes_of:
+            self._passes_of[weighted] = passes.Pass(replace(learner, loss=Weighted(learner.loss)))
+        values = []
+        for points, targets, weights in samples.blocks(learner.batch_size):
+            if weights is not None:
+                targets = np.column_stack([targets, weights])
+            try:
+                with self._threads():
+                    values.append(self._passes_of[weighted].learn(self.state_, points, targets))
+            except FloatingPointError as failure:
+                raise FloatingPointError(_cause(learner, self.state_.steps, points)) from failure
+        return np.concatenate(values)
 
-    def _threads(self) -> AbstractContextManager[Any]:
+    def _refuse_heavy(self, samples: Samples) -> None:
+        """Refuse weights with which steps would grow without bound; second-order steps are as long as they may be."""
+
+    def _threads(self) -> AbstractContextManager[None]:
         """Limit the threads of matrix products while something is learned or predicted."""
-        jobs = self.n_jobs
-        if isinstance(jobs, bool) or not (jobs is None or isinstance(jobs, int | np.integer)) or jobs == 0:
-            raise InputError(f"n_jobs = {shown(jobs)} must be a number of threads, -1 for all cores, or None for one")
-        threads = 1 if jobs is None else int(jobs) if jobs > 0 else max(1, cores() + 1 + int(jobs))
-        limits: AbstractContextManager[Any] = blas().limit(limits=threads, user_api="blas")
-        return limits
+        return threads(self.n_jobs)
 
-    def _passes(self, points: Array, targets: Array) -> None:
+    def _passes(self, samples: Samples) -> None:
         if isinstance(self.epochs, bool) or not isinstance(self.epochs, int | np.integer) or self.epochs < 1:
             raise InputError(f"epochs = {shown(self.epochs)} must be a whole number of at least 1")
         generator = check_random_state(self.random_state)
         for epoch in range(self.epochs):
-            order = generator.permutation(len(points)) if self.shuffle else slice(None)
-            values = self._pass(points[order], targets[order])
-            if epoch == 0:  # later ones meet samples that f knows
-                self._note(values, targets[order])
-        self._judge(points, targets)
+            shuffled = samples.taken(generator.permutation(samples.size) if self.shuffle else slice(None))
+            if epoch == 0:
+                self._learn(shuffled)
+            else:  # later passes meet samples that f knows
+                self._pass(shuffled)
+        self._judge(samples)
 
-    def _note(self, values: Array, targets: Array) -> None:
-        """Take notice of what was predicted of samples, (n, C), before they were learned from."""
-
-    def _judge(self, points: Array, targets: Array) -> None:
+    def _judge(self, samples: Samples) -> None:
         """Warn where what was learned is of no use, as seen on the training data itself."""
-        learner, order, count = self.learner_, self.state_.function.order, len(points)
-        if order == 0:
-            epsilon = learner.budget.bound(learner.step_size.at(0), learner.budget.start(), learner.batch_size)
-            complaint = (
-                f"nothing was learned: every step was smaller than the budget, eps = {epsilon:.3g} at first: lower "
-                "budget, or raise step_size"
-            )
-        elif order >= KEPT * count and count > SMALL:
-            kept = f"all {count}" if order == count else f"{order} of {count}"
-            complaint = (
-                f"{kept} samples were kept: the kernel is too narrow for them to tell of each other, or the "
-                "budget too small: widen bandwidth, scale X (sklearn.preprocessing.StandardScaler), or raise budget"
-            )
-        elif (found := reach(learner.kernel, points)) is not None:
-            kind, words = found
-            complaint = (
-                f"{words}: {'widen' if kind == ALONE else 'shorten'} bandwidth, or leave it at its default, which "
-                "looks at the data"
-            )
-        else:
-            chosen = spaced(count, LOOKED_AT)
-            with self._threads():
-                decided = learner.loss.decide(self._model().evaluate(points[chosen]))
-            error, constant = _errors(decided, targets[chosen], learner.loss.task != "regression")
-            if error <= constant:
-                return
-            complaint = (
-                f"the error on the training data, {error:.3g}, is worse than {constant:.3g}, that of a constant "
-                "prediction: use more epochs, scale X and y (sklearn.preprocessing.StandardScaler), or lower step_size"
-            )
-        warnings.warn(f"{type(self).__name__}: {complaint}", ConvergenceWarning, stacklevel=4)
+        with self._threads():
+            found = complaint(self.learner_, self.state_.function, samples)
+        if found is not None:
+            warnings.warn(f"{type(self).__name__}: {found}", ConvergenceWarning, stacklevel=4)
 
-    def _points(self, X: Any) -> Array:
-        check_is_fitted(self, "state_")
-        return array(validate_data(self, X, reset=False, dtype=np.float64, order="C"))
+    def _weighted(self, points: Points, targets: Array, sample_weight: Any) -> Samples:
+        """Return rows with their weights, without those of weight 0."""
+        weights = weights_of(sample_weight, len(targets))
+        samples = Samples(points, targets, weights)
+        return samples if weights is None or np.all(weights > 0.0) else samples.taken(np.flatnonzero(weights > 0.0))
 
     def _values(self, X: Any) -> Array:
-        points = self._points(X)
+        if not self.__sklearn_is_fitted__():
+            check_is_fitted(self)
+        points, function = points_of(self, X, reset=False), self.state_.function
         with self._threads():
-            return self._model().evaluate(points)
+            return np.concatenate([evaluated(function, dense(points[start:stop])) for start, stop in spans(points)])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether there is something to predict with."""
+        return hasattr(self, "state_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 def batched(single: Polk, learner: Polk, points: Array, targets: Array, outputs: int, count: int) -> Polk:
@@ -294,15 +322,6 @@ def _bounded(budget: Budget, batch_size: int, most: int) -> TargetOrder:
     return TargetOrder(most, alpha=alpha, gain=0.3 / most, smallest=alpha, largest=max(1e6, 1e6 * alpha))
 
 
-def _errors(found: Array, targets: Array, classes: bool) -> tuple[float, float]:
-    """Return the error of predictions and that of the best constant: the share of wrong classes, or the mean square."""
-    if classes:
-        return float(np.mean(found != targets)), 1.0 - float(np.unique(targets, return_counts=True)[1].max()) / len(
-            targets
-        )
-    return float(np.mean((found - targets) ** 2)), float(np.mean((targets - targets.mean(axis=0)) ** 2))
-
-
 def refuse_other_inputs(kernel: Kernel, inputs: int) -> None:
     """Refuse a kernel of another number of inputs, or length scales, than the data have columns."""
     wanted = getattr(kernel, "inputs", None)
@@ -314,51 +333,12 @@ def refuse_other_inputs(kernel: Kernel, inputs: int) -> None:
         )
 
 
-@functools.cache
-def blas() -> ThreadpoolController:
-    importlib.import_module("scipy.linalg.cython_blas")  # what compiled code multiplies with; it must be loaded by now
-    return ThreadpoolController()
-
-
-def warn_of_other_order(X: Any, y: Any) -> None:
-    """Warn where the indices of X and y, of pandas, say that their rows do not stand in the same order.
-
-    scikit-learn pairs rows by position, and where it tests by permutation it shuffles the index of y too, on purpose.
-    """
-    first, second = index_of(X), index_of(y)
-    if first is not None and second is not None and is_reordered(first, second):
-        warnings.warn(
-            "X and y have indices of the same labels in different orders, and rows are paired by position: give "
-            "y.loc[X.index] to pair them by label, or y.to_numpy() if the positions are right",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
 def column(indices: npt.NDArray[Any]) -> Array:
     """Return class indices as targets, (n, 1)."""
     return np.ascontiguousarray(indices, dtype=np.float64).reshape(-1, 1)
 
 
-def array(values: Any) -> Array:
-    """Return a plain contiguous float64 array that may be written."""
-    # Memory maps, strides and read-only arrays would each make numba compile another version.
-    found = np.require(np.asarray(values), np.float64, ["C", "W", "A"])
-    refuse_largest(found, "X")
-    return found
-
-
-def refuse_largest(values: Array, name: str) -> None:
-    """Refuse values whose squares leave the range of numbers; raises InputError."""
-    largest = float(np.abs(values).max(initial=0.0))
-    if largest > LARGEST:
-        raise InputError(
-            f"{name} has a value of {largest:.3g}: values must be within -{LARGEST:g} and {LARGEST:g}, or their "
-            "squares leave the range of numbers: use another unit (sklearn.preprocessing.StandardScaler)"
-        )
-
-
-def kernel_for(kernel: Any, bandwidth: Any, points: Array) -> Kernel:
+def kernel_for(kernel: Any, bandwidth: Any, points: Points) -> Kernel:
     """Make the kernel, with the estimator's bandwidth where it takes one that its table does not give.
 
     A word that a sample decides stays in it.
@@ -392,12 +372,12 @@ def _described(kernel: str | Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     return table, find("kernel", str(table["name"]), "kernel")
 
 
-def _scale(name: str, points: Array) -> float:
+def _scale(name: str, points: Points) -> float:
     """Return the bandwidth at which typical points of this data are near enough to learn from each other."""
-    variance, inputs = float(points.var()), points.shape[1]
-    if not 0.0 < variance < math.inf:
+    spread, inputs = variance(points), points.shape[1]
+    if not 0.0 < spread < math.inf:
         return 1.0  # a first batch of one sample, or of equal ones, tells nothing
-    return 0.5 * inputs * math.sqrt(variance) if name == "laplacian" else math.sqrt(0.5 * inputs * variance)
+    return 0.5 * inputs * math.sqrt(spread) if name == "laplacian" else math.sqrt(0.5 * inputs * spread)
 
 
 def _cause(learner: Polk, steps: int, points: Array) -> str:

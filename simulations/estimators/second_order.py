@@ -116,7 +116,7 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
         As of `PolkRegressor`, but that "median" is 0.6 of the median distance. "auto" is "relevance" with lengths that
         suit ``n_components``, and "median" where there is one column, or fewer than ten rows for each, or where the
         kernel has one length for all; unless multiples or other forms err clearly less on held-out rows.
-    kernel, fit_intercept, shuffle, random_state, n_jobs
+    kernel, fit_intercept, shuffle, first, random_state, n_jobs
         As of `PolkRegressor`.
     step_size : float, "auto", mapping or Schedule
         eta of the first-order steps by which points are offered to the dictionary.
@@ -162,7 +162,7 @@ class KernelClassifier(_SecondOrder, OnlineClassifier):
         "squared_hinge" or "logistic", which take their multi-class forms where there are more than two classes, or a
         loss part. The logistic loss is bounded by a quadratic at each sample when it comes, so that it asks for more
         passes.
-    kernel, bandwidth, shuffle, random_state, n_jobs
+    kernel, bandwidth, shuffle, first, random_state, n_jobs
         As of `KernelRegressor`.
 
     Attributes

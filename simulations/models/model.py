@@ -149,11 +149,7 @@ class Model:
         ValueError
             When the points do not have the model's columns.
         """
-        points = self.as_array(points)
-        values = np.empty((points.shape[0], self.function.outputs))
-        for start in range(0, len(points), ROWS):
-            values[start : start + ROWS] = self.function.values(points[start : start + ROWS])
-        return values
+        return evaluated(self.function, self.as_array(points))
 
     def predict(self, points: Points) -> npt.NDArray[Any]:
         """Predict the target at each of the ``points`` (n, p), both as they stand in the data.
@@ -189,9 +185,7 @@ class Model:
                 f"loss {self.loss} gives no probabilities: train with a logistic loss, or an estimator, which finds "
                 "the temperature that turns values into probabilities"
             )
-        if self.temperature is not None:
-            return probabilities(self.values(points), self.temperature)
-        return cast(ProbabilisticLoss, self.loss).probabilities(self.values(points))
+        return class_probabilities(self.loss, self.values(points), self.temperature)
 
     @property
     def has_probabilities(self) -> bool:
@@ -231,3 +225,18 @@ class Model:
                 "count from 0): every value must be a finite number, fill it in or leave the row out"
             )
         return found
+
+
+def evaluated(function: Function, points: Array) -> Array:
+    """Evaluate a function at ``points`` (n, p), `ROWS` at a time: (n, C)."""
+    values = np.empty((points.shape[0], function.outputs))
+    for start in range(0, len(points), ROWS):
+        values[start : start + ROWS] = function.values(points[start : start + ROWS])
+    return values
+
+
+def class_probabilities(loss: Loss, values: Array, temperature: float | None) -> Array:
+    """Return the probability of each class, (n, classes), where f is ``values``: by the temperature, or by the loss."""
+    if temperature is not None:
+        return probabilities(values, temperature)
+    return cast(ProbabilisticLoss, loss).probabilities(values)

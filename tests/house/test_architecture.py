@@ -334,7 +334,7 @@ def test_only_the_table_of_names_imports_what_a_text_names(path: Path) -> None:
     found = {function for _, function in calls(path) if function.startswith("importlib.") or function == "__import__"}
     allowed = {
         "simulations/experiment/importing.py": {"importlib.import_module", "importlib.invalidate_caches"},
-        "simulations/estimators/polk_estimator.py": {"importlib.import_module"},
+        "simulations/estimators/threads.py": {"importlib.import_module"},
         "simulations/backends/ray_session.py": {"importlib.import_module"},
         "simulations/backends/starting/fork_server.py": {"importlib.import_module"},
         "simulations/reproductions/catalogue.py": {"importlib.import_module"},

@@ -44,6 +44,12 @@ def sectors(classes: int, samples: int = 300, seed: int = 0) -> tuple[Array, npt
     return x, np.array(["ash", "birch", "cedar", "date", "elm"])[np.minimum((angle * classes).astype(int), classes - 1)]
 
 
+def in_expectation(estimator: Any) -> dict[str, str]:
+    """Name the checks that ask for the same function where a row is repeated: online steps visit rows in an order."""
+    reason = "a row of weight 2 is one step, the same row twice is two, and the first data are others"
+    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
 @parametrize_with_checks(  # type: ignore[untyped-decorator]  # scikit-learn is untyped
     [
@@ -51,11 +57,12 @@ def sectors(classes: int, samples: int = 300, seed: int = 0) -> tuple[Array, npt
         KernelRegressor(),
         KernelRegressor(20, loss="huber", forgetting=0.99, epochs=2),
         KernelClassifier(),
-        PolkRegressor(kernel="matern", batch_size=4, step_size=0.5, budget={"epsilon": 1e-3}),
+        PolkRegressor(kernel="matern", batch_size=4, step_size=0.3, budget={"epsilon": 1e-3}),
         PolkClassifier(),
         PolkClassifier("hinge", kernel="laplacian", batch_size=4, step_size={"name": "diminishing", "initial": 2.0}),
         PolkClassifier("multiclass_logistic"),
-    ]
+    ],
+    expected_failed_checks=in_expectation,
 )
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from kernelswarm import (
     IncrementalClassifier,
@@ -32,7 +33,7 @@ def named(row: Any) -> dict[Any, float]:
 
 @pytest.mark.parametrize("estimator", [PolkRegressor(), KernelRegressor(30), PolkRegressor("huber", bandwidth=0.4)])
 def test_regression_is_that_of_the_same_rows(estimator: Any) -> None:
-    model, batched = IncrementalRegressor(estimator, first=60), type(estimator)(**estimator.get_params())
+    model, batched = IncrementalRegressor(estimator, first=60), clone(estimator).set_params(first=60)
     for row, y in zip(X, Y, strict=True):
         model.learn_one(named(row), y)
     batched.partial_fit(X[:60], Y[:60])
@@ -44,7 +45,7 @@ def test_regression_is_that_of_the_same_rows(estimator: Any) -> None:
 
 
 def test_classification_is_that_of_the_same_rows() -> None:
-    model, batched = IncrementalClassifier(first=60), PolkClassifier()
+    model, batched = IncrementalClassifier(first=60), PolkClassifier(first=60)
     for row, label in zip(X, LABELS, strict=True):
         model.learn_one(named(row), label)
     batched.partial_fit(X[:60], LABELS[:60], classes=["under", "over"])
@@ -56,18 +57,68 @@ def test_classification_is_that_of_the_same_rows() -> None:
     assert list(likely.values()) == batched.predict_proba(X[:1])[0].tolist()
 
 
-def test_before_enough_samples_the_mean_and_the_shares_are_predicted() -> None:
-    model, labels = IncrementalRegressor(first=50), IncrementalClassifier(first=3)
+def test_the_first_samples_are_learned_from_as_they_come() -> None:
+    model, labels = IncrementalRegressor(first=50), IncrementalClassifier(first=6)
     assert model.predict_one({"a": 1.0}) == 0.0
     assert labels.predict_one({"a": 1.0}) is None and labels.predict_proba_one({"a": 1.0}) == {}
+    assert "nothing learned" in repr(model)
     for k in range(4):
         model.learn_one({"a": k}, k)
         labels.learn_one({"a": k}, "x")  # one label is no classification yet
-    assert model.predict_one({"a": 1.0}) == 1.5
-    assert labels.predict_proba_one({"a": 9.0}) == {"x": 1.0}
+    assert "points" in repr(model) and "nothing learned" in repr(labels)
+    assert abs(model.predict_one({"a": 3.0}) - 3.0) < abs(1.5 - 3.0)
+    assert labels.predict_proba_one({"a": 9.0}) == {"x": 1.0} and labels.predict_one({"a": 9.0}) == "x"
     labels.learn_one({"a": 7.0}, "y")
     assert set(labels.predict_proba_one({"a": 9.0})) == {"x", "y"}
-    assert "waits for 50 samples" in repr(model) and "points" in repr(labels)
+    assert labels.predict_one({"a": 7.0}) == "y" and labels.predict_one({"a": 0.0}) == "x"
+
+
+def test_names_and_labels_that_come_among_the_first_samples_are_learned() -> None:
+    model, labels, batched = IncrementalRegressor(first=60), IncrementalClassifier(first=60), PolkRegressor(first=60)
+    for k, (row, y) in enumerate(zip(X[:80], Y, strict=False)):
+        features = {"a": row[0]} if k < 20 else named(row)
+        assert np.isfinite(model.predict_one(named(row)))  # also where the name has not come yet
+        model.learn_one(features, y)
+        labels.learn_one(features, "early" if k < 20 else "middle" if k < 40 else "late")
+    rows = X[:80].copy()
+    rows[:20, 1] = 0.0
+    batched.partial_fit(rows[:60], Y[:60])
+    for row, y in zip(rows[60:], Y[60:80], strict=True):
+        batched.partial_fit(row[None, :], [y])
+    assert [model.predict_one(named(row)) for row in X] == batched.predict(X).tolist()
+    assert set(labels.predict_proba_one(named(X[0]))) == {"early", "middle", "late"}
+    with pytest.raises(ValueError, match="which are not among the classes"):
+        labels.learn_one(named(X[0]), "too late")
+
+
+@pytest.mark.parametrize("place", [0, 1, 40, 90])
+def test_samples_that_are_refused_leave_no_trace(place: int) -> None:
+    def lived(model: Any, targets: Any, wrong: list[tuple[Any, Any]]) -> list[Any]:
+        for k, (row, y) in enumerate(zip(X[:120], targets, strict=False)):
+            if k == place:
+                for features, target in wrong:
+                    with pytest.raises(ValueError, match=r"x h|y |convert"):
+                        model.learn_one(features, target)
+                with pytest.raises(ValueError, match="sample_weight"):
+                    model.learn_one(named(row), y, -1.0)
+                model.learn_one({"new": 3.0}, y, 0.0)
+            model.learn_one(named(row), y)
+        return [model.predict_one(named(row)) for row in X]
+
+    features = [({"a": value, "b": 1.0, "c": 1.0}, 1.0) for value in (np.nan, np.inf, 1e200, "red", None)]
+    numbers = [*features, ({"a": 1.0, "b": 1.0}, np.nan), ({"a": 1.0}, None), ({"b": 1.0}, 1e200), ({"a": 1.0}, "red")]
+    assert lived(IncrementalRegressor(first=60), Y, numbers) == lived(IncrementalRegressor(first=60), Y, [])
+    texts = [(x, "over") for x, _ in features] + [({"a": 1.0}, None), ({"a": 1.0}, np.nan)]
+    texts += [({"a": 1.0}, 3)] if place else []
+    assert lived(IncrementalClassifier(first=60), LABELS, texts) == lived(IncrementalClassifier(first=60), LABELS, [])
+
+
+def test_weights_are_those_of_the_same_rows() -> None:
+    model, batched = IncrementalRegressor(first=60), PolkRegressor(first=60)
+    for k, (row, y) in enumerate(zip(X, Y, strict=True)):
+        model.learn_one(named(row), y, 1.0 + k % 3)
+        batched.partial_fit(row[None, :], [y], sample_weight=[1.0 + k % 3])
+    assert [model.predict_one(named(row)) for row in X] == batched.predict(X).tolist()
 
 
 def test_features_that_are_left_out_are_zero_and_new_ones_are_refused() -> None:
@@ -87,8 +138,8 @@ def test_labels_and_counts_that_do_not_fit_are_refused() -> None:
         model.learn_one(named(row), label)
     with pytest.raises(ValueError, match=re.escape("y has the labels ['beside'], which are not among the classes")):
         model.learn_one(named(X[0]), "beside")
-    with pytest.raises(InputError, match="first = 1 must be a whole number of at least 2"):
-        IncrementalRegressor(first=1)
+    with pytest.raises(InputError, match="first = 0 must be a whole number of at least 1"):
+        IncrementalRegressor(first=0)
 
 
 def test_river_takes_them_for_its_own_where_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:

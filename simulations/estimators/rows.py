@@ -1,0 +1,211 @@
+"""The rows that estimators are given: checked, sparse ones made dense a block at a time, with targets and weights."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array, csr_matrix, issparse
+from sklearn.utils.validation import validate_data
+
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.machine.memory import free
+from kernelswarm.simulations.models.model import ROWS
+from kernelswarm.simulations.streams.rows.frames import index_of, is_reordered
+from kernelswarm.simulations.streams.rows.rows import LARGEST
+
+Array = npt.NDArray[np.float64]
+Points = Array | csr_array | csr_matrix
+
+BLOCK_BYTES = 2**28
+"""Of sparse rows so many bytes are dense at a time: all rows that are evaluated together, up to 8,192 columns."""
+
+
+class Samples(NamedTuple):
+    """Rows with their targets and weights."""
+
+    points: Points  # (n, p)
+    targets: Array  # (n, q)
+    weights: Array | None  # (n,); None where each is 1
+
+    @property
+    def size(self) -> int:
+        """The number of rows, n."""
+        return len(self.targets)
+
+    def taken(self, places: Any) -> Samples:
+        """Return the rows at some places, in their order."""
+        weights = None if self.weights is None else self.weights[places]
+        return Samples(self.points[places], self.targets[places], weights)
+
+    def followed_by(self, others: Samples) -> Samples:
+        """Return these rows, and others behind them."""
+        weights = None
+        if self.weights is not None or others.weights is not None:
+            both = (np.ones(each.size) if each.weights is None else each.weights for each in (self, others))
+            weights = np.concatenate(list(both))
+        points = np.concatenate([dense(self.points), dense(others.points)])
+        return Samples(points, np.concatenate([self.targets, others.targets]), weights)
+
+    def held(self) -> Samples:
+        """Return a dense copy, which the caller's arrays may change beside."""
+        weights = None if self.weights is None else self.weights.copy()
+        return Samples(np.array(dense(self.points)), self.targets.copy(), weights)
+
+    def blocks(self, multiple: int = 1) -> Iterator[tuple[Array, Array, Array | None]]:
+        """Yield points, targets and weights: of all rows where they are dense, else a block at a time.
+
+        A block is a multiple of so many rows.
+        """
+        for start, stop in spans(self.points, multiple):
+            points, targets, weights = self.taken(slice(start, stop))
+            yield dense(points), targets, weights
+
+
+def spans(points: Points, multiple: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield where each block of rows begins and ends that is dense at one time."""
+    count, inputs = points.shape
+    size = count if not issparse(points) else min(ROWS, max(1, BLOCK_BYTES // (8 * max(1, inputs))))
+    size = -(-max(1, size) // multiple) * multiple
+    for start in range(0, count, size):
+        yield start, min(start + size, count)
+
+
+def dense(points: Points) -> Array:
+    """Return rows as a dense array (n, p)."""
+    return points.toarray(order="C") if issparse(points) else points
+
+
+def refuse_wide(points: Points, most: int) -> None:
+    """Refuse sparse rows so wide that ``most`` of them, dense, leave no memory; raises InputError."""
+    inputs = points.shape[1]
+    wanted = 8 * inputs * most
+    if issparse(points) and wanted > BLOCK_BYTES and wanted > free() // 2:
+        raise InputError(
+            f"X is sparse with {inputs:,} columns: the points that a kernel function is written in are dense rows, and "
+            f"{most:,} of them take {wanted / 1e9:,.1f} GB, more than half of the memory that is free: take fewer "
+            "columns (sklearn.decomposition.TruncatedSVD, sklearn.feature_selection)"
+        )
+
+
+def variance(points: Points) -> float:
+    """Return the variance of all entries."""
+    if not issparse(points):
+        return float(points.var())
+    entries, size = points.data, points.shape[0] * points.shape[1]
+    mean = float(entries.sum()) / size
+    return float(((entries - mean) ** 2).sum() + (size - len(entries)) * mean**2) / size
+
+
+def points_of(estimator: Any, X: Any, reset: bool) -> Points:
+    """Return X as rows that the estimator takes, contiguous and writable.
+
+    What is sound beyond doubt passes at once; anything else is scikit-learn's to convert or to refuse, which takes as
+    long for one row as learning from several.
+    """
+    if not reset and _are_sound(estimator, X):
+        return plain(X)
+    return _within_range(validate_data(estimator, X, reset=reset, dtype=np.float64, order="C", accept_sparse="csr"))
+
+
+def points_and_targets(
+    estimator: Any, X: Any, y: Any, known: Callable[[Any, int], npt.NDArray[Any] | None] | None, **keys: Any
+) -> tuple[Points, npt.NDArray[Any], bool]:
+    """Return X as :func:`points_of` does, y as an array, and whether these are targets that ``known`` has found.
+
+    Parameters
+    ----------
+    estimator, X, y
+        What they are for, and what is given.
+    known : callable, optional
+        From y and the number of rows to the targets, where these are sound beyond doubt, else to None; left out where
+        the rows are the first.
+    **keys
+        What scikit-learn is to ask of y.
+    """
+    if known is not None and _are_sound(estimator, X):
+        targets = known(y, len(X))
+        if targets is not None:
+            return plain(X), targets, True
+    warn_of_other_order(X, y)
+    X, y = validate_data(estimator, X, y, reset=known is None, dtype=np.float64, order="C", accept_sparse="csr", **keys)
+    return _within_range(X), y, False
+
+
+def warn_of_other_order(X: Any, y: Any) -> None:
+    """Warn where the indices of X and y, of pandas, say that their rows do not stand in the same order.
+
+    scikit-learn pairs rows by position, and where it tests by permutation it shuffles the index of y too, on purpose.
+    """
+    first, second = index_of(X), index_of(y)
+    if first is not None and second is not None and is_reordered(first, second):
+        warnings.warn(
+            "X and y have indices of the same labels in different orders, and rows are paired by position: give "
+            "y.loc[X.index] to pair them by label, or y.to_numpy() if the positions are right",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def sound_numbers(y: Any, count: int) -> Array | None:
+    """Return y, (n,) or (n, C), where it holds a number within range for each of ``count`` rows, else None."""
+    if type(y) is list and all(isinstance(value, Real) for value in y):
+        y = np.array(y)
+    sound = type(y) is np.ndarray and y.dtype.kind in "fiu" and y.ndim in (1, 2) and len(y) == count and y.size > 0
+    return y if sound and float(np.abs(y).max()) <= LARGEST else None
+
+
+def sound_labels(y: Any, count: int, classes: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    """Return the place of each label among the classes, (n,), if y holds one for each of ``count`` rows, else None."""
+    if type(y) is list:
+        y = np.array(y) if y and not isinstance(y[0], list | tuple | np.ndarray) else None
+    if not (type(y) is np.ndarray and y.ndim == 1 and len(y) == count):
+        return None
+    kinds = {y.dtype.kind, classes.dtype.kind}
+    if not (kinds == {"U"} or kinds <= set("fiub")):
+        return None
+    places = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    return places if np.array_equal(classes[places], y) else None
+
+
+def plain(values: Any) -> Array:
+    """Return a contiguous float64 array that may be written."""
+    # Memory maps, strides and read-only arrays would each make numba compile another version.
+    if type(values) is np.ndarray and values.dtype == np.float64 and values.flags.carray:
+        return values
+    return np.require(np.asarray(values), np.float64, ["C", "W", "A"])
+
+
+def refuse_largest(values: Array, name: str) -> None:
+    """Refuse what is no number, and values whose squares leave the range of numbers; raises InputError."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if np.isnan(largest):
+        raise InputError(f"{name} has a value that is no number: leave its row out")
+    if largest > LARGEST:
+        raise InputError(
+            f"{name} has a value of {largest:.3g}: values must be within -{LARGEST:g} and {LARGEST:g}, or their "
+            "squares leave the range of numbers: use another unit (sklearn.preprocessing.StandardScaler)"
+        )
+
+
+def _are_sound(estimator: Any, X: Any) -> bool:
+    return (
+        type(X) is np.ndarray
+        and X.dtype == np.float64
+        and X.ndim == 2
+        and X.shape[1] == estimator.n_features_in_
+        and len(X) > 0
+        and not hasattr(estimator, "feature_names_in_")  # scikit-learn warns of rows without names
+        and float(np.abs(X).max()) <= LARGEST  # NaN is not
+    )
+
+
+def _within_range(found: Any) -> Points:
+    values: Any = found if issparse(found) else plain(found)
+    refuse_largest(values.data if issparse(found) else values, "X")
+    checked: Points = values
+    return checked
