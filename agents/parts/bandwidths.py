@@ -45,11 +45,12 @@ is no reason to stop."""
 FAINTEST = 0.02
 """The least relevance, of the greatest: an input without any would have an infinite length."""
 
-FAR = 100.0
+FAR = 1000.0
 """Of an input's deviation: what is farther from its median is moved to there before the relevance is measured."""
 
-STRAYED = 10.0
-"""A standard deviation this many times that of the middle nine tenths is one of few outliers, and not the input's."""
+STRAYED = 1000.0
+"""A standard deviation this many times that of the middle nine tenths is one of few outliers, and not the input's; heavy
+tails, which are to keep theirs, come to some dozens."""
 
 FACTORS = (2.0, 4.0, 8.0), (0.5, 0.25)
 """Multiples that "auto" tries of lengths, each way for as long as the next is better."""
@@ -213,7 +214,9 @@ def relevance(sample: Sample) -> Array:
     return best
 
 
-def tried(usual: Form, sample: Sample, kernel: Scaled, share: Callable[[Array], float]) -> Bandwidth:
+def tried(
+    usual: Form, sample: Sample, kernel: Scaled, share: Callable[[Array], float], multiples: bool = True
+) -> Bandwidth:
     """Choose lengths by the error of kernel ridge regression on rows that it was not fitted to.
 
     Tried are one length for all inputs, lengths in proportion to their deviations and to their relevance, the usual
@@ -232,6 +235,8 @@ def tried(usual: Form, sample: Sample, kernel: Scaled, share: Callable[[Array], 
         With any bandwidth.
     share : callable
         The usual width of lengths (p,) or () in which the median distance is 1, as a share of them.
+    multiples : bool
+        Whether other widths than the usual one are tried.
     """
     values = sample.values
     rows = spaced(len(values), min(TRIED, int((WORK / sample.points.shape[1]) ** 0.5)))
@@ -246,7 +251,7 @@ def tried(usual: Form, sample: Sample, kernel: Scaled, share: Callable[[Array], 
         trial = _Trial(sample, rows[~held], rows[held], kernel)
         for other in _forms(usual, known):
             lengths = lengths_by(other, known, kernel.absolute)
-            trial.judge(other, share(lengths) * lengths, 1.0 if other == usual else OTHER)
+            trial.judge(other, share(lengths) * lengths, 1.0 if other == usual else OTHER, multiples)
         form, factor = trial.verdict(sample.classes)
     lengths = lengths_by(form, sample, kernel.absolute)
     return written(factor * share(lengths) * lengths)
@@ -274,10 +279,10 @@ class _Trial:
         self.common: tuple[float, ...] = (1.0,) if self.together[0].all() else SHARED
         self.attempts: list[_Attempt] = []
 
-    def judge(self, form: Form, lengths: Array, worth: float) -> None:
-        """Try lengths and multiples of them; costs are divided by what the form is ``worth``."""
+    def judge(self, form: Form, lengths: Array, worth: float, multiples: bool) -> None:
+        """Try lengths, and perhaps multiples of them; costs are divided by what the form is ``worth``."""
         first = self._attempt(form, 1.0, lengths, worth)
-        for factors in FACTORS:
+        for factors in FACTORS if multiples else ():
             best = first
             for factor in factors:
                 last, best = best, self._attempt(form, factor, lengths, worth)

@@ -55,7 +55,8 @@ class _SecondOrder(PolkEstimator):
         kernel: Any = learner.kernel
         if words(kernel) and self._says("auto") and takes(self.kernel, "auto"):
             sample = sample_for(learner, points, targets, outputs)
-            lengths = tried(self._usual(points), sample, kernel, self._share)
+            # Steps go to the end: the best width is a matter of how many samples come, which few cannot tell.
+            lengths = tried(self._usual(points), sample, kernel, self._share, multiples=False)
             learner = replace(learner, kernel=replace(kernel, bandwidth=lengths))
         elif words(kernel) and (self._says("auto") or self._says("median")):
             kernel = fitted_to(kernel, learner, points, targets, outputs)
@@ -115,7 +116,7 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
     bandwidth : float, sequence of floats, "auto", "median", "relevance" or "scale"
         As of `PolkRegressor`, but that "median" is 0.6 of the median distance. "auto" is "relevance" with lengths that
         suit ``n_components``, and "median" where there is one column, or fewer than ten rows for each, or where the
-        kernel has one length for all; unless multiples or other forms err clearly less on held-out rows.
+        kernel has one length for all; unless another form errs clearly less on held-out rows.
     kernel, fit_intercept, shuffle, first, random_state, n_jobs
         As of `PolkRegressor`.
     step_size : float, "auto", mapping or Schedule

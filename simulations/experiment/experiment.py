@@ -215,7 +215,7 @@ class Experiment:
         ...     "protocol": "isolated",
         ... })
         >>> experiment.learner.kernel
-        Gaussian(bandwidth='median')
+        Gaussian(bandwidth='auto')
         """
         if not isinstance(mapping, Mapping):
             raise InputError(

@@ -63,7 +63,7 @@ def reach(kernel: Any, points: Array) -> tuple[str, str] | None:
 
 
 def finding(plans: Sequence[AgentPlan]) -> dict[str, str]:
-    """Say it of the held-out points of some nodes and the kernel of the first, with the remedy; empty where it is well.
+    """Say it of held-out points of some nodes and the kernel of the first, with the remedy; empty where all is well.
 
     Parameters
     ----------
