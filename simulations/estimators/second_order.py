@@ -64,8 +64,8 @@ class _SecondOrder(PolkEstimator):
         return super()._fitted(learner, points, targets, outputs)
 
     def _usual(self, points: Array) -> Form:
-        count, inputs = points.shape
-        return "relevance" if inputs > 1 and SAMPLES_PER_INPUT * inputs <= count else "median"
+        """Return the form of lengths that is taken where held-out rows do not clearly ask for another."""
+        return "median"
 
     def _share(self, lengths: Array) -> float:
         return width(lengths, self.n_components) if lengths.ndim else WIDER * SHARE
@@ -146,6 +146,10 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
     bandwidth: Any = "auto"
     _boldness, _forgotten, _fewest_steps = 1.0, 0.02, FEWEST_STEPS
 
+    def _usual(self, points: Array) -> Form:
+        count, inputs = points.shape
+        return "relevance" if inputs > 1 and SAMPLES_PER_INPUT * inputs <= count else "median"
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelClassifier(_SecondOrder, OnlineClassifier):
@@ -164,7 +168,7 @@ class KernelClassifier(_SecondOrder, OnlineClassifier):
         loss part. The logistic loss is bounded by a quadratic at each sample when it comes, so that it asks for more
         passes.
     kernel, bandwidth, shuffle, first, random_state, n_jobs
-        As of `KernelRegressor`.
+        As of `KernelRegressor`, but that the bandwidth "auto" is "median" unless another form errs clearly less.
 
     Attributes
     ----------
