@@ -49,8 +49,8 @@ FAR = 1000.0
 """Of an input's deviation: what is farther from its median is moved to there before the relevance is measured."""
 
 STRAYED = 1000.0
-"""A standard deviation this many times that of the middle nine tenths is one of few outliers, and not the input's; heavy
-tails, which are to keep theirs, come to some dozens."""
+"""A standard deviation this many times that of the middle nine tenths is one of few outliers; heavy tails, which are
+to keep theirs, come to some dozens."""
 
 FACTORS = (2.0, 4.0, 8.0), (0.5, 0.25)
 """Multiples that "auto" tries of lengths, each way for as long as the next is better."""
@@ -220,10 +220,11 @@ def tried(
     """Choose lengths by the error of kernel ridge regression on rows that it was not fitted to.
 
     Tried are one length for all inputs, lengths in proportion to their deviations and to their relevance, the usual
-    width and multiples of it, a ridge of `SLOW` and two thirds of the rows. The error times ``DOUBLED^-|log2 factor|``,
-    and over `OTHER` where the form is not the usual one, is to be least; and unless the error itself is less than the
-    usual one's by more than the standard error of the difference, the usual lengths remain. Of classes the rows that
-    are taken for another one must be fewer too, by more than the root of their number.
+    width and multiples of it, a ridge of `SLOW` and two thirds of the rows. What the error would be of as many rows
+    again, if it fell as it does from half of them, is to be least, times ``DOUBLED^-|log2 factor|`` and over `OTHER`
+    where the form is not the usual one: narrow kernels gain more from further rows than wide ones. Unless the error
+    itself is less than the usual one's by more than the standard error of the difference, the usual lengths remain; of
+    classes the wrong rows must be fewer too, by more than the root of their number.
 
     Parameters
     ----------
@@ -307,21 +308,31 @@ class _Trial:
         """
         kernel: Scaled = replace(self.kernel, bandwidth=written(factor * lengths))
         gram, across = kernel.cross(self.centers, self.centers), kernel.cross(self.points, self.centers)
-        found = {}
+        least, found = np.inf, self.wanted
         for part in self.common:
             ours, theirs = (
                 entries if part == 1.0 else entries * np.where(same, 1.0, part)
                 for entries, same in zip((gram, across), self.together, strict=True)
             )
-            ridged = np.array(ours, order="F")
-            ridged.flat[:: len(ridged) + 1] += SLOW
-            found[part] = theirs @ lapack.dposv(ridged, self.known, lower=1, overwrite_a=1)[1]
-        errors = {part: np.sum((values - self.wanted) ** 2, axis=1) for part, values in found.items()}
-        least = min(errors, key=lambda part: float(errors[part].mean()))
-        wrong = int(np.count_nonzero(found[least].argmax(axis=1) != self.wanted.argmax(axis=1)))
-        cost = float(errors[least].mean()) * DOUBLED ** -abs(np.log2(factor)) / worth
-        self.attempts.append(_Attempt(form, factor, errors[least], wrong, cost))
+            values = _predicted(ours, theirs, self.known)
+            error = float(np.mean((values - self.wanted) ** 2))
+            if error < least:
+                least, found = error, values
+                half = _predicted(ours[::2, ::2], theirs[:, ::2], self.known[::2])
+        before = max(float(np.mean((half - self.wanted) ** 2)), least)
+        cost = least * least / before * DOUBLED ** -abs(np.log2(factor)) / worth
+        errors = np.sum((found - self.wanted) ** 2, axis=1)
+        wrong = int(np.count_nonzero(found.argmax(axis=1) != self.wanted.argmax(axis=1)))
+        self.attempts.append(_Attempt(form, factor, errors, wrong, cost))
         return self.attempts[-1]
+
+
+def _predicted(gram: Array, across: Array, known: Array) -> Array:
+    """Predict (m, C) by kernel ridge regression on ``known`` (n, C)."""
+    ridged = np.array(gram, order="F")
+    ridged.flat[:: len(ridged) + 1] += SLOW
+    weights: Array = lapack.dposv(ridged, known, lower=1, overwrite_a=1)[1]
+    return across @ weights
 
 
 def _forms(usual: Form, sample: Sample) -> list[Form]:

@@ -156,7 +156,7 @@ def describe(part: Any) -> dict[str, Any]:
     Examples
     --------
     >>> describe(build("kernel", "matern"))
-    {'name': 'matern', 'bandwidth': 'median', 'smoothness': 1.5}
+    {'name': 'matern', 'bandwidth': 'auto', 'smoothness': 1.5}
     """
     if isinstance(part, GraphFunction):
         return {"name": part.function, **plain(part.arguments)}

@@ -120,8 +120,9 @@ def test_the_relevance_looks_past_outliers_offsets_and_constants() -> None:
     assert deviations(spoiled)[1] == pytest.approx(1.0, rel=0.1)
 
 
-def test_what_was_found_is_the_same_again() -> None:
-    points, targets = heavy_tailed(300)
+def test_what_was_found_is_the_same_again_and_not_taken_for_other_targets() -> None:
+    points, targets = surface()
     first = Gaussian("auto").fitted(sample(points, targets, Squared()))
     assert Gaussian("auto").fitted(sample(points.copy(), targets, Squared())) == first
-    assert Gaussian("auto").fitted(sample(points[::-1].copy(), targets, Squared())) != first
+    assert Gaussian("auto").fitted(sample(points, targets[::-1].copy(), Squared())) != first
+    assert Laplacian("auto").fitted(sample(points, targets, Squared())).bandwidth != first.bandwidth
