@@ -84,9 +84,8 @@ def test_numbers_with_decimals_are_classes_where_they_count(call: Command, targe
 def test_many_whole_numbers_are_quantities(call: Command) -> None:
     np.savez("data.npz", x=np.ones((300, 1)), y=np.arange(300))
     assert "a regression" in call("init", "--data", "data.npz").out
-    assert (
-        'task           "y" has 300 different whole numbers, taken for quantities: stream.task = "classification"'
-        in (as_text(simulate(Experiment.from_file("experiment.toml").with_changes({"stream.task": "auto"}))))
+    assert '  "y" has 300 different whole numbers, taken for quantities: stream.task = "classification"' in (
+        as_text(simulate(Experiment.from_file("experiment.toml").with_changes({"stream.task": "auto"})))
     )
     np.savez("few.npz", x=np.ones((7, 1)), y=[210_000, 180_000, 305_000, 180_000, 99_000, 150_000, 410_000])
     assert "a regression" in call("init", "few.toml", "--data", "few.npz").out

@@ -141,7 +141,7 @@ def test_what_holds_no_numbers_is_refused_by_its_column() -> None:
 
 
 def test_a_model_file_with_other_columns_than_its_function_is_refused(tmp_path: Path) -> None:
-    model = simulate(data={**COLUMNS, "y": Y}, **KEYS).model(0)
+    model = simulate(data={**COLUMNS, "y": Y}, **KEYS, stream={"standardize": False}).model(0)
     save_model(model, tmp_path / "model.npz")
     arrays = dict(np.load(tmp_path / "model.npz"))
     arrays["description"] = np.array(str(arrays["description"]).replace('"warmth", ', ""))
@@ -161,5 +161,5 @@ def test_incremental_estimators_need_the_features_that_every_sample_had() -> Non
         model.predict_one({"warmth": 0.2})
     with pytest.raises(ValueError, match=r"x has the feature 'deph', .* every name has come; did you mean .depth.."):
         model.learn_one({"warmth": 0.2, "deph": 0.9}, True)
-    with pytest.raises(ValueError, match="nothing has been learned yet: 0 samples have come"):
+    with pytest.raises(ValueError, match="nothing has been learned yet: give samples"):
         _ = IncrementalRegressor().model_

@@ -150,7 +150,7 @@ def test_the_constant_is_the_mean_of_what_each_node_learned_from(protocol: str, 
 
 def test_a_risk_above_the_constants_is_said_with_both_numbers() -> None:
     result = run(learner=NARROW)
-    assert set(result.verdict) == {"worse_than_constant", "everything_kept"}
+    assert set(result.verdict) == {"worse_than_constant", "everything_kept", "points_alone"}
     text = result.verdict["worse_than_constant"]
     risk, constant = result.final["risk"], result.final["constant_risk"]
     assert risk is not None
