@@ -12,11 +12,12 @@ import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.experiment.template import write_new
+from kernelswarm.simulations.ground.coding import Missing
 from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.wording import shown, some, toml
-from kernelswarm.simulations.streams.rows.columns import NoTarget, OnlyWords
+from kernelswarm.simulations.streams.rows.columns import ManyWords, NoTarget
 from kernelswarm.simulations.streams.rows.file import File
-from kernelswarm.simulations.streams.rows.rows import Rows, check_rows, resolve_task, told_task
+from kernelswarm.simulations.streams.rows.rows import Rows, check_rows, resolve_task, told_task, without_gaps
 
 NODES, LEAST = 10, 20
 """Nodes, fewer where each would have less than this many rows."""
@@ -28,6 +29,9 @@ TARGETS = {"y", "target", "label", "class"}
 
 COUNTERS = re.compile(r"(unnamed: \d+|__index_level_\d+__|index|id)")
 """What columns are called, in any case, that often number the rows; no input, if they do."""
+
+FILLED: Missing = "mean"
+"""What is done about gaps: the one way that keeps all rows and asks for no order of them."""
 
 BATCH = 4
 
@@ -50,11 +54,11 @@ nodes = {nodes}
 [stream]
 name = "file"
 path = {path}
-{columns}{told}task = "{task}"
+{columns}{gaps}{days}{told}task = "{task}"
 test_fraction = 0.2     # of each node's rows, never learned from
 epochs = {epochs}
 standardize = "auto"    # {scaled} of mean 0 and deviation 1; models take and give the file's own units
-# order = "file"        # for time series: every node sees its rows in the order of the file
+# order = "{order}"        # for time series: every node sees its rows in the order of {ordered}
 
 [learner]
 name = "polk"
@@ -94,7 +98,8 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
     """
     try:
         rows, test, file, left_out = _read(File(data, target=target, node_column=nodes or NODE))
-        check_rows(rows)
+        rows, gaps = without_gaps(rows, FILLED)
+        check_rows(rows, bool(gaps))
         if nodes and rows.ids is None:
             raise InputError(f"nodes = {shown(nodes)}: svmlight files have no column that names nodes, leave it out")
         task = resolve_task(rows, "auto")
@@ -126,6 +131,7 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
         if names
     )
     told = told_task(rows, task)
+    times = [column.name for column in rows.kinds if column.kind == "time"]
     text = TEMPLATE.format(
         what=what,
         name=path,
@@ -140,6 +146,12 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
             if value
         )
         + (_inputs(rows) if file.target and not file.features else ""),
+        gaps=f'{_comment(gaps)}missing = "{FILLED}"        # or "drop" rows with a gap, "last" known values\n'
+        if gaps
+        else "",
+        days='times = "days"          # since the first; or "cycles": hour, weekday and season too\n' if times else "",
+        order="time" if len(times) == 1 else "file",
+        ordered=times[0] if len(times) == 1 else "the file",
         told=f"# {told}\n" if told else "",
         task=task,
         epochs=epochs,
@@ -148,7 +160,8 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
         batch=BATCH,
     )
     write_new(path, text)
-    return f"{what}\n{told}" if told else what
+    made = made_of(rows)
+    return "\n".join(filter(None, [what, told, f'{gaps} (stream.missing = "{FILLED}")' if gaps else "", made]))
 
 
 def _read(file: File) -> tuple[Rows, Rows | None, File, list[tuple[str, str, list[str]]]]:
@@ -161,7 +174,9 @@ def _read(file: File) -> tuple[Rows, Rows | None, File, list[tuple[str, str, lis
         if len(usual) != 1:
             raise
         return _read(replace(file, target=usual[0]))
-    except OnlyWords as error:
+    except ManyWords as error:
+        if not error.others:
+            raise
         file, words = replace(file, features=error.others), error.words
         rows, test = file.read()
     counters = [
@@ -171,17 +186,36 @@ def _read(file: File) -> tuple[Rows, Rows | None, File, list[tuple[str, str, lis
     ]
     kept = [place for place, column in enumerate(rows.columns) if column not in counters]
     if kept and counters:
-        rows = replace(rows, points=rows.points[:, kept], columns=tuple(rows.columns[place] for place in kept))
+        held = tuple(rows.held[place] for place in kept) if rows.kinds else ()
+        columns = tuple(rows.columns[place] for place in kept)
+        rows = replace(rows, points=rows.points[:, kept], columns=columns, kinds=held)
         file = replace(file, features=rows.columns)
     else:
         counters = []
-    return rows, test, file, [("hold", "words", list(words)), ("count", "the rows", counters)]
+    return rows, test, file, [("hold", "too many words", list(words)), ("count", "the rows", counters)]
+
+
+def made_of(rows: Rows) -> str:
+    """Say what becomes of inputs that are not numbers."""
+    said = []
+    for column in rows.kinds:
+        if column.kind == "words":
+            said.append(f"{shown(column.name)} becomes 0 or 1 for each of its {len(column.words)} words")
+        elif column.kind == "ranks":
+            said.append(f"{shown(column.name)} becomes 0 to {len(column.words) - 1} in its order")
+        elif column.kind in ("time", "clock", "duration"):
+            said.append(f"{shown(column.name)} becomes days{' since the first' * (column.kind == 'time')}")
+    return ", ".join(said)
 
 
 def _inputs(rows: Rows) -> str:
     """Return a comment with the columns that are the inputs, since no key lists them."""
-    text = "inputs: " + ", ".join(map(toml, rows.columns))
-    return textwrap.fill(text, 118, initial_indent="# ", subsequent_indent="#         ", break_long_words=False) + "\n"
+    return _comment("inputs: " + ", ".join(map(toml, rows.columns)), "        ")
+
+
+def _comment(text: str, indent: str = "") -> str:
+    lines = textwrap.fill(text, 118, initial_indent="# ", subsequent_indent=f"# {indent}", break_long_words=False)
+    return lines + "\n"
 
 
 def _relative(data: Path, path: Path) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.simulations.ground.coding import Coding
 from kernelswarm.simulations.ground.wording import shown
 
 Array = npt.NDArray[np.float64]
@@ -29,6 +30,8 @@ class Variables:
         What each column is called; empty where the data does not say.
     mean, deviation : array, optional
         (k,) each, deviation > 0; both None where the learner sees the values as they are.
+    coding : Coding, optional
+        How the columns of the data become these k; None where they are the same.
 
     Examples
     --------
@@ -42,6 +45,7 @@ class Variables:
     names: tuple[str, ...] = ()
     mean: Array | None = None
     deviation: Array | None = None
+    coding: Coding | None = None
 
     def scaled(self, values: Array) -> Array:
         """Return values (n, k) in their own units as the learner sees them."""
@@ -76,12 +80,13 @@ class Variables:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Return lists and None, as JSON holds them."""
-        return {
+        """Return lists, tables and None, as JSON holds them."""
+        table: dict[str, Any] = {
             "columns": list(self.names),
             "mean": None if self.mean is None else self.mean.tolist(),
             "deviation": None if self.deviation is None else self.deviation.tolist(),
         }
+        return table if self.coding is None else table | {"coding": self.coding.to_dict()}
 
     @classmethod
     def from_dict(cls, table: Any, key: str) -> Variables:
@@ -97,14 +102,17 @@ class Variables:
         names, mean, deviation = (table.get(name) for name in ("columns", "mean", "deviation"))
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError(f"{key}.columns must be a list of names, not {shown(names)}")
+        coding = Coding.from_dict(table["coding"], f"{key}.coding") if table.get("coding") is not None else None
+        if coding is not None and coding.names != tuple(names):
+            raise ValueError(f"{key}.columns are {shown(names)}, and {key}.coding makes {shown(list(coding.names))}")
         if mean is None and deviation is None:
-            return cls(tuple(names))
+            return cls(tuple(names), coding=coding)
         means, deviations = _numbers(mean, f"{key}.mean"), _numbers(deviation, f"{key}.deviation")
         if len({len(means), len(deviations), len(names) or len(means)}) > 1:
             raise ValueError(f"{key} has {len(names)} columns, {len(means)} means and {len(deviations)} deviations")
         if not np.all(deviations > 0.0):
             raise ValueError(f"{key}.deviation must be positive, not {shown(deviation)}")
-        return cls(tuple(names), means, deviations)
+        return cls(tuple(names), means, deviations, coding)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from kernelswarm.simulations.ground.data_description import Variables
 from kernelswarm.simulations.ground.node_names import Name
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.models.temperature import probabilities
-from kernelswarm.simulations.streams.rows.frames import points_of
+from kernelswarm.simulations.streams.rows.frames import coded_points, points_of
 
 Array = npt.NDArray[np.float64]
 
@@ -149,7 +149,7 @@ class Model:
         ValueError
             When the points do not have the model's columns.
         """
-        return evaluated(self.function, self.as_array(points))
+        return evaluated(self.function, self._own_array(points))
 
     def predict(self, points: Points) -> npt.NDArray[Any]:
         """Predict the target at each of the ``points`` (n, p), both as they stand in the data.
@@ -205,11 +205,20 @@ class Model:
     def as_array(self, points: Points) -> Array:
         """Return ``points`` as an array (n, p) with the columns in the model's order.
 
+        Words, times and gaps become the numbers that they were when the model was trained; a word that was not there
+        then is 0 in all of its columns.
+
         Raises
         ------
         ValueError
-            A column is missing or holds something else than finite numbers, or an array has another number of columns.
+            A column is missing or holds something else than what the model was trained with, or an array has another
+            number of columns.
         """
+        coding = self.input_variables.coding
+        return self._own_array(points if coding is None else coded_points(points, coding))
+
+    def _own_array(self, points: Points) -> Array:
+        """Return points of p columns of numbers as an array (n, p)."""
         found = points_of(points, self.input_variables.names)
         if found.ndim != 2 or found.shape[1] != self.inputs:
             named = ", ".join(self.input_variables.names)

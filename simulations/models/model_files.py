@@ -40,8 +40,9 @@ from kernelswarm.simulations.models.model import Model
 Array = npt.NDArray[np.float64]
 
 FORMAT = "kernelswarm model"
-VERSION = 2
-"""Version 1 knew neither columns nor scaling, and its models take and give the learner's own units."""
+VERSION = 3
+"""Version 1 knew neither columns nor scaling: its models take and give the learner's own units. Version 2 knew inputs
+that are numbers only."""
 
 #: What a file calls a function that is no kernel expansion; one with a kernel needs no name.
 KINDS: dict[type, str] = {

@@ -47,6 +47,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/machine",
     "simulations/streams",
     "simulations/streams/generated",
+    "simulations/streams/rows/encoding",
     "simulations/streams/rows",
     "simulations/experiment",
     "simulations/round",

@@ -110,7 +110,7 @@ def npz_rows(
                 f'({len(points)},), the node of each row of {x}: correct it, or set stream.node_column = "" to '
                 "ignore it"
             )
-        check_exact(name, ids, 0, f"in {node} node", "save the names of the nodes as text")
+        check_exact(name, ids, int, f"in {node} node", "save the names of the nodes as text")
         ids = plain_labels(ids)
     places = column_numbers(name, split_columns, points.shape[1])
     if targets.ndim == 1:

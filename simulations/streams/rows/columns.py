@@ -1,4 +1,4 @@
-"""One column of a csv or parquet table: numbers, labels of classes, or names of nodes."""
+"""One column of a csv or parquet table: inputs of any kind, numbers, labels of classes, or names of nodes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.ground.coding import ALIKE, HELD, CodedColumn
 from kernelswarm.simulations.ground.wording import shown, some
 from kernelswarm.simulations.streams.rows.dialect import THOUSANDS
+from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN, are_gaps
+from kernelswarm.simulations.streams.rows.encoding.numerals import Mark, looks_numeric, parsed
+from kernelswarm.simulations.streams.rows.encoding.text import (
+    MOST_WORDS,
+    Entries,
+    are_too_many,
+    entries,
+    is_text,
+    ranking,
+    read_text,
+    without_words,
+)
+from kernelswarm.simulations.streams.rows.encoding.times import WhichIsTheDay, of_arrow
 from kernelswarm.simulations.streams.rows.reading import shorten
 from kernelswarm.simulations.streams.rows.rows import Numbers, check_exact
 
@@ -25,12 +39,14 @@ COUNTING = "the first row of data is row 1"
 #: A number such as 120,43 or -1,5e-3, as most of Europe writes it.
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
+NO_NUMBER = "not a number"
+
 #: Text of digits with more different values than this is a column of numbers that was written as text.
 MOST_CODES = 100
 
 
-class OnlyWords(ValueError):
-    """The refusal of inputs of which some, ``words``, hold no number at all; ``others`` are the rest."""
+class ManyWords(ValueError):
+    """The refusal of inputs of which some, ``words``, hold too many different words; ``others`` are the rest."""
 
     def __init__(self, text: str, words: tuple[str, ...], others: tuple[str, ...]) -> None:
         super().__init__(text)
@@ -48,68 +64,184 @@ class NoTarget(RefusedKey):
         self.name, self.columns = name, columns
 
 
-def inputs(name: str, table: pyarrow.Table, columns: Sequence[str]) -> list[Numbers]:
-    """Columns of inputs as NumPy arrays of their own types.
+def inputs(
+    name: str,
+    table: pyarrow.Table,
+    columns: Sequence[str],
+    mark: Mark = "",
+    wanted: Sequence[CodedColumn] = (),
+    told: str = "",
+) -> tuple[list[Numbers], tuple[CodedColumn, ...]]:
+    """Columns of inputs as arrays, numbers of their own types, and what they hold.
+
+    Parameters
+    ----------
+    name
+        What messages call the table.
+    table, columns
+        The table, and the names of the columns.
+    mark
+        What stands before fractions in text; empty where nothing says so.
+    wanted
+        What each column has to hold, where that is known.
+    told
+        What messages say to do about columns that hold something else.
 
     Raises
     ------
-    OnlyWords
-        If columns hold no number at all, and some do.
+    ManyWords
+        If columns have more different words than become columns of 0 and 1.
     ValueError
-        If a value is missing or is not a number, naming row and column.
+        If a column is of no kind that becomes numbers, naming row and column.
     """
-    try:
-        _refuse_categories(name, table, columns)
-        return [numbers(name, table, column) for column in columns]
-    except ValueError as error:
-        worded = [column for column in columns if is_text(table.column(column))]
-        worded = [column for column in worded if are_words(table.column(column).drop_null().to_pylist())]
-        others = tuple(column for column in columns if column not in worded)
-        if not worded or not others:
-            raise
-        raise OnlyWords(str(error), tuple(worded), others) from error
+    held = {column.name: column for column in wanted}
+    found = [read_input(name, table, column, mark, held.get(column), told) for column in columns]
+    kinds = tuple(kind for _, kind in found)
+    many = [kind.name for kind in kinds if kind.kind == "words" and are_too_many(len(kind.words), table.num_rows)]
+    if many and not wanted:
+        first = next(kind for kind in kinds if kind.name == many[0])
+        raise ManyWords(
+            f"{name}: column {shown(first.name)} has {len(first.words):,} different words in {table.num_rows:,} rows, "
+            f"such as {shown(first.words[0])}; each would become a column of 0 and 1, and at most {MOST_WORDS} do, "
+            "that occur twice on average: join rare words to one, or leave the column out by naming the others in "
+            "stream.features",
+            tuple(many),
+            tuple(column for column in columns if column not in many),
+        )
+    return [values for values, _ in found], kinds
 
 
-def numbers(name: str, table: pyarrow.Table, column: str, *, is_target: bool = False, cure: str = "") -> Numbers:
-    """One column as a NumPy array of its own type; ``cure`` is what to do about what is no number.
+def read_input(
+    name: str, table: pyarrow.Table, column: str, mark: Mark, wanted: CodedColumn | None, told: str = ""
+) -> tuple[Numbers, CodedColumn]:
+    """One column of inputs as an array (n,), nan where a value is missing, and what it holds; see :func:`inputs`."""
+    import pyarrow
+
+    values = table.column(column)
+    kind = None if wanted is None else wanted.kind
+    order = ranking(values)
+    if is_text(values):
+        found = entries(values, order)
+        if order and kind in (None, "ranks"):
+            return found.spread(np.arange(len(found.words), dtype=np.float64)), CodedColumn(
+                column, "ranks", tuple(found.words)
+            )
+        if kind == "ranks":
+            kind = "words"
+        try:
+            read = read_text(found, column, mark, kind)
+        except WhichIsTheDay as error:
+            raise ValueError(
+                f"{name}: column {shown(column)} holds dates such as {shown(str(error))}, none of which shows whether "
+                "the day or the month comes first: write them as 2021-12-31"
+            ) from error
+        if read is None:
+            raise _unreadable(name, column, found, told)
+        if wanted is not None and found.words:
+            _check_kind(name, wanted, read[1], told)
+        return read
+    unordered = not categories(name, table).get(column, True)
+    if kind in ("words", "ranks") or unordered:
+        return _numbers_as_words(name, table, column)
+    times = of_arrow(values)
+    if times is None:
+        kind = "truth" if pyarrow.types.is_boolean(values.type) else "number"
+        found_kind = CodedColumn(column, kind)
+    else:
+        found_kind = CodedColumn(column, times.kind, zoned=times.zoned)
+    if wanted is not None and values.null_count < len(values):
+        _check_kind(name, wanted, found_kind, told)
+    return numbers(name, table, column, cure=told) if times is None else times.values, found_kind
+
+
+def _check_kind(name: str, wanted: CodedColumn, found: CodedColumn, told: str) -> None:
+    """Refuse a column that holds something else than what was learned from."""
+    if ALIKE.get(found.kind, found.kind) == ALIKE.get(wanted.kind, wanted.kind) and found.zoned == wanted.zoned:
+        return
+    kinds = [f"{HELD[one.kind]}{' of a time zone' * one.zoned}" for one in (found, wanted)]
+    raise ValueError(
+        f"{name}: column {shown(found.name)} holds {kinds[0]}, and what was learned from holds {kinds[1]}: "
+        + (told or "write both in the same way")
+    )
+
+
+def _numbers_as_words(name: str, table: pyarrow.Table, column: str) -> tuple[Numbers, CodedColumn]:
+    """Numbers that stand for categories without an order, in increasing order, as words."""
+    values = numbers(name, table, column).astype(np.float64)
+    gaps = np.isnan(values)
+    found, places = np.unique(values[~gaps], return_inverse=True)
+    spread = np.full(len(values), np.nan)
+    spread[~gaps] = places
+    words = tuple(str(int(value)) if value == int(value) else repr(float(value)) for value in found)
+    return spread, CodedColumn(column, "words", words)
+
+
+def _unreadable(name: str, column: str, found: Entries, told: str) -> ValueError:
+    """The refusal of text that is neither all numbers nor all times nor all words."""
+    odd = [place for place, word in enumerate(found.words) if not is_number(word)]
+    row, place = min((found.row(place), place) for place in odd or range(len(found.words)))
+    word = found.words[place]
+    both = "" if len(odd) in (0, len(found.words)) else ", beside numbers"
+    return ValueError(
+        f"{name}: row {row}, column {shown(column)} holds {shown(word)}, which is {NO_NUMBER}{both} ({COUNTING}): "
+        + (told or remedy(word, is_target=False))
+    )
+
+
+def numbers(
+    name: str, table: pyarrow.Table, column: str, *, is_target: bool = False, cure: str = "", mark: Mark = ""
+) -> Numbers:
+    """One column as a NumPy array of its own type, nan where one is missing; ``cure`` is what to do about no number.
+
+    Text is refused, unless all of it are numbers with marks between thousands or percent signs.
 
     Raises
     ------
     ValueError
-        If a value is missing or is not a number, naming row and column.
+        If a value is not a number, naming row and column.
     """
     import pyarrow
 
-    values = present(name, table, column)
+    values = without_words(table.column(column))
+    if pyarrow.types.is_null(values.type):
+        return np.full(len(values), np.nan)
     if pyarrow.types.is_boolean(values.type):
-        return np.asarray(values.to_numpy()).astype(np.int64)
+        values = values.cast(pyarrow.int64())
     if pyarrow.types.is_decimal(values.type):
         values = values.cast(pyarrow.float64())
     if pyarrow.types.is_integer(values.type) or pyarrow.types.is_floating(values.type):
         return np.asarray(values.to_numpy())
+    if is_text(values):
+        read = _numbers_in(values, mark)
+        if read is not None:
+            return read
     row, value = first_word(values.to_pylist())
-    other = "text" if is_number(value) else "not a number"
+    other = "text" if is_number(value) else NO_NUMBER
     raise ValueError(
         f"{name}: row {row}, column {shown(column)} holds {shown(value)}, which is {other} ({COUNTING}): "
         + (cure or remedy(value, is_target))
     )
 
 
-def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool) -> Numbers:
-    """A column of text as the labels of classes, (n,), without blanks around them.
+def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool, mark: Mark = "") -> Numbers:
+    """A column of text as the labels of classes, (n,), without blanks around them; empty where one is missing.
 
     Unless a classification is asked for, text that reads as a number is refused: a column of numbers in which one is
-    mistyped arrives as text too. Digits only, such as 007, are labels, as long as there may be so many classes.
+    mistyped arrives as text too. Digits only, such as 007, are labels, as long as there may be so many classes; numbers
+    with marks between thousands or a percent sign are numbers.
 
     Raises
     ------
     ValueError
-        If a value is missing, or is a number though no classification is asked for, naming row and column.
+        If a value is a number though no classification is asked for, naming row and column.
     """
-    texts = words(name, table, column)
+    texts = words(table, column)
     if asked:
         return texts
-    first = {str(text): int(row) + 1 for text, row in zip(*np.unique(texts, return_index=True), strict=True)}
+    first = {str(text): int(row) + 1 for text, row in zip(*np.unique(texts, return_index=True), strict=True) if text}
+    read = None if are_digits(list(first)) else _numbers_in(table.column(column), mark)
+    if read is not None:
+        return read
     commas = [row for text, row in first.items() if DECIMAL_COMMA.fullmatch(text) or THOUSANDS.fullmatch(text)]
     decimal = min(commas, default=None)
     numeric = min((row for text, row in first.items() if is_number(text)), default=None)
@@ -130,55 +262,50 @@ def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool) -> Numb
     )
 
 
+def _numbers_in(values: pyarrow.ChunkedArray, mark: Mark) -> Numbers | None:
+    """Return the numbers of a column of text that is one for a reason: marks between thousands, percent signs, gaps."""
+    found = entries(values)
+    gaps = int((found.places < 0).sum()) > values.null_count
+    read = parsed(found.words, mark) if gaps or any(map(is_dressed, found.words)) else None
+    return None if read is None else found.spread(read)
+
+
 def names_of_nodes(name: str, table: pyarrow.Table, column: str) -> Numbers:
-    """The node of each row, (n,): whole numbers as int64, or text.
+    """The node of each row, (n,): whole numbers as int64, or text; nan or empty where one is missing.
 
     Raises
     ------
     ValueError
-        If a value is missing, or is a number that is not whole, naming row and column.
+        If a value is a number that is not whole, naming row and column.
     """
     if is_text(table.column(column)):
-        return words(name, table, column)
+        return words(table, column)
     values = numbers(name, table, column)
-    check_exact(name, values, 1, f"in column {shown(column)} node", "write the names of the nodes as text")
+    gaps = are_gaps(values)
+    known = values[~gaps]
+    rows = np.flatnonzero(~gaps) + 1
+    check_exact(
+        name,
+        known,
+        lambda place: int(rows[place]),
+        f"in column {shown(column)} node",
+        "write the names of the nodes as text",
+    )
     if not np.issubdtype(values.dtype, np.integer):
-        wrong = np.flatnonzero(values != np.round(values))
+        wrong = np.flatnonzero((values != np.round(values)) & ~gaps)
         if len(wrong):
             raise ValueError(
                 f"{name}: row {wrong[0] + 1} names node {values[wrong[0]]} in column {shown(column)} ({COUNTING}); "
                 'nodes are whole numbers or text: correct it, or set stream.node_column = "" to ignore the column'
             )
-    return values.astype(np.int64)
+    return values if gaps.any() else values.astype(np.int64)
 
 
-def words(name: str, table: pyarrow.Table, column: str) -> Numbers:
-    """A column of text as an array (n,) of fixed width, without blanks around each entry."""
-    values = present(name, table, column)
-    texts = np.char.strip(np.array(values.to_pylist(), dtype=np.str_).reshape(len(values)))
-    empty = np.flatnonzero(texts == "")
-    if len(empty):
-        raise missing(name, column, int(empty[0]) + 1)
-    return texts
-
-
-def is_text(values: pyarrow.ChunkedArray) -> bool:
-    """Whether a column holds text, as it is or by the number of its entry in a list of words."""
-    import pyarrow
-
-    kind = values.type.value_type if pyarrow.types.is_dictionary(values.type) else values.type
-    return bool(
-        pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind) or pyarrow.types.is_string_view(kind)
-    )
-
-
-def ranking(values: pyarrow.ChunkedArray) -> tuple[str, ...]:
-    """Return the categories of a column of text in the order that the table gives them; empty where it gives none."""
-    import pyarrow
-
-    if not pyarrow.types.is_dictionary(values.type) or not values.type.ordered or not values.num_chunks:
-        return ()
-    return tuple(word.strip() for word in values.unify_dictionaries().chunk(0).dictionary.to_pylist() if word)
+def words(table: pyarrow.Table, column: str) -> Numbers:
+    """A column of text as an array (n,) of fixed width, without blanks around each entry; empty for what is missing."""
+    values = without_words(table.column(column))
+    texts = np.char.strip(np.array(values.fill_null("").to_pylist(), dtype=np.str_).reshape(len(values)))
+    return np.where(np.isin(texts, WRITTEN), "", texts)
 
 
 def by_pandas(name: str, table: pyarrow.Table) -> dict[str, Any]:
@@ -203,11 +330,6 @@ def categories(name: str, table: pyarrow.Table) -> dict[str, bool]:
     return said | {column: mark == ORDERED for column, mark in marks.items() if mark is not None}
 
 
-def are_words(texts: Sequence[str]) -> bool:
-    """Whether text is none of numbers, one of which is mistyped: none of it is a number, or all are digits as codes."""
-    return not any(map(is_number, texts)) or are_digits(texts)
-
-
 def are_digits(texts: Sequence[str]) -> bool:
     """Whether text is of digits only, as codes and numbers of things are.
 
@@ -219,43 +341,12 @@ def are_digits(texts: Sequence[str]) -> bool:
     return bool(texts) and all(text.strip().isdecimal() for text in texts)
 
 
-def _refuse_categories(name: str, table: pyarrow.Table, columns: Sequence[str]) -> None:
-    """Refuse numbers that stand for categories without an order as inputs: their differences mean nothing."""
-    ordered = categories(name, table)
-    for column in columns:
-        if not ordered.get(column, True) and not is_text(table.column(column)):
-            raise ValueError(
-                f"{name}: column {shown(column)} holds categories without an order, such as "
-                f"{shown(table.column(column)[0].as_py())} in row 1 ({COUNTING}): make a column of 0 and 1 for each of "
-                "them, convert it to numbers if they are quantities, or leave the column out by naming the others in "
-                "stream.features"
-            )
-
-
-def present(name: str, table: pyarrow.Table, column: str) -> pyarrow.ChunkedArray:
-    """A column of which no value is missing, without a list of words."""
-    import pyarrow
-
-    values = table.column(column)
-    if values.null_count:
-        raise missing(name, column, int(values.is_null().to_numpy().argmax()) + 1)
-    return values.cast(values.type.value_type) if pyarrow.types.is_dictionary(values.type) else values
-
-
-def missing(name: str, column: str, row: int) -> ValueError:
-    """The refusal of a value that is not there."""
-    return ValueError(
-        f"{name}: row {row}, column {shown(column)} is missing ({COUNTING}); every value must be a finite number, and "
-        "every label or node have a name: fill in or remove the rows without one"
-    )
-
-
 def remedy(value: Any, is_target: bool) -> str:
     """What to do about a value that is not a number."""
     if isinstance(value, str) and THOUSANDS.fullmatch(value.strip()):
         return (
-            "leave out the commas if they part thousands, as in 1,234 for 1234, or set "
-            'stream.decimal = "," if they stand before fractions'
+            'set stream.decimal = "." if the commas part thousands, as in 1,234 for 1234, or "," if they stand before '
+            "fractions"
         )
     if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value.strip()):
         return 'set stream.decimal = "," for a csv file whose numbers have decimal commas, or write a point'
@@ -267,9 +358,14 @@ def remedy(value: Any, is_target: bool) -> str:
 def first_word(values: Sequence[Any]) -> tuple[int, Any]:
     """Row, from 1, and value of the first entry that is not a number; the first of all where every one is."""
     for row, value in enumerate(values, start=1):
-        if not is_number(value):
+        if value is not None and not is_number(value):
             return row, value
-    return 1, values[0]
+    return next((row, value) for row, value in enumerate(values, start=1) if value is not None)
+
+
+def is_dressed(text: str) -> bool:
+    """Tell whether text is a number with a mark between thousands, or a percent sign."""
+    return looks_numeric(text) and not is_number(text)
 
 
 def is_number(value: Any) -> bool:

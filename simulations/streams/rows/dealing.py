@@ -9,12 +9,15 @@ from typing import Literal, get_args
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.ground.coding import Missing
 from kernelswarm.simulations.ground.node_names import in_order
 from kernelswarm.simulations.ground.ranges import check_at_least, check_not_negative, check_positive
 from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Array
 from kernelswarm.simulations.streams.regions import Indices, cut_regions
+from kernelswarm.simulations.streams.rows.encoding.gaps import check_missing
+from kernelswarm.simulations.streams.rows.encoding.learning import TimesAs
 from kernelswarm.simulations.streams.rows.rows import Rows
 from kernelswarm.simulations.streams.rows.scaling import Scaling, check_scaling, scaling_for
 from kernelswarm.simulations.streams.splits import Split, check_split
@@ -22,8 +25,8 @@ from kernelswarm.simulations.streams.splits import Split, check_split
 #: Draws of Dirichlet shares before a label skew that leaves a node without rows is given up.
 ATTEMPTS = 100
 
-#: Whether the seed decides in which order rows are learned from, or the file.
-Order = Literal["shuffled", "file"]
+#: Whether the seed decides in which order rows are learned from, or the file, or a column of times.
+Order = Literal["shuffled", "file", "time"]
 
 #: From rows and the order in which they are dealt to the position of each row's node.
 Placement = Callable[[Rows, Indices], Indices]
@@ -41,6 +44,8 @@ class Dealing:
     standardize: Scaling = False
     standardize_targets: Scaling = False
     order: Order = "shuffled"
+    missing: Missing = "refuse"
+    times: TimesAs = "days"
 
     def __post_init__(self) -> None:
         check_split(self.split, ("iid", "label_skew", "patches", "target_shift", "sorted"), "finite data")
@@ -49,7 +54,10 @@ class Dealing:
         check_at_least(1, epochs=self.epochs)
         check_scaling(standardize=self.standardize, standardize_targets=self.standardize_targets)
         if self.order not in get_args(Order):
-            raise RefusedKey("order", f'= {shown(self.order)} must be "shuffled" or "file"')
+            raise RefusedKey("order", f'= {shown(self.order)} must be "shuffled", "file" or "time"')
+        check_missing(self.missing)
+        if self.times not in get_args(TimesAs):
+            raise RefusedKey("times", f'= {shown(self.times)} must be "days" or "cycles"')
         if not 0 < self.test_fraction < 1:
             raise RefusedKey(
                 "test_fraction",
@@ -145,7 +153,12 @@ def set_apart(own: Indices, fraction: float, random: np.random.Generator) -> Han
 
 def shuffled(rows: Rows, order: Order, random: np.random.Generator) -> Indices:
     """Indices of the rows in the order in which they are dealt."""
-    return np.arange(len(rows)) if order == "file" else random.permutation(len(rows))
+    return random.permutation(len(rows)) if order == "shuffled" else in_sequence(rows)
+
+
+def in_sequence(rows: Rows) -> Indices:
+    """Indices of the rows in the order of their times, where they have some, or of the file."""
+    return np.arange(len(rows)) if rows.times is None else np.argsort(rows.times, kind="stable")
 
 
 def group(rows: Rows, rule: Placement, nodes: int, order: Indices) -> list[Indices]:
@@ -202,14 +215,14 @@ def by_id(rows: Rows, nodes: int) -> Placement:
         assert data.ids is not None
         if data.ids.dtype.kind != names.dtype.kind:
             raise ValueError(
-                f"{data.name}: row {data.first} names its node {shown(data.ids[0])}, and the rows to learn from name "
+                f"{data.name}: row {data.row(0)} names its node {shown(data.ids[0])}, and the rows to learn from name "
                 f"theirs {shown(names[0])}: use numbers in both, or text in both"
             )
         owners = places[np.minimum(np.searchsorted(names[places], data.ids), nodes - 1)]
         unknown = np.flatnonzero(names[owners] != data.ids)
         if len(unknown):
             raise ValueError(
-                f"{data.name}: row {data.first + int(unknown[0])} belongs to node {data.ids[unknown[0]]} "
+                f"{data.name}: row {data.row(unknown[0])} belongs to node {data.ids[unknown[0]]} "
                 f"({data.counting}), which has no rows to learn from: give it some, or remove the row"
             )
         return owners

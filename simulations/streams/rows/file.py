@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Literal
 
 from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.ground.coding import Missing
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Array, Source, Stream
 from kernelswarm.simulations.streams.rows.arrays import read_npz, read_svmlight
 from kernelswarm.simulations.streams.rows.dealing import Dealing, Order
 from kernelswarm.simulations.streams.rows.dialect import AUTO, dialect_of
+from kernelswarm.simulations.streams.rows.encoding.learning import TimesAs
 from kernelswarm.simulations.streams.rows.finite import open_rows
 from kernelswarm.simulations.streams.rows.held import (
     FILES,
@@ -75,7 +77,20 @@ class File:
         increasing or alphabetical order are the nodes of the network. "" ignores it.
     order
         "shuffled": the seed decides in which order rows are learned from. "file": every node sees its rows in the order
-        of the file, which time series need; where there are test rows too, all seeds are then the same run.
+        of the file, which time series need; where there are test rows too, all seeds are then the same run. "time": the
+        same in the order of ``time_column``.
+    time_column
+        The column of dates, times or numbers of ``order = "time"``, which need be no input; empty means the only input
+        that holds dates or times.
+    missing
+        What is done about gaps: fields that are empty or hold ?, NA, nan, null and the like, missing values of frames,
+        nan in arrays. "refuse" names the first; "drop" leaves out every row with one; "mean" fills those of inputs with
+        the mean of the rows that are learned from, the most frequent of words and truth values; "last" with the last
+        value that the node knew before in the order of the rows, the first with the mean. Rows without a target or a
+        node are left out.
+    times
+        What dates and times become: "days" since the first row that is learned from; "cycles": sine and cosine of hour,
+        weekday and season too. Times of a zone count in UTC.
     delimiter
         One character between the fields of a csv file; "auto" finds which of "," ";" "\\t" "|" the first lines have.
     decimal
@@ -122,6 +137,9 @@ class File:
     features: tuple[str, ...] = ()
     node_column: str = "node"
     order: Order = "shuffled"
+    time_column: str = ""
+    missing: Missing = "refuse"
+    times: TimesAs = "days"
     delimiter: str = AUTO
     decimal: Literal["auto", ".", ","] = "auto"
     split: Split = "iid"
@@ -152,6 +170,10 @@ class File:
                 f"= {shown(self.decimal)} is also the delimiter between fields: set stream.delimiter to what "
                 'stands there, such as ";"',
             )
+        if self.time_column and self.order != "time":
+            raise RefusedKey(
+                "time_column", f'= {shown(self.time_column)} is for order = "time": set it, or leave it out'
+            )
         if self.task == "classification" and self.split == "target_shift":
             raise RefusedKey("split", '= "target_shift" adds an offset, which a class does not have: use "label_skew"')
         if self.task == "regression" and self.split == "label_skew":
@@ -180,6 +202,8 @@ class File:
         if kind in ("npz", "svmlight") and (self.target or self.features):
             key = "target" if self.target else "features"
             raise RefusedKey(key, f"names columns, and {kind} files have none: leave it out")
+        if kind in ("npz", "svmlight") and self.order == "time":
+            raise RefusedKey("order", f'= "time" needs a column of times, and {kind} files have none: use "file"')
         if kind == "npz" and self.test_path is not None:
             raise RefusedKey("test_path", "is not for npz files: put the arrays x_test and y_test into the same file")
         columns = self._columns()
@@ -213,7 +237,13 @@ class File:
     def _columns(self) -> Columns:
         target = (self.target,) if isinstance(self.target, str) else tuple(self.target)
         return Columns(
-            tuple(name for name in target if name), self.features, self.node_column, self.split_columns, self.task
+            tuple(name for name in target if name),
+            self.features,
+            self.node_column,
+            self.split_columns,
+            self.task,
+            mark="" if self.decimal == "auto" else self.decimal,
+            time=self.time_column if self.order == "time" else None,
         )
 
     def _required(self, kind: Format, found: list[tuple[str, Path]]) -> Held:
@@ -234,6 +264,8 @@ class File:
             standardize=self.standardize,
             standardize_targets=self.standardize_targets,
             order=self.order,
+            missing=self.missing,
+            times=self.times,
         )
 
     def _format(self) -> Format:

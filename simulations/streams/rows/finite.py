@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.ground.coding import Coding
 from kernelswarm.simulations.ground.data_description import DataDescription, Labels, Variables
 from kernelswarm.simulations.ground.node_names import in_order
 from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source, freeze
 from kernelswarm.simulations.streams.regions import Indices
-from kernelswarm.simulations.streams.rows.dealing import Dealing, Hand, deal
-from kernelswarm.simulations.streams.rows.rows import Rows, Task, check_rows, class_indices, resolve_task, told_task
+from kernelswarm.simulations.streams.rows.dealing import Dealing, Hand, deal, in_sequence
+from kernelswarm.simulations.streams.rows.encoding.gaps import filled_forward
+from kernelswarm.simulations.streams.rows.encoding.learning import learn
+from kernelswarm.simulations.streams.rows.rows import (
+    Rows,
+    Task,
+    check_rows,
+    class_indices,
+    resolve_task,
+    told_task,
+    without_gaps,
+)
 from kernelswarm.simulations.streams.rows.scaling import per_own_volume, standardized
 from kernelswarm.simulations.streams.splits import ShiftDifferences, Split, check_split, offsets
 
@@ -90,12 +102,17 @@ def open_rows(
     Raises
     ------
     ValueError
-        If the data is empty or not finite, does not fit the task or the split, or is too little for the nodes.
+        If the data is empty or not finite, has gaps that are refused, does not fit the task or the split, or is too
+        little for the nodes.
     """
-    check_rows(rows)
+    filled = dealing.missing in ("mean", "last")
+    rows, gaps = without_gaps(rows, dealing.missing)
+    check_rows(rows, filled)
     if test is not None:
-        check_rows(test)
+        test, test_gaps = without_gaps(test, dealing.missing)
+        check_rows(test, filled)
         check_same_columns(rows, test)
+        gaps = "; ".join(filter(None, [gaps, f"of the test rows {test_gaps}" if test_gaps else ""]))
     known = resolve_task(rows, task)
     if test is not None and known == "classification":
         resolve_task(test, "classification")
@@ -104,18 +121,33 @@ def open_rows(
     facts: dict[str, float | int | str] = {"task": known}
     if told:
         facts["task_chosen"] = told
+    if gaps:
+        facts["gaps"] = gaps
     classes = None
     labels: Labels | None = None
     if known == "classification":
         rows, test, labels = class_indices(rows, test)
         classes = len(labels)
-    hands = deal(dealing, rows, test, classes, nodes, seed, locations)
+    if filled or any(column.kind not in ("number", "truth") for column in rows.kinds):
+        rows, test = with_places(rows, test, dealing)
+        hands = deal(dealing, rows, test, classes, nodes, seed, locations)
+        coding = learn(
+            rows.name, [take(rows, hand.training)[0] for hand in hands], rows.held, dealing.missing, dealing.times
+        )
+        points, test_points = coded(rows, test, hands, coding)
+        inputs = Variables(coding.names, coding=coding)
+        if str(coding):
+            facts["inputs_made_of"] = str(coding)
+        rows, test = replace(rows, points=points), replace(rows if test is None else test, points=test_points)
+    else:
+        hands = deal(dealing, rows, test, classes, nodes, seed, locations)
+        inputs = Variables(rows.columns)
     training = [take(rows, hand.training) for hand in hands]
     chosen = [choose(hand, held_out, seed, node) for node, hand in enumerate(hands)]
     testing = [take(rows if test is None else test, indices) for indices in chosen]
-    inputs, outputs = Variables(rows.columns), Variables(rows.target_columns)
+    outputs = Variables(rows.target_columns)
     if rows.divisor != 1.0:
-        inputs = Variables(rows.columns, np.zeros(len(rows.columns)), np.full(len(rows.columns), rows.divisor))
+        inputs = replace(inputs, mean=np.zeros(len(rows.columns)), deviation=np.full(len(rows.columns), rows.divisor))
     scaled, scaled_targets = dealing.scaling(task if task == "events" else known)
     if scaled:
         inputs = standardized(inputs, [points for points, _ in training], [points for points, _ in testing], scaled)
@@ -146,7 +178,7 @@ def open_rows(
     if rows.ids is not None and test is not None and test.ids is None:
         facts["held_out"] = "dealt round robin: the test rows name no node"
     return Source(
-        inputs=rows.points.shape[1],
+        inputs=training[0][0].shape[1],
         targets=rows.targets.shape[1],
         classes=classes,
         nodes=sources,
@@ -157,6 +189,39 @@ def open_rows(
         locations=patch_middles(rows, hands) if dealing.split == "patches" and rows.ids is None else locations,
         differences=differences,
     )
+
+
+def coded(rows: Rows, test: Rows | None, hands: list[Hand], coding: Coding) -> tuple[Array, Array]:
+    """Return the inputs of all rows and of those to be measured on, coded and without gaps.
+
+    Where gaps are filled with a node's last known value, rows to learn from take it from such rows only, and the others
+    from all rows before them; in the order of their times, where they have some, or of the file.
+    """
+    points, others = (np.array((rows if part is None else part).points, dtype=np.float64) for part in (rows, test))
+    if coding.missing == "last":
+        sequence = np.argsort(in_sequence(rows))
+        for hand in hands:
+            own = hand.training[np.argsort(sequence[hand.training])]
+            points[own] = filled_forward(points[own])
+        sequence = sequence if test is None else np.argsort(in_sequence(test))
+        before = others.copy()
+        for hand in hands:
+            own = hand.testing if test is not None else np.concatenate([hand.training, hand.testing])
+            own = own[np.argsort(sequence[own])]
+            others[own] = filled_forward(before[own])
+    return coding.coded(points, rows.held), coding.coded(others, (rows if test is None else test).held)
+
+
+def with_places(rows: Rows, test: Rows | None, dealing: Dealing) -> tuple[Rows, Rows | None]:
+    """Give rows that are cut into patches by all of their inputs numbers to be cut by; nothing is learned from them."""
+    if dealing.split != "patches" or rows.places is not None or rows.ids is not None:
+        return rows, test
+    points = np.asarray(rows.points, dtype=np.float64)
+    coding = learn(rows.name, [points], rows.held, "mean", dealing.times)
+    rows = replace(rows, places=coding.coded(points, rows.held))
+    if test is not None:
+        test = replace(test, places=coding.coded(np.asarray(test.points, dtype=np.float64), test.held))
+    return rows, test
 
 
 def check_task_split(task: str, split: Split, rows: Rows, told: str) -> None:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.simulations.ground.coding import Coding
 from kernelswarm.simulations.ground.wording import nearest, shown, some
-from kernelswarm.simulations.streams.rows.columns import numbers
+from kernelswarm.simulations.streams.rows.columns import inputs, numbers
+from kernelswarm.simulations.streams.rows.encoding.gaps import filled_forward
 from kernelswarm.simulations.streams.rows.reading import shorten
 from kernelswarm.simulations.streams.rows.rows import Numbers
 
 if TYPE_CHECKING:
     import pyarrow
+
+CURE = "give what the model was trained with"
 
 #: What messages call the columns of arrays, which have no names.
 PLACES = re.compile(r"x\[:, \d+\]|(feature|pixel) \d+")
@@ -67,6 +72,67 @@ def points_of(data: Any, names: Sequence[str], name: str = "points") -> npt.NDAr
         data = _columns_of_rows(data, names, name)
     if not is_frame(data):
         return np.ascontiguousarray(data, dtype=np.float64)
+    table, wanted = _picked(data, names, name)
+    picked = [] if table is None else [numbers(name, table, column, cure=CURE) for column in wanted]
+    return np.ascontiguousarray(np.column_stack(picked), dtype=np.float64) if picked else np.empty((0, 0))
+
+
+def coded_points(data: Any, coding: Coding, name: str = "points") -> npt.NDArray[np.float64]:
+    """Return inputs as an array (n, p): columns of words, times and numbers with gaps, coded as those learned from.
+
+    Parameters
+    ----------
+    data
+        As in `points_of`; the columns of an array, of any type, stand as those of the data that were learned from.
+    coding
+        What became of these.
+    name
+        What messages call the data.
+
+    Raises
+    ------
+    ValueError
+        A column is missing, or holds something else than those that were learned from; or values are missing that
+        nothing is filled in for.
+    """
+    names = [column.name for column in coding.columns]
+    if isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data):
+        data = _columns_of_rows(data, names, name)
+    if not is_frame(data):
+        array = np.ma.asarray(data) if np.ma.isMaskedArray(data) else np.asarray(data, dtype=_type_of(data))
+        if array.ndim != 2 or array.shape[1] != len(names):
+            raise ValueError(
+                f"{name} have shape {array.shape}: the model needs (n, {len(names)}), the columns {some(names)} as "
+                "they stand in the data, or a frame with them"
+            )
+        data = dict(zip(names, array.T, strict=True))
+    table, wanted = _picked(data, names, name)
+    assert table is not None
+    columns = [replace(column, name=text) for column, text in zip(coding.columns, wanted, strict=True)]
+    values, read = inputs(name, table, wanted, wanted=columns, told=CURE)
+    found = np.column_stack(values).astype(np.float64)
+    if coding.missing == "last":
+        found = filled_forward(found)
+    for place, column in enumerate(coding.columns):
+        gaps = np.flatnonzero(np.isnan(found[:, place]))
+        if len(gaps) and column.fill is None:
+            raise ValueError(
+                f"{name}: row {gaps[0]}, column {shown(column.name)} is missing (rows count from 0): fill it in or "
+                'leave the row out; a model that is trained with stream.missing = "mean" or "last" fills gaps'
+            )
+    try:
+        return coding.coded(found, read)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}: {CURE}") from error
+
+
+def _type_of(data: Any) -> type | None:
+    """Return the type of an array of rows that are lists of numbers and text; None where it is clear."""
+    return object if isinstance(data, list | tuple) else None
+
+
+def _picked(data: Any, names: Sequence[str], name: str) -> tuple[pyarrow.Table | None, list[str]]:
+    """Return the columns of a frame that are asked for as a table, and their names."""
     import pyarrow
 
     found = named(data, name)
@@ -81,10 +147,7 @@ def points_of(data: Any, names: Sequence[str], name: str = "points") -> npt.NDAr
             "order"
         )
     taken = in_step({column: found[column] for column in wanted}, name)
-    table = pyarrow.table(arrow(taken, name)) if taken else None
-    cure = "give numbers, as the model was trained with"
-    picked = [] if table is None else [numbers(name, table, column, cure=cure) for column in wanted]
-    return np.ascontiguousarray(np.column_stack(picked), dtype=np.float64) if picked else np.empty((0, 0))
+    return pyarrow.table(arrow(taken, name)) if taken else None, wanted
 
 
 def named(frame: Any, name: str) -> dict[str, Any]:
@@ -219,6 +282,11 @@ def _arrow(name: str, column: str, values: Any) -> pyarrow.ChunkedArray:
     if has_categories(values) and np.asarray(values.dtype.categories).dtype.kind not in "biuf":
         made = values.to_arrow() if hasattr(values, "to_arrow") else pyarrow.array(values)  # which have an order
         return pyarrow.chunked_array([made])
+    if np.ma.isMaskedArray(values):
+        return pyarrow.chunked_array([pyarrow.array(np.ma.getdata(values), mask=np.ma.getmaskarray(values))])
+    if _needs_own_way(values):
+        made = values.to_arrow() if hasattr(values, "to_arrow") else pyarrow.array(values, from_pandas=True)
+        return made if isinstance(made, pyarrow.ChunkedArray) else pyarrow.chunked_array([made])
     found: Numbers = np.array(values.to_numpy() if hasattr(values, "to_numpy") else values)
     if found.ndim != 1:
         raise ValueError(f"{name}: column {shown(column)} has shape {found.shape} and must be (rows,): take it apart")
@@ -229,3 +297,14 @@ def _arrow(name: str, column: str, values: Any) -> pyarrow.ChunkedArray:
             f"{name}: column {shown(column)} holds neither numbers only nor text only ({shorten(error)}): convert it, "
             "or leave it out"
         ) from error
+
+
+def _needs_own_way(values: Any) -> bool:
+    """Whether a series of pandas or polars holds what NumPy's arrays do not: time zones, and gaps in whole numbers."""
+    kind = getattr(values, "dtype", None)
+    if kind is None or isinstance(kind, np.dtype) or has_categories(values):
+        return False
+    temporal = getattr(kind, "is_temporal", None)  # of polars
+    if temporal is not None:
+        return bool(temporal() or values.null_count())
+    return getattr(kind, "tz", None) is not None or hasattr(kind, "na_value")  # of pandas

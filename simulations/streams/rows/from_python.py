@@ -52,6 +52,7 @@ def from_python(
     ValueError
         They are no such data; the text says what they are and what to do.
     """
+    data, test = _by_column(data), _by_column(test)
     pieces = _pieces(data, NAME)
     if pieces is not None and not is_frame(pieces[0]):
         _refuse_names(target, node)
@@ -103,8 +104,8 @@ def _array(name: str, values: Any) -> Numbers:
     """Copy an array, so that nobody can change what is learned from."""
     if hasattr(values, "toarray"):
         raise ValueError(f"{NAME}: {name} is a sparse matrix: give {name}.toarray()")
-    if np.ma.is_masked(values):
-        raise ValueError(f"{NAME}: {name} has masked entries: fill them in, or leave their rows out")
+    if np.ma.isMaskedArray(values):
+        values = _without_mask(values)
     try:
         found = np.array(values)
     except ValueError as error:
@@ -113,6 +114,25 @@ def _array(name: str, values: Any) -> Numbers:
         found = found.astype(np.str_)
     found.flags.writeable = False
     return found
+
+
+def _without_mask(values: np.ma.MaskedArray[Any, Any]) -> Numbers:
+    """Return an array with gaps in place of masked entries: nan, or text without letters."""
+    if not np.ma.is_masked(values):
+        return np.ma.getdata(values)
+    if values.dtype.kind == "U":
+        return np.where(np.ma.getmaskarray(values), "", np.ma.getdata(values))
+    return np.where(np.ma.getmaskarray(values), np.nan, np.ma.getdata(values).astype(np.float64))
+
+
+def _by_column(data: Any) -> Any:
+    """Take arrays (X, y) or (X, y, node) apart where X holds text, times or objects: each of its columns is its own."""
+    if not isinstance(data, tuple | list) or len(data) not in (2, 3) or is_frame(data[0]):
+        return data
+    x = data[0] if np.ma.isMaskedArray(data[0]) or not isinstance(data[0], list | tuple) else np.array(data[0], object)
+    if getattr(x, "ndim", 0) != 2 or x.dtype.kind not in "OUMm":
+        return data
+    return ({f"x[:, {place}]": x[:, place] for place in range(x.shape[1])}, *data[1:])
 
 
 def _table(

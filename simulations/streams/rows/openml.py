@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.ground.coding import Missing
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.rows.dealing import Dealing
@@ -33,7 +34,7 @@ class OpenML:
         Name ("mnist_784") or number (554) of the data set.
     version
         Version of a data set given by its name; 0 means the newest active one.
-    task, split, concentration, shift, epochs, test_fraction, standardize, standardize_targets
+    task, split, concentration, shift, epochs, test_fraction, standardize, standardize_targets, missing
         As in the stream "file".
     target
         Target column, empty for the data set's own.
@@ -58,6 +59,7 @@ class OpenML:
     test_fraction: float = 0.2
     standardize: Scaling = "auto"
     standardize_targets: Scaling = "auto"
+    missing: Missing = "refuse"
     cache: Path | None = None
 
     def __post_init__(self) -> None:
@@ -81,6 +83,7 @@ class OpenML:
             test_fraction=self.test_fraction,
             standardize=self.standardize,
             standardize_targets=self.standardize_targets,
+            missing=self.missing,
         )
 
     def _read(self) -> Rows:

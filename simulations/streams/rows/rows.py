@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.simulations.ground.coding import CodedColumn, Missing
 from kernelswarm.simulations.ground.data_description import Labels
 from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps, told
 
 Numbers = npt.NDArray[Any]  # of any real type: data stays as small as it was until it is dealt
 
@@ -56,6 +59,14 @@ class Rows:
         Whether the targets are whole numbers, or categories, by their type.
     ranking
         The labels in the order that the file gives them; empty where it gives none.
+    kinds
+        What each column of the points holds; empty where all hold numbers. Points are then numbers that stand for it.
+    times
+        The times by which rows are put in order, (n,); None where they are not.
+    time
+        The column of these times.
+    kept
+        The rows of the file that these are, (n,), from 0; None for all.
     """
 
     name: str
@@ -70,9 +81,22 @@ class Rows:
     divisor: float = 1.0
     whole: bool = False
     ranking: tuple[str, ...] = ()
+    kinds: tuple[CodedColumn, ...] = ()
+    times: Numbers | None = None
+    time: str | None = None
+    kept: npt.NDArray[np.intp] | None = None
 
     def __len__(self) -> int:
         return len(self.points)
+
+    def row(self, place: int | np.integer[Any]) -> int:
+        """Return the number that messages give the row at a place from 0."""
+        return self.first + int(place if self.kept is None else self.kept[place])
+
+    @property
+    def held(self) -> tuple[CodedColumn, ...]:
+        """What each column of the points holds."""
+        return self.kinds or tuple(CodedColumn(column) for column in self.columns)
 
     @property
     def labelled(self) -> bool:
@@ -80,12 +104,76 @@ class Rows:
         return bool(self.targets.dtype.kind == "U")
 
 
-def check_rows(rows: Rows) -> None:
-    """Refuse data without rows or columns, and values that are not finite, naming the first one's row and column."""
+def without_gaps(rows: Rows, missing: Missing) -> tuple[Rows, str]:
+    """Leave out the rows that gaps make useless: with "drop" those with any, otherwise those without target or node.
+
+    Gaps that are to be filled are left in the points, as nan.
+
+    Returns
+    -------
+    tuple
+        The rows that are left, and how many values were missing where; empty where none were.
+
+    Raises
+    ------
+    ValueError
+        If gaps are refused and there are some, naming the first one's row and column, or no row is left.
+    """
+    gaps = [are_gaps(rows.points), are_gaps(rows.targets)]
+    columns = [*rows.columns, *rows.target_columns]
+    for name, values in (("node", rows.ids), (rows.time or "", rows.times), ("split_columns", rows.places)):
+        found = np.zeros((len(rows), 1), bool) if values is None else are_gaps(values).reshape(len(rows), -1)
+        gaps.append(np.asarray(found.any(axis=1))[:, None])
+        columns.append(name)
+    if not any(part.any() for part in gaps):
+        return rows, ""
+    table = np.column_stack(gaps)
+    counts = [(column, int(count)) for column, count in zip(columns, table.sum(axis=0), strict=True) if count]
+    counts = list(dict(reversed(counts)).items())[::-1]  # a time or a split column that is an input too counts once
+    if missing == "refuse":
+        row, column = (int(index) for index in np.argwhere(table)[0])
+        total = sum(count for _, count in counts)
+        of = "" if total == 1 else f", one of {total:,} gaps in {len(counts)} column{'s' * (len(counts) > 1)}"
+        raise ValueError(
+            f"{rows.name}: row {rows.row(row)}, column {shown(columns[column])} is missing ({rows.counting}){of}; "
+            "every value must be a finite number, and every label or node have a name: set stream.missing = "
+            '"drop", "mean" or "last", or fill in or remove the rows without one'
+        )
+    left = ~(table if missing == "drop" else table[:, rows.points.shape[1] :]).any(axis=1)
+    if not left.any():
+        raise ValueError(
+            f"{rows.name}: no row is left without those of which a value is missing: "
+            + ('set stream.missing = "mean" or "last", or ' if missing == "drop" else "")
+            + "leave out columns that are mostly empty by naming the others in stream.features"
+        )
+    said = told(counts, len(rows), int((~left).sum()), missing)
+    return (rows if left.all() else chosen(rows, np.flatnonzero(left))), said
+
+
+def chosen(rows: Rows, places: npt.NDArray[np.intp]) -> Rows:
+    """Return some of the rows; whole numbers that were fractions for the sake of gaps are whole again."""
+
+    def of(values: Numbers | None, whole: bool = False) -> Any:
+        found = None if values is None else values[places]
+        if found is None or not whole or found.dtype.kind != "f" or not (found == np.round(found)).all():
+            return found
+        return found.astype(np.int64)
+
+    kept = places if rows.kept is None else rows.kept[places]
+    targets = of(rows.targets, rows.whole and bool(are_gaps(rows.targets).any()))
+    changed = {"ids": of(rows.ids, True), "places": of(rows.places), "times": of(rows.times), "kept": kept}
+    return replace(rows, points=rows.points[places], targets=targets, **changed)
+
+
+def check_rows(rows: Rows, gaps: bool = False) -> None:
+    """Refuse data without rows or columns, and values that are not finite, naming the first one's row and column.
+
+    With ``gaps``, inputs may be missing.
+    """
     check_size(rows.name, *rows.points.shape)
     if not rows.targets.shape[1]:
         raise ValueError(f"{rows.name} has targets without columns: give at least one")
-    check_finite_values(rows, rows.points, rows.columns)
+    check_finite_values(rows, rows.points, rows.columns, gaps)
     check_finite_values(rows, rows.targets, rows.target_columns)
     if rows.places is not None:
         check_finite_values(rows, rows.places, tuple(f"split column {index}" for index in range(rows.places.shape[1])))
@@ -99,17 +187,19 @@ def check_size(name: str, rows: int, columns: int) -> None:
         raise ValueError(f"{name} leaves no column for the inputs: give at least one besides the target")
 
 
-def check_finite_values(rows: Rows, values: Numbers, columns: tuple[str, ...]) -> None:
-    """Refuse nan and infinity in an array (n, columns) of the rows."""
+def check_finite_values(rows: Rows, values: Numbers, columns: tuple[str, ...], gaps: bool = False) -> None:
+    """Refuse infinity, and nan unless it stands for gaps, in an array (n, columns) of the rows."""
     if not np.issubdtype(values.dtype, np.floating):
         return
     step = max(1, BLOCK // max(1, values.shape[1]))
     for start in range(0, len(values), step):
         bad = ~(np.abs(values[start : start + step]) <= np.float64(LARGEST))  # a float would be cast to float32
+        if gaps:
+            bad &= ~np.isnan(values[start : start + step])
         if bad.any():
             row, column = (int(index) for index in np.argwhere(bad)[0])
             value = values[start + row, column]
-            where = f"{rows.name}: row {rows.first + start + row}, column {shown(columns[column])} is {value}"
+            where = f"{rows.name}: row {rows.row(start + row)}, column {shown(columns[column])} is {value}"
             if np.isfinite(value):
                 raise ValueError(
                     f"{where} ({rows.counting}); values must be within -{LARGEST:g} and {LARGEST:g}, or their squares "
@@ -121,7 +211,7 @@ def check_finite_values(rows: Rows, values: Numbers, columns: tuple[str, ...]) -
             )
 
 
-def check_exact(name: str, values: Numbers, first: int, what: str, remedy: str) -> None:
+def check_exact(name: str, values: Numbers, row: Callable[[int], int], what: str, remedy: str) -> None:
     """Refuse whole numbers that 64 bits do not hold, or of which a floating-point number stands for several.
 
     Parameters
@@ -130,8 +220,8 @@ def check_exact(name: str, values: Numbers, first: int, what: str, remedy: str) 
         What messages call the data.
     values
         Whole numbers of any type, or text, (n,).
-    first
-        Number of the first row.
+    row
+        The number of each row.
     what, remedy
         What they are, and what to do.
     """
@@ -145,7 +235,7 @@ def check_exact(name: str, values: Numbers, first: int, what: str, remedy: str) 
         wrong = np.flatnonzero(~(np.abs(values) <= np.float64(limit)))
     if len(wrong):
         raise ValueError(
-            f"{name}: row {first + int(wrong[0])} has {what} {values[wrong[0]]}, which is one of several whole numbers "
+            f"{name}: row {row(int(wrong[0]))} has {what} {values[wrong[0]]}, which is one of several whole numbers "
             f"that are not told apart beyond {limit}: {remedy}"
         )
 
@@ -166,8 +256,9 @@ def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regressio
     if task in ("regression", "events"):
         if rows.labelled:
             raise ValueError(
-                f"{rows.name}: row {rows.first} holds {shown(rows.targets[0, 0])} in column {names} ({rows.counting}), "
-                f'which is not a number: give numbers, or set stream.task = "classification" and not {shown(task)}'
+                f"{rows.name}: row {rows.row(0)} holds {shown(rows.targets[0, 0])} in column {names} "
+                f"({rows.counting}), which is not a number: give numbers, or set stream.task = "
+                f'"classification" and not {shown(task)}'
             )
         return "regression"
     if task == "classification" or rows.labelled:
@@ -181,7 +272,7 @@ def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regressio
         wrong = np.flatnonzero(rows.targets[:, 0] != np.round(rows.targets[:, 0]))
         if len(wrong):
             raise ValueError(
-                f"{rows.name}: row {rows.first + int(wrong[0])} has label {rows.targets[wrong[0], 0]} in column "
+                f"{rows.name}: row {rows.row(wrong[0])} has label {rows.targets[wrong[0], 0]} in column "
                 f"{names} ({rows.counting}); labels must be whole numbers or names: number the classes 0, 1, 2, ..., "
                 'or set stream.task = "regression"'
             )
@@ -246,7 +337,7 @@ def class_indices(rows: Rows, test: Rows | None) -> tuple[Rows, Rows | None, Lab
             f"they are {' and '.join(kinds)}: write the same labels into both files"
         )
     for part in (rows,) if test is None else (rows, test):
-        check_exact(part.name, part.targets[:, 0], part.first, "label", "write the labels as text")
+        check_exact(part.name, part.targets[:, 0], part.row, "label", "write the labels as text")
     parts = [rows.targets[:, 0]] if test is None else [rows.targets[:, 0], test.targets[:, 0]]
     labels, indices = np.unique(np.concatenate(parts), return_inverse=True)
     if len(labels) < 2:

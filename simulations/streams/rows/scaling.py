@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -79,7 +80,7 @@ def standardized(variables: Variables, training: list[Array], testing: list[Arra
         part -= mean
         part /= deviation
     # The values may have been scaled before: x -> (x - m) / d -> ((x - m) / d - mean) / deviation.
-    return Variables(variables.names, variables.raw(mean), variables.scale * deviation)
+    return replace(variables, mean=variables.raw(mean), deviation=variables.scale * deviation)
 
 
 def per_own_volume(inputs: Variables, columns: tuple[str, ...]) -> Variables:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.wording import choices, shown
+from kernelswarm.simulations.ground.coding import HELD, CodedColumn
+from kernelswarm.simulations.ground.wording import choices, shown, some
 from kernelswarm.simulations.streams.rows.columns import (
     COUNTING,
     NoTarget,
@@ -18,13 +19,15 @@ from kernelswarm.simulations.streams.rows.columns import (
     categories,
     inputs,
     is_number,
-    is_text,
     labels,
     names_of_nodes,
     numbers,
-    ranking,
+    read_input,
 )
 from kernelswarm.simulations.streams.rows.dialect import Dialect
+from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN
+from kernelswarm.simulations.streams.rows.encoding.numerals import Mark
+from kernelswarm.simulations.streams.rows.encoding.text import is_text, ranking
 from kernelswarm.simulations.streams.rows.reading import binary, call, check_names, shorten
 from kernelswarm.simulations.streams.rows.rows import Numbers, Rows, Task, check_size
 
@@ -37,7 +40,8 @@ class Columns:
     """Which columns of a table mean what, as the experiment file says it; empty where it says nothing.
 
     Of events, each row without a target is one. The columns ``texts`` of a csv file are text, even if all of it reads
-    as numbers.
+    as numbers. ``mark`` is what stands before fractions in text, and ``kinds`` what the inputs have to hold, where they
+    are known. ``time`` is the column of times that rows are put in order by: None for none, empty for the only one.
     """
 
     target: tuple[str, ...]
@@ -46,6 +50,9 @@ class Columns:
     split: tuple[str | int, ...]
     task: Task = "auto"
     texts: tuple[str, ...] = ()
+    mark: Mark = ""
+    kinds: tuple[CodedColumn, ...] = ()
+    time: str | None = None
 
     def of_test(self, rows: Rows) -> Columns:
         """Return what the columns of a second table mean, with test rows for the rows that were read.
@@ -55,8 +62,9 @@ class Columns:
         texts = rows.target_columns if rows.labelled else ()
         if rows.ids is not None and rows.ids.dtype.kind == "U":
             texts = (*texts, self.node)
+        texts += tuple(column.name for column in rows.kinds if column.kind in ("words", "ranks"))
         target = self.target if self.task == "events" else rows.target_columns
-        return replace(self, target=target, features=rows.columns, texts=texts)
+        return replace(self, target=target, features=rows.columns, texts=texts, kinds=rows.kinds, time=rows.time)
 
 
 def read_csv(key: str, path: Path, dialect: Dialect, columns: Columns) -> Rows:
@@ -71,9 +79,9 @@ def read_csv(key: str, path: Path, dialect: Dialect, columns: Columns) -> Rows:
     from pyarrow import csv
 
     name = call(key, path)
-    # Only an empty field is missing: any other word in a column of numbers is shown as it stands in the file.
+    # Any other word in a column of numbers is shown as it stands in the file.
     convert = csv.ConvertOptions(
-        null_values=[""],
+        null_values=[f"{before}{gap}{after}" for gap in WRITTEN for before in ("", " ") for after in ("", " ")],
         strings_can_be_null=True,
         decimal_point=dialect.decimal,
         column_types=dict.fromkeys(columns.texts, pyarrow.string()),
@@ -97,7 +105,7 @@ def read_csv(key: str, path: Path, dialect: Dialect, columns: Columns) -> Rows:
             f"{name}: the first line, {shown(dialect.delimiter.join(table.column_names[:6]))}, holds numbers; it must "
             "name the columns: put a header such as x1,x2,y above it"
         )
-    return select(name, table, columns)
+    return select(name, table, replace(columns, mark="," if dialect.decimal == "," else columns.mark))
 
 
 def read_parquet(key: str, path: Path, columns: Columns) -> Rows:
@@ -165,25 +173,67 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
     check_names(name, "split_columns", split, known)
     single = table.column(target[0]) if len(target) == 1 else None
     if single is not None and columns.task in ("auto", "classification") and is_text(single):
-        targets = [labels(name, table, target[0], asked=columns.task == "classification")]
+        targets = [labels(name, table, target[0], asked=columns.task == "classification", mark=columns.mark)]
     else:
-        targets = [numbers(name, table, column, is_target=True) for column in target]
+        targets = [numbers(name, table, column, is_target=True, mark=columns.mark) for column in target]
     if not counted:
         targets, target = [np.ones(table.num_rows)], ("events",)
+    points, kinds = inputs(name, table, features, columns.mark, columns.kinds)
+    time, times = columns.time, None
+    if time is not None:
+        time = time or _the_time(name, kinds)
+        times = _moments(name, table, time, columns.mark)
     return Rows(
         name=name,
-        points=stack(inputs(name, table, features)),
+        points=stack(points),
         targets=stack(targets),
         columns=features,
         target_columns=target,
         counting=COUNTING,
         first=1,
         ids=names_of_nodes(name, table, ids) if ids else None,
-        places=stack([numbers(name, table, column) for column in split]) if split else None,
+        places=stack([_places(name, table, column, columns.mark) for column in split]) if split else None,
         whole=all(np.issubdtype(values.dtype, np.integer) for values in targets)
+        or (counted and all(_are_whole(table.column(column)) for column in target))
         or (single is not None and target[0] in categories(name, table)),
         ranking=() if single is None else ranking(single),
+        kinds=() if all(kind.kind == "number" for kind in kinds) else kinds,
+        times=times,
+        time=time,
     )
+
+
+def _places(name: str, table: pyarrow.Table, column: str, mark: Mark) -> Numbers:
+    """Return numbers or times by which rows are cut or sorted."""
+    values, held = read_input(name, table, column, mark, None)
+    return numbers(name, table, column) if held.kind in ("words", "ranks") else values
+
+
+def _the_time(name: str, kinds: tuple[CodedColumn, ...]) -> str:
+    """Return the only input that holds dates or times."""
+    found = [column.name for column in kinds if column.kind == "time"]
+    if len(found) != 1:
+        has = f"{len(found)} such inputs, {some(found)}" if found else "no such input"
+        raise RefusedKey(
+            "order", f'= "time" needs a column of dates or times, and {name} has {has}: name one as stream.time_column'
+        )
+    return found[0]
+
+
+def _moments(name: str, table: pyarrow.Table, column: str, mark: Mark) -> Numbers:
+    """Return the column by which rows are put in order; raises RefusedKey where it holds no times or numbers."""
+    check_names(name, "time_column", [column], list(table.column_names))
+    values, held = read_input(name, table, column, mark, None)
+    if held.kind in ("words", "ranks", "truth"):
+        raise RefusedKey("time_column", f"= {shown(column)} holds {HELD[held.kind]}, and no times: name another")
+    return values.astype(np.float64)
+
+
+def _are_whole(values: pyarrow.ChunkedArray) -> bool:
+    """Whether a column is of whole numbers or truth values by its type, gaps among them or not."""
+    import pyarrow
+
+    return bool(pyarrow.types.is_integer(values.type) or pyarrow.types.is_boolean(values.type))
 
 
 def stack(columns: list[Numbers]) -> Numbers:

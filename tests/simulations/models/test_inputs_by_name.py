@@ -131,7 +131,7 @@ def test_what_holds_no_numbers_is_refused_by_its_column() -> None:
     for values, said in (
         (np.array(["low"] * 200), 'points: row 1, column "depth" holds "low", which is not a number'),
         (np.array(["007"] * 200), 'points: row 1, column "depth" holds "007", which is text'),
-        (np.array([None, *X[1:, 1]], dtype=object), 'points: row 1, column "depth" is missing'),
+        (np.array([None, *X[1:, 1]], dtype=object), 'points: row 0, column "depth" is nan'),
         (X, r'points: column "depth" has shape (200, 2) and must be (rows,)'),
         (np.array([0.0, np.nan, *X[2:, 1]]), 'points: row 1, column "depth" is nan (rows count from 0): every value'),
         (X[:7, 1], 'points: column "depth" has 7 rows and "warmth" 200'),

@@ -81,10 +81,12 @@ def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
 
 # Values
 
-BAD = [("nan", "nan"), ("inf", "inf"), ("-inf", "-inf")]
+BAD = [("nan", "missing"), ("inf", "inf"), ("-inf", "-inf")]
 
 
-@pytest.mark.parametrize(("written", "shown"), [*BAD, ("", "missing"), ("abc", '"abc"'), ("NA", '"NA"')])
+@pytest.mark.parametrize(
+    ("written", "shown"), [*BAD, ("", "missing"), ("abc", '"abc"'), ("NA", "missing"), ("-", '"-"')]
+)
 def test_a_bad_value_in_csv_is_refused_with_row_and_column(tmp_path: Path, written: str, shown: str) -> None:
     path = text(tmp_path, f"income,age,y\n1,2,3.5\n4,{written},6.5\n7,8,9.5\n")
     message = refusal(File(path))
@@ -99,11 +101,12 @@ def test_a_bad_value_in_npz_is_refused_with_row_and_column(tmp_path: Path, array
     arrays[array][7] = np.nan
     message = refusal(File(npz(tmp_path, **arrays)))
     column = f"{array}[:, 0]" if array.startswith("x") else array
-    assert f'data.npz": row 7, column "{column}" is nan (rows count from 0)' in message
+    assert f'data.npz": row 7, column "{column}" is missing (rows count from 0)' in message
+    assert 'set stream.missing = "drop", "mean" or "last"' in message
 
 
 def test_a_bad_value_in_svmlight_and_idx_is_refused(tmp_path: Path) -> None:
-    assert 'row 2, column "feature 1" is nan' in refusal(
+    assert 'row 2, column "feature 1" is missing' in refusal(
         File(text(tmp_path, "1 1:2 2:3\n0 1:4 2:nan\n", "t.svm")), nodes=1
     )
     images = np.ones((4, 2, 2), dtype=">f4")
@@ -288,6 +291,6 @@ def test_openml_refusals_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
         data=np.array([[1.0, np.nan]] * 9), target=np.arange(9.0), feature_names=["u", "v"], target_names=["t"]
     )
     monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **_: bunch)
-    assert 'row 0, column "v" is nan' in refusal(OpenML(3))
+    assert 'row 0, column "v" is missing' in refusal(OpenML(3))
     assert 'features = "w" is not a column of dataset = 3' in refusal(OpenML(3, features=("w",)))
     assert OpenML(3, features=("u",)).open(2, 0, 5, None).inputs == 1

@@ -20,7 +20,7 @@ from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.rows import file
-from kernelswarm.simulations.streams.rows.columns import OnlyWords
+from kernelswarm.simulations.streams.rows.columns import ManyWords
 from kernelswarm.simulations.streams.rows.from_python import from_python
 from kernelswarm.simulations.streams.rows.held import read_held
 from tests.helpers.frames import Frame
@@ -188,7 +188,7 @@ def test_an_index_that_pandas_has_written_is_no_input(tmp_path: Path, index: str
     assert "its entry of pandas is no JSON" in refusal(File(tmp_path / "t.parquet"))
 
 
-def test_digits_that_a_table_holds_as_text_are_labels_and_no_numbers(tmp_path: Path) -> None:
+def test_codes_that_a_table_holds_as_text_are_labels_or_words_and_no_numbers(tmp_path: Path) -> None:
     codes = ["007", "12", "007", "100"] * 3
     parquet.write_table(pa.table({"x": X, "y": codes}), tmp_path / "t.parquet")
     description = File(tmp_path / "t.parquet").open(1, 0, 9, None).description
@@ -196,9 +196,12 @@ def test_digits_that_a_table_holds_as_text_are_labels_and_no_numbers(tmp_path: P
     parquet.write_table(pa.table({"x": np.arange(120.0), "y": [f"{k:03}" for k in range(120)]}), tmp_path / "t.parquet")
     assert 'holds numbers as text, such as "000" in row 1' in refusal(File(tmp_path / "t.parquet"))
     parquet.write_table(pa.table({"x": codes, "z": X, "y": X / 2}), tmp_path / "t.parquet")
+    names = File(tmp_path / "t.parquet").open(1, 0, 9, None).description.inputs.names
+    assert names == ("x=007", "x=100", "x=12", "z")
+    parquet.write_table(pa.table({"x": [f"a{k}" for k in X], "z": X, "y": X / 2}), tmp_path / "t.parquet")
     message = refusal(File(tmp_path / "t.parquet"))
-    assert 'row 1, column "x" holds "007", which is text' in message and "leave the column out" in message
-    with pytest.raises(OnlyWords) as refused:
+    assert 'column "x" has 12 different words in 12 rows' in message and "leave the column out" in message
+    with pytest.raises(ManyWords) as refused:
         File(tmp_path / "t.parquet").read()
     assert refused.value.words == ("x",) and refused.value.others == ("z",)
 
@@ -235,7 +238,7 @@ def test_classes_have_the_order_that_a_table_gives_its_categories(tmp_path: Path
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-def test_numbers_that_stand_for_categories_are_inputs_only_in_an_order(tmp_path: Path, ordered: bool) -> None:
+def test_numbers_that_stand_for_categories_are_words_unless_they_have_an_order(tmp_path: Path, ordered: bool) -> None:
     columns = {"x": X, "code": np.array([30, 10, 20] * 4), "y": X / 2}
     table = with_categories(columns, "code", ordered)
     parquet.write_table(table, tmp_path / "t.parquet")
@@ -247,9 +250,8 @@ def test_numbers_that_stand_for_categories_are_inputs_only_in_an_order(tmp_path:
         if ordered:
             assert set(stream.read()[0].points[:, 1]) == {10, 20, 30}
             continue
-        message = refusal(stream)
-        assert 'column "code" holds categories without an order, such as 30 in row 1' in message
-        assert "make a column of 0 and 1 for each of them" in message
+        names = stream.open(1, 0, 9, None).description.inputs.names
+        assert names == ("x", "code=10", "code=20", "code=30")
         for used in ({"features": ("x",)}, {"features": ("x",), "node_column": "code"}):
             changed = replace(stream, **used) if stream.held is None else replace(stream, **used).holding(stream.held)
             assert changed.open(3, 0, 9, None).inputs == 1

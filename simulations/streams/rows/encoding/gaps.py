@@ -1,0 +1,81 @@
+"""Values that are not there: how they are written, what is done about them, and the last value before them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.ground.coding import Missing
+from kernelswarm.simulations.ground.wording import shown
+
+WRITTEN = (
+    *("", "?", "NA", "<NA>", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NULL", "null", "None"),
+    *("NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+)
+"""Text that stands for a value that is not there: what pandas takes for it, and a question mark."""
+
+DONE = {
+    "drop": "their rows are left out",
+    "mean": "inputs are filled with the mean of the training rows (words: the most frequent)",
+    "last": "inputs are filled with the node's last known value",
+}
+"""What messages say of what is done about gaps."""
+
+
+def check_missing(missing: Missing) -> None:
+    """Refuse what is none of the ways to treat gaps."""
+    if missing not in get_args(Missing):
+        raise RefusedKey("missing", f'= {shown(missing)} must be "refuse", "drop", "mean" or "last"')
+
+
+def are_gaps(values: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
+    """Tell which entries of an array of any shape are gaps: nan of numbers, nothing of text."""
+    if values.dtype.kind == "f":
+        return np.asarray(np.isnan(values))
+    if values.dtype.kind == "U":
+        return np.asarray(values == "")
+    return np.zeros(values.shape, dtype=np.bool_)
+
+
+def filled_forward(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Replace each gap of an array (n, k) by the last value above it; those with none above stay.
+
+    Examples
+    --------
+    >>> filled_forward(np.array([[np.nan], [2.0], [np.nan], [5.0]])).ravel()
+    array([nan,  2.,  2.,  5.])
+    """
+    rows = np.arange(len(values))[:, None]
+    last = np.maximum.accumulate(np.where(np.isnan(values), 0, rows), axis=0)
+    found: npt.NDArray[np.float64] = np.take_along_axis(values, last, axis=0)
+    return found
+
+
+def told(counts: Sequence[tuple[str, int]], rows: int, left_out: int, missing: Missing) -> str:
+    """Say how many values are missing in which columns, and what is done about it.
+
+    Examples
+    --------
+    >>> told([("temperature", 12), ("wind", 1)], 1000, 12, "drop")
+    '13 values missing of 1,000 rows, in temperature 12 and wind 1: their rows are left out (12 rows)'
+    """
+    total = sum(count for _, count in counts)
+    named = [f"{column} {count:,}" for column, count in counts]
+    if len(named) > MOST_NAMED:
+        named = [*named[: MOST_NAMED - 1], f"{len(named) - MOST_NAMED + 1} more columns"]
+    listed = " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
+    out = f"{left_out:,} row{'s' * (left_out != 1)}"
+    done = DONE[missing]
+    if missing == "drop":
+        done += f" ({out})"
+    elif left_out:
+        done += f"; {out} without a target or node {'is' if left_out == 1 else 'are'} left out"
+    return f"{total:,} value{'s' * (total != 1)} missing of {rows:,} rows, in {listed}: {done}"
+
+
+MOST_NAMED = 6
+"""Columns that a message names at most."""

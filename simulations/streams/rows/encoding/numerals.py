@@ -1,0 +1,72 @@
+"""Numbers that are written as text: with a comma or a point, with marks between thousands, with a percent sign."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Mark = Literal["", ".", ","]
+"""What stands before fractions; empty where that is not known."""
+
+SPACES = re.compile(r"(?<=\d)[ '\u00a0\u2009\u202f\u2019](?=\d{3}(?!\d))")
+"""Blanks and apostrophes between thousands, which nothing else looks like."""
+
+EXPONENT = r"([eE][+-]?\d+)?"
+PLAIN = re.compile(rf"[+-]?(\d+\.?\d*|\.\d+){EXPONENT}|[+-]?(nan|inf|infinity)", re.IGNORECASE)
+POINT = re.compile(rf"[+-]?((\d+|[1-9]\d{{0,2}}(,\d{{3}})+)(\.\d*)?|\.\d+){EXPONENT}")
+COMMA = re.compile(rf"[+-]?((\d+|[1-9]\d{{0,2}}(\.\d{{3}})+)(,\d*)?|,\d+){EXPONENT}")
+
+CODE = re.compile(r"0\d+")
+"""Digits with a zero in front, such as 007: a code, and no number of things."""
+
+
+def looks_numeric(text: str) -> bool:
+    """Tell whether text is a number in one of the ways in which one is written.
+
+    Examples
+    --------
+    >>> [looks_numeric(text) for text in ("1.5", "1,234,567", "1 234", "12 %", "100,25", "NNE", "3.O")]
+    [True, True, True, True, True, False, False]
+    """
+    plain = _bare(text)
+    return any(written.fullmatch(plain) for written in (PLAIN, POINT, COMMA))
+
+
+def parsed(texts: Sequence[str], mark: Mark = "") -> npt.NDArray[np.float64] | None:
+    """Return the numbers of a column, (n,); None where some is none, or where a comma may be one of two things.
+
+    All of them are written in one way: with a point before fractions and perhaps commas between thousands, or the other
+    way round. Which one is clear where one way alone suits all, such as that of 1,234,567 or 0,5; 1,234 alone is not.
+    A percent sign stands behind all or none, and is dropped: 12.5% is 12.5.
+
+    Examples
+    --------
+    >>> parsed(["1,234,567", "12"]), parsed(["1.234,5"]), parsed(["12.5%", "3 %"]), parsed(["1 234"])
+    (array([1.234567e+06, 1.200000e+01]), array([1234.5]), array([12.5,  3. ]), array([1234.]))
+    >>> parsed(["1,234", "5"]), parsed(["1,234", "5"], "."), parsed(["5%", "5"])
+    (None, array([1234.,    5.]), None)
+    """
+    if len({text.endswith("%") for text in texts}) > 1:
+        return None
+    plain = [_bare(text) for text in texts]
+    if all(PLAIN.fullmatch(text) for text in plain) and (mark != "," or not _in_thousands(plain)):
+        return np.array([float(text) for text in plain])
+    point = mark != "," and all(POINT.fullmatch(text) for text in plain)
+    comma = mark != "." and all(COMMA.fullmatch(text) for text in plain)
+    if point == comma:
+        return None
+    thousands, fraction = (",", ".") if point else (".", ",")
+    return np.array([float(text.replace(thousands, "").replace(fraction, ".")) for text in plain])
+
+
+def _bare(text: str) -> str:
+    return SPACES.sub("", text.removesuffix("%").rstrip())
+
+
+def _in_thousands(texts: Sequence[str]) -> bool:
+    """Tell whether points stand between thousands, where commas stand before fractions."""
+    return any("." in text for text in texts) and all(COMMA.fullmatch(text) for text in texts)

@@ -1,0 +1,131 @@
+"""A column of text: its different entries, and whether they are numbers, times or words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.simulations.ground.coding import CodedColumn, Kind
+from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN
+from kernelswarm.simulations.streams.rows.encoding.numerals import CODE, Mark, looks_numeric, parsed
+from kernelswarm.simulations.streams.rows.encoding.times import of_text
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Array = npt.NDArray[np.float64]
+
+MOST_WORDS = 50
+"""Different words of an input at most, each of which becomes a column."""
+
+
+class Entries(NamedTuple):
+    """Different words of a column, without blanks around them, and the place of each row's among them, -1 of gaps."""
+
+    words: list[str]
+    places: npt.NDArray[np.intp]
+
+    def spread(self, values: Array) -> Array:
+        """Return the values (words,) of all rows, (n,), nan of gaps."""
+        return np.append(values, np.nan)[self.places]
+
+    def row(self, word: int) -> int:
+        """Return the first row, from 1, that has a word."""
+        return int(np.argmax(self.places == word)) + 1
+
+
+def entries(values: pyarrow.ChunkedArray, order: Sequence[str] = ()) -> Entries:
+    """Return the words of a column of text, in alphabetical order or in the given one, which may have more."""
+    import pyarrow
+
+    if not pyarrow.types.is_dictionary(values.type):
+        values = values.dictionary_encode()
+    whole = values.unify_dictionaries().combine_chunks()
+    if isinstance(whole, pyarrow.ChunkedArray):
+        whole = pyarrow.concat_arrays(whole.chunks) if whole.num_chunks else pyarrow.array([], values.type)
+    written = [(word or "").strip() for word in whole.dictionary.to_pylist()]
+    indices = np.asarray(whole.indices.fill_null(-1).cast(pyarrow.int64()))
+    used = set(np.unique(indices).tolist())
+    there = {word for place, word in enumerate(written) if place in used}
+    words = [*order, *sorted(there.difference(WRITTEN, order))]
+    known = {word: place for place, word in enumerate(words)}
+    places = np.array([known.get(word, -1) for word in written] + [-1], dtype=np.intp)  # the last for nulls
+    return Entries(words, places[indices])
+
+
+def read_text(
+    found: Entries, name: str, mark: Mark = "", wanted: Kind | None = None
+) -> tuple[Array, CodedColumn] | None:
+    """Return what a column of text stands for, and its values, (n,); None where it is no one thing.
+
+    Parameters
+    ----------
+    found
+        Its different entries.
+    name
+        What it is called.
+    mark
+        What stands before fractions, where that is known.
+    wanted
+        What it has to be; left out, numbers where all entries are, unless some are codes such as 007; times where all
+        are; and words where none is a number.
+
+    Raises
+    ------
+    WhichIsTheDay
+        Dates do not show which number is the day.
+    """
+    words = found.words
+    if not words:
+        return np.full(len(found.places), np.nan), CodedColumn(name, wanted or "number")
+    if wanted in (None, "number") and not (wanted is None and any(map(CODE.fullmatch, words))):
+        numbers = parsed(words, mark)
+        if numbers is not None:
+            return found.spread(numbers), CodedColumn(name)
+    if wanted in (None, "time", "clock"):
+        times = of_text(words)
+        if times is not None:
+            return found.spread(times.values), CodedColumn(name, times.kind, zoned=times.zoned)
+    if wanted == "words" or (wanted is None and are_words(words)):
+        places = found.spread(np.arange(len(words), dtype=np.float64))
+        return places, CodedColumn(name, "words", tuple(words))
+    return None
+
+
+def are_words(words: Sequence[str]) -> bool:
+    """Tell whether text is none of numbers, one of which is mistyped: none of it is a number, or all are digits."""
+    return not any(map(looks_numeric, words)) or all(word.isdecimal() for word in words)
+
+
+def are_too_many(words: int, rows: int) -> bool:
+    """Tell whether words are too many to be told apart by a column for each: they name rows rather than kinds."""
+    return words > min(MOST_WORDS, max(2, rows // 2))
+
+
+def is_text(values: pyarrow.ChunkedArray) -> bool:
+    """Whether a column holds text, as it is or by the number of its entry in a list of words."""
+    import pyarrow
+
+    kind = values.type.value_type if pyarrow.types.is_dictionary(values.type) else values.type
+    return bool(
+        pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind) or pyarrow.types.is_string_view(kind)
+    )
+
+
+def ranking(values: pyarrow.ChunkedArray) -> tuple[str, ...]:
+    """Return the categories of a column of text in the order that the table gives them; empty where it gives none."""
+    import pyarrow
+
+    if not pyarrow.types.is_dictionary(values.type) or not values.type.ordered or not values.num_chunks:
+        return ()
+    return tuple(word.strip() for word in values.unify_dictionaries().chunk(0).dictionary.to_pylist() if word)
+
+
+def without_words(values: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
+    """Return a column without a list of its words."""
+    import pyarrow
+
+    return values.cast(values.type.value_type) if pyarrow.types.is_dictionary(values.type) else values

@@ -1,0 +1,116 @@
+"""Moments, times of day and lengths of time as numbers: microseconds, since 1970 or midnight or of the length."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.simulations.ground.coding import Kind
+
+if TYPE_CHECKING:
+    import pyarrow
+
+CLOCK = re.compile(r"([01]?\d|2[0-4])[:.]([0-5]\d)(?:[:.]([0-5]\d)(?:[.,](\d{1,6}))?)?")
+DAY = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4})(?:[ T,]+(\S.*))?")
+YEAR_FIRST = re.compile(r"(\d{4})([/.])(\d{1,2})\2(\d{1,2})(?:[ T,]+(\S.*))?")
+
+
+class Times(NamedTuple):
+    """Microseconds (n,), nan where there is none, and what they are."""
+
+    values: npt.NDArray[np.float64]
+    kind: Kind
+    zoned: bool = False
+
+
+class WhichIsTheDay(ValueError):
+    """The refusal of dates such as 03/04/2021, none of which says whether the day or the month comes first."""
+
+
+def of_arrow(values: pyarrow.ChunkedArray) -> Times | None:
+    """Return the times of a column of one of Arrow's types of times; None of other types."""
+    import pyarrow
+    from pyarrow import types
+
+    kind: Kind
+    if types.is_timestamp(values.type) or types.is_date(values.type):
+        kind, zone = "time", getattr(values.type, "tz", None)
+        whole = values.cast(pyarrow.timestamp("us", zone), safe=False)
+    elif types.is_time(values.type):
+        kind, zone = "clock", None
+        whole = values.cast(pyarrow.time64("us"), safe=False)
+    elif types.is_duration(values.type):
+        kind, zone = "duration", None
+        whole = values.cast(pyarrow.duration("us"), safe=False)
+    else:
+        return None
+    numbers = np.asarray(whole.cast(pyarrow.int64()).cast(pyarrow.float64(), safe=False).to_numpy())
+    return Times(numbers, kind, zone is not None)
+
+
+def of_text(texts: Sequence[str]) -> Times | None:
+    """Return the times that text says, (n,): as ISO 8601 has them, or with days, months and years in this order.
+
+    Dates with points have the day first. Of those with strokes or hyphens, such as 31/12/2021, one of the column has
+    to show which number is the day: one beyond 12.
+
+    Returns
+    -------
+    Times
+        Moments, or times of day such as 18:30 or 18.30.00; None where some text is neither.
+
+    Raises
+    ------
+    WhichIsTheDay
+        None of the dates shows it.
+    """
+    import pyarrow
+
+    clocks = [CLOCK.fullmatch(text) for text in texts]
+    if all(clocks):
+        return Times(np.array([_microseconds(found) for found in clocks if found]), "clock")
+    texts = _year_first(texts)
+    for zone in (None, "UTC"):
+        try:
+            found = of_arrow(pyarrow.chunked_array([pyarrow.array(texts).cast(pyarrow.timestamp("us", zone))]))
+        except pyarrow.ArrowInvalid:
+            continue
+        return found
+    return None
+
+
+def _year_first(texts: Sequence[str]) -> list[str]:
+    """Write dates that have another order as ISO 8601 does; all of them, or none."""
+    found = [YEAR_FIRST.fullmatch(text) for text in texts]
+    if all(found):
+        return [_iso(one[1], one[3], one[4], one[5]) for one in found if one]
+    days = [one for one in map(DAY.fullmatch, texts) if one]
+    if len(days) < len(texts):
+        return list(texts)
+    firsts, seconds = ([int(one[place]) for one in days] for place in (1, 3))
+    if max(seconds) <= 12 and (max(firsts) > 12 or all(one[2] == "." for one in days)):
+        return [_iso(one[4], one[3], one[1], one[5]) for one in days]
+    if max(firsts) <= 12 and max(seconds) > 12:
+        return [_iso(one[4], one[1], one[3], one[5]) for one in days]
+    if max(firsts) <= 12:
+        raise WhichIsTheDay(texts[0])
+    return list(texts)
+
+
+def _iso(year: str, month: str, day: str, rest: str | None) -> str:
+    date = f"{year}-{int(month):02}-{int(day):02}"
+    clock = None if rest is None else CLOCK.fullmatch(rest.strip())
+    if clock is None:
+        return date if rest is None else f"{date} {rest}"
+    hour, minute, second, fraction = clock.groups()
+    return f"{date} {int(hour):02}:{minute}:{second or '00'}" + ("" if fraction is None else f".{fraction}")
+
+
+def _microseconds(clock: re.Match[str]) -> float:
+    hour, minute, second, fraction = clock.groups()
+    whole = (int(hour) * 60 + int(minute)) * 60 + int(second or 0)
+    return whole * 1e6 + float((fraction or "").ljust(6, "0"))
