@@ -31,6 +31,9 @@ HELD: dict[Kind, str] = {
 ALIKE: dict[Kind, Kind] = {"truth": "number", "ranks": "words"}
 """Kinds that columns of others can be read as."""
 
+Written = Literal["", ".", ",", "day", "month"]
+"""How text says a number or a date."""
+
 Missing = Literal["refuse", "drop", "mean", "last"]
 """What is done about gaps: nothing, no row with one, the training rows' mean, or the last value before it."""
 
@@ -62,6 +65,9 @@ class CodedColumn:
         Of moments, the first of the training rows, in microseconds since 1970.
     fill
         What stands in for a gap, as the values are given; None where gaps are refused.
+    written
+        How text says numbers or dates, where some has shown it: "." or ",", which stands before fractions, or "day" or
+        "month", which comes first.
     """
 
     name: str
@@ -71,6 +77,7 @@ class CodedColumn:
     cycles: bool = False
     origin: float = 0.0
     fill: float | None = None
+    written: Written = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -193,6 +200,7 @@ def _column(entry: Any, key: str) -> CodedColumn:
         and len(set(words)) == len(words)
         and (len(words) > 0) == (entry["kind"] in ("words", "ranks"))
         and all(isinstance(entry[name], bool) for name in ("zoned", "cycles"))
+        and entry["written"] in get_args(Written)
         and _is_finite(origin)
         and (fill is None or _is_finite(fill))
     )

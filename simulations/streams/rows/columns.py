@@ -129,7 +129,7 @@ def read_input(
         if kind == "ranks":
             kind = "words"
         try:
-            read = read_text(found, column, mark, kind)
+            read = read_text(found, column, mark, kind, "" if wanted is None else wanted.written)
         except WhichIsTheDay as error:
             raise ValueError(
                 f"{name}: column {shown(column)} holds dates such as {shown(str(error))}, none of which shows whether "
@@ -141,7 +141,7 @@ def read_input(
             _check_kind(name, wanted, read[1], told)
         return read
     unordered = not categories(name, table).get(column, True)
-    if kind in ("words", "ranks") or unordered:
+    if unordered or (wanted is not None and any(map(is_number, wanted.words))):
         return _numbers_as_words(name, table, column)
     times = of_arrow(values)
     if times is None:
@@ -267,7 +267,7 @@ def _numbers_in(values: pyarrow.ChunkedArray, mark: Mark) -> Numbers | None:
     found = entries(values)
     gaps = int((found.places < 0).sum()) > values.null_count
     read = parsed(found.words, mark) if gaps or any(map(is_dressed, found.words)) else None
-    return None if read is None else found.spread(read)
+    return None if read is None else found.spread(read.values)
 
 
 def names_of_nodes(name: str, table: pyarrow.Table, column: str) -> Numbers:

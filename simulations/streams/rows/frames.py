@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 CURE = "give what the model was trained with"
 
+UNITS = ("s", "ms", "us", "ns")
+"""Units of times that Arrow has."""
+
 #: What messages call the columns of arrays, which have no names.
 PLACES = re.compile(r"x\[:, \d+\]|(feature|pixel) \d+")
 
@@ -288,6 +291,8 @@ def _arrow(name: str, column: str, values: Any) -> pyarrow.ChunkedArray:
         made = values.to_arrow() if hasattr(values, "to_arrow") else pyarrow.array(values, from_pandas=True)
         return made if isinstance(made, pyarrow.ChunkedArray) else pyarrow.chunked_array([made])
     found: Numbers = np.array(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    if found.dtype.kind in "mM" and np.datetime_data(found.dtype)[0] not in UNITS:
+        found = found.astype(f"{found.dtype.kind}8[us]")
     if found.ndim != 1:
         raise ValueError(f"{name}: column {shown(column)} has shape {found.shape} and must be (rows,): take it apart")
     try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.coding import HELD, CodedColumn
+from kernelswarm.simulations.ground.coding import DAY, HELD, CodedColumn
 from kernelswarm.simulations.ground.wording import choices, shown, some
 from kernelswarm.simulations.streams.rows.columns import (
     COUNTING,
@@ -182,7 +182,7 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
     time, times = columns.time, None
     if time is not None:
         time = time or _the_time(name, kinds)
-        times = _moments(name, table, time, columns.mark)
+        times = _moments(name, table, time, columns.mark) + _of_the_day(kinds, points, time)
     return Rows(
         name=name,
         points=stack(points),
@@ -227,6 +227,14 @@ def _moments(name: str, table: pyarrow.Table, column: str, mark: Mark) -> Number
     if held.kind in ("words", "ranks", "truth"):
         raise RefusedKey("time_column", f"= {shown(column)} holds {HELD[held.kind]}, and no times: name another")
     return values.astype(np.float64)
+
+
+def _of_the_day(kinds: tuple[CodedColumn, ...], points: list[Numbers], time: str) -> Numbers:
+    """Return the times of the day, (n,), where a column beside one of dates has them; 0 elsewhere."""
+    clocks = [values for kind, values in zip(kinds, points, strict=True) if kind.kind == "clock"]
+    dates = [values for kind, values in zip(kinds, points, strict=True) if kind.name == time and kind.kind == "time"]
+    alone = len(clocks) == 1 and len(dates) == 1 and not np.nanmax(np.mod(dates[0], DAY))
+    return clocks[0] if alone else np.zeros(1)
 
 
 def _are_whole(values: pyarrow.ChunkedArray) -> bool:

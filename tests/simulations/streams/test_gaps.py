@@ -212,8 +212,8 @@ def test_masked_arrays_and_data_sets_of_openml_have_gaps_too(monkeypatch: pytest
     x = np.ma.masked_equal(np.resize([0.0, 1.0, 2.0], (60, 2)), 0.0)
     source = held((x, np.ma.masked_less(COUNT, 3.0)), missing="mean")
     assert source.facts["gaps"] == (
-        "43 values missing of 60 rows, in x[:, 0] 20, x[:, 1] 20 and y 3: inputs are filled with the mean of the "
-        "training rows (words: the most frequent); 3 rows without a target or node are left out"
+        "43 values missing of 60 rows, in x[:, 0] 20, x[:, 1] 20 and y 3: inputs are filled with the mean or most "
+        "frequent word of the training rows; 3 rows without a target or node are left out"
     )
     assert np.isin(samples(source)[0], [1.0, 2.0, *(c.fill for c in source.description.inputs.coding.columns)]).all()  # type: ignore[union-attr]
 

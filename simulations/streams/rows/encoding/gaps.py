@@ -20,7 +20,7 @@ WRITTEN = (
 
 DONE = {
     "drop": "their rows are left out",
-    "mean": "inputs are filled with the mean of the training rows (words: the most frequent)",
+    "mean": "inputs are filled with the mean or most frequent word of the training rows",
     "last": "inputs are filled with the node's last known value",
 }
 """What messages say of what is done about gaps."""

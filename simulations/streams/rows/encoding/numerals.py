@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +36,15 @@ def looks_numeric(text: str) -> bool:
     return any(written.fullmatch(plain) for written in (PLAIN, POINT, COMMA))
 
 
-def parsed(texts: Sequence[str], mark: Mark = "") -> npt.NDArray[np.float64] | None:
-    """Return the numbers of a column, (n,); None where some is none, or where a comma may be one of two things.
+class Parsed(NamedTuple):
+    """Numbers, (n,), and what stands before their fractions, where one of them shows it or it was known."""
+
+    values: npt.NDArray[np.float64]
+    mark: Mark
+
+
+def parsed(texts: Sequence[str], mark: Mark = "") -> Parsed | None:
+    """Read the numbers of a column; None where some is none, or where a comma may be one of two things.
 
     All of them are written in one way: with a point before fractions and perhaps commas between thousands, or the other
     way round. Which one is clear where one way alone suits all, such as that of 1,234,567 or 0,5; 1,234 alone is not.
@@ -45,22 +52,28 @@ def parsed(texts: Sequence[str], mark: Mark = "") -> npt.NDArray[np.float64] | N
 
     Examples
     --------
-    >>> parsed(["1,234,567", "12"]), parsed(["1.234,5"]), parsed(["12.5%", "3 %"]), parsed(["1 234"])
-    (array([1.234567e+06, 1.200000e+01]), array([1234.5]), array([12.5,  3. ]), array([1234.]))
-    >>> parsed(["1,234", "5"]), parsed(["1,234", "5"], "."), parsed(["5%", "5"])
-    (None, array([1234.,    5.]), None)
+    >>> for texts in (["1,234,567", "12"], ["1.234,5"], ["12.5%", "3 %"], ["1 234"]):
+    ...     print(parsed(texts).values.tolist())
+    [1234567.0, 12.0]
+    [1234.5]
+    [12.5, 3.0]
+    [1234.0]
+    >>> parsed(["1,234", "5"]), parsed(["1,234", "5"], ".").values.tolist(), parsed(["5%", "5"])
+    (None, [1234.0, 5.0], None)
     """
     if len({text.endswith("%") for text in texts}) > 1:
         return None
     plain = [_bare(text) for text in texts]
     if all(PLAIN.fullmatch(text) for text in plain) and (mark != "," or not _in_thousands(plain)):
-        return np.array([float(text) for text in plain])
+        return Parsed(np.array([float(text) for text in plain]), mark)
     point = mark != "," and all(POINT.fullmatch(text) for text in plain)
     comma = mark != "." and all(COMMA.fullmatch(text) for text in plain)
     if point == comma:
         return None
-    thousands, fraction = (",", ".") if point else (".", ",")
-    return np.array([float(text.replace(thousands, "").replace(fraction, ".")) for text in plain])
+    thousands: Mark
+    found: Mark
+    thousands, found = (",", ".") if point else (".", ",")
+    return Parsed(np.array([float(text.replace(thousands, "").replace(found, ".")) for text in plain]), found)
 
 
 def _bare(text: str) -> str:

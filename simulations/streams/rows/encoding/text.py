@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.ground.coding import CodedColumn, Kind
+from kernelswarm.simulations.ground.coding import CodedColumn, Kind, Written
 from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN
 from kernelswarm.simulations.streams.rows.encoding.numerals import CODE, Mark, looks_numeric, parsed
 from kernelswarm.simulations.streams.rows.encoding.times import of_text
@@ -47,7 +47,7 @@ def entries(values: pyarrow.ChunkedArray, order: Sequence[str] = ()) -> Entries:
     if isinstance(whole, pyarrow.ChunkedArray):
         whole = pyarrow.concat_arrays(whole.chunks) if whole.num_chunks else pyarrow.array([], values.type)
     written = [(word or "").strip() for word in whole.dictionary.to_pylist()]
-    indices = np.asarray(whole.indices.fill_null(-1).cast(pyarrow.int64()))
+    indices = np.asarray(whole.indices.cast(pyarrow.int64()).fill_null(-1))
     used = set(np.unique(indices).tolist())
     there = {word for place, word in enumerate(written) if place in used}
     words = [*order, *sorted(there.difference(WRITTEN, order))]
@@ -57,7 +57,7 @@ def entries(values: pyarrow.ChunkedArray, order: Sequence[str] = ()) -> Entries:
 
 
 def read_text(
-    found: Entries, name: str, mark: Mark = "", wanted: Kind | None = None
+    found: Entries, name: str, mark: Mark = "", wanted: Kind | None = None, written: Written = ""
 ) -> tuple[Array, CodedColumn] | None:
     """Return what a column of text stands for, and its values, (n,); None where it is no one thing.
 
@@ -69,9 +69,9 @@ def read_text(
         What it is called.
     mark
         What stands before fractions, where that is known.
-    wanted
-        What it has to be; left out, numbers where all entries are, unless some are codes such as 007; times where all
-        are; and words where none is a number.
+    wanted, written
+        What it has to be and how that is written, where it is known; left out, numbers where all entries are, unless
+        some are codes such as 007; times where all are; and words where none is a number.
 
     Raises
     ------
@@ -82,13 +82,13 @@ def read_text(
     if not words:
         return np.full(len(found.places), np.nan), CodedColumn(name, wanted or "number")
     if wanted in (None, "number") and not (wanted is None and any(map(CODE.fullmatch, words))):
-        numbers = parsed(words, mark)
+        numbers = parsed(words, mark or (written if written in (".", ",") else ""))
         if numbers is not None:
-            return found.spread(numbers), CodedColumn(name)
+            return found.spread(numbers.values), CodedColumn(name, written=numbers.mark)
     if wanted in (None, "time", "clock"):
-        times = of_text(words)
+        times = of_text(words, written)
         if times is not None:
-            return found.spread(times.values), CodedColumn(name, times.kind, zoned=times.zoned)
+            return found.spread(times.values), CodedColumn(name, times.kind, zoned=times.zoned, written=times.written)
     if wanted == "words" or (wanted is None and are_words(words)):
         places = found.spread(np.arange(len(words), dtype=np.float64))
         return places, CodedColumn(name, "words", tuple(words))

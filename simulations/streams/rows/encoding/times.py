@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.ground.coding import Kind
+from kernelswarm.simulations.ground.coding import Kind, Written
 
 if TYPE_CHECKING:
     import pyarrow
@@ -25,6 +25,7 @@ class Times(NamedTuple):
     values: npt.NDArray[np.float64]
     kind: Kind
     zoned: bool = False
+    written: Written = ""
 
 
 class WhichIsTheDay(ValueError):
@@ -52,11 +53,11 @@ def of_arrow(values: pyarrow.ChunkedArray) -> Times | None:
     return Times(numbers, kind, zone is not None)
 
 
-def of_text(texts: Sequence[str]) -> Times | None:
+def of_text(texts: Sequence[str], written: Written = "") -> Times | None:
     """Return the times that text says, (n,): as ISO 8601 has them, or with days, months and years in this order.
 
     Dates with points have the day first. Of those with strokes or hyphens, such as 31/12/2021, one of the column has
-    to show which number is the day: one beyond 12.
+    to show which number is the day, one beyond 12, unless ``written`` says it.
 
     Returns
     -------
@@ -73,32 +74,32 @@ def of_text(texts: Sequence[str]) -> Times | None:
     clocks = [CLOCK.fullmatch(text) for text in texts]
     if all(clocks):
         return Times(np.array([_microseconds(found) for found in clocks if found]), "clock")
-    texts = _year_first(texts)
+    texts, first = _year_first(texts, written)
     for zone in (None, "UTC"):
         try:
             found = of_arrow(pyarrow.chunked_array([pyarrow.array(texts).cast(pyarrow.timestamp("us", zone))]))
         except pyarrow.ArrowInvalid:
             continue
-        return found
+        return None if found is None else found._replace(written=first)
     return None
 
 
-def _year_first(texts: Sequence[str]) -> list[str]:
-    """Write dates that have another order as ISO 8601 does; all of them, or none."""
+def _year_first(texts: Sequence[str], written: Written) -> tuple[list[str], Written]:
+    """Write dates that have another order as ISO 8601 does, all of them or none, and say what came first."""
     found = [YEAR_FIRST.fullmatch(text) for text in texts]
     if all(found):
-        return [_iso(one[1], one[3], one[4], one[5]) for one in found if one]
+        return [_iso(one[1], one[3], one[4], one[5]) for one in found if one], ""
     days = [one for one in map(DAY.fullmatch, texts) if one]
     if len(days) < len(texts):
-        return list(texts)
-    firsts, seconds = ([int(one[place]) for one in days] for place in (1, 3))
-    if max(seconds) <= 12 and (max(firsts) > 12 or all(one[2] == "." for one in days)):
-        return [_iso(one[4], one[3], one[1], one[5]) for one in days]
-    if max(firsts) <= 12 and max(seconds) > 12:
-        return [_iso(one[4], one[1], one[3], one[5]) for one in days]
-    if max(firsts) <= 12:
+        return list(texts), ""
+    firsts, seconds = (max(int(one[place]) for one in days) for place in (1, 3))
+    if seconds <= 12 and (firsts > 12 or written == "day" or all(one[2] == "." for one in days)):
+        return [_iso(one[4], one[3], one[1], one[5]) for one in days], "day"
+    if firsts <= 12 and (seconds > 12 or written == "month"):
+        return [_iso(one[4], one[1], one[3], one[5]) for one in days], "month"
+    if firsts <= 12:
         raise WhichIsTheDay(texts[0])
-    return list(texts)
+    return list(texts), ""
 
 
 def _iso(year: str, month: str, day: str, rest: str | None) -> str:
