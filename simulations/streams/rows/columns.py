@@ -142,7 +142,10 @@ def read_input(
         return read
     unordered = not categories(name, table).get(column, True)
     if unordered or (wanted is not None and any(map(is_number, wanted.words))):
-        return _numbers_as_words(name, table, column)
+        coded = _numbers_as_words(name, table, column)
+        if wanted is not None:
+            _check_kind(name, wanted, coded[1], told)
+        return coded
     times = of_arrow(values)
     if times is None:
         kind = "truth" if pyarrow.types.is_boolean(values.type) else "number"

@@ -184,7 +184,7 @@ def arrow(columns: Mapping[str, Any], name: str) -> dict[str, pyarrow.ChunkedArr
     """
     if not columns:
         raise ValueError(f"{name} has no columns: give some")
-    found = {column: _arrow(name, column, values) for column, values in columns.items()}
+    found = {column: _in_files(_arrow(name, column, values)) for column, values in columns.items()}
     first, length = next((column, len(values)) for column, values in found.items())
     for column, values in found.items():
         if len(values) != length:
@@ -302,6 +302,14 @@ def _arrow(name: str, column: str, values: Any) -> pyarrow.ChunkedArray:
             f"{name}: column {shown(column)} holds neither numbers only nor text only ({shorten(error)}): convert it, "
             "or leave it out"
         ) from error
+
+
+def _in_files(values: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
+    """Return a column in a type that parquet files keep: they have no times that count seconds."""
+    from pyarrow import timestamp, types
+
+    in_seconds = types.is_timestamp(values.type) and values.type.unit == "s"
+    return values.cast(timestamp("us", values.type.tz)) if in_seconds else values
 
 
 def _needs_own_way(values: Any) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.rows.arrays import arrays_of, rows_of_arrays
+from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN, are_gaps
 from kernelswarm.simulations.streams.rows.reading import call
 from kernelswarm.simulations.streams.rows.rows import Numbers, Rows
 from kernelswarm.simulations.streams.rows.tables import Columns, select, table_of
@@ -105,8 +106,11 @@ class HeldArrays(_Described):
         return rows_of_arrays(self.name, self.arrays, columns.node, columns.split)
 
     def names(self, column: str) -> list[Any] | None:
-        found: list[Any] = np.unique(self.arrays[column]).tolist() if column in self.arrays else []
-        return found or None
+        if column not in self.arrays:
+            return None
+        found = self.arrays[column]
+        named: list[Any] = np.unique(found[~are_gaps(found)]).tolist()
+        return named or None
 
     def write(self, folder: Path) -> None:
         np.savez(folder / self.FILE, allow_pickle=False, **self.arrays)
@@ -149,7 +153,8 @@ class HeldTable(_Described):
 
     def names(self, column: str) -> list[Any] | None:
         known = self.table.column(column).unique().to_pylist() if column in self.table.column_names else []
-        return [name.strip() if isinstance(name, str) else name for name in known] or None
+        names = [name.strip() if isinstance(name, str) else name for name in known]
+        return [name for name in names if name is not None and name == name and name not in WRITTEN] or None
 
     def write(self, folder: Path) -> None:
         from pyarrow import parquet

@@ -64,7 +64,7 @@ class Columns:
             texts = (*texts, self.node)
         texts += tuple(column.name for column in rows.kinds if column.kind in ("words", "ranks"))
         target = self.target if self.task == "events" else rows.target_columns
-        return replace(self, target=target, features=rows.columns, texts=texts, kinds=rows.kinds, time=rows.time)
+        return replace(self, target=target, features=rows.columns, texts=texts, kinds=rows.held, time=rows.time)
 
 
 def read_csv(key: str, path: Path, dialect: Dialect, columns: Columns) -> Rows:

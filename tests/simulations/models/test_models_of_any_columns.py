@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from kernelswarm import load_model, run, save_model, simulate
+from kernelswarm import load_model, resume, run, save_model, simulate
 from kernelswarm.simulations.ground.coding import CodedColumn, Coding
 from kernelswarm.simulations.models.model import Model
 from tests.helpers.frames import Frame
@@ -76,6 +76,17 @@ def test_rows_alone_are_read_as_those_that_were_learned_from(folder: Path) -> No
     for k in (*either[3:6], 4):
         row = {name: values[k : k + 1] for name, values in COLUMNS.items()}
         assert model.predict(row)[0] == expected(folder)[k]
+
+
+@pytest.mark.parametrize("unit", ["D", "h", "s", "ms", "us", "ns"])
+def test_a_run_folder_holds_the_data_as_they_were_given(tmp_path: Path, unit: str) -> None:
+    data = {**COLUMNS, "when": WHEN.astype(f"datetime64[{unit}]"), "y": Y, "node": ["a", "b", "?", "c"] * 30}
+    run(folder=tmp_path / "run", data=data, stream={"missing": "drop"}, **KEYS)
+    resume(tmp_path / "run", ["rounds=40"])
+    longer = simulate(data=data, stream={"missing": "drop"}, **(KEYS | {"rounds": 40}))
+    for node in ("a", "b", "c"):
+        resumed = load_model(tmp_path / "run", node=node)
+        np.testing.assert_array_equal(resumed.weights, longer.model(node).weights)
 
 
 def test_an_unknown_word_is_0_in_all_columns(folder: Path) -> None:

@@ -75,6 +75,27 @@ def test_words_of_test_rows_alone_are_0_everywhere(tmp_path: Path) -> None:
     assert source.nodes[0].held_out(0).points[:, 1:].tolist() == [[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]
 
 
+@pytest.mark.parametrize("values", [["N", "S"], ["2021-03-04", "2021-03-05"], ["18:00", "18:30"]])
+def test_test_rows_hold_what_the_others_do(tmp_path: Path, values: list[str]) -> None:
+    (tmp_path / "test.csv").write_text(f"x,k,y\n{values[0]},1,1\n{values[1]},2,2\n")
+    message = refusal(tmp_path, K / 8, test_path=tmp_path / "test.csv")
+    assert message.startswith(f'test_path = "{tmp_path / "test.csv"}": ') and 'column "x" holds' in message
+    (tmp_path / "test.csv").write_text("x,k,y\n0.5,1,1\n0.25,2,2\n")
+    if values[0] != "N":  # a word may look like anything
+        assert 'column "x" holds numbers, and what was learned from holds' in refusal(
+            tmp_path, [values[k % 2] for k in K], test_path=tmp_path / "test.csv"
+        )
+
+
+@pytest.mark.parametrize("columns", [(), ("k",), ("x",)])
+def test_rows_with_words_and_gaps_are_cut_into_patches(tmp_path: Path, columns: tuple[str, ...]) -> None:
+    lines = [f"{k},{'' if k % 9 == 2 else MOMENTS[k]},{'NS'[k % 2]},{k / 7}" for k in K]
+    (tmp_path / "t.csv").write_text("\n".join(["k,x,word,y", *lines]) + "\n")
+    stream = File(tmp_path / "t.csv", split="patches", split_columns=columns, missing="mean")
+    sizes = [len(node.draw(99)[0]) for node in stream.open(4, 0, 9, None).nodes]
+    assert len(sizes) == 4 and max(sizes) - min(sizes) <= 1
+
+
 def test_a_word_that_no_row_to_learn_from_has_makes_no_column(tmp_path: Path) -> None:
     found = set()
     for seed in range(8):
