@@ -17,6 +17,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from kernelswarm.graphs.distances import distances_from
+from kernelswarm.graphs.given.names import Name, own_names
 
 if TYPE_CHECKING:
     Graph = nx.Graph[int]
@@ -26,6 +27,12 @@ else:  # at run time networkx's class takes no parameters
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
+
+NAME = "name"
+"""The node attribute with what a node is called."""
+
+NUMBERED = "numbered"
+"""The graph attribute that says that nodes had other labels, now their names, and numbers are only their places."""
 
 
 class Adjacency:
@@ -42,7 +49,7 @@ class Adjacency:
         Where each node's neighbours begin and end.
     neighbors : array of int32, shape (2 E,)
         Places of the first node's neighbours, of the second's, ...; ascending for each.
-    positions : array, shape (V, 2), optional
+    positions : array, shape (V, d), optional
         The nodes' own positions; None where not all have one.
     graph : networkx.Graph, optional
         The same network, in order: nodes and neighbours ascending.
@@ -129,32 +136,34 @@ class Adjacency:
 
     @cached_property
     def positions(self) -> Array | None:
-        """The nodes' own positions, (V, 2); None where not all have one."""
+        """The nodes' own positions, (V, d), in the plane or elsewhere; None where not all have one."""
         if self._positions is not None or self.held is None:
             return self._positions
         found = [self.held.nodes[node].get("pos") for node in self.labels.tolist()]
         return None if any(place is None for place in found) else np.array(found, dtype=np.float64)
 
-    @property
-    def names(self) -> dict[int, Any]:
-        """What the graph itself calls the nodes beside their labels: their attribute "name" or "label".
+    @cached_property
+    def names(self) -> list[Name] | None:
+        """What the nodes are called besides their labels; None where they have no names, each another.
 
-        Empty where neither calls each node something else. In graphs of runs it is the former, the latter in graphs
-        that networkx has numbered.
+        These are their attributes ``name``, or ``label`` where this is text.
         """
-        if self.held is not None:
-            for attribute in ("name", "label"):
-                found = nx.get_node_attributes(self.held, attribute)
-                if len(set(map(str, found.values()))) == self.number_of_nodes():
+        if self.held is None:
+            return None
+        attributes = [self.held.nodes[label] for label in self.labels[:1].tolist()]
+        for key, kinds in ((NAME, int | str), ("label", str)):
+            if attributes and isinstance(attributes[0].get(key), kinds):
+                found = own_names(self.held.nodes[node].get(key) for node in self.labels.tolist())
+                if found is not None:
                     return found
-        return {}
+        return None
 
     @property
     def is_connected(self) -> bool:
         """Whether there are nodes, with a path between any two of them."""
         return bool(len(self.labels)) and int(distances_from(self.matrix, 0).min()) >= 0
 
-    @property
+    @cached_property
     def parts(self) -> list[int]:
         """How many nodes the connected parts have, the largest first."""
         _, part = connected_components(self.matrix, directed=False)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from kernelswarm.graphs.adjacency import Adjacency, Graph
 from kernelswarm.graphs.distances import distances_from
 from kernelswarm.graphs.spectrum import laplacian_eigenpairs, tractable
 
 SEARCH_WORK = 30_000_000  # nodes and edges visited before the diameter is left at its bounds, one to three seconds
+
+SHOWN = 6
+"""Parts whose sizes are named."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +32,11 @@ class Diagnostics:
         Neighbors of a node.
     diameter_lower, diameter_upper : int
         Bounds on the greatest distance between two nodes, in edges. They are equal, and exact, up to about 1,000 nodes
-        and for many larger networks.
+        and for many larger networks. Of a network of several parts, those of the largest.
     algebraic_connectivity : float
-        Second smallest eigenvalue of the graph Laplacian: the larger, the faster agreement spreads. 0 for one node; NaN
-        where it would take minutes, of more than 10,000 nodes with many neighbors that mix slowly and of more than
-        200,000.
+        Second smallest eigenvalue of the graph Laplacian: the larger, the faster agreement spreads. 0 for one node and
+        for several parts; NaN where it would take minutes, of more than 10,000 nodes with many neighbors that mix
+        slowly and of more than 200,000.
     """
 
     nodes: int
@@ -42,6 +47,8 @@ class Diagnostics:
     diameter_lower: int
     diameter_upper: int
     algebraic_connectivity: float
+    parts: tuple[int, ...] = ()
+    """How many nodes each connected part has, the largest first."""
 
     @property
     def diameter(self) -> int | None:
@@ -52,13 +59,37 @@ class Diagnostics:
         """Return each quantity's name and value as text, in the order to print them."""
         connectivity = self.algebraic_connectivity
         between = f"between {self.diameter_lower} and {self.diameter_upper}"
+        apart = len(self.parts) > 1
+        diameter = str(self.diameter) if self.diameter is not None else between
         return {
             "nodes": f"{self.nodes:,}",
             "edges": f"{self.edges:,}",
+            **({"parts": in_parts(self.parts).replace(" parts", "", 1)} if apart else {}),
             "degree": f"min {self.degree_min}, mean {self.degree_mean:.2f}, max {self.degree_max}",
-            "diameter": str(self.diameter) if self.diameter is not None else between,
+            "diameter": f"{diameter} in the largest part" if apart else diameter,
             "algebraic connectivity": "not computed" if isnan(connectivity) else f"{connectivity:.4g}",
         }
+
+
+def in_parts(parts: Sequence[int]) -> str:
+    """Say into how many connected parts of how many nodes a network falls.
+
+    Parameters
+    ----------
+    parts : sequence of int
+        Nodes of each, the largest first.
+
+    Examples
+    --------
+    >>> in_parts([5, 3, 1, 1]), in_parts([1, 1, 1])
+    ('4 parts, of 5, 3, 1 and 1 nodes', '3 parts, of 1 node each')
+    """
+    if parts[0] == parts[-1]:
+        return f"{len(parts):,} parts, of {parts[0]:,} node{'' if parts[0] == 1 else 's'} each"
+    shown = [f"{size:,}" for size in parts[:SHOWN]]
+    if len(parts) > SHOWN:
+        return f"{len(parts):,} parts, of {', '.join(shown)}, ... nodes"
+    return f"{len(parts)} parts, of {', '.join(shown[:-1])} and {shown[-1]} nodes"
 
 
 def diagnose(network: Graph | Adjacency) -> Diagnostics:
@@ -74,10 +105,10 @@ def diagnose(network: Graph | Adjacency) -> Diagnostics:
     M. Fiedler, Algebraic connectivity of graphs, Czechoslov. Math. J. 23, 1973.
     """
     network = Adjacency.of(network)
-    adjacency, degrees, nodes = network.matrix, network.degrees, network.number_of_nodes()
-    lower, upper = diameter_bounds(adjacency)
-    connectivity = 0.0 if nodes == 1 else nan
-    if nodes > 1 and tractable(adjacency):
+    adjacency, degrees, nodes, parts = network.matrix, network.degrees, network.number_of_nodes(), network.parts
+    lower, upper = diameter_bounds(adjacency if len(parts) == 1 else _largest(adjacency))
+    connectivity = 0.0 if nodes == 1 or len(parts) > 1 else nan
+    if nodes > 1 and len(parts) == 1 and tractable(adjacency):
         connectivity = float(laplacian_eigenpairs(adjacency, 1)[0][0])
     return Diagnostics(
         nodes=nodes,
@@ -88,7 +119,15 @@ def diagnose(network: Graph | Adjacency) -> Diagnostics:
         diameter_lower=lower,
         diameter_upper=upper,
         algebraic_connectivity=connectivity,
+        parts=tuple(parts),
     )
+
+
+def _largest(adjacency: csr_array) -> csr_array:
+    """Return the adjacency matrix of the largest connected part, of the first of equally large ones."""
+    _, part = connected_components(adjacency, directed=False)
+    inside = np.flatnonzero(part == np.bincount(part).argmax())
+    return csr_array(adjacency[inside][:, inside])
 
 
 def diameter_bounds(adjacency: csr_array, work: int = SEARCH_WORK) -> tuple[int, int]:

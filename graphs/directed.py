@@ -6,6 +6,7 @@ attribute ``asks`` says which: ``"lower"``, the end with the smaller label, or `
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,22 @@ def undirected(graph: nx.DiGraph[Any]) -> nx.Graph[Any]:
         if both and i > j:
             continue
         found.add_edge(i, j, **attributes, **({} if both else {ASKS: LOWER if i < j else HIGHER}))
+    return found
+
+
+def renumbered(graph: Graph, numbers: Mapping[int, int]) -> Graph:
+    """Return a network whose nodes have other numbers, with nodes and edges in their order; the same ends ask."""
+    found: Graph = nx.Graph()
+    found.graph.update(graph.graph)
+    found.add_nodes_from((numbers[node], graph.nodes[node]) for node in sorted(graph.nodes, key=numbers.__getitem__))
+    edges = []
+    for i, j, attributes in graph.edges(data=True):
+        low, high = sorted((numbers[i], numbers[j]))
+        if attributes.get(ASKS) is not None:
+            asker = numbers[min(i, j) if attributes[ASKS] == LOWER else max(i, j)]
+            attributes = attributes | {ASKS: LOWER if asker == low else HIGHER}
+        edges.append((low, high, attributes))
+    found.add_edges_from(sorted(edges, key=lambda edge: edge[:2]))
     return found
 
 

@@ -41,9 +41,11 @@ def fit(points: Array) -> Array:
 def positions(graph: Graph, seed: int = 0) -> dict[int, tuple[float, float]]:
     """Return where to draw every node.
 
-    The nodes' own ``pos`` where all have one and no two coincide, otherwise a layout in the unit square: Kamada-Kawai's
-    for up to 100 nodes, springs for up to 2,000, beyond that the two smoothest eigenvectors of the Laplacian, or where
-    these would take minutes the distances from two nodes. The same graph and seed always give the same drawing.
+    The first two coordinates of the nodes' own ``pos`` where all have one and no two coincide, otherwise a layout in
+    the unit square: Kamada-Kawai's for up to 100 nodes, springs for up to 2,000, beyond that the two smoothest
+    eigenvectors of the Laplacian, or where these would take minutes the distances from two nodes. Connected parts are
+    laid out one by one, each in a square as large as its share of the nodes. The same graph and seed always give the
+    same drawing.
 
     Parameters
     ----------
@@ -61,10 +63,34 @@ def positions(graph: Graph, seed: int = 0) -> dict[int, tuple[float, float]]:
     T. Kamada and S. Kawai, An algorithm for drawing general undirected graphs, Inf. Process. Lett. 31, 1989.
     """
     nodes = sorted(graph.nodes)
-    points = Adjacency.of(graph).positions
+    adjacency = Adjacency.of(graph)
+    points = None if adjacency.positions is None else _in_the_plane(adjacency.positions)
     if points is None or len(np.unique(points, axis=0)) < len(nodes):
-        points = fit(_layout(graph, nodes, seed))
+        apart = len(adjacency.parts) > 1
+        points = _side_by_side(graph, seed) if apart else fit(_layout(graph, nodes, seed))
     return {node: (float(x), float(y)) for node, (x, y) in zip(nodes, points, strict=True)}
+
+
+def _in_the_plane(points: Array) -> Array:
+    """Return the first two coordinates of points (V, d); those on a line lie on the first axis."""
+    return np.column_stack([points, np.zeros(len(points))]) if points.shape[1] == 1 else points[:, :2]
+
+
+def _side_by_side(graph: Graph, seed: int) -> Array:
+    """Return a layout (V, 2) of a network of several parts: squares in rows, the largest part first."""
+    parts = sorted((sorted(part) for part in nx.connected_components(graph)), key=lambda part: (-len(part), part[0]))
+    sides = [len(part) ** 0.5 for part in parts]
+    width = max(sides[0], sum(side * side for side in sides) ** 0.5)
+    found: dict[int, Array] = {}
+    left = top = height = 0.0
+    for part, side in zip(parts, sides, strict=True):
+        if left and left + side > width * (1 + 1e-9):
+            left, top, height = 0.0, top - height, 0.0
+        drawn = fit(_layout(graph.subgraph(part), part, seed)) if len(part) > 1 else np.full((1, 2), 0.5)
+        corner = np.array([left, top - side])
+        found |= dict(zip(part, corner + side * (0.1 + 0.8 * drawn), strict=True))
+        left, height = left + side, max(height, side)
+    return fit(np.array([found[node] for node in sorted(found)]))
 
 
 def _layout(graph: Graph, nodes: list[int], seed: int) -> Array:

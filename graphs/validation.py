@@ -1,79 +1,88 @@
-"""Whether a graph can be a network of agents: undirected, simple, connected, labelled by integers."""
+"""What makes a network of agents out of a graph: undirected, simple, numbered, with positions for all nodes or none."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from math import isfinite
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, cast
 
 import networkx as nx
 import numpy as np
 
-from kernelswarm.graphs.adjacency import Adjacency, Graph
+from kernelswarm.graphs.adjacency import NAME, NUMBERED, Adjacency, Graph
 from kernelswarm.graphs.directed import ASKS, HIGHER, LOWER, undirected
+from kernelswarm.graphs.given.names import are_numbers, names_of, ordered
 
 SHOWN = 8  # offenders named in a message; the rest are counted
-LARGEST_LABEL = 2**63 - 1  # labels become columns of 64-bit integers
 
 
-def validate(graph: nx.Graph[Any], fresh: bool = False, connected: bool = True) -> Graph:
-    """Check a graph and return it as a network.
+def validate(graph: nx.Graph[Any], fresh: bool = False, strict: bool = False) -> Graph:
+    """Make a network of a graph.
+
+    Labels that are whole numbers from 0 stay as they are; any others become the names of nodes 0, 1, 2, ..., in their
+    order, or in that of their text where they cannot be compared. Parallel edges are merged, self loops dropped and
+    positions that not all nodes have left out, each with a warning.
 
     Parameters
     ----------
     graph : networkx.Graph
-        Without parallel edges or self loops, connected; labels are integers from 0 (not necessarily without gaps). A
-        directed edge from i to j says that i asks j. One node without edges is a network. The node attribute ``pos``,
-        if any node has it, is a pair of finite numbers on every node.
+        Any, with at least one node. A directed edge from i to j says that i asks j. The node attribute ``pos`` is a
+        place in space, of as many finite numbers on every node.
     fresh : bool
         Whether nobody else holds the graph: it is then returned itself where it is in order.
-    connected : bool
-        Whether it must be connected; not where it is one of several that take turns.
+    strict : bool
+        Whether everything but names is refused instead, and a network that is not connected too.
 
     Returns
     -------
     networkx.Graph
-        A copy with plain ``int`` labels, nodes and edges in sorted order and all attributes kept; undirected, with the
-        attribute ``asks`` of :mod:`~kernelswarm.graphs.directed` on edges on which only one end asks.
+        A copy with plain ``int`` labels, nodes and edges in sorted order and all attributes kept, names as the node
+        attribute ``name``; undirected, with the attribute ``asks`` of :mod:`~kernelswarm.graphs.directed` on edges on
+        which only one end asks.
 
     Raises
     ------
     TypeError
         When it is not a networkx graph.
     ValueError
-        When a rule is broken, naming the offending nodes and what to do.
+        When it is none, naming the offending nodes and what to do.
     """
     if not isinstance(graph, nx.Graph):
         raise TypeError(f"expected a networkx graph, got {type(graph).__name__}: build one with networkx.Graph(edges)")
     if graph.number_of_nodes() == 0:
         raise ValueError("graph has no nodes; a network has at least one: add nodes")
-    _refuse_kind(graph)
-    _refuse_labels(graph)
+    given = graph
+    graph = _numbered(graph)
+    _refuse_askers(graph)
+    if graph.is_multigraph():
+        graph = _merged(graph, strict)
     if graph.is_directed():
-        graph, fresh = undirected(cast("Any", graph)), True
-    loops = sorted(int(node) for node in nx.nodes_with_selfloops(graph))
-    if loops:
-        raise ValueError(
-            f"graph has self loops at nodes {listed(loops)}; an agent is not its own neighbor: remove them with "
-            "graph.remove_edges_from(list(networkx.selfloop_edges(graph)))"
-        )
-    if connected:
+        graph = undirected(cast("Any", graph))
+    fresh = fresh or graph is not given
+    loops = sorted(nx.nodes_with_selfloops(graph))
+    wrong = _misplaced(graph)
+    if strict:
+        _refuse_loops(graph, loops)
         _refuse_disconnected(graph)
-    _refuse_positions(graph)
+        if wrong:
+            raise ValueError(f"graph has {wrong}")
+    elif loops or wrong:
+        graph, fresh = _without(graph if fresh else graph.copy(), loops, wrong), True
     return graph if fresh and _is_in_order(graph) else _copy(graph)
 
 
-def as_network(built: Graph | Adjacency, fresh: bool = False) -> Adjacency:
-    """Check a network, in whichever of its two forms, and return it as arrays.
+def as_network(built: Graph | Adjacency, fresh: bool = False, strict: bool = False) -> Adjacency:
+    """Make a network, as arrays, of a graph in whichever of its two forms.
 
     Parameters
     ----------
     built : networkx.Graph or Adjacency
         What a topology builds, or anybody's graph.
-    fresh : bool
-        Whether nobody else holds the graph.
+    fresh, strict : bool
+        As of :func:`validate`.
 
     Raises
     ------
@@ -81,9 +90,10 @@ def as_network(built: Graph | Adjacency, fresh: bool = False) -> Adjacency:
         As :func:`validate`.
     """
     if not isinstance(built, Adjacency):
-        return Adjacency.of(validate(built, fresh))
+        return Adjacency.of(validate(built, fresh, strict))
     finite = built.positions is None or bool(np.isfinite(built.positions).all())
-    return built if finite and built.is_connected else Adjacency.of(validate(built.graph, fresh=True))
+    good = len(built.labels) and finite and (not strict or built.is_connected)
+    return built if good else Adjacency.of(validate(built.graph, fresh=True, strict=strict))
 
 
 def listed(items: Sequence[object]) -> str:
@@ -92,67 +102,100 @@ def listed(items: Sequence[object]) -> str:
     return f"[{shown}]" if len(items) <= SHOWN else f"[{shown}, ... and {len(items) - SHOWN} more]"
 
 
-def _refuse_kind(graph: nx.Graph[Any]) -> None:
-    if graph.is_multigraph():
-        counts: dict[frozenset[Any], int] = {}
-        for edge in graph.edges():
-            counts[frozenset(edge)] = counts.get(frozenset(edge), 0) + 1
-        parallel = _pairs(edge for edge, count in counts.items() if count > 1)
-        found = f" and has parallel edges between {parallel}" if parallel else ""
-        kind = "a directed multigraph" if graph.is_directed() else "a multigraph"
-        raise ValueError(f"graph is {kind}{found}; two agents share at most one edge: pass networkx.Graph(graph)")
-    if not any(chain.from_iterable(neighbors.values() for _, neighbors in graph.adjacency())):
+def warn(text: str) -> None:
+    """Say once what was done to a graph that is no network as it stands."""
+    warnings.warn(text, stacklevel=2)
+
+
+def _numbered(graph: nx.Graph[Any]) -> nx.Graph[Any]:
+    """Return the graph itself where its labels are whole numbers, otherwise one that has them as names."""
+    if are_numbers(graph):
+        return graph
+    order = ordered(list(graph))
+    found = nx.relabel_nodes(graph, {label: place for place, label in enumerate(order)})
+    nx.set_node_attributes(found, dict(enumerate(names_of(order))), NAME)
+    found.graph[NUMBERED] = True
+    return found
+
+
+def _called(graph: nx.Graph[Any], nodes: Iterable[Any]) -> list[Any]:
+    """Return nodes as their graph's owner calls them."""
+    named = graph.graph.get(NUMBERED)
+    return [graph.nodes[node][NAME] if named else int(node) for node in nodes]
+
+
+def _refuse_askers(graph: nx.Graph[Any]) -> None:
+    if not graph.is_multigraph() and not any(chain.from_iterable(around.values() for _, around in graph.adjacency())):
         return  # no edge has attributes: to look at those of a million takes seconds
     known = (None, LOWER, HIGHER)
     wrong = [(i, j) for i, j, attributes in graph.edges(data=True) if attributes.get(ASKS) not in known]
     if wrong:
+        ends = [tuple(_called(graph, edge)) for edge in sorted(wrong)]
         raise ValueError(
-            f'graph has an attribute "{ASKS}" on edges {listed(_sorted(wrong))} that says neither "{LOWER}" nor '
+            f'graph has an attribute "{ASKS}" on edges {listed(ends)} that says neither "{LOWER}" nor '
             f'"{HIGHER}", the end that asks: leave it out where both do'
         )
 
 
-def _pairs(edges: Iterable[frozenset[Any]]) -> str:
-    ends = [tuple(_sorted(edge)) for edge in edges]
-    return listed(_sorted([pair * 2 if len(pair) == 1 else pair for pair in ends])) if ends else ""
+def _merged(graph: nx.Graph[Any], strict: bool) -> nx.Graph[Any]:
+    """Return a multigraph with one edge of each that are parallel, with the attributes of the first."""
+    kind = "a directed multigraph" if graph.is_directed() else "a multigraph"
+    merged: nx.Graph[Any] = nx.DiGraph() if graph.is_directed() else nx.Graph()
+    merged.graph.update(graph.graph)
+    merged.add_nodes_from(graph.nodes(data=True))
+    parallel: set[tuple[Any, Any]] = set()
+    for i, j, attributes in graph.edges(data=True):
+        if merged.has_edge(i, j):
+            parallel.add((i, j) if graph.is_directed() else (min(i, j), max(i, j)))
+        else:
+            merged.add_edge(i, j, **attributes)
+    if not strict:
+        parallel = {(i, j) for i, j in parallel if i != j}  # of loops is said that they are dropped
+    pairs = listed([tuple(_called(graph, edge)) for edge in sorted(parallel)])
+    if strict:
+        found = f" and has parallel edges between {pairs}" if parallel else ""
+        raise ValueError(f"graph is {kind}{found}; two agents share at most one edge: pass networkx.Graph(graph)")
+    if parallel:
+        warn(f"the network is {kind} with parallel edges between {pairs}: merged, as two agents share one edge at most")
+    return merged
 
 
-def _sorted(items: Iterable[Any]) -> list[Any]:
-    """Return the items sorted, by their text where they cannot be compared."""
-    items = list(items)
-    try:
-        return sorted(items)
-    except TypeError:
-        return sorted(items, key=repr)
+def _refuse_loops(graph: Graph, loops: list[int]) -> None:
+    if loops:
+        raise ValueError(
+            f"graph has self loops at nodes {listed(_called(graph, loops))}; an agent is not its own neighbor: remove "
+            "them with graph.remove_edges_from(list(networkx.selfloop_edges(graph)))"
+        )
 
 
-def _refuse_labels(graph: nx.Graph[Any]) -> None:
-    renumber = (
-        "renumber them with networkx.convert_node_labels_to_integers(graph, ordering='sorted', label_attribute='label')"
-    )
-    labels: list[Any] = list(graph)
-    other = [label for label in labels if type(label) is not int]
-    wrong = [label for label in other if isinstance(label, bool) or not isinstance(label, Integral)]
+def _without(graph: Graph, loops: list[int], wrong: str) -> Graph:
+    """Return the graph without self loops and without positions that are none."""
+    if loops:
+        warn(
+            f"the network has self loops at nodes {listed(_called(graph, loops))}: dropped, as an agent is not its own "
+            "neighbor"
+        )
+        graph.remove_edges_from([(node, node) for node in loops])
     if wrong:
-        raise ValueError(f"graph has node labels that are not integers, {listed(_sorted(wrong))}: {renumber}")
-    if min(labels) < 0 or max(labels) > LARGEST_LABEL:
-        outside = sorted(int(node) for node in graph if not 0 <= int(node) <= LARGEST_LABEL)
-        raise ValueError(f"graph has node labels outside 0 to {LARGEST_LABEL}, {listed(outside)}: {renumber}")
+        warn(f"positions are left out, as the network has {wrong}")
+        for attributes in graph.nodes.values():
+            attributes.pop("pos", None)
+    return graph
 
 
 def _refuse_disconnected(graph: Graph) -> None:
     if graph.number_of_nodes() == 1:
         return
-    isolated = sorted(int(node) for node in nx.isolates(graph))
+    isolated = sorted(nx.isolates(graph))
     if isolated:
         raise ValueError(
-            f"graph has isolated nodes {listed(isolated)}; every agent needs a neighbor: join them to others or drop "
-            "them with graph.remove_nodes_from(list(networkx.isolates(graph)))"
+            f"graph has isolated nodes {listed(_called(graph, isolated))}; every agent needs a neighbor: join them to "
+            "others or drop them with graph.remove_nodes_from(list(networkx.isolates(graph)))"
         )
     if Adjacency.of(graph).is_connected:
         return
-    parts = sorted((sorted(int(node) for node in part) for part in nx.connected_components(graph)), key=_largest_first)
-    shown = "; ".join(f"{listed(part)} ({len(part)} nodes)" for part in parts[:3])
+    parts = sorted((sorted(part) for part in nx.connected_components(graph)), key=_largest_first)
+    shown = "; ".join(f"{listed(_called(graph, part))} ({len(part)} nodes)" for part in parts[:3])
     more = f"; and {len(parts) - 3} smaller ones" if len(parts) > 3 else ""
     raise ValueError(
         f"graph is disconnected, it falls into {len(parts)} parts, {shown}{more}; what one part learns stays in "
@@ -165,35 +208,42 @@ def _largest_first(part: list[int]) -> tuple[int, int]:
     return -len(part), part[0]
 
 
-def _refuse_positions(graph: Graph) -> None:
+def _misplaced(graph: Graph) -> str:
+    """Say what is wrong with the nodes' positions; empty where nothing is, or where no node has one."""
     places = {node: attributes.get("pos") for node, attributes in graph.nodes(data=True)}
-    missing = sorted(int(node) for node, place in places.items() if place is None)
+    missing = sorted(node for node, place in places.items() if place is None)
     if len(missing) == len(places):
-        return
+        return ""
     if missing:
-        raise ValueError(
-            f"graph has no pos at nodes {listed(missing)} but at others; places are known for all nodes or for none: "
-            "set graph.nodes[node]['pos'] = (x, y) for the missing ones or delete the attribute"
+        return (
+            f"no pos at nodes {listed(_called(graph, missing))} but at others; places are known for all nodes or for "
+            "none: set graph.nodes[node]['pos'] = (x, y) for the missing ones or delete the attribute"
         )
-    wrong = sorted(int(node) for node, place in places.items() if not _is_place(place))
+    wrong = sorted(node for node, place in places.items() if not _is_place(place))
     if wrong:
-        node = wrong[0]
-        raise ValueError(
-            f"graph has a pos that is not a pair of finite numbers at nodes {listed(wrong)}, {places[node]!r} at node "
-            f"{node}: set graph.nodes[{node}]['pos'] = (x, y)"
+        (node,) = _called(graph, wrong[:1])
+        return (
+            f"a pos that is not of finite numbers at nodes {listed(_called(graph, wrong))}, {places[wrong[0]]!r} at "
+            f"node {node!r}: set graph.nodes[{node!r}]['pos'] = (x, y)"
         )
+    sizes = {len(cast("Any", place)) for place in places.values()}
+    return "" if len(sizes) == 1 else f"a pos of {sorted(sizes)} numbers: give all nodes as many"
 
 
 def _is_place(place: object) -> bool:
     if _is_plain_place(place):
         return True
-    if not isinstance(place, Sequence | np.ndarray) or len(place) != 2:
+    if isinstance(place, str) or not isinstance(place, Sequence | np.ndarray):
         return False
-    return all(isinstance(value, Real) and isfinite(value) for value in place)
+    if isinstance(place, np.ndarray) and place.ndim != 1:
+        return False
+    return len(place) > 0 and all(isinstance(value, Real) and isfinite(value) for value in place)
 
 
 def _is_plain_place(place: Any) -> bool:
-    return type(place) is tuple and [*map(type, place)] == [float, float] and isfinite(place[0]) and isfinite(place[1])
+    if type(place) is not tuple or not place:
+        return False
+    return {*map(type, place)} == {float} and all(map(isfinite, place))
 
 
 def _is_in_order(graph: Graph) -> bool:
@@ -212,8 +262,7 @@ def _copy(graph: Graph) -> Graph:
     for node in sorted(graph.nodes):
         attributes = dict(graph.nodes[node])
         if attributes.get("pos") is not None:
-            x, y = attributes["pos"]
-            attributes["pos"] = (float(x), float(y))
+            attributes["pos"] = tuple(map(float, attributes["pos"]))
         network.add_node(int(node), **attributes)
     edges = [(min(i, j), max(i, j), attributes) for i, j, attributes in graph.edges(data=True)]
     network.add_edges_from((int(i), int(j), dict(attributes)) for i, j, attributes in sorted(edges, key=_ends))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import cycle
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
+from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.graphs.files import read_graph
+from kernelswarm.graphs.given.names import Name, key
 from kernelswarm.graphs.schedules.contract import Booleans, Integers
 from kernelswarm.refused_key import RefusedKey
 
@@ -52,10 +54,16 @@ class Sequence:
         Files as of ``topology.name = "file"``, at least one, each with nodes of the topology.
     rounds : int
         For how many rounds each holds, at least 1.
+
+    Attributes
+    ----------
+    names : dict of str to int
+        The labels of the topology's nodes by their names, where they have some.
     """
 
     paths: tuple[Path, ...]
     rounds: int = 1
+    names: Mapping[str, int] = field(init=False, default_factory=dict, compare=False, repr=False)
 
     constant: ClassVar[bool] = False
 
@@ -65,17 +73,27 @@ class Sequence:
         if self.rounds < 1:
             raise RefusedKey("rounds", f"= {self.rounds} must be at least 1")
 
+    def called(self, names: Iterable[Name], labels: Iterable[int]) -> Sequence:
+        """Return the schedule of a topology whose nodes have names, by which the files may name them."""
+        found = replace(self)
+        object.__setattr__(found, "names", dict(zip(map(key, names), labels, strict=True)))
+        return found
+
     def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
         """Yield each network's edges; raises ValueError where one has an edge that the topology lacks."""
         places = {(int(labels[i]), int(labels[j])): e for e, (i, j) in enumerate(edges)}
         steps: list[Booleans] = []
         for path in self.paths:
             there = np.zeros(len(edges), dtype=np.bool_)
-            for i, j in read_graph(path, whole=False).edges:
-                ends = min(i, j), max(i, j)
+            network = Adjacency.of(read_graph(path))
+            called = dict(zip(network.labels.tolist(), network.names or network.labels.tolist(), strict=True))
+            for i, j in network.graph.edges:
+                one, other = (self.names.get(key(called[node]), node) for node in (i, j))
+                ends = min(one, other), max(one, other)
                 if ends not in places:
                     raise ValueError(
-                        f"{path} has the edge {ends}, which the topology lacks: give it every edge there is"
+                        f"{path} has the edge {called[i], called[j]}, which the topology lacks: give it every edge "
+                        "there is"
                     )
                 there[places[ends]] = True
             steps.append(there)

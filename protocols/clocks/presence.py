@@ -33,8 +33,8 @@ class JoiningClock(Clock, Protocol):
     """A clock that says when each node is awake first."""
 
     @property
-    def nodes(self) -> tuple[int, ...]:
-        """The labels that it names; all of them are in the network."""
+    def nodes(self) -> tuple[int | str, ...]:
+        """The nodes that it names, by their labels or own names; labels, all of them in the network, once it runs."""
         ...
 
     def starts(self, nodes: Integers, places: Array) -> Integers:
@@ -96,14 +96,14 @@ class Joining:
     ----------
     within : int
         Nodes join in rounds from 0 to this, all with the same probability; 0 has them there from the start.
-    nodes : tuple of int
-        Nodes that join in rounds of their own, by their labels.
+    nodes : tuple of int or str
+        Nodes that join in rounds of their own, by their labels in the network, numbers, or by their own names, text.
     rounds : tuple of int
         These rounds, one for each of ``nodes``; 0 is there from the start.
     """
 
     within: int = 100
-    nodes: tuple[int, ...] = ()
+    nodes: tuple[int | str, ...] = ()
     rounds: tuple[int, ...] = ()
 
     listens: ClassVar[bool] = False

@@ -126,7 +126,7 @@ def closing(
     ax = left.add_subplot()
     _network(left, ax, result, shown, moment)
     ax.set_title(f"after round {moment.round:,}")
-    names = result.node_names
+    names = style.node_names(result)
     if classifies:
         classes, sides = regions.class_count(learned, stream), regions.window(learned, stream)
         order = sorted(result.graph.nodes)

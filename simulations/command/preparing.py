@@ -181,6 +181,7 @@ def check(
     count = plan.combinations(described.to_dict())
     from kernelswarm.simulations.running.check import as_text, examine
 
-    print(as_text(examine(described)))
+    with warnings_in_one_line():
+        print(as_text(examine(described)))
     if plan.vary:
         print(f"comparison\n  {count} combinations, {plan.seeds} seeds each: {count * plan.seeds} runs")

@@ -22,7 +22,12 @@ from kernelswarm.simulations.comparison.table_notes import above, under
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison
 
-MARKS = {"worse_than_constant": r"\dagger", "nothing_learned": r"\ddagger", "everything_kept": r"\S"}
+MARKS = {
+    "worse_than_constant": r"\dagger",
+    "nothing_learned": r"\ddagger",
+    "everything_kept": r"\S",
+    "in_parts": r"\P",
+}
 
 
 def as_latex(comparison: Comparison, columns: Sequence[str] = (), spread: bool = True) -> str:

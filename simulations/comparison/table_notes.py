@@ -16,10 +16,15 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.experiment.variation import Cell
     from kernelswarm.simulations.records.outcome import Comparison, Row
 
-MARKS = {"worse_than_constant": "†", "nothing_learned": "‡", "everything_kept": "§"}
+MARKS = {"worse_than_constant": "†", "nothing_learned": "‡", "everything_kept": "§", "in_parts": "¶"}
 """Marks of a verdict, beside the figure that it is about."""
 
-MARKED = {"worse_than_constant": "risk", "nothing_learned": "model_order", "everything_kept": "model_order"}
+MARKED = {
+    "worse_than_constant": "risk",
+    "nothing_learned": "model_order",
+    "everything_kept": "model_order",
+    "in_parts": "disagreement",
+}
 """The figure that a verdict is about."""
 
 APART = ("seed", "backend", "compare")

@@ -23,11 +23,11 @@ from kernelswarm.protocols.links.links import IDEAL, Links
 from kernelswarm.protocols.states.contract import AnyRule
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.experiment.changes import begun, changed, parse_assignment, parse_value
+from kernelswarm.simulations.experiment.graph_function import given_graph
 from kernelswarm.simulations.experiment.naming import listed_parts_only, part_name
 from kernelswarm.simulations.experiment.parts import build, describe, described, fill, merge, written
 from kernelswarm.simulations.ground import later
 from kernelswarm.simulations.ground.errors import InputError, RefusedEntry
-from kernelswarm.simulations.ground.node_names import Name, find_nodes
 from kernelswarm.simulations.ground.toml_tables import NotTOML, check_depth, read_file
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Stream
@@ -76,8 +76,8 @@ class Override:
     Parameters
     ----------
     nodes : tuple of int or str
-        The nodes, at least one: whole numbers are their labels in the network, or names that the data has where no node
-        has such a label; text is a name that the data has, also that of a whole number.
+        The nodes, at least one: whole numbers are their labels in the network, or names where no node has such a label;
+        text is a name that the graph or the data have.
     learner : dict
         Keys laid over the experiment's learner, table by table; a table that names another part replaces it whole. A
         name of another learner keeps those of the experiment's keys that it has too.
@@ -85,23 +85,10 @@ class Override:
 
     nodes: tuple[int | str, ...]
     learner: dict[str, Any]
-    labels: frozenset[int] = field(init=False, default=frozenset(), compare=False, repr=False, metadata={"key": ""})
-    """The nodes' labels in the network, once the names are known; before, the whole numbers among ``nodes``."""
 
     def __post_init__(self) -> None:
         if not self.nodes:
             raise RefusedKey("nodes", "= [] must name at least one node")
-        object.__setattr__(self, "labels", frozenset(node for node in self.nodes if isinstance(node, int)))
-
-    def at_nodes(self, names: Mapping[int, Name]) -> Override:
-        """Return it with the labels of its nodes; raises ValueError where one is not there, or may be two."""
-        found = replace(self, nodes=tuple(node if node in names else str(node) for node in self.nodes))
-        object.__setattr__(found, "labels", frozenset(find_nodes(self.nodes, names)))
-        return found
-
-    def holds_for(self, label: int, name: Name | None) -> bool:
-        """Return whether it names a node, by its label or as the data does."""
-        return label in self.labels or (name is not None and str(name) in self.nodes)
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,6 +126,9 @@ class Experiment:
         How the network is measured.
     overrides : tuple of Override
         Nodes whose learner differs.
+    strict : bool
+        In a file ``strict`` of ``[topology]``: whether a graph with parallel edges, self loops, several parts or
+        positions on some nodes only is refused.
     folder : Path, optional
         Where relative paths in changes start and the user's modules may lie: the folder of the experiment file.
 
@@ -162,6 +152,7 @@ class Experiment:
     clock: Clock = field(default=Synchronous(), metadata={"part": "clock"})
     evaluation: Evaluation = Evaluation()
     overrides: tuple[Override, ...] = field(default=(), metadata={"key": "node"})
+    strict: bool = field(default=False, metadata={"key": ""})
     folder: Path | None = field(default=None, compare=False, repr=False, metadata={"key": ""})
 
     def __repr__(self) -> str:
@@ -177,6 +168,9 @@ class Experiment:
         return page
 
     def __post_init__(self) -> None:
+        graph = given_graph(self.topology)
+        if graph is not None:
+            object.__setattr__(self, "topology", graph)
         missing = [flag for flag in FLAGS if not hasattr(self.protocol, flag)]
         if missing:
             raise InputError(
@@ -197,7 +191,8 @@ class Experiment:
         Parameters
         ----------
         mapping : mapping
-            Keys as in the file; a part may also be a finished object, the topology a networkx graph.
+            Keys as in the file; a part may also be a finished object, the topology a networkx graph, an adjacency
+            matrix, a list or a frame of edges, or a dict of each node's neighbours.
         folder : Path, optional
             Where relative paths start and modules of "module:Class" may lie; the current folder when left out.
 
@@ -227,11 +222,19 @@ class Experiment:
         except NotTOML as error:
             raise InputError(f"an experiment is refused: {error}") from error
         schedule, topology = Always(), table.get("topology")
-        if isinstance(topology, Mapping) and "schedule" in topology:
-            schedule = build("graph_schedule", topology["schedule"], "topology.schedule", folder)
-            table["topology"] = {key: value for key, value in topology.items() if key != "schedule"}
+        strict = table.pop("strict", False)
+        graph = given_graph(topology)
+        if graph is not None:
+            table["topology"] = graph
+        elif isinstance(topology, Mapping):
+            if "schedule" in topology:
+                schedule = build("graph_schedule", topology["schedule"], "topology.schedule", folder)
+            strict = topology.get("strict", strict)
+            table["topology"] = {key: value for key, value in topology.items() if key not in ("schedule", "strict")}
+        if not isinstance(strict, bool):
+            raise InputError(f"topology.strict = {shown(strict)} must be true or false")
         experiment: Experiment = fill(cls, table, "", folder, title="an experiment")
-        return replace(experiment, folder=folder, schedule=schedule)
+        return replace(experiment, folder=folder, schedule=schedule, strict=strict)
 
     @classmethod
     def from_file(
@@ -287,6 +290,8 @@ class Experiment:
                 table[written(entry)] = described(value, entry)
         if not self.schedule.constant:
             table["topology"]["schedule"] = describe(self.schedule)
+        if self.strict:
+            table["topology"]["strict"] = True
         # The plain values first: in a file they must stand before the first table.
         return dict(sorted(table.items(), key=lambda item: isinstance(item[1], dict | list)))
 
@@ -318,16 +323,8 @@ class Experiment:
             table = {**table, "topology": self.topology}
         found = Experiment.from_dict(table, self.folder)
         if given and found.topology is self.topology:
-            found = replace(found, schedule=self.schedule)
+            found = replace(found, schedule=self.schedule, strict=self.strict)
         return replace(found, stream=with_data_of(found.stream, self.stream))
-
-    def at_nodes(self, names: Mapping[int, Name]) -> Experiment:
-        """Return the experiment with its overrides' nodes found by their names; InputError where one is not there."""
-        try:
-            found = tuple(override.at_nodes(names) for override in self.overrides)
-        except ValueError as refusal:
-            raise InputError(f"node.nodes: {refusal}") from refusal
-        return replace(self, overrides=found) if found else self
 
     def learners_for(self, nodes: Sequence[int]) -> dict[int, Learner]:
         """Return the learner of each of some nodes, the same one for all that no override names.
@@ -340,11 +337,11 @@ class Experiment:
         if self.protocol.offline is not None:
             return dict.fromkeys(nodes, batch_expansion(self.learner))
         found = dict.fromkeys(nodes, self.learner)
-        own = {node for override in self.overrides for node in override.labels if node in found}
+        own = {node for override in self.overrides for node in override.nodes if node in found}
         return found | {node: self.learner_for(node) for node in own}
 
-    def learner_for(self, node: int, name: Name | None = None) -> Learner:
-        """Return the learner of a node, by its label and its name, its overrides laid over the experiment's.
+    def learner_for(self, node: int) -> Learner:
+        """Return the learner of a node, its overrides laid over the experiment's in their order.
 
         Where a batch solver fits all nodes' samples, it is the one kernel expansion, without overrides.
 
@@ -355,7 +352,7 @@ class Experiment:
         """
         if self.protocol.offline is not None:
             return batch_expansion(self.learner)
-        changes = [override.learner for override in self.overrides if override.holds_for(node, name)]
+        changes = [override.learner for override in self.overrides if node in override.nodes]
         if not changes:
             return self.learner
         table = describe(self.learner)

@@ -1,16 +1,18 @@
-"""A network made by a user's function, named "module:function" in the experiment file."""
+"""Networks of the user's own: given as an object, or made by a function "module:function" in the experiment file."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernelswarm.graphs.given.from_python import graph_of
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.experiment.naming import find
+from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.own_code import OwnCode
 from kernelswarm.simulations.ground.wording import nearest, shown
 
@@ -90,3 +92,13 @@ class GraphFunction:
     def _accepted(self) -> Mapping[str, inspect.Parameter]:
         # Decorators of networkx add keywords of their own to the signature that one sees from outside.
         return inspect.signature(inspect.unwrap(find("topology", self.function, "topology.name"))).parameters
+
+
+def given_graph(topology: object) -> Graph | None:
+    """Return the graph that a topology is given as; None where it is a name, a table or a part."""
+    if isinstance(topology, str) or (is_dataclass(topology) and not isinstance(topology, type)):
+        return None
+    try:
+        return graph_of(topology)
+    except ValueError as error:
+        raise InputError(f"topology: {error}") from error

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import networkx as nx
-import numpy as np
-
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.node_names import in_order
-from kernelswarm.simulations.ground.wording import shown, some
+from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.rows.from_python import from_python
 
@@ -45,9 +41,10 @@ def build_experiment(
         The column of a frame that says whose each row is; "node", if there is one, when left out. A list of tables is
         the experiment file's ``[[node]]``.
     **tables
-        ``topology`` (a name, a table, a part, or a networkx graph, directed or not, whose nodes are numbers, or the
-        names that ``node`` has), ``learner``, ``protocol``,
-        ``rounds``, ``seed``, and so on. Relative paths start at the current folder.
+        ``topology`` (a name, a table, a part, any networkx graph, directed or not, an adjacency matrix, a list or frame
+        of edges, or a dict of each node's neighbours; nodes that ``node`` names too are found by their names),
+        ``learner``, ``protocol``, ``rounds``, ``seed``, and so on; ``strict=True`` refuses graphs that would have to be
+        changed, or that fall into parts. Relative paths start at the current folder.
 
     Raises
     ------
@@ -74,8 +71,6 @@ def build_experiment(
     else:
         stream = _stream(data, test, target, column, tables.get("stream", {}))
         tables["stream"] = stream
-        if isinstance(tables.get("topology"), nx.Graph):
-            tables["topology"] = _numbered(tables["topology"], stream)
     return Experiment.from_dict(tables)
 
 
@@ -100,35 +95,6 @@ def described(experiment: Experiment | None, tables: Mapping[str, Any]) -> Exper
             "experiment.with_changes({...}), or give keywords only"
         )
     return experiment
-
-
-def _numbered(graph: nx.Graph[Any], stream: File) -> nx.Graph[Any]:
-    """Return a graph whose nodes have the names that the data have for them, as text, with numbers for labels.
-
-    They are the names where the data's are numbers, and places in the order of the names elsewhere.
-    """
-    labels = list(graph)
-    if not labels or not all(isinstance(label, str) for label in labels):
-        return graph
-    names = None if stream.held is None else stream.held.names(stream.node_column)
-    if names is None:
-        raise InputError(
-            f"topology has nodes with names, such as {shown(labels[0])}, and the data name none: say whose each row "
-            "is, with (X, y, node) or node=..., or number the nodes with "
-            "networkx.convert_node_labels_to_integers(graph)"
-        )
-    there = [int(name) if isinstance(name, float) and name.is_integer() else name for name in names]
-    ordered = in_order(np.array([name for name in there if name is not None])).tolist()  # None is refused with its row
-    known = [str(name) for name in ordered]
-    if sorted(labels) != sorted(known):
-        ours, theirs = (sorted(set(one) - set(others)) for one, others in ((labels, known), (known, labels)))
-        missing = f"{shown(ours[0])} is not in the data" if ours else f"{shown(theirs[0])} is not in topology"
-        raise InputError(
-            f"topology and data name different nodes, {some(sorted(labels))} and {some(known)}: {missing}: give both "
-            "the same names"
-        )
-    numbers = ordered if all(isinstance(name, int) for name in ordered) else range(len(ordered))
-    return nx.relabel_nodes(graph, dict(zip(known, numbers, strict=True)))
 
 
 def _stream(data: Any, test: Any, target: str | Sequence[str] | None, node: str | None, table: Any) -> File:

@@ -134,8 +134,9 @@ def rebuild(result: Result) -> Learned:
         When the run's configuration cannot be built here, for instance because a user's own part is not importable.
     """
     from kernelswarm.simulations.experiment.experiment import Experiment
+    from kernelswarm.simulations.nodes.listed import with_labels
 
-    return Learned(result, Experiment.from_dict(result.config).at_nodes(result.node_names))
+    return Learned(result, with_labels(Experiment.from_dict(result.config), result.node_names))
 
 
 def reopen(learned: Learned) -> Reopened:

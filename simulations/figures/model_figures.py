@@ -22,7 +22,7 @@ def all_functions(sheet: Sheet, learned: Learned, stream: Reopened) -> None:
     grid = functions.interval(learned, stream)
     found = functions.truths(learned, stream, grid)
     color = curves.run_color(learned.result)
-    data, names = learned.result.data, learned.result.node_names
+    data, names = learned.result.data, style.node_names(learned.result)
     if functions.shared(found):
         figure, axes, columns = sheet.grid(
             learned.outputs, columns=COLUMNS, width=6.4 if learned.outputs == 1 else 4.2, height=3.8
@@ -60,7 +60,7 @@ def some_regions(sheet: Sheet, learned: Learned, stream: Reopened) -> None:
         len(shown), columns=COLUMNS, width=width, height=0.93 * width, share=True, shape="square"
     )
     order = sorted(learned.result.graph.nodes)
-    data, names = learned.result.data, learned.result.node_names
+    data, names = learned.result.data, style.node_names(learned.result)
     for ax, node in zip(axes, shown, strict=True):
         regions.regions(ax, learned, node, sides, classes)
         regions.bayes(ax, stream, order.index(node), sides, classes)

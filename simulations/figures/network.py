@@ -177,7 +177,7 @@ def draw(
         zorder=2,
     )
     if len(nodes) <= LABELLED * min(size, 1.0):
-        names = {node: str(name) for node, name in result.node_names.items()}
+        names = style.node_names(result)
         inside = max(map(len, names.values())) <= FITTING
         for node, place, face in zip(nodes, spots, faces, strict=True):
             luminance = float(np.dot([0.299, 0.587, 0.114], face[:3]))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.colorbar import Colorbar
 
     from kernelswarm.agents.parts.losses import Loss
+    from kernelswarm.simulations.records.result import Result
 
 Array = npt.NDArray[np.float64]
 
@@ -188,6 +189,11 @@ def readable(value: float) -> str:
     if 1e4 <= abs(value) < 1e7:
         return f"{value:,.0f}"
     return f"{value:.2e}"
+
+
+def node_names(result: Result) -> dict[int, str]:
+    """Return what each node is called, as matplotlib writes it: dollar signs begin no formula."""
+    return {node: str(name).replace("$", r"\$") for node, name in result.node_names.items()}
 
 
 def wrapped(text: str, width: int) -> str:

@@ -86,7 +86,7 @@ def fates(result: Result) -> tuple[Array, dict[str, Array]] | None:
 def draw_awake(axes: Axes, result: Result, rounds: Array, shares: Array) -> QuadMesh:
     """Draw a line of colours for each node, the darker, the more of the rounds it was awake."""
     # A mesh and not an image: evaluations may be unevenly far apart.
-    names = [str(name) for name in result.node_names.values()]
+    names = list(style.node_names(result).values())
     image = axes.pcolormesh(rounds, np.arange(len(names) + 1) - 0.5, shares, cmap="Blues", vmin=0.0, vmax=1.0)
     axes.invert_yaxis()
     axes.grid(visible=False)

@@ -51,7 +51,12 @@ def of_node(
     model_files.check_shapes(place, arrays)
     learner: Any = None
     if kernel is None or loss is None:
-        learner = described().learner_for(label, None if shared else names[label])
+        experiment = described()
+        if not shared:
+            from kernelswarm.simulations.nodes.listed import with_labels
+
+            experiment = with_labels(experiment, names)
+        learner = experiment.learner_for(label)
         loss = loss if loss is not None else learner.loss
     assert loss is not None
     if kernel is not None and "duals" in arrays:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kernelswarm.graphs.diagnostics import in_parts
 from kernelswarm.protocols.states.contract import AnyRule
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.observing.baseline import Baseline
@@ -34,6 +35,9 @@ REMOVED = 1e-3
 """The share of the compression budget below which nothing is removed."""
 
 WORSE_THAN_CONSTANT, NOTHING_LEARNED, EVERYTHING_KEPT = "worse_than_constant", "nothing_learned", "everything_kept"
+IN_PARTS = "in_parts"
+
+EACH_BY_ITSELF = "each learns by itself, and what one learns stays in it"
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,21 @@ def findings(
         WORSE_THAN_CONSTANT: _worse_than_constant(reports, base, advise),
     }
     return {kind: text for kind, text in found.items() if text}
+
+
+def apart(parts: Sequence[int], rule: AnyRule) -> dict[str, str]:
+    """Say in a sentence that a network of several parts has run, by ``IN_PARTS``; nothing where it makes no difference.
+
+    Parameters
+    ----------
+    parts : sequence of int
+        How many nodes each connected part has, the largest first.
+    rule : AnyRule
+        The protocol.
+    """
+    if len(parts) == 1 or rule.pooled or not rule.communicates:
+        return {}
+    return {IN_PARTS: f"the network falls into {in_parts(parts)}: {EACH_BY_ITSELF}"}
 
 
 def _worse_than_constant(reports: Sequence[Report], base: Baseline, advise: Callable[[], str]) -> str:

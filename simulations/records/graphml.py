@@ -8,13 +8,14 @@ from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
 from kernelswarm.graphs.adjacency import Adjacency, Graph
+from kernelswarm.graphs.given.places import axes
 
 Keys = dict[tuple[str, type, str], str]
 """The ids of attributes, by what they are of, their types and their names."""
 
 
 def graphml(network: Graph | Adjacency) -> str:
-    """Return a network as GraphML: positions as ``x`` and ``y``, other attributes where GraphML has a type for them."""
+    """Return a network as GraphML: positions as ``x``, ``y``, ..., other attributes where it has a type for them."""
     return "".join(lines(network))
 
 
@@ -59,8 +60,7 @@ def _nodes(network: Adjacency) -> Iterator[tuple[str, dict[str, Any]]]:
     for place, node in enumerate(network.labels.tolist()):
         written = {} if network.held is None else _scalars(network.held.nodes[node])
         if places is not None:
-            x, y = places[place].tolist()
-            written |= {"x": x, "y": y}
+            written |= dict(zip(axes(places.shape[1]), places[place].tolist(), strict=True))
         yield f'id="{node}"', written
 
 

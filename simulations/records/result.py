@@ -133,8 +133,8 @@ class Result:
 
         Parameters
         ----------
-        node : int or str, optional
-            Label in the network or own name in the data, as `load_model` takes it.
+        node : int, str or hashable, optional
+            Label in the network or own name in data or graph, as `load_model` takes it.
 
         Raises
         ------
@@ -151,7 +151,7 @@ class Result:
     def verdict(self) -> dict[str, str]:
         """What is wrong with a run that came to its end, a sentence each; empty where nothing is, or where it failed.
 
-        The keys are ``worse_than_constant``, ``nothing_learned`` and ``everything_kept``.
+        The keys are ``worse_than_constant``, ``nothing_learned``, ``everything_kept`` and ``in_parts``.
         """
         found: dict[str, str] = self.summary.get("verdict") or {}
         return found

@@ -29,6 +29,7 @@ SUMMARY: Rules = {
 """What every run writes."""
 
 SUMMARY_PERHAPS: Rules = {
+    "parts": (int,),
     "reason": (str, *MAYBE),
     "verdict": (dict, *MAYBE),
     "compile_seconds": (*NUMBER, *MAYBE),

@@ -28,7 +28,10 @@ def verdict(result: Result) -> list[str]:
     """Return in sentences how a run ended: how far it went, what it reached and what is wrong with it."""
     summary, final = result.summary, result.final
     rounds, nodes = int(summary.get("rounds") or 0), result.graph.number_of_nodes()
-    size = f"{nodes:,} nodes and {result.graph.number_of_edges():,} edges, seed {result.config.get('seed', 0)}"
+    parts = int(summary.get("parts") or 1)
+    falls = f" in {parts:,} parts" if parts > 1 else ""
+    edges = result.graph.number_of_edges()
+    size = f"{nodes:,} nodes and {edges:,} edges{falls}, seed {result.config.get('seed', 0)}"
     if result.failed:
         said = [f"The run failed after round {rounds:,} on {size}: {summary.get('reason') or 'no reason is known'}."]
     elif summary.get("status") == "unfinished":

@@ -24,6 +24,7 @@ from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.observing.first_steps import warning
 from kernelswarm.simulations.observing.kernel_reach import finding
+from kernelswarm.simulations.observing.verdict import EACH_BY_ITSELF
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.batch import rows_until
 from kernelswarm.simulations.running.changing import reach
@@ -198,8 +199,13 @@ def _threads(backend: Serial, nodes: int) -> tuple[Serial, str]:
 
 
 def _network(experiment: Experiment, network: Network) -> Section:
-    table = experiment.to_dict()["topology"]
-    return Section(f"network: {table['name']}", list(diagnose(network.adjacency).describe().items()))
+    table, rule, found = experiment.to_dict()["topology"], experiment.protocol, diagnose(network.adjacency)
+    lines = found.describe()
+    if len(found.parts) > 1 and rule.pooled:
+        lines["parts"] += ": the one learner sees the samples of all"
+    elif len(found.parts) > 1 and rule.communicates:
+        lines["parts"] += f": {EACH_BY_ITSELF}"
+    return Section(f"network: {table['name']}", list(lines.items()))
 
 
 def _stream(experiment: Experiment, network: Network) -> Section:

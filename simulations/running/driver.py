@@ -94,6 +94,7 @@ class Driver:
         if checkpoints is None:
             require(experiment, [record(experiment, self.network.adjacency, self.network.rounds)])
         self._experiment = experiment
+        self._described = self.network.described()  # what is written of it, and what callbacks see
         self._observe = observe
         self._checkpoints = checkpoints
         self._own = own
@@ -194,7 +195,7 @@ class Driver:
             return
         if self._checkpoints.measured is None:
             data = self.network.source.description
-            self.recorder.resume(self._checkpoints.begin(self._experiment.to_dict(), self.network.adjacency, data))
+            self.recorder.resume(self._checkpoints.begin(self._described.to_dict(), self.network.adjacency, data))
         else:
             self.recorder.resume(self._checkpoints.rewind(since))
         self._regret.resume(self.recorder.tables())
@@ -257,7 +258,7 @@ class Driver:
                 seconds=self._now() - self._started,
                 wall=self._wall(),
                 started=self._began,
-                config=self._experiment.to_dict(),
+                config=self._described.to_dict(),
                 folder=None if folder is None else str(folder.resolve()),
                 versions=versions(),
                 edges=self._edges,
@@ -315,7 +316,7 @@ class Driver:
     def _state(self, rows: Mapping[str, Columns]) -> State:
         assert self.reading is not None
         row = {name: values[0].item() for name, values in rows["network"].items()}
-        data, described = self.network.source.description, self._experiment
+        data = self.network.source.description
         return State(
             self.done,
             row,
@@ -323,7 +324,7 @@ class Driver:
             rows["edges"],
             data,
             self.network.adjacency,
-            described,
+            self._described,
             self.reading,
             self.stop,
         )

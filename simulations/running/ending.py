@@ -83,7 +83,8 @@ def result_of(
         final |= _own_error(network, final["error"])
     if functions and experiment.evaluation.rkhs_distance:
         final["rkhs_distance"] = _distance(network, functions)
-    config = experiment.to_dict()
+    config = network.described().to_dict()
+    parts = network.adjacency.parts
     offline = experiment.protocol.offline is not None
     findings = {}
     if ending.reason is None:
@@ -99,6 +100,7 @@ def result_of(
         )
         if ending.rounds:
             findings |= kernel_reach.finding(network.plans)
+        findings |= verdict.apart(parts, experiment.protocol)
     spent = final.get("seconds", 0.0)
     summary: dict[str, Any] = {
         "status": ending.status,
@@ -111,6 +113,7 @@ def result_of(
         "stream": config["stream"]["name"],
         "nodes": network.adjacency.number_of_nodes(),
         "edges": network.adjacency.number_of_edges(),
+        "parts": len(parts),
         "rounds": ending.rounds,
         "seed": experiment.seed,
         "verdict": findings,
@@ -172,12 +175,14 @@ def _privacy(network: Network) -> dict[str, Any] | None:
 
 
 def _distance(network: Network, functions: LearnedFunctions) -> float:
-    """Average ``||f_i - f_j||`` over the edges; NaN where two nodes' functions live in different spaces."""
+    """Average ``||f_i - f_j||`` over the edges; NaN without any, or where functions live in different spaces."""
     if len(functions) == 1:
         return 0.0
     learners = {plan.neighborhood.node: plan.learner for plan in network.plans}
     found = {node: learners[node].function_from(learned.arrays) for node, learned in functions.items()}
     edges = network.adjacency.labelled_edges.tolist()
+    if not edges:
+        return math.nan
     sums = {node: function for node, function in found.items() if type(function) is KernelSum}
     if len(sums) < len(found) or any(function.kernel != one.kernel for one, function in pairwise(sums.values())):
         return float(np.mean([found[i].distance(found[j]) for i, j in edges]))

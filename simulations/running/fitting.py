@@ -13,7 +13,6 @@ from kernelswarm.protocols.states.contract import AnyRule
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
 from kernelswarm.simulations.experiment.parts import describe, in_short
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.node_names import node_names
 from kernelswarm.simulations.ground.own_code import OwnCode
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Array, NodeSource, Source
@@ -46,7 +45,7 @@ def resolved(experiment: Experiment, source: Source, labels: list[int]) -> Exper
     InputError
         When a learner does not fit the data.
     """
-    overridden = {node for override in experiment.overrides for node in override.labels}
+    overridden = {node for override in experiment.overrides for node in override.nodes}
     own = {label: experiment.learner_for(label) for label in labels if label in overridden}
     groups: dict[str, tuple[Learner, list[int]]] = {}  # nodes with equal learners have equal tables
     for label, learner in own.items():
@@ -57,17 +56,15 @@ def resolved(experiment: Experiment, source: Source, labels: list[int]) -> Exper
     if not any(words(part) for part in (*learners, experiment.protocol)):
         return experiment
     points, targets, owners = drawn(source, max(learner.batch_size for learner in learners))
-    names = node_names(labels, source.description.nodes)
-    called = {label: label if name == label else str(name) for label, name in names.items()}
     return replace(
         experiment,
         learner=_fitted(experiment.learner, points, targets, owners, source),
         protocol=_fitted_protocol(experiment, points, targets, source),
         overrides=tuple(
-            Override(tuple(called[node] for node in nodes), describe(_fitted(learner, points, targets, owners, source)))
+            Override(tuple(nodes), describe(_fitted(learner, points, targets, owners, source)))
             for learner, nodes in groups.values()
         ),
-    ).at_nodes(names)
+    )
 
 
 def drawn(source: Source, batch_size: int) -> tuple[Array, Array, Owners]:

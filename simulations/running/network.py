@@ -1,7 +1,8 @@
 """From an experiment to the agents that will live it: the graph, the opened stream, one plan for each agent."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from collections.abc import Sequence as Listed
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -12,8 +13,9 @@ import numpy.typing as npt
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner, MixtureLearner, ScheduledLearner
 from kernelswarm.graphs.adjacency import Adjacency, Graph
 from kernelswarm.graphs.directed import asks, is_directed
+from kernelswarm.graphs.files import File, read_graph
+from kernelswarm.graphs.schedules.fixed_schedules import Sequence
 from kernelswarm.graphs.validation import as_network
-from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.compiling import uncollected
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule, strengths_of
 from kernelswarm.protocols.ground.fulfilling import fulfils
@@ -25,9 +27,11 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.naming import part_name
 from kernelswarm.simulations.experiment.parts import build, describe
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.node_names import Name, node_names, refuse_other_nodes
+from kernelswarm.simulations.ground.node_names import node_names
 from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.machine.threads import one_thread
+from kernelswarm.simulations.nodes.listed import lists_nodes, with_labels, with_names
+from kernelswarm.simulations.nodes.pairing import paired
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.round.rewards import refuse_other_rewards
@@ -68,7 +72,7 @@ class Network:
     ends : list of int
         The rounds after which each node's data is used up; empty where it is endless.
     experiment : Experiment
-        The experiment with numbers in place of the words that its data turn into numbers.
+        The experiment with numbers in place of the words that its data turn into numbers, and of nodes' names.
     memory : float
         The bytes that it takes, about, dictionaries left out.
     """
@@ -86,6 +90,12 @@ class Network:
     def graph(self) -> Graph:
         """The topology as a networkx graph, made when it is first asked for."""
         return self.adjacency.graph
+
+    def described(self) -> Experiment:
+        """Return the experiment as it is written, with the names of the nodes that its keys list."""
+        if not lists_nodes(self.experiment):
+            return self.experiment
+        return with_names(self.experiment, node_names(self.adjacency.labels.tolist(), self.source.description.nodes))
 
 
 @unbroken
@@ -111,15 +121,10 @@ def open_network(experiment: Experiment, most: int | None = None) -> Network:
 
 
 def _opened(experiment: Experiment, most: int | None) -> Network:
-    adjacency = build_topology(experiment)
+    adjacency, source = paired(build_topology(experiment), lambda network: open_stream(experiment, network))
     labels = adjacency.labels.tolist()
-    source = open_stream(experiment, adjacency)
-    experiment = experiment.at_nodes(_name_nodes(adjacency, source))
-    if fulfils(experiment.clock, JoiningClock) and not set(experiment.clock.nodes) <= set(labels):
-        strangers = sorted(set(experiment.clock.nodes) - set(labels))
-        raise InputError(
-            f"clock.nodes = {strangers} are not in the network: its labels run from {labels[0]} to {labels[-1]}"
-        )
+    if lists_nodes(experiment):
+        experiment = with_labels(experiment, node_names(labels, source.description.nodes))
     learners = _learners(experiment, labels)
     size = experiment.learner.batch_size  # of every node, where one learner sees them all
     kinds = {id(learner): (learner, label) for label, learner in reversed(learners.items())}
@@ -188,9 +193,12 @@ def build_topology(experiment: Experiment) -> Adjacency:
     topology = experiment.topology
     with Asked("topology", topology):
         if isinstance(topology, nx.Graph):
-            return as_network(topology)
+            return as_network(topology, strict=experiment.strict)
         with Bounded("topology", topology, LARGEST_GRAPH):
-            return as_network(topology.build(generator(experiment.seed, Role.TOPOLOGY)), fresh=True)
+            if isinstance(topology, File):
+                return as_network(read_graph(topology.path, topology.format, experiment.strict), fresh=True)
+            built = topology.build(generator(experiment.seed, Role.TOPOLOGY))
+            return as_network(built, fresh=True, strict=experiment.strict)
 
 
 def open_stream(experiment: Experiment, adjacency: Adjacency) -> Source:
@@ -211,13 +219,16 @@ def weather(experiment: Experiment, adjacency: Adjacency) -> Conditions:
     first, second = generator(experiment.seed, Role.WEATHER).integers(2**32, size=2).tolist()
     timetable = None
     if not experiment.schedule.constant:
-        timetable = Timetable(experiment.schedule, adjacency.labels, adjacency.edges, (first, second))
+        schedule = experiment.schedule
+        if isinstance(schedule, Sequence) and adjacency.names is not None:
+            schedule = schedule.called(adjacency.names, adjacency.labels.tolist())
+        timetable = Timetable(schedule, adjacency.labels, adjacency.edges, (first, second))
         with Asked("topology.schedule", experiment.schedule):
             timetable.rounds(0, 1, np.zeros(0, dtype=np.int64))
     return Conditions(experiment.links, experiment.clock, (first, second), timetable, is_directed(adjacency))
 
 
-def _learners(experiment: Experiment, labels: Sequence[int]) -> dict[int, Learner]:
+def _learners(experiment: Experiment, labels: Listed[int]) -> dict[int, Learner]:
     """Return the learner of each node that has one: of the first only, where samples are pooled.
 
     The one that sees them all is of the nodes' batch size, or of all their batches together.
@@ -239,7 +250,7 @@ def _learners(experiment: Experiment, labels: Sequence[int]) -> dict[int, Learne
 
 
 def _pool(
-    experiment: Experiment, source: Source, labels: Sequence[int], conditions: Conditions
+    experiment: Experiment, source: Source, labels: Listed[int], conditions: Conditions
 ) -> PooledSource | TravellingSamples:
     """Return the samples of all nodes as they reach the one learner."""
     size, links = experiment.learner.batch_size, experiment.links
@@ -247,19 +258,6 @@ def _pool(
         return PooledSource(source.nodes, size)
     with Asked("links", links, note="the one learner has no location, and its links have no attributes"):
         return TravellingSamples(source, size, labels, conditions)
-
-
-def _name_nodes(adjacency: Adjacency, source: Source) -> dict[int, Name]:
-    """Return the nodes' names by their labels; those that the data has are given to them as the attribute ``name``."""
-    labels, own = adjacency.labels.tolist(), source.description.nodes
-    try:
-        names = node_names(labels, own)
-        if own is not None:
-            refuse_other_nodes(labels, own, adjacency.names)
-            nx.set_node_attributes(adjacency.graph, names, "name")
-    except ValueError as refusal:
-        raise InputError(f"stream: {refusal}") from refusal
-    return names
 
 
 def _outputs(learner: Learner, source: Source, label: int) -> int:
@@ -271,7 +269,7 @@ def _outputs(learner: Learner, source: Source, label: int) -> int:
         raise InputError(f"learner.loss of node {label} does not fit the stream: {refusal}{told}") from refusal
 
 
-def slots_of(adjacency: Adjacency, labels: Sequence[int]) -> dict[int, tuple[int, ...]]:
+def slots_of(adjacency: Adjacency, labels: Listed[int]) -> dict[int, tuple[int, ...]]:
     """Return at which place among the neighbours of each of its neighbours, in sorted order, a node stands."""
     offsets, matrix = adjacency.offsets, adjacency.matrix
     matrix.data = np.arange(matrix.nnz) - np.repeat(offsets[:-1], np.diff(offsets))
@@ -284,7 +282,7 @@ def slots_of(adjacency: Adjacency, labels: Sequence[int]) -> dict[int, tuple[int
 def _neighborhood(
     adjacency: Adjacency,
     source: Source,
-    labels: Sequence[int],
+    labels: Listed[int],
     place: int,
     learners: Mapping[int, Learner],
     alone: bool,
@@ -319,7 +317,7 @@ def _neighborhood(
     )
 
 
-def _refuse_other_learners(plans: Sequence[AgentPlan]) -> None:
+def _refuse_other_learners(plans: Listed[AgentPlan]) -> None:
     """Refuse learners that have no weights of shared features where these are what nodes exchange."""
     rule = plans[0].rule
     name = part_name(rule)

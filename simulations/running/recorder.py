@@ -148,9 +148,12 @@ class Recorder:
         return self.measurements.tables()
 
     def _disagreement(self, reports: Sequence[Report]) -> float:
-        """Average ``||f_i(x) - f_j(x)||^2`` over the edges and the pooled held-out points."""
+        """Average ``||f_i(x) - f_j(x)||^2`` over the edges, of all parts, and the pooled held-out points.
+
+        A node alone is of one mind; of several without an edge there is nothing to compare.
+        """
         if not len(self._edges):
-            return 0.0
+            return 0.0 if len(reports) == 1 else float("nan")
         values = {report.node: report.common for report in reports}
         count = max(len(reports[0].common), 1)
         together = max(1, AT_ONCE // max(reports[0].common.size, 1))  # edges

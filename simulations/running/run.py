@@ -243,10 +243,9 @@ def _left(checkpoints: Checkpoints) -> str:
 def _described(folder: Path, changes: Sequence[str]) -> Experiment:
     """Return the experiment of a run folder with some changes."""
     experiment = Experiment.from_file(folder / "config.toml", changes)
-    if _config(folder).get("topology") == {
-        "name": "file",
-        "path": "graph.graphml",
-    }:  # it was given as a graph, and is described as one again
+    table = _config(folder).get("topology", {})
+    given = {key: value for key, value in table.items() if key not in ("schedule", "strict")}
+    if given == {"name": "file", "path": "graph.graphml"}:  # it was given as a graph, and is described as one again
         experiment = replace(experiment, topology=read_graph(folder / "graph.graphml"))
     try:
         return replace(experiment, stream=with_data_in(experiment.stream, folder))

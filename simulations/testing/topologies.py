@@ -34,7 +34,7 @@ def check_topology(topology: Topology) -> None:
         graph = _built(topology, 0)
         require(isinstance(graph, nx.Graph), topology, f"build returns a networkx graph, not a {type(graph).__name__}")
         try:
-            valid = validate(graph)
+            valid = validate(graph, strict=True)
         except ValueError as refused:
             raise AssertionError(f"{topology!r} breaks its contract: a run accepts its network: {refused}") from None
         _is_sorted(topology, graph, valid)

@@ -126,10 +126,10 @@ def test_every_family_has_the_facts_and_the_order_of_networkx(name, nodes):
 )
 def test_arrays_are_refused_in_the_words_for_graphs(broken):
     with pytest.raises(ValueError, match="graph ") as told:
-        as_network(broken)
+        as_network(broken, strict=True)
     places = None if broken.positions is None else broken.positions.tolist()
     with pytest.raises(ValueError, match="graph ") as expected:
-        validate(in_order(broken.number_of_nodes(), broken.edges.tolist(), places))
+        validate(in_order(broken.number_of_nodes(), broken.edges.tolist(), places), strict=True)
     assert str(told.value) == str(expected.value)
 
 

@@ -34,9 +34,19 @@ def connected(nodes: int, seed: int, degree: float) -> Graph:
 
 
 def test_one_node_has_diagnostics() -> None:
-    alone = Diagnostics(1, 0, 0, 0.0, 0, 0, 0, 0.0)
+    alone = Diagnostics(1, 0, 0, 0.0, 0, 0, 0, 0.0, parts=(1,))
     assert diagnose(nx.empty_graph(1)) == alone
     assert alone.diameter == 0
+
+
+def test_parts_are_measured_each_by_itself() -> None:
+    apart = diagnose(validate(nx.disjoint_union_all([nx.cycle_graph(5), nx.path_graph(9), nx.empty_graph(2)])))
+    assert apart.parts == (9, 5, 1, 1)
+    assert (apart.diameter, apart.algebraic_connectivity, apart.degree_min) == (8, 0.0, 0)
+    said = apart.describe()
+    assert said["parts"] == "4, of 9, 5, 1 and 1 nodes" and said["diameter"] == "8 in the largest part"
+    alone = diagnose(validate(nx.empty_graph(3)))
+    assert (alone.parts, alone.diameter, alone.algebraic_connectivity) == ((1, 1, 1), 0, 0.0)
 
 
 def test_labels_need_not_be_consecutive() -> None:

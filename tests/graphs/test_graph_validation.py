@@ -1,21 +1,40 @@
-"""A network is simple, connected and labelled by integers; all else is refused, offenders named."""
+"""Any graph becomes a network, with a word where it is changed; or strictly, is refused with its offenders named."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Hashable
+from datetime import date
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.graphs.directed import asks, is_directed
+from kernelswarm.graphs.adjacency import Adjacency, Graph
+from kernelswarm.graphs.directed import asks, is_directed, renumbered
 from kernelswarm.graphs.validation import listed, validate
 
 
-def refusal(graph: Any) -> str:
+def refusal(graph: Any, strict: bool = True) -> str:
     with pytest.raises(ValueError, match="graph ") as refused:
-        validate(graph)
+        validate(graph, strict=strict)
     return str(refused.value)
+
+
+def told(graph: Any) -> tuple[Graph, list[str]]:
+    """Return the network and what is said of how it was made."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        network = validate(graph)
+    return network, [str(warning.message) for warning in said]
+
+
+def names(graph: Any) -> list[int | str] | None:
+    return Adjacency.of(validate(graph)).names
 
 
 def test_a_valid_graph_comes_back_as_a_sorted_copy_with_its_attributes() -> None:
@@ -85,23 +104,118 @@ def test_a_multigraph_is_refused_with_its_parallel_edges() -> None:
     assert "[(4, 4)]" in refusal(nx.MultiGraph([(4, 4), (4, 4)]))
 
 
-def test_labels_that_are_not_integers_are_named() -> None:
-    graph: nx.Graph[Any] = nx.Graph([("a", 0), (0, 1.5), (0, (1, 2)), (0, 3)])
-    text = refusal(graph)
-    for label in ("'a'", "1.5", "(1, 2)"):
-        assert label in text
-    assert " 3" not in text
-    renumbered = validate(nx.convert_node_labels_to_integers(graph, label_attribute="label"))
-    assert len(renumbered) == len(graph)
+def test_parallel_edges_are_merged_with_a_word() -> None:
+    graph: nx.Graph[Any] = nx.MultiGraph([(0, 1, {"length": 2.0}), (1, 0), (1, 2), (2, 2)])
+    network, said = told(graph)
+    assert type(network) is nx.Graph and dict(network.edges) == {(0, 1): {"length": 2.0}, (1, 2): {}}
+    assert len(said) == 2 and "parallel edges between [(0, 1)]: merged" in said[0] and "[2]: dropped" in said[1]
+    assert graph.number_of_edges() == 4
+    assert told(nx.MultiGraph([(0, 1)]))[1] == []
 
 
-def test_truth_values_are_no_labels() -> None:
-    assert "True" in refusal(nx.Graph([(True, 2)]))
+def test_a_directed_multigraph_keeps_who_asks_whom() -> None:
+    network, said = told(nx.MultiDiGraph([("a", "b"), ("a", "b"), ("b", "c"), ("c", "b"), ("d", "c")]))
+    assert dict(network.edges) == {(0, 1): {"asks": "lower"}, (1, 2): {}, (2, 3): {"asks": "higher"}}
+    assert len(said) == 1 and "[('a', 'b')]" in said[0]
 
 
-@pytest.mark.parametrize("label", [-1, 2**63])
-def test_labels_outside_64_bits_or_below_zero_are_named(label: int) -> None:
-    assert f"[{label}]" in refusal(nx.Graph([(label, 5)]))
+def test_self_loops_are_dropped_with_a_word_and_the_given_graph_is_left_alone() -> None:
+    graph = nx.Graph([("x", "y"), ("y", "y")])
+    network, said = told(graph)
+    assert list(network.edges) == [(0, 1)] and graph.has_edge("y", "y")
+    assert said == [
+        "the network has self loops at nodes ['y']: dropped, as an agent is not its own neighbor",
+    ]
+    plain = nx.Graph([(0, 1), (1, 1)])
+    assert list(told(plain)[0].edges) == [(0, 1)] and plain.has_edge(1, 1)
+
+
+def test_a_graph_in_parts_is_a_network() -> None:
+    graph = nx.disjoint_union(nx.path_graph(3), nx.empty_graph(2))
+    network, said = told(graph)
+    assert list(network.nodes) == [0, 1, 2, 3, 4] and said == []
+    assert Adjacency.of(network).parts == [3, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "wanted"),
+    [
+        (["b", "a", "c"], ["a", "b", "c"]),
+        ([-3, 5, 0], [-3, 0, 5]),
+        ([2.5, True, -1], ["-1", "True", "2.5"]),
+        ([(1, 0), (0, 10), (0, 9)], ["(0, 9)", "(0, 10)", "(1, 0)"]),
+        ([(np.int64(1), "a"), (np.int64(0), "b"), (0, "a")], ["(0, 'a')", "(0, 'b')", "(1, 'a')"]),
+        (["a", 10, 9], ["10", "9", "a"]),
+        ([frozenset("xy"), frozenset("x"), frozenset("z")], ["{'x', 'y'}", "{'x'}", "{'z'}"]),
+        ([date(2024, 1, 2), date(2023, 5, 6), date(2023, 1, 1)], ["2023-01-01", "2023-05-06", "2024-01-02"]),
+        ([float("nan"), 1.5, 0.5], ["0.5", "1.5", "nan"]),
+        ([2**70, 1, 0], ["0", "1", str(2**70)]),
+        (["a\x00", "\ud800", "ü"], ["a\\x00", "ü", "\\ud800"]),
+    ],
+    ids=repr,
+)
+def test_labels_of_any_kind_become_names_in_an_order_of_their_own(
+    labels: list[Hashable], wanted: list[int | str]
+) -> None:
+    assert sorted(map(str, wanted)) == sorted(map(str, names(nx.path_graph(labels)) or []))
+    for order in (labels, labels[::-1], labels[1:] + labels[:1]):
+        graph: nx.Graph[Any] = nx.Graph()
+        graph.add_nodes_from(order)
+        graph.add_edge(labels[0], labels[1])
+        network = validate(graph)
+        assert list(network.nodes) == list(range(len(labels)))
+        assert Adjacency.of(network).names == wanted
+    assert dict(network.nodes(data="name")) == dict(enumerate(wanted))
+
+
+def test_hashes_do_not_decide_the_order_of_nodes() -> None:
+    code = (
+        "import networkx as nx\nfrom kernelswarm.graphs.adjacency import Adjacency\n"
+        "from kernelswarm.graphs.validation import validate\n"
+        "graph = nx.Graph([(frozenset({'a', 'b'}), 'c'), ('c', (frozenset({'d', 'e', 'f'}), 1))])\n"
+        "print(Adjacency.of(validate(graph)).names)"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(found) == 1
+
+
+def test_whole_numbers_stay_as_they_are_and_have_the_names_that_the_graph_gives_them() -> None:
+    graph = nx.relabel_nodes(nx.path_graph(3), {0: 7, 1: np.int64(3), 2: 100})
+    assert list(validate(graph).nodes) == [3, 7, 100] and names(graph) is None
+    nx.set_node_attributes(graph, {7: "roof", 3: "hall", 100: "yard"}, "label")
+    assert names(graph) == ["hall", "roof", "yard"]
+    nx.set_node_attributes(graph, {7: "a", 3: "b", 100: "a"}, "label")  # of classes, say
+    assert names(graph) is None
+
+
+@pytest.mark.parametrize("make", [nx.Graph, nx.DiGraph], ids=["undirected", "directed"])
+def test_two_nodes_with_one_text_are_refused(make: Callable[[Any], Any]) -> None:
+    assert "two nodes with the text '1', 1 (int) and '1' (str)" in refusal(make([(1, "1"), (1, "a")]), strict=False)
+
+
+def test_nodes_without_a_text_of_their_own_are_refused() -> None:
+    class Agent:
+        pass
+
+    assert "class Agent" in refusal(nx.path_graph([Agent(), Agent()]), strict=False)
+
+
+def test_who_asks_is_right_among_the_numbers() -> None:
+    network = validate(nx.DiGraph([("b", "a"), ("b", "c"), ("c", "a"), ("a", "c")]))
+    assert dict(network.edges) == {(0, 1): {"asks": "higher"}, (0, 2): {}, (1, 2): {"asks": "lower"}}
+    turned = renumbered(network, {0: 2, 1: 0, 2: 1})
+    assert list(turned.nodes) == [0, 1, 2]
+    assert dict(turned.edges) == {(0, 1): {"asks": "lower"}, (0, 2): {"asks": "lower"}, (1, 2): {}}
+    assert dict(turned.nodes(data="name")) == {0: "b", 1: "c", 2: "a"}
 
 
 def test_self_loops_are_named() -> None:
@@ -145,15 +259,29 @@ def test_positions_become_pairs_of_floats() -> None:
     assert nx.get_node_attributes(validate(graph), "pos") == {0: (1.0, 2.0), 1: (3.0, 4.0)}
 
 
-def test_positions_on_some_nodes_only_are_refused() -> None:
+def test_positions_on_some_nodes_only_are_left_out_with_a_word() -> None:
     graph = nx.path_graph(3)
     graph.nodes[1]["pos"] = (0.0, 1.0)
     assert "no pos at nodes [0, 2]" in refusal(graph)
+    network, said = told(graph)
+    assert not nx.get_node_attributes(network, "pos") and graph.nodes[1]["pos"] == (0.0, 1.0)
+    assert len(said) == 1 and said[0].startswith("positions are left out, as the network has no pos at nodes [0, 2]")
 
 
-@pytest.mark.parametrize("place", [(0.0, float("nan")), (0.0, 1.0, 2.0), "ab", 3, (0.0, None)], ids=repr)
-def test_positions_that_are_no_pairs_of_finite_numbers_are_refused(place: object) -> None:
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_positions_may_have_any_number_of_coordinates(count: int) -> None:
+    graph = nx.path_graph(3)
+    points = np.random.default_rng(0).random((3, count))
+    nx.set_node_attributes(graph, dict(enumerate(points)), "pos")
+    found = Adjacency.of(validate(graph)).positions
+    assert found is not None and np.array_equal(found, points)
+
+
+@pytest.mark.parametrize("place", [(0.0, float("nan")), (0.0, 1.0, 2.0), "ab", 3, (0.0, None), ()], ids=repr)
+def test_positions_that_are_no_finite_numbers_are_left_out_with_a_word(place: object) -> None:
     graph = nx.path_graph(3)
     nx.set_node_attributes(graph, {0: (0.0, 0.0), 1: (0.0, 1.0), 2: place}, "pos")
     text = refusal(graph)
-    assert "not a pair of finite numbers at nodes [2]" in text and repr(place) in text
+    assert "[2, 3] numbers" in text or ("not of finite numbers at nodes [2]" in text and repr(place) in text)
+    network, said = told(graph)
+    assert not nx.get_node_attributes(network, "pos") and len(said) == 1 and "positions are left out" in said[0]

@@ -16,7 +16,6 @@ import numpy as np
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.rows.arrays import arrays_of, rows_of_arrays
-from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN, are_gaps
 from kernelswarm.simulations.streams.rows.reading import call
 from kernelswarm.simulations.streams.rows.rows import Numbers, Rows
 from kernelswarm.simulations.streams.rows.tables import Columns, select, table_of
@@ -48,10 +47,6 @@ class Held(Protocol):
 
     def rows(self, columns: Columns) -> tuple[Rows, Rows | None]:
         """Return the rows and, where there are some, the test rows; ValueError where they are refused."""
-        ...
-
-    def names(self, column: str) -> list[Any] | None:
-        """Return the nodes that rows belong to, each once; None where a column or array of that name says nothing."""
         ...
 
     def write(self, folder: Path) -> None:
@@ -105,13 +100,6 @@ class HeldArrays(_Described):
     def rows(self, columns: Columns) -> tuple[Rows, Rows | None]:
         return rows_of_arrays(self.name, self.arrays, columns.node, columns.split)
 
-    def names(self, column: str) -> list[Any] | None:
-        if column not in self.arrays:
-            return None
-        found = self.arrays[column]
-        named: list[Any] = np.unique(found[~are_gaps(found)]).tolist()
-        return named or None
-
     def write(self, folder: Path) -> None:
         np.savez(folder / self.FILE, allow_pickle=False, **self.arrays)
 
@@ -150,11 +138,6 @@ class HeldTable(_Described):
     def rows(self, columns: Columns) -> tuple[Rows, Rows | None]:
         rows = select(self.name, self.table, columns)
         return rows, None if self.test is None else select(self.test_name, self.test, columns.of_test(rows))
-
-    def names(self, column: str) -> list[Any] | None:
-        known = self.table.column(column).unique().to_pylist() if column in self.table.column_names else []
-        names = [name.strip() if isinstance(name, str) else name for name in known]
-        return [name for name in names if name is not None and name == name and name not in WRITTEN] or None
 
     def write(self, folder: Path) -> None:
         from pyarrow import parquet

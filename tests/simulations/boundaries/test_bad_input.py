@@ -150,7 +150,7 @@ CHANGES = [
     ("topology=not_a_part:no_graph", "topology: not_a_part:no_graph returned a list", "networkx Graph"),
     ("topology={name='networkx:petersen_graph',nodes=3}", "topology.nodes = 3 is not an argument of networkx:", ""),
     ("topology=networkx:cycle_graph", "topology.n is missing: networkx:cycle_graph needs it", ""),
-    ("topology=apart:two_parts", "topology: ", "connected"),
+    ("topology={name='apart:two_parts',strict=true}", "topology: ", "disconnected"),
     # parts that do not fit one another
     ("learner.loss=hinge", "learner.loss of node 0 does not fit the stream", ""),
     ("node=[{nodes=[7],learner={}}]", "7", "there is no node"),

@@ -1,0 +1,106 @@
+"""Graphs from the objects that Python has for them: matrices, edges in lists, arrays or frames, and neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from kernelswarm.graphs.given.matrices import from_matrix, is_sparse
+from kernelswarm.graphs.given.text_lists import ENDS
+
+FORMS = (
+    "a networkx graph, an adjacency matrix of numpy or scipy, a list of edges [(0, 1), (1, 2)], a dict of each node's "
+    "neighbours, or a frame with the columns source and target"
+)
+
+
+def graph_of(value: object) -> nx.Graph[Any] | None:
+    """Return the graph that an object stands for; None where it is no form of a graph.
+
+    Parameters
+    ----------
+    value : object
+        A square array or sparse matrix; pairs of nodes, as a list or as an array (E, 2); a dict of lists of neighbours;
+        a frame of pandas, polars or pyarrow with columns ``source`` and ``target``, or with two columns.
+
+    Raises
+    ------
+    ValueError
+        It is one of these forms and holds no graph.
+
+    Examples
+    --------
+    >>> graph_of({"a": ["b", "c"]}).edges
+    EdgeView([('a', 'b'), ('a', 'c')])
+    >>> graph_of([(0, 1), (1, 2)]).number_of_nodes()
+    3
+    """
+    if isinstance(value, nx.Graph):
+        return value
+    if hasattr(value, "columns") or hasattr(value, "column_names"):
+        return _from_frame(value)
+    if is_sparse(value):
+        return from_matrix(value)
+    if isinstance(value, np.ndarray):
+        return from_matrix(value) if value.ndim != 2 or value.shape[1] != 2 or len(value) == 2 else _from_pairs(value)
+    if isinstance(value, Mapping):
+        return _from_neighbors(value) if _are_neighbors(value) else None
+    return _from_pairs(value) if isinstance(value, list | tuple | set | frozenset) else None
+
+
+def _are_neighbors(table: Mapping[Any, Any]) -> bool:
+    """Tell a dict of neighbours from a table with a part's keys."""
+    return (
+        bool(table)
+        and "name" not in table
+        and all(isinstance(around, list | tuple | set | frozenset | Mapping | np.ndarray) for around in table.values())
+    )
+
+
+def _from_neighbors(table: Mapping[Any, Any]) -> nx.Graph[Any]:
+    graph: nx.Graph[Any] = nx.Graph()
+    graph.add_nodes_from(_plain(node) for node in table)
+    for node, around in table.items():
+        graph.add_edges_from((_plain(node), _plain(other)) for other in around)
+    return graph
+
+
+def _from_pairs(edges: Any) -> nx.Graph[Any]:
+    graph: nx.Graph[Any] = nx.Graph()
+    for edge in edges:
+        size = len(edge) if isinstance(edge, tuple | list | np.ndarray) else 0
+        weighted = size == 3 and isinstance(edge, tuple) and isinstance(edge[2], int | float | Mapping)
+        if size != 2 and not weighted:
+            raise ValueError(
+                f"holds {edge!r}, which is no edge: give pairs of nodes, such as [(0, 1), (1, 2)], or a matrix as "
+                "numpy.array"
+            )
+        attributes = {}
+        if weighted:
+            attributes = dict(edge[2]) if isinstance(edge[2], Mapping) else {"weight": edge[2]}
+        graph.add_edge(_plain(edge[0]), _plain(edge[1]), **attributes)
+    return graph
+
+
+def _from_frame(frame: Any) -> nx.Graph[Any]:
+    names = list(frame.column_names if hasattr(frame, "column_names") else frame.columns)
+    known = {str(name).lower(): name for name in names}
+    ends = next(((known[one], known[other]) for one, other in ENDS if {one, other} <= set(known)), None)
+    if ends is None and len(names) == 2:
+        ends = names[0], names[1]
+    if ends is None:
+        raise ValueError(
+            f"is a frame with the columns {', '.join(map(str, names[:6]))}, and none of them says where edges begin "
+            "and end: call two of them source and target"
+        )
+    source, target = (np.asarray(frame[name]).tolist() for name in ends)
+    if any(end is None or end != end for end in (*source, *target)):
+        raise ValueError(f"has missing values in the columns {ends[0]} and {ends[1]}: leave their rows out")
+    return _from_pairs(zip(source, target, strict=True))
+
+
+def _plain(node: Any) -> Any:
+    return node.item() if isinstance(node, np.generic) else tuple(node) if isinstance(node, list) else node

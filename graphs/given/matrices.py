@@ -1,0 +1,56 @@
+"""Graphs in adjacency matrices, dense or sparse."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from scipy.sparse import coo_array, csr_array, issparse
+
+
+def from_matrix(matrix: Any) -> nx.Graph[Any]:
+    """Return the graph of an adjacency matrix, undirected where it is symmetric.
+
+    An entry in row i and column j that is not zero is an edge; where the matrix is not symmetric it says that i asks j.
+    Where entries are other numbers than 0 and 1, edges have them as the attribute ``weight``.
+
+    Parameters
+    ----------
+    matrix : array or sparse matrix, shape (V, V)
+
+    Raises
+    ------
+    ValueError
+        It is not square, or not of finite numbers.
+    """
+    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+        shape = " x ".join(map(str, matrix.shape))
+        raise ValueError(f"an adjacency matrix has as many rows as columns, and this one is {shape}")
+    entries: Any = coo_array(matrix)
+    if entries.dtype.kind not in "biuf" or not np.isfinite(entries.data).all():
+        raise ValueError("an adjacency matrix holds finite numbers, 0 where there is no edge")
+    entries.sum_duplicates()
+    entries.eliminate_zeros()
+    turned = csr_array(entries, dtype=np.float64) - csr_array(entries.T, dtype=np.float64)
+    symmetric = not turned.data.any()
+    graph: nx.Graph[Any] = nx.Graph() if symmetric else nx.DiGraph()
+    graph.add_nodes_from(range(matrix.shape[0]))
+    rows, columns = entries.coords
+    if not symmetric:
+        warnings.warn(
+            "the adjacency matrix is not symmetric: it is taken as that of a directed network, in which node i asks "
+            "node j where row i has a number in column j; for an undirected one add the transpose",
+            stacklevel=2,
+        )
+    if bool(np.all(entries.data == 1)):
+        graph.add_edges_from(zip(rows.tolist(), columns.tolist(), strict=True))
+    else:
+        graph.add_weighted_edges_from(zip(rows.tolist(), columns.tolist(), entries.data.tolist(), strict=True))
+    return graph
+
+
+def is_sparse(value: object) -> bool:
+    """Tell whether something is a sparse matrix of scipy."""
+    return bool(issparse(value))

@@ -1,0 +1,146 @@
+"""What the nodes of a graph are called: any hashable labels, their text, and an order that nothing else decides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from itertools import pairwise
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+Name = int | str
+"""What a node is called: a whole number or text."""
+
+LARGEST_LABEL = 2**63 - 1  # labels become columns of 64-bit integers
+
+DIGITS = re.compile("[0-9]+")
+
+UNWRITTEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+"""Characters that XML cannot hold; names have their escapes."""
+
+
+def is_number(label: object) -> bool:
+    """Tell whether a label is a whole number; truth values are none."""
+    return type(label) is int or (isinstance(label, Integral) and not isinstance(label, bool | np.bool))
+
+
+def are_numbers(labels: Iterable[Any]) -> bool:
+    """Tell whether all labels are whole numbers from 0 to ``LARGEST_LABEL``, which stay as they are."""
+    return all(is_number(label) and 0 <= label <= LARGEST_LABEL for label in labels)
+
+
+def text(label: object) -> str:
+    """Return a label as text, the same in every process.
+
+    Examples
+    --------
+    >>> text((0, np.int64(1))), text(frozenset("ba")), text(1.5), text("roof")
+    ('(0, 1)', "{'a', 'b'}", '1.5', 'roof')
+    """
+    plain = label.item() if isinstance(label, np.generic) else label
+    return UNWRITTEN.sub(_escaped, plain if isinstance(plain, str) else _written(plain))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape", "backslashreplace").decode("ascii")
+
+
+def _written(label: object) -> str:
+    if isinstance(label, np.generic):
+        label = label.item()
+    if type(label) is tuple:
+        return f"({', '.join(map(_written, label))}{',' if len(label) == 1 else ''})"
+    if isinstance(label, frozenset):  # which has no order of its own
+        return f"{{{', '.join(sorted(map(_written, label)))}}}"
+    return repr(label) if isinstance(label, str | float | int) or type(label).__str__ is object.__str__ else str(label)
+
+
+def as_numbers(names: Collection[Any]) -> list[int] | None:
+    """Return the whole numbers that all names are, also as text, each another one; None where they are not.
+
+    Examples
+    --------
+    >>> as_numbers(["10", "09"]), as_numbers([3, "a"]), as_numbers(["9", "09"])
+    ([10, 9], None, None)
+    """
+    if not all(is_number(name) or (isinstance(name, str) and DIGITS.fullmatch(name)) for name in names):
+        return None
+    numbers = [int(name) for name in names]
+    return numbers if len(set(numbers)) == len(numbers) else None
+
+
+def key(name: object) -> str:
+    """Return what two names have in common that name the same node: their text, and that of a number its value.
+
+    Examples
+    --------
+    >>> key(1), key("1"), key(1.0), key("a")
+    ('1', '1', '1', 'a')
+    """
+    plain = name.item() if isinstance(name, np.generic) else name
+    return str(int(plain)) if isinstance(plain, float) and plain.is_integer() else text(plain)
+
+
+def ordered(labels: Collection[Hashable]) -> list[Any]:
+    """Return labels sorted: as they compare, or by their text where some cannot be compared; text of digits by number.
+
+    Neither the order they are given in nor their hashes decide.
+
+    Raises
+    ------
+    ValueError
+        Two labels have the same text, or a label's text says only where in memory it is.
+
+    Examples
+    --------
+    >>> ordered([10, 9]), ordered(["10", "9"]), ordered(["b", 2, (0, 1)]), ordered([(1, 0), (0, 5)])
+    ([9, 10], ['9', '10'], [(0, 1), 2, 'b'], [(0, 5), (1, 0)])
+    """
+    texts: dict[str, Any] = {}
+    for label in labels:
+        kind = type(label)
+        if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
+            raise ValueError(
+                f"graph has nodes of the class {kind.__name__}, which has no text of its own: give it a method "
+                "__str__, or name the nodes with networkx.relabel_nodes(graph, names)"
+            )
+        other = texts.setdefault(text(label), label)
+        if other is not label:
+            raise ValueError(
+                f"graph has two nodes with the text {text(label)!r}, {_typed(other)} and {_typed(label)}: rename one "
+                "of them, as nodes are told apart by their text"
+            )
+    by_text = [texts[known] for known in sorted(texts)]
+    numbers = as_numbers(by_text)
+    if numbers is not None:
+        return [by_text[place] for place in np.argsort(numbers)]
+    try:
+        compared = sorted(by_text)
+        total = all(bool(a < b) for a, b in pairwise(compared))  # sets and NaN compare, and have no order
+    except (TypeError, ValueError):
+        total = False
+    return compared if total else by_text
+
+
+def _typed(label: object) -> str:
+    return f"{label!r} ({type(label).__name__})"
+
+
+def names_of(labels: Sequence[Hashable]) -> list[Name]:
+    """Return what nodes are called by their labels: whole numbers where all are, text otherwise."""
+    if all(is_number(label) and abs(int(label)) <= LARGEST_LABEL for label in labels):  # type: ignore[call-overload]
+        return [int(label) for label in labels]  # type: ignore[call-overload]
+    return [text(label) for label in labels]
+
+
+def own_names(attributes: Iterable[object]) -> list[Name] | None:
+    """Return names out of an attribute that all nodes have, each another; None where it names no nodes."""
+    found = []
+    for value in attributes:
+        if isinstance(value, float) or not (isinstance(value, str) or is_number(value)):
+            return None
+        found.append(value)
+    names = names_of(found)
+    return names if len({key(name) for name in names}) == len(names) else None

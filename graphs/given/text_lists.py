@@ -1,0 +1,248 @@
+"""Graphs in text files: edge lists, adjacency lists and matrices, told apart by what the lines hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from kernelswarm.graphs.given.lines import Line, lines_of
+from kernelswarm.graphs.given.matrices import from_matrix
+
+EDGES, ADJACENCY, MULTILINE, MATRIX = "edge list", "adjacency list", "multiline adjacency list", "matrix"
+
+INTEGER = re.compile(r"[+-]?[0-9]+")
+ENDS = (
+    ("source", "target"),
+    ("from", "to"),
+    ("src", "dst"),
+    ("start", "end"),
+    ("origin", "destination"),
+    ("node1", "node2"),
+    ("node_1", "node_2"),
+    ("node a", "node b"),
+    ("u", "v"),
+    ("i", "j"),
+)
+"""What columns with the ends of edges are called."""
+
+
+def read_text(text: str, kind: str = "") -> nx.Graph[Any]:
+    """Read a graph from lines of text.
+
+    An edge list has an edge in each line, two labels and perhaps more columns; an adjacency list a node and all its
+    neighbours; a multiline one a node and how many neighbours follow, each in a line; a matrix a row of numbers, zero
+    where there is no edge. Labels in a file are whole numbers where all
+    are, and text otherwise.
+
+    Parameters
+    ----------
+    text : str
+        What the file holds.
+    kind : str
+        Which of the four it is; found out when left out.
+
+    Raises
+    ------
+    ValueError
+        It is none, or it could be more than one of them.
+    """
+    lines = lines_of(text)
+    kind = kind or kind_of(lines)
+    if kind == MATRIX:
+        return _matrix(lines)
+    if kind == MULTILINE:
+        return _multiline(lines)
+    return _adjacency_list(lines) if kind == ADJACENCY else _edge_list(lines)
+
+
+def kind_of(lines: Sequence[Line]) -> str:
+    """Return which of the four lines are, by what they hold.
+
+    Raises
+    ------
+    ValueError
+        They could be more than one.
+    """
+    rows = [line.fields for line in lines]
+    wide = [row for row in rows if len(row) > 2]
+    if rows and all(row[0].endswith(":") for row in rows):
+        return ADJACENCY
+    if not wide:
+        return MULTILINE if _is_multiline(rows) else EDGES
+    if _is_matrix(rows):
+        return MATRIX
+    if _header(lines) is not None:
+        return EDGES
+    even = len({len(row) for row in rows if len(row) > 1}) == 1
+    if not _could_be_adjacency(rows):
+        if even or not any(INTEGER.fullmatch(row[2]) for row in wide):
+            return EDGES
+    elif {field for row in rows for field in row} <= {row[0] for row in rows}:  # each node has a line
+        ends = {field for row in rows if len(row) > 1 for field in row[:2]}
+        if not even or _is_mutual(rows) or any(len(row) == 1 and row[0] in ends for row in rows):
+            return ADJACENCY
+    elif even and len(wide[0]) == 3 and all(_is_number(row[2]) for row in wide):
+        return EDGES  # with a weight
+    place = next(line for line in lines if len(line.fields) > 2)
+    raise ValueError(
+        f"line {place.number}, {' '.join(place.fields[:6])!r}, may be an edge with more columns or a node with all its "
+        f'neighbours: say which with format = "{EDGES}" or format = "{ADJACENCY}"'
+    )
+
+
+def _could_be_adjacency(rows: Sequence[list[str]]) -> bool:
+    """Tell whether each line may be a node and its neighbours: every node once, and no neighbour twice."""
+    first = [row[0] for row in rows]
+    if len(set(first)) < len(first) or any(len(set(row)) < len(row) for row in rows):
+        return False
+    numbers = INTEGER.fullmatch(first[0]) is not None
+    return all((INTEGER.fullmatch(field) is not None) == numbers for row in rows for field in row)
+
+
+def _is_mutual(rows: Sequence[list[str]]) -> bool:
+    """Tell whether each node is a neighbour of its neighbours."""
+    pairs = {(row[0], other) for row in rows for other in row[1:]}
+    return all((other, node) in pairs for node, other in pairs)
+
+
+def _is_multiline(rows: Sequence[list[str]]) -> bool:
+    """Tell whether each line of two fields has a node and the number of lines of one after it, for every node."""
+    place, headed, others = 0, [], set()
+    while place < len(rows):
+        if len(rows[place]) != 2 or not rows[place][1].isdecimal():
+            return False
+        node, count = rows[place][0], int(rows[place][1])
+        around = rows[place + 1 : place + 1 + count]
+        if len(around) < count or any(len(row) != 1 for row in around):
+            return False
+        headed.append(node)
+        others |= {row[0] for row in around}
+        place += 1 + count
+    return bool(others) and len(set(headed)) == len(headed) and others <= set(headed)
+
+
+def _is_matrix(rows: Sequence[list[str]]) -> bool:
+    """Tell whether lines are a square of zeros and ones, a larger symmetric one of numbers, or one with names."""
+    if len(rows) > 2 and rows[0][0] == "" and rows[0][1:] == [row[0] for row in rows[1:]]:
+        return True
+    count = len(rows)
+    if count < 3 or any(len(row) != count for row in rows):
+        return False
+    if {field for row in rows for field in row} <= {"0", "1", "0.0", "1.0"}:
+        return True
+    if count < 4 or not all(_is_number(field) for row in rows for field in row):
+        return False
+    numbers = np.array(rows, dtype=np.float64)
+    return bool(np.array_equal(numbers, numbers.T))
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _header(lines: Sequence[Line]) -> tuple[int, int] | None:
+    """Return which columns a first line of names says to be the ends of edges; None where it is no such line."""
+    if len(lines) < 2:
+        return None
+    names = [name.lower() for name in lines[0].fields]
+    for source, target in ENDS:
+        if source in names and target in names:
+            return names.index(source), names.index(target)
+    first, second = lines[0].fields[:2], lines[1].fields[:2]
+    numbered = any(INTEGER.fullmatch(field) for field in second)
+    return (0, 1) if numbered and not any(INTEGER.fullmatch(field) for field in first) and len(first) == 2 else None
+
+
+def _edge_list(lines: Sequence[Line]) -> nx.Graph[Any]:
+    columns = _header(lines)
+    kept = lines if columns is None else lines[1:]
+    i, j = columns or (0, 1)
+    pairs, alone = [], []
+    for number, fields in kept:
+        ends = [fields[column] for column in (i, j) if column < len(fields)]
+        if "" in ends or not ends:
+            raise ValueError(f"line {number} has an empty label: write two labels, such as 0 1")
+        if len(ends) == 2:
+            pairs.append((ends[0], ends[1]))
+        else:
+            alone.append(ends[0])
+    return _graph(pairs, alone)
+
+
+def _adjacency_list(lines: Sequence[Line]) -> nx.Graph[Any]:
+    pairs, alone = [], []
+    for number, fields in lines:
+        node, *others = [fields[0].removesuffix(":"), *(field for field in fields[1:] if field)]
+        if not node:
+            raise ValueError(f"line {number} has an empty label: write a node and its neighbours, such as 0 1 4")
+        alone.append(node)
+        pairs += [(node, other) for other in others]
+    return _graph(pairs, alone)
+
+
+def _multiline(lines: Sequence[Line]) -> nx.Graph[Any]:
+    rows = [line.fields for line in lines]
+    pairs, alone, place = [], [], 0
+    while place < len(rows):
+        node, *count = rows[place]
+        if len(count) != 1 or not count[0].isdecimal():
+            raise ValueError(f"line {lines[place].number} does not say how many neighbours a node has: write 0 2")
+        around = rows[place + 1 : place + 1 + int(count[0])]
+        alone.append(node)
+        pairs += [(node, row[0]) for row in around]
+        place += 1 + int(count[0])
+    return _graph(pairs, alone)
+
+
+def _graph(pairs: Iterable[tuple[str, str]], alone: Iterable[str]) -> nx.Graph[Any]:
+    """Return the graph of edges, an edge in both directions once, with the labels that their texts stand for."""
+    pairs = list(pairs)
+    labels = meant(dict.fromkeys([label for pair in pairs for label in pair] + list(alone)))
+    graph: nx.Graph[Any] = nx.Graph()
+    graph.add_nodes_from(sorted(labels.values()))
+    found = {tuple(sorted((labels[one], labels[other]))) for one, other in pairs}
+    graph.add_edges_from(sorted(found))
+    return graph
+
+
+def meant(labels: Iterable[str]) -> dict[str, Any]:
+    """Return the label that each text in a file stands for: a whole number where all are, the text itself otherwise.
+
+    Raises
+    ------
+    ValueError
+        Two texts are the same number.
+    """
+    labels = list(labels)
+    if not all(INTEGER.fullmatch(label) for label in labels):
+        return {label: label for label in labels}
+    texts: dict[int, str] = {}
+    for label in labels:
+        other = texts.setdefault(int(label), label)
+        if other != label:
+            raise ValueError(f"the labels {other!r} and {label!r} are the same integer: rename one of them")
+    return {label: int(label) for label in labels}
+
+
+def _matrix(lines: Sequence[Line]) -> nx.Graph[Any]:
+    rows = [line.fields for line in lines]
+    names = None
+    if rows and rows[0][0] == "":
+        names = rows[0][1:]
+        rows = [row[1:] for row in rows[1:]]
+    for line, row in zip(lines[-len(rows) :], rows, strict=True):
+        if len(row) != len(rows) or not all(_is_number(field) for field in row):
+            raise ValueError(
+                f"line {line.number} is no row of a square matrix: write {len(rows)} numbers in each of {len(rows)} "
+                "lines"
+            )
+    graph = from_matrix(np.array(rows, dtype=np.float64).reshape(len(rows), len(rows)))
+    return graph if names is None else nx.relabel_nodes(graph, dict(enumerate(meant(names).values())))

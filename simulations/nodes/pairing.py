@@ -1,0 +1,138 @@
+"""The nodes of the network and the nodes of the data: by their names, or by places where one side has no others."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+
+from kernelswarm.graphs.adjacency import NAME, NUMBERED, Adjacency
+from kernelswarm.graphs.directed import renumbered
+from kernelswarm.graphs.given.names import Name, are_numbers, as_numbers, key
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.node_names import node_names
+from kernelswarm.simulations.ground.wording import shown, some
+from kernelswarm.simulations.streams.contract import Source
+
+
+def paired(adjacency: Adjacency, opened: Callable[[Adjacency], Source]) -> tuple[Adjacency, Source]:
+    """Open the stream for a network and give each node its name.
+
+    Where graph and data have the same names, as text or as numbers, each node has the data of its name: the nodes of
+    the network are then in the order of the data's. Where the numbers of one side are 0 to V - 1, they are places and
+    no names: nodes are then paired in their order. Where the data name no nodes, the names are the graph's.
+
+    Parameters
+    ----------
+    adjacency : Adjacency
+        The validated topology.
+    opened : callable
+        Opens the stream for a network.
+
+    Returns
+    -------
+    adjacency, source
+        The network, whose nodes may have other labels than before, and its opened stream, whose description has the
+        names that there are.
+
+    Raises
+    ------
+    InputError
+        The stream is refused, or graph and data name different nodes.
+    """
+    source = opened(adjacency)
+    described = source.description.nodes
+    if described is None:
+        if adjacency.names is None:
+            return adjacency, source
+        nodes = np.array(adjacency.names)
+        source = replace(source, description=replace(source.description, nodes=nodes))
+    else:
+        names = described.tolist()
+        order = _order(adjacency, names)
+        same = order == list(range(len(order)))
+        if not same or (_is_numbered(adjacency) and are_numbers(names)):
+            adjacency = _reordered(adjacency, order, names)
+        if not same and adjacency.positions is not None:
+            source = opened(adjacency)
+    _name(adjacency, source)
+    return adjacency, source
+
+
+def _order(adjacency: Adjacency, names: list[Name]) -> list[int]:
+    """Return the places in the network of the nodes that data name; InputError where they are others."""
+    labels, own = adjacency.labels.tolist(), adjacency.names
+    numbered = _is_numbered(adjacency)
+    places = list(range(len(labels)))
+    for called in ([] if own is None else [own]) + ([] if numbered else [labels]):
+        found = _places(called, names)
+        if found is not None:
+            return found
+    shared = own is not None and not {key(name) for name in own}.isdisjoint(map(key, names))
+    if own is not None and (numbered or shared):
+        raise InputError(_different(own, names))
+    if places not in (labels, as_numbers(names)):
+        raise InputError(_different(labels, names))
+    return places
+
+
+def _places(called: Sequence[Name], names: Sequence[Name]) -> list[int] | None:
+    """Return the place in the former of each of the latter; None where they are not the same names."""
+    ours, theirs = as_numbers(called), as_numbers(names)
+    compared: list[tuple[Sequence[Name], Sequence[Name]]] = [(list(map(key, called)), list(map(key, names)))]
+    if ours is not None and theirs is not None:
+        compared.append((ours, theirs))
+    for known, wanted in compared:
+        places = {name: place for place, name in enumerate(known)}
+        if len(places) == len(known) == len(wanted) and places.keys() == set(wanted):
+            return [places[name] for name in wanted]
+    return None
+
+
+def _different(ours: Sequence[Name], theirs: Sequence[Name]) -> str:
+    """Say which nodes are those of the network alone, and which those of the data alone."""
+    both = {key(name) for name in ours} & {key(name) for name in theirs}
+    alone, apart = ([str(name) for name in names if key(name) not in both] for names in (ours, theirs))
+    return (
+        f"topology and data name different nodes: the network alone has {some(alone)}, and the data alone have "
+        f"{some(apart)}: give both the same names; or number the network's nodes from 0, with "
+        'networkx.convert_node_labels_to_integers(graph, ordering="sorted"): they are then those of the data in the '
+        "order of their names"
+    )
+
+
+def _is_numbered(adjacency: Adjacency) -> bool:
+    """Tell whether nodes have nothing but names: their numbers were made up."""
+    return adjacency.held is not None and NUMBERED in adjacency.held.graph
+
+
+def _reordered(adjacency: Adjacency, order: Sequence[int], names: Sequence[Name]) -> Adjacency:
+    """Return the network with its nodes in another order: by their numbers in the data, or as 0, 1, 2, ..."""
+    labels = adjacency.labels.tolist()
+    numeric = are_numbers(names)
+    numbers = list(map(int, names)) if numeric else list(range(len(order)))
+    if not _is_numbered(adjacency):
+        assert adjacency.names is not None  # numbers are in the order of the data's already
+        first = next(at for at, place in enumerate(order) if labels[place] != numbers[at])
+        warnings.warn(
+            f"the network's nodes are numbered anew, in the order of the names that the data have: "
+            f"{shown(adjacency.names[order[first]])} is node {numbers[first]} now, and was {labels[order[first]]}",
+            stacklevel=2,
+        )
+    graph = renumbered(adjacency.graph, {labels[place]: numbers[at] for at, place in enumerate(order)})
+    graph.graph.pop(NUMBERED, None)
+    if not numeric:
+        graph.graph[NUMBERED] = True
+    return Adjacency.of(graph)
+
+
+def _name(adjacency: Adjacency, source: Source) -> None:
+    """Give the nodes their names as the attribute ``name``."""
+    try:
+        names = node_names(adjacency.labels.tolist(), source.description.nodes)
+    except ValueError as refusal:
+        raise InputError(f"stream: {refusal}") from refusal
+    nx.set_node_attributes(adjacency.graph, names, NAME)
