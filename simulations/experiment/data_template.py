@@ -35,6 +35,9 @@ FILLED: Missing = "mean"
 
 BATCH = 4
 
+LARGEST_RING = 30
+"""Nodes of a ring, at most: around a larger one what nodes learn takes hundreds of rounds."""
+
 SAMPLES, MOST_EPOCHS = 1000, 20
 """Samples that each node learns from, at least, by seeing its rows again, but not more often than this."""
 
@@ -48,7 +51,7 @@ rounds = {rounds}            # every node sees its rows {times}
 evaluate_every = {evaluate_every}
 
 [topology]              # ring, complete, erdos_renyi, random_geometric, file, ...; see kernelswarm list topologies
-name = "ring"
+name = "{topology}"
 nodes = {nodes}
 
 [stream]
@@ -121,6 +124,8 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
     kind = f"classification into {classes} classes" if classes else "regression"
     what = f"{data.name}: {count:,} rows, {inputs} input{'s' * (inputs != 1)}, a {kind}"
     what += f", at {named} nodes that the rows name" if named else ""
+    far = size > LARGEST_RING
+    what += f", on a random network, since a ring of {size:,} would be {size // 2:,} steps across" if far else ""
     decimals = classes and not (rows.labelled or rows.whole)
     labels = ", ".join(f"{label:g}" for label in np.unique(rows.targets)) if decimals else ""
     what += f", numbered {labels}" if decimals else ""
@@ -138,6 +143,7 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
         rounds=rounds,
         times="once" if epochs == 1 else f"{epochs} times",
         evaluate_every=max(1, rounds // 20),
+        topology="erdos_renyi" if far else "ring",
         nodes=size,
         path=toml(_relative(data, path)),
         columns="".join(

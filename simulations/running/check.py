@@ -52,6 +52,9 @@ PLACES = 1000
 LOOKED_AT = 8
 """Nodes whose first steps are looked at, at most."""
 
+FAR = 15
+"""Diameters up to this are not warned of."""
+
 COMPILED = "compiled rounds"
 
 
@@ -205,6 +208,12 @@ def _network(experiment: Experiment, network: Network) -> Section:
         lines["parts"] += ": the one learner sees the samples of all"
     elif len(found.parts) > 1 and rule.communicates:
         lines["parts"] += f": {EACH_BY_ITSELF}"
+    distance = found.diameter_lower
+    if rule.communicates and not rule.pooled and distance > FAR and distance**2 > network.rounds:
+        lines["warning"] = (
+            f"differences even out in about diameter^2 = {distance**2:,} rounds, and there are {network.rounds:,}: "
+            'take a network of shorter distances, such as topology.name = "erdos_renyi", or more rounds'
+        )
     return Section(f"network: {table['name']}", list(lines.items()))
 
 

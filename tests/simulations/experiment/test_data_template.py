@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.simulations.command.final_figures import as_text
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.target_units import amount
+from kernelswarm.simulations.running.network import build_topology
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.command_line import Command, commands
 
@@ -53,6 +55,16 @@ def test_nodes_that_the_rows_name_are_the_network(call: Command) -> None:
     np.savez("data.npz", x=POINTS, y=POINTS[:, 0], node=np.repeat(["a", "b", "c", "d"], 15))
     assert "at 4 nodes that the rows name" in call("init", "--data", "data.npz").out
     assert len(simulate(Experiment.from_file("experiment.toml")).graph) == 4
+
+
+def test_many_nodes_that_the_rows_name_are_no_ring(call: Command) -> None:
+    points = np.random.default_rng(0).random((426, 2))
+    np.savez("data.npz", x=points, y=points[:, 0], node=np.arange(426) % 142)
+    said = call("init", "--data", "data.npz").out
+    assert "on a random network, since a ring of 142 would be 71 steps across" in said
+    experiment = Experiment.from_file("experiment.toml")
+    network = build_topology(experiment)
+    assert network.number_of_nodes() == 142 and diagnose(network).diameter_upper <= 10
 
 
 @pytest.mark.parametrize(

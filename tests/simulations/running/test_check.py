@@ -73,3 +73,21 @@ def test_more_actors_than_memory_holds_are_refused(monkeypatch):
     with pytest.raises(InputError, match=r"^backend.nodes_per_actor: 12 processes take about 1.2 GB of memory"):
         said(backend=Ray())
     said(backend=Ray(address="auto"))  # a cluster's memory is not this machine's
+
+
+@pytest.mark.parametrize(
+    ("topology", "rounds", "protocol", "warned"),
+    [
+        ({"name": "ring", "nodes": 142}, 1000, "consensus", "diameter^2 = 5,041 rounds, and there are 1,000"),
+        ({"name": "ring", "nodes": 142}, 6000, "consensus", ""),
+        ({"name": "ring", "nodes": 142}, 1000, "isolated", ""),
+        ({"name": "erdos_renyi", "nodes": 142}, 1000, "consensus", ""),
+        ("ring", 10, "consensus", ""),
+    ],
+)
+def test_a_long_way_across_the_network_is_warned_of(topology, rounds, protocol, warned):
+    keys = {"topology": topology, "stream": "sine_regression", "learner": "polk"}
+    experiment = Experiment.from_dict({**keys, "protocol": protocol, "rounds": rounds})
+    (network,) = [section for section in examine(experiment) if section.title.startswith("network")]
+    assert warned in dict(network.lines).get("warning", "")
+    assert bool(warned) == ("warning" in dict(network.lines))
