@@ -152,7 +152,7 @@ def test_a_graph_in_parts_is_a_network() -> None:
         ([2**70, 1, 0], ["0", "1", str(2**70)]),
         (["a\x00", "\ud800", "ü"], ["a\\x00", "ü", "\\ud800"]),
     ],
-    ids=repr,
+    ids=["text", "negative", "several", "tuples", "numpy", "mixed", "sets", "dates", "nan", "large", "odd"],
 )
 def test_labels_of_any_kind_become_names_in_an_order_of_their_own(
     labels: list[Hashable], wanted: list[int | str]
