@@ -84,10 +84,9 @@ class CodedColumn:
         """What the columns that it becomes are called."""
         if self.kind == "words":
             return tuple(f"{self.name}={word}" for word in self.words)
-        return (
-            self.name,
-            *(f"{self.name} {cycle} {wave}" for cycle, _, _ in self._cycles for wave in ("sine", "cosine")),
-        )
+        first = f"{self.name} in days" if self.kind in ("time", "clock", "duration") else self.name
+        waves = [f"{cycle} {wave}" for cycle, _, _ in self._cycles for wave in ("sine", "cosine")]
+        return (first, *(f"{self.name} {wave}" for wave in waves))
 
     def coded(self, values: Array, words: Sequence[str] = ()) -> Array:
         """Return the columns (n, k) of values (n,), of which gaps without a fill stay nan.

@@ -177,7 +177,7 @@ def test_dates_without_a_day_beyond_12_are_refused_unless_points_stand_in_them(t
 def test_cycles_are_sines_and_cosines_of_hour_weekday_and_season(tmp_path: Path) -> None:
     source = column(tmp_path, MOMENTS, times="cycles")
     waves = [f"x {cycle} {wave}" for cycle in ("hour", "weekday", "season") for wave in ("sine", "cosine")]
-    assert source.description.inputs.names == ("k", "x", *waves)
+    assert source.description.inputs.names == ("k", "x in days", *waves)
     for k, values in inputs(source).items():
         moment = MOMENTS[k].item()
         hour = 2 * np.pi * (moment.hour + moment.minute / 60) / 24
