@@ -90,8 +90,7 @@ def examine(experiment: Experiment) -> list[Section]:
     few = network.plans[:: -(-len(network.plans) // LOOKED_AT)]
     with one_thread():  # as in a run
         stalls = "" if experiment.protocol.offline is not None else warning(few)
-    complaints = [stalls] if stalls else []
-    complaints += finding(network.plans).values()
+        complaints = [*([stalls] if stalls else []), *finding(network.plans).values()]
     sections[3].lines.extend(("warning", complaint) for complaint in complaints)
     weather = _weather(experiment, network)
     sections += [*([weather] if weather.lines else []), _cost(experiment, network)]
