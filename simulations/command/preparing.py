@@ -48,7 +48,7 @@ def list_parts(
 def init(
     path: Annotated[Path, given("[FILE]", "Where to write it.")] = Path("experiment.toml"),
     data: Annotated[
-        Path | None, place_option("Your data: csv, npz, parquet or svmlight; the experiment is for it.")
+        Path | None, place_option("Your data: csv, npz, Excel, parquet or svmlight; the experiment is for it.")
     ] = None,
     target: Annotated[
         str,
@@ -60,6 +60,14 @@ def init(
     nodes: Annotated[
         str, typer.Option(metavar="COLUMN", help="The data's column that names each row's node; node when left out.")
     ] = "",
+    features: Annotated[
+        str,
+        typer.Option(
+            metavar="C1,C2",
+            help="The data's input columns; all others but those of too many words or row numbers when left out.",
+        ),
+    ] = "",
+    drop: Annotated[str, typer.Option(metavar="C1,C2", help="Columns of the data that are no inputs.")] = "",
     example: Annotated[
         str,
         typer.Option(
@@ -71,10 +79,19 @@ def init(
     debug: Debug = False,
 ) -> None:
     """Write a commented experiment file that runs as it is: one to change, an example, or one for your data."""
-    if example and (data is not None or target or nodes):
-        raise InputError("--example writes an experiment with data of its own: leave out --data, --target and --nodes")
-    if data is None and (target or nodes):
-        raise InputError("--target and --nodes name columns of --data: give the file too")
+    named = [
+        f"--{key}"
+        for key, value in zip(("target", "nodes", "features", "drop"), (target, nodes, features, drop), strict=True)
+        if value
+    ]
+    if example and (data is not None or named):
+        raise InputError(
+            f"--example writes an experiment with data of its own: leave out {' and '.join(named or ['--data'])}"
+        )
+    if data is None and named:
+        raise InputError(
+            f"{' and '.join(named)} {'name' if len(named) > 1 else 'names'} columns of --data: give the file too"
+        )
     if example:
         from kernelswarm.simulations.experiment.examples import write_example
 
@@ -89,7 +106,7 @@ def init(
         return
     from kernelswarm.simulations.experiment.data_template import write_for
 
-    print(write_for(data, path, target, nodes))
+    print(write_for(data, path, target, nodes, reading.words(features), reading.words(drop)))
     print(f"{path} is written; next: kernelswarm suggest {path}, then kernelswarm run {path}")
 
 

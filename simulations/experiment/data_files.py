@@ -17,14 +17,23 @@ from kernelswarm.simulations.streams.rows.file import File
 def digests(experiment: Experiment) -> dict[str, str]:
     """Return the SHA-256 of each file that the stream names, by its key, such as ``stream.path``.
 
-    Whatever field of the stream, or of a part in it, is the path of a file counts; it is read piece by piece.
+    Whatever field of the stream, or of a part in it, is the path of a file counts; it is read piece by piece. Of a
+    folder it is that of the names and the SHA-256 of all files in it.
     """
     found = {}
     for key, path in file_paths(experiment.stream, "stream"):
         if os.path.isfile(path):  # a missing one is refused where it is opened, with the nearest name in its folder
-            with path.open("rb") as file:
-                found[key] = hashlib.file_digest(file, "sha256").hexdigest()
+            found[key] = _digest(path)
+        elif os.path.isdir(path):
+            files = sorted(part for part in path.rglob("*") if part.is_file())
+            said = "".join(f"{part.relative_to(path).as_posix()} {_digest(part)}\n" for part in files)
+            found[key] = hashlib.sha256(said.encode()).hexdigest()
     return found
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def refuse_changed(experiment: Experiment, before: Mapping[str, str], now: Mapping[str, str], again: str) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import textwrap
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,16 @@ from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.ground.wording import shown, some, toml
 from kernelswarm.simulations.streams.rows.columns import ManyWords, NoTarget
 from kernelswarm.simulations.streams.rows.file import File
-from kernelswarm.simulations.streams.rows.rows import Rows, check_rows, resolve_task, told_task, without_gaps
+from kernelswarm.simulations.streams.rows.frames import are_names
+from kernelswarm.simulations.streams.rows.rows import (
+    Rows,
+    check_rows,
+    numbering,
+    resolve_task,
+    told_task,
+    without_gaps,
+)
+from kernelswarm.simulations.streams.written.character_encoding import AUTO, WINDOWS, NotUTF8
 
 NODES, LEAST = 10, 20
 """Nodes, fewer where each would have less than this many rows."""
@@ -26,9 +35,6 @@ NODE = "node"  # the column that a stream looks for
 
 TARGETS = {"y", "target", "label", "class"}
 """What targets are called, in any case: the only column of such a name is one."""
-
-COUNTERS = re.compile(r"(unnamed: \d+|__index_level_\d+__|index|id)")
-"""What columns are called, in any case, that often number the rows; no input, if they do."""
 
 FILLED: Missing = "mean"
 """What is done about gaps: the one way that keeps all rows and asks for no order of them."""
@@ -75,24 +81,31 @@ name = "consensus"
 """
 
 
-def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
+def write_for(
+    data: Path, path: Path, target: str = "", nodes: str = "", features: Sequence[str] = (), drop: Sequence[str] = ()
+) -> str:
     """Write an experiment for a user's data.
 
     Parameters
     ----------
     data : Path
-        The file with the data: csv, npz, parquet or svmlight.
+        The file with the data: csv, npz, Excel, parquet or svmlight.
     path : Path
         Where to write the experiment.
     target : str
         Its target column; empty for y, else the only one with a usual name, or where columns have no names.
     nodes : str
         The column that names each row's node; empty for "node", where there is one.
+    features : sequence of str
+        The input columns; empty for all but those that hold too many words or number the rows.
+    drop : sequence of str
+        Columns that are no inputs.
 
     Returns
     -------
     str
-        What was found, in a sentence, and in a line under it what whole numbers are taken for.
+        What was found, in a sentence, and in lines under it what whole numbers are taken for, and which inputs may
+        number the rows.
 
     Raises
     ------
@@ -100,7 +113,8 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
         The data cannot be read as they are, or the file is there already.
     """
     try:
-        rows, test, file, left_out = _read(File(data, target=target, node_column=nodes or NODE))
+        asked = File(data, target=target, node_column=nodes or NODE, features=tuple(features), drop=tuple(drop))
+        rows, test, file, left_out = _read(asked)
         rows, gaps = without_gaps(rows, FILLED)
         check_rows(rows, bool(gaps))
         if nodes and rows.ids is None:
@@ -111,7 +125,8 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
             f'{error.name} has no column "y": name the target with --target, one of {some(error.columns)}'
         ) from error
     except ValueError as error:
-        hint = " with --target" if isinstance(error, RefusedKey) and error.key == "target" else ""
+        key = error.key if isinstance(error, RefusedKey) else ""
+        hint = f" with --{key}" if key in ("target", "features", "drop") else ""
         raise InputError(f"{error}{hint}") from error
     count = len(rows)
     named = 0 if rows.ids is None else len(np.unique(rows.ids))
@@ -135,8 +150,10 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
         for verb, object, names in left_out
         if names
     )
+    what += "" if file.encoding == asked.encoding else f", read as {file.encoding}, since it is not in UTF-8"
     told = told_task(rows, task)
     times = [column.name for column in rows.kinds if column.kind == "time"]
+    counting = numbering(rows).words()
     text = TEMPLATE.format(
         what=what,
         name=path,
@@ -148,10 +165,16 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
         path=toml(_relative(data, path)),
         columns="".join(
             f"{key} = {toml(value)}\n"
-            for key, value in (("target", file.target), ("node_column", nodes), ("features", list(file.features)))
+            for key, value in (
+                ("encoding", "" if file.encoding == asked.encoding else file.encoding),
+                ("target", file.target),
+                ("node_column", nodes),
+                ("features", list(file.features)),
+                ("drop", list(file.drop)),
+            )
             if value
         )
-        + (_inputs(rows) if file.target and not file.features else ""),
+        + (_inputs(rows) if are_names(rows.columns) and not file.features else ""),
         gaps=f'{_comment(gaps)}missing = "{FILLED}"        # or "drop" rows with a gap, "last" known values\n'
         if gaps
         else "",
@@ -166,8 +189,8 @@ def write_for(data: Path, path: Path, target: str = "", nodes: str = "") -> str:
         batch=BATCH,
     )
     write_new(path, text)
-    made = made_of(rows)
-    return "\n".join(filter(None, [what, told, f'{gaps} (stream.missing = "{FILLED}")' if gaps else "", made]))
+    filled = f'{gaps} (stream.missing = "{FILLED}")' if gaps else ""
+    return "\n".join(filter(None, [what, told, filled, made_of(rows), counting]))
 
 
 def _read(file: File) -> tuple[Rows, Rows | None, File, list[tuple[str, str, list[str]]]]:
@@ -180,25 +203,26 @@ def _read(file: File) -> tuple[Rows, Rows | None, File, list[tuple[str, str, lis
         if len(usual) != 1:
             raise
         return _read(replace(file, target=usual[0]))
-    except ManyWords as error:
-        if not error.others:
+    except NotUTF8 as error:
+        if file.encoding != AUTO or "null byte" in str(error):
             raise
-        file, words = replace(file, features=error.others), error.words
+        return _read(replace(file, encoding=WINDOWS))
+    except ManyWords as error:
+        if file.features or not error.others:
+            raise
+        words = error.words
+        file = replace(file, drop=(*file.drop, *words))
         rows, test = file.read()
-    counters = [
-        column
-        for column, values in zip(rows.columns, rows.points.T, strict=True)
-        if COUNTERS.fullmatch(column.lower()) and len(rows) > 1 and (values - values[0] == np.arange(len(rows))).all()
-    ]
-    kept = [place for place, column in enumerate(rows.columns) if column not in counters]
-    if kept and counters:
+    counters = () if file.features else numbering(rows).by_name
+    if counters and len(counters) < len(rows.columns):
+        kept = [place for place, column in enumerate(rows.columns) if column not in counters]
         held = tuple(rows.held[place] for place in kept) if rows.kinds else ()
         columns = tuple(rows.columns[place] for place in kept)
         rows = replace(rows, points=rows.points[:, kept], columns=columns, kinds=held)
-        file = replace(file, features=rows.columns)
+        file = replace(file, drop=(*file.drop, *counters))
     else:
-        counters = []
-    return rows, test, file, [("hold", "too many words", list(words)), ("count", "the rows", counters)]
+        counters = ()
+    return rows, test, file, [("hold", "too many words", list(words)), ("count", "the rows", list(counters))]
 
 
 def made_of(rows: Rows) -> str:

@@ -229,6 +229,9 @@ def _stream(experiment: Experiment, network: Network) -> Section:
         shortest, longest = min(source.lengths), max(source.lengths)
         lines.append(("samples a node", f"{shortest:,}" + ("" if shortest == longest else f" to {longest:,}")))
     for name, value in source.facts.items():
+        if name == "row_numbers":
+            lines.append(("warning", str(value)))
+            continue
         lines.append((name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value)))
     return Section(f"stream: {describe(experiment.stream)['name']}", lines)
 

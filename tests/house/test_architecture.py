@@ -48,6 +48,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "simulations/machine",
     "simulations/streams",
     "simulations/streams/generated",
+    "simulations/streams/written",
     "simulations/streams/rows/encoding",
     "simulations/streams/rows",
     "simulations/experiment",

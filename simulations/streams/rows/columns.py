@@ -103,8 +103,7 @@ def inputs(
         raise ManyWords(
             f"{name}: column {shown(first.name)} has {len(first.words):,} different words in {table.num_rows:,} rows, "
             f"such as {shown(first.words[0])}; each would become a column of 0 and 1, and at most {MOST_WORDS} do, "
-            "that occur twice on average: join rare words to one, or leave the column out by naming the others in "
-            "stream.features",
+            "that occur twice on average: join rare words to one, or leave the column out with stream.drop",
             tuple(many),
             tuple(column for column in columns if column not in many),
         )
@@ -355,7 +354,7 @@ def remedy(value: Any, is_target: bool) -> str:
         return 'set stream.decimal = "," for a csv file whose numbers have decimal commas, or write a point'
     if is_target:
         return 'correct it, or set stream.task = "classification" if it is the label of a class'
-    return "correct it, or leave the column out by naming the others in stream.features"
+    return "correct it, or leave the column out with stream.drop"
 
 
 def first_word(values: Sequence[Any]) -> tuple[int, Any]:

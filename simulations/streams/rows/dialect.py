@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import re
-from pathlib import Path
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from kernelswarm.simulations.streams.rows.reading import binary
+from kernelswarm.simulations.streams.written.head import head_of, lines_of, records, separator_of, texts_of
 
 AUTO = "auto"
 DELIMITERS = ",;\t|"
 """What may stand between fields where it is not said; the first of those that suit equally."""
-
-LOOKED_AT = 2**20
-"""Bytes that a file is judged by, from its beginning."""
 
 FRACTION = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
@@ -28,56 +24,46 @@ class Dialect(NamedTuple):
     decimal: str
 
 
-def dialect_of(name: str, path: Path, delimiter: str, decimal: str) -> Dialect:
+def dialect_of(content: bytes, delimiter: str, decimal: str, skip: int | str = AUTO) -> Dialect:
     """Return how a csv file is written, as far as it is left "auto".
 
-    The delimiter is the one that splits the first two lines into equally many fields, and into most. A comma stands
-    before fractions where some number shows that it does, such as 0,5 or 12,25: not 1,234, which may be a thousand, and
-    not beside numbers with points. Whatever else the file holds is left to those that read it, and refuse it.
+    The delimiter is the one that a first line such as sep=; names, or else the one that splits the header and the line
+    below it into equally many fields, and into most. A comma stands before fractions where some number shows that it
+    does, such as 0,5 or 12,25: not 1,234, which may be a thousand, and not beside numbers with points. Whatever else
+    the file holds is left to those that read it, and refuse it.
 
     Parameters
     ----------
-    name : str
-        How messages name the file.
-    path : Path
-        The file, compressed with gzip or not.
+    content : bytes
+        What the file begins with, in UTF-8.
     delimiter, decimal : str
         What is said of it.
-
-    Raises
-    ------
-    ValueError
-        The compressed data turns out to be damaged.
+    skip : int or "auto"
+        How many lines stand above its header, where that is said.
     """
     if AUTO not in (delimiter, decimal):
         return Dialect(delimiter, decimal)
-    with binary(name, path) as file:
-        start = file.read(LOOKED_AT)
-    lines = start.decode("utf-8-sig", errors="replace").splitlines()
-    if len(start) == LOOKED_AT and len(lines) > 1:
-        del lines[-1]  # which may be cut
+    lines = texts_of(lines_of(content))
     if delimiter == AUTO:
         possible = [mark for mark in DELIMITERS if mark != decimal]
-        delimiter = max(possible, key=lambda mark: _suits(lines[:2], mark))
+        delimiter = separator_of(lines) or max(possible, key=lambda mark: _suits(lines, mark, skip))
     if decimal == AUTO:
-        decimal = "," if delimiter != "," and _has_commas(lines[1:], delimiter) else "."
+        decimal = "," if delimiter != "," and _has_commas(lines, delimiter, skip) else "."
     return Dialect(delimiter, decimal)
 
 
-def _suits(lines: list[str], delimiter: str) -> tuple[bool, int]:
-    counts = [len(fields) for fields in _fields(lines, delimiter)]
-    return len(set(counts)) == 1 and counts[0] > 1, max(counts, default=0)
+def _suits(lines: Sequence[str], delimiter: str, skip: int | str) -> tuple[bool, bool, int]:
+    head = head_of(lines, delimiter, skip)
+    counts = [len(one.fields) for one in records(lines, head.skipped, delimiter)[:2]]
+    if head.names:
+        counts = [len(head.names), *counts[:1]]
+    return len(set(counts)) == 1 and counts[0] > 1, not head.names, max(counts, default=0)
 
 
-def _has_commas(lines: list[str], delimiter: str) -> bool:
-    fields = [field.strip() for row in _fields(lines, delimiter) for field in row]
+def _has_commas(lines: Sequence[str], delimiter: str, skip: int | str) -> bool:
+    head = head_of(lines, delimiter, skip)
+    rows = records(lines, head.skipped, delimiter, most=len(lines))[0 if head.names else 1 :]
+    fields = [field.strip() for row in rows for field in row.fields]
     if any(POINT.fullmatch(field) for field in fields):
         return False
     return any(FRACTION.fullmatch(field) and not THOUSANDS.fullmatch(field) for field in fields)
-
-
-def _fields(lines: list[str], delimiter: str) -> list[list[str]]:
-    try:
-        return list(csv.reader(lines, delimiter=delimiter))
-    except csv.Error:  # a field of a hundred thousand characters, a null byte: the reader of the file says so
-        return []

@@ -1,4 +1,4 @@
-"""The user's own data from a file: npz, csv, parquet or svmlight."""
+"""The user's own data from a file: npz, csv, Excel, parquet or svmlight."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Array, Source, Stream
 from kernelswarm.simulations.streams.rows.arrays import read_npz, read_svmlight
 from kernelswarm.simulations.streams.rows.dealing import Dealing, Order
-from kernelswarm.simulations.streams.rows.dialect import AUTO, dialect_of
+from kernelswarm.simulations.streams.rows.dialect import AUTO, Dialect, dialect_of
 from kernelswarm.simulations.streams.rows.encoding.learning import TimesAs
 from kernelswarm.simulations.streams.rows.finite import open_rows
 from kernelswarm.simulations.streams.rows.held import (
@@ -26,16 +26,19 @@ from kernelswarm.simulations.streams.rows.held import (
 from kernelswarm.simulations.streams.rows.reading import call, find
 from kernelswarm.simulations.streams.rows.rows import Rows, Task
 from kernelswarm.simulations.streams.rows.scaling import Scaling
-from kernelswarm.simulations.streams.rows.tables import Columns, read_csv, read_parquet
+from kernelswarm.simulations.streams.rows.tables import Columns, read_parquet, rows_of, sheet_of, start_of, text_of
 from kernelswarm.simulations.streams.splits import Split
+from kernelswarm.simulations.streams.written.character_encoding import check_encoding
 
-Format = Literal["auto", "npz", "csv", "parquet", "svmlight"]
+Format = Literal["auto", "npz", "csv", "excel", "parquet", "svmlight"]
 
 #: Endings of file names, before a possible .gz.
 FORMATS: dict[str, Format] = {
     ".npz": "npz",
     ".csv": "csv",
     ".tsv": "csv",
+    ".xlsx": "excel",
+    ".xlsm": "excel",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".svmlight": "svmlight",
@@ -46,7 +49,7 @@ FORMATS: dict[str, Format] = {
 
 @dataclass(frozen=True)
 class File:
-    """Your own data from a file: npz, csv, parquet or svmlight.
+    """Your own data from a file: npz, csv, Excel, parquet or svmlight.
 
     Rows that name their node go to it, all others are dealt to the nodes by ``split``; either way the seed shuffles
     them first, unless ``order`` keeps them as they stand in the file. Labels of classes and names of nodes are numbers
@@ -55,23 +58,25 @@ class File:
     Parameters
     ----------
     path
-        The file. A csv or svmlight file may be compressed with gzip.
+        The file. A csv or svmlight file may be compressed with gzip. A folder is read where it holds parquet files, in
+        the order of their names.
     format
-        "auto" goes by the file's ending: .npz, .csv, .tsv, .parquet, .pq, .svmlight, .svm, .libsvm, before a possible
-        .gz.
+        "auto" goes by the file's ending: .npz, .csv, .tsv, .xlsx, .xlsm, .parquet, .pq, .svmlight, .svm, .libsvm,
+        before a possible .gz.
     test_path
-        A second file of the same format with the test rows (csv, parquet, svmlight; an npz file holds x_test and
-        y_test itself).
+        A second file of the same format with the test rows (csv, Excel, parquet, svmlight; an npz file holds x_test
+        and y_test itself).
     task
         "classification", "regression", "events", or "auto": one target of text, or of at most ten different whole
         numbers that come again, is a class label, anything else a regression. Labels in increasing or alphabetical
         order become classes 0, 1, 2, ... Of events, whose density or intensity is learned, the target is how many a
         row stands for.
     target
-        Target column or columns of a csv or parquet file; empty means the column y, and for events that each row is
-        one.
+        Target column or columns of a table; empty means the column y, and for events that each row is one.
     features
-        Input columns of a csv or parquet file; empty means all with a name that are neither target nor node.
+        Input columns of a table; empty means all with a name that are neither target nor node.
+    drop
+        Columns that are no inputs, where ``features`` is empty.
     node_column
         Column (npz: array) that names each row's node by a whole number or by text, used if there. The names in
         increasing or alphabetical order are the nodes of the network. "" ignores it.
@@ -96,6 +101,14 @@ class File:
     decimal
         "." or ",": what stands before the fraction of a number in a csv file; "auto" takes the comma where fields are
         parted by something else, no number has a point, and one shows it, such as 0,5 (1,234 may be a thousand).
+    encoding
+        What a csv file is written in, such as "cp1252" or "latin-1"; "auto" takes UTF-16 and UTF-32 by the mark at
+        their beginning, and everything else for UTF-8.
+    skip_lines
+        Lines above the header of a csv file or an Excel sheet; "auto" finds it below comments (#), a line such as sep=;
+        and lines that are not of the table.
+    sheet
+        Of an Excel file; empty means the only one that holds something.
     split
         "iid": dealt in turn; "label_skew": each class shared out in Dirichlet proportions; "patches": the
         rows cut into regions of equal size along ``split_columns``; "target_shift": iid, and each node's targets get
@@ -135,6 +148,7 @@ class File:
     task: Task = "auto"
     target: str | tuple[str, ...] = ""
     features: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
     node_column: str = "node"
     order: Order = "shuffled"
     time_column: str = ""
@@ -142,6 +156,9 @@ class File:
     times: TimesAs = "days"
     delimiter: str = AUTO
     decimal: Literal["auto", ".", ","] = "auto"
+    encoding: str = AUTO
+    skip_lines: int | Literal["auto"] = "auto"
+    sheet: str = ""
     split: Split = "iid"
     split_columns: tuple[str | int, ...] = ()
     concentration: float = 1.0
@@ -170,6 +187,11 @@ class File:
                 f"= {shown(self.decimal)} is also the delimiter between fields: set stream.delimiter to what "
                 'stands there, such as ";"',
             )
+        check_encoding(self.encoding)
+        if self.skip_lines != "auto" and self.skip_lines < 0:
+            raise RefusedKey("skip_lines", f'= {self.skip_lines} must be "auto", or at least 0')
+        if self.features and self.drop:
+            raise RefusedKey("drop", "is for inputs that features does not list: leave one of the two out")
         if self.time_column and self.order != "time":
             raise RefusedKey(
                 "time_column", f'= {shown(self.time_column)} is for order = "time": set it, or leave it out'
@@ -199,8 +221,8 @@ class File:
         """Return the rows of the file and, where there are some, its test rows; ValueError where they are refused."""
         found = [] if self.held is not None else self._files()
         kind = self._format()
-        if kind in ("npz", "svmlight") and (self.target or self.features):
-            key = "target" if self.target else "features"
+        if kind in ("npz", "svmlight") and (self.target or self.features or self.drop):
+            key = "target" if self.target else "features" if self.features else "drop"
             raise RefusedKey(key, f"names columns, and {kind} files have none: leave it out")
         if kind in ("npz", "svmlight") and self.order == "time":
             raise RefusedKey("order", f'= "time" needs a column of times, and {kind} files have none: use "file"')
@@ -218,9 +240,21 @@ class File:
         if kind == "parquet":
             rows = read_parquet(*found[0], columns)
             return rows, None if len(found) == 1 else read_parquet(*found[1], columns.of_test(rows))
-        dialect = dialect_of(call(*found[0]), found[0][1], self.delimiter, self.decimal)
-        rows = read_csv(*found[0], dialect, columns)
-        return rows, None if len(found) == 1 else read_csv(*found[1], dialect, columns.of_test(rows))
+        return self._read_texts(found, kind, columns)
+
+    def _read_texts(self, found: list[tuple[str, Path]], kind: Format, columns: Columns) -> tuple[Rows, Rows | None]:
+        """Read csv files, or Excel's as if they were."""
+        names = [call(*one) for one in found]
+        if kind == "excel":
+            texts = [sheet_of(name, path, self.sheet) for name, (_, path) in zip(names, found, strict=True)]
+            dialect = Dialect(",", ".")
+        else:
+            texts = [text_of(name, path, self.encoding) for name, (_, path) in zip(names, found, strict=True)]
+            dialect = dialect_of(start_of(texts[0]), self.delimiter, self.decimal, self.skip_lines)
+        rows = rows_of(names[0], texts[0], dialect, self.skip_lines, columns)
+        if len(found) == 1:
+            return rows, None
+        return rows, rows_of(names[1], texts[1], dialect, self.skip_lines, columns.of_test(rows))
 
     def _files(self) -> list[tuple[str, Path]]:
         files = [("path", self.path)]
@@ -232,7 +266,8 @@ class File:
                     f"{call(key, path)} does not exist, and its data lay in memory when the experiment was made "
                     f"({self.contents}): give them again as data=..., or go on with a run folder, which holds them"
                 )
-        return [(key, find(key, path)) for key, path in files]
+        parts = ".parquet" if self.format in (AUTO, "parquet") else ""
+        return [(key, find(key, path, parts)) for key, path in files]
 
     def _columns(self) -> Columns:
         target = (self.target,) if isinstance(self.target, str) else tuple(self.target)
@@ -244,6 +279,7 @@ class File:
             self.task,
             mark="" if self.decimal == "auto" else self.decimal,
             time=self.time_column if self.order == "time" else None,
+            drop=self.drop,
         )
 
     def _required(self, kind: Format, found: list[tuple[str, Path]]) -> Held:
@@ -271,13 +307,16 @@ class File:
     def _format(self) -> Format:
         if self.format != "auto":
             return self.format
+        if self.held is None and self.path.expanduser().is_dir():
+            return "parquet"
         name = self.path.name.lower().removesuffix(".gz")
         ending = Path(name).suffix
         if ending not in FORMATS:
             raise RefusedKey(
                 "format",
                 f'= "auto" cannot tell the format of {call("path", self.path)} from its ending {shown(ending)}: '
-                f'set format to "npz", "csv", "parquet" or "svmlight", or use an ending of {", ".join(FORMATS)}',
+                'set format to "npz", "csv", "excel", "parquet" or "svmlight", or use an ending of '
+                f"{', '.join(FORMATS)}",
             )
         return FORMATS[ending]
 

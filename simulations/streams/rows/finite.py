@@ -23,6 +23,7 @@ from kernelswarm.simulations.streams.rows.rows import (
     Task,
     check_rows,
     class_indices,
+    numbering,
     resolve_task,
     told_task,
     without_gaps,
@@ -123,6 +124,9 @@ def open_rows(
         facts["task_chosen"] = told
     if gaps:
         facts["gaps"] = gaps
+    counting = numbering(rows).words()
+    if counting:
+        facts["row_numbers"] = counting
     classes = None
     labels: Labels | None = None
     if known == "classification":

@@ -21,8 +21,10 @@ def call(key: str, path: Path) -> str:
     return f"{key} = {json.dumps(str(path), ensure_ascii=False)}"  # in full, however long
 
 
-def find(key: str, path: Path) -> Path:
+def find(key: str, path: Path, parts: str = "") -> Path:
     """Path of a file that exists, can be read and is not empty, with ~ expanded.
+
+    Where ``parts`` says how their names end, a folder of such files is one, too.
 
     Raises
     ------
@@ -32,12 +34,15 @@ def find(key: str, path: Path) -> Path:
     name = call(key, path)
     path = path.expanduser()
     try:
+        if parts and path.is_dir() and any(path.rglob(f"*{parts}")):
+            return path
         with path.open("rb") as file:
             first = file.read(1)
     except FileNotFoundError as error:
         raise ValueError(missing(name, path)) from error
     except IsADirectoryError as error:
-        raise ValueError(f"{name} is a folder: name a file in it") from error
+        folders = f"; only one that holds {parts} files is read whole" if parts else ""
+        raise ValueError(f"{name} is a folder: name a file in it{folders}") from error
     except (OSError, ValueError) as error:  # a null byte in a path is a ValueError
         raise ValueError(f"{name} cannot be read ({shorten(error)}): check the path and its permissions") from error
     if not first:

@@ -13,6 +13,7 @@ from kernelswarm.simulations.ground.coding import CodedColumn, Missing
 from kernelswarm.simulations.ground.data_description import Labels
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps, told
+from kernelswarm.simulations.streams.written.row_numbers import Numbered, row_numbers
 
 Numbers = npt.NDArray[Any]  # of any real type: data stays as small as it was until it is dealt
 
@@ -104,6 +105,12 @@ class Rows:
         return bool(self.targets.dtype.kind == "U")
 
 
+def numbering(rows: Rows) -> Numbered:
+    """Find the inputs of numbers that number the rows."""
+    places = [place for place, column in enumerate(rows.held) if column.kind == "number"]
+    return row_numbers([rows.columns[place] for place in places], rows.points[:, places], rows.ids)
+
+
 def without_gaps(rows: Rows, missing: Missing) -> tuple[Rows, str]:
     """Leave out the rows that gaps make useless: with "drop" those with any, otherwise those without target or node.
 
@@ -144,7 +151,7 @@ def without_gaps(rows: Rows, missing: Missing) -> tuple[Rows, str]:
         raise ValueError(
             f"{rows.name}: no row is left without those of which a value is missing: "
             + ('set stream.missing = "mean" or "last", or ' if missing == "drop" else "")
-            + "leave out columns that are mostly empty by naming the others in stream.features"
+            + "leave out columns that are mostly empty with stream.drop"
         )
     said = told(counts, len(rows), int((~left).sum()), missing)
     return (rows if left.all() else chosen(rows, np.flatnonzero(left))), said

@@ -1,8 +1,7 @@
-"""Read csv and parquet files: named columns, some of them the targets, one perhaps the node, the rest the inputs."""
+"""Read csv, Excel and parquet files: named columns, some the targets, one perhaps the node, the rest the inputs."""
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,12 +23,15 @@ from kernelswarm.simulations.streams.rows.columns import (
     numbers,
     read_input,
 )
-from kernelswarm.simulations.streams.rows.dialect import Dialect
+from kernelswarm.simulations.streams.rows.dialect import AUTO, Dialect
 from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN
 from kernelswarm.simulations.streams.rows.encoding.numerals import Mark
 from kernelswarm.simulations.streams.rows.encoding.text import is_text, ranking
 from kernelswarm.simulations.streams.rows.reading import binary, call, check_names, shorten
 from kernelswarm.simulations.streams.rows.rows import Numbers, Rows, Task, check_size
+from kernelswarm.simulations.streams.written.character_encoding import copy_in_utf8
+from kernelswarm.simulations.streams.written.excel import as_csv
+from kernelswarm.simulations.streams.written.head import COMMENT, LOOKED_AT, head_of, lines_of, texts_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -41,7 +43,8 @@ class Columns:
 
     Of events, each row without a target is one. The columns ``texts`` of a csv file are text, even if all of it reads
     as numbers. ``mark`` is what stands before fractions in text, and ``kinds`` what the inputs have to hold, where they
-    are known. ``time`` is the column of times that rows are put in order by: None for none, empty for the only one.
+    are known. ``time`` is the column of times that rows are put in order by: None for none, empty for the only one. The
+    columns ``drop`` are no inputs.
     """
 
     target: tuple[str, ...]
@@ -53,6 +56,7 @@ class Columns:
     mark: Mark = ""
     kinds: tuple[CodedColumn, ...] = ()
     time: str | None = None
+    drop: tuple[str, ...] = ()
 
     def of_test(self, rows: Rows) -> Columns:
         """Return what the columns of a second table mean, with test rows for the rows that were read.
@@ -64,21 +68,72 @@ class Columns:
             texts = (*texts, self.node)
         texts += tuple(column.name for column in rows.kinds if column.kind in ("words", "ranks"))
         target = self.target if self.task == "events" else rows.target_columns
-        return replace(self, target=target, features=rows.columns, texts=texts, kinds=rows.held, time=rows.time)
+        return replace(
+            self, target=target, features=rows.columns, drop=(), texts=texts, kinds=rows.held, time=rows.time
+        )
 
 
 def read_csv(key: str, path: Path, dialect: Dialect, columns: Columns) -> Rows:
-    """Read a csv file, compressed with gzip or not, whose first line names the columns.
+    """Read a csv file in UTF-8, compressed with gzip or not, with a line that names the columns.
 
     Raises
     ------
     ValueError
         If it is not a csv file, lacks a column, or holds something else than numbers, or text for labels and nodes.
     """
+    name = call(key, path)
+    return rows_of(name, text_of(name, path, AUTO), dialect, AUTO, columns)
+
+
+def text_of(name: str, path: Path, encoding: str) -> pyarrow.Buffer:
+    """Return the text of a csv file, compressed with gzip or not, in UTF-8; ValueError in another encoding."""
+    import pyarrow
+
+    # Arrow's threads get memory of Arrow's own: one that still holds an object of Python when the process ends
+    # aborts it.
+    content = pyarrow.BufferOutputStream()
+    with binary(name, path) as file:
+        copy_in_utf8(name, file, content, encoding)
+    return content.getvalue()
+
+
+def sheet_of(name: str, path: Path, sheet: str) -> pyarrow.Buffer:
+    """Return a sheet of an Excel file as csv, with commas between fields; ValueError where it has none of the kind."""
+    import pyarrow
+
+    return pyarrow.py_buffer(as_csv(name, path, sheet))
+
+
+def start_of(content: pyarrow.Buffer) -> bytes:
+    """Return the bytes that a file is judged by, and one more where there is one."""
+    beginning: bytes = content.slice(0, min(content.size, LOOKED_AT + 1)).to_pybytes()
+    return beginning
+
+
+def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | str, columns: Columns) -> Rows:
+    """Read the text of a csv file.
+
+    Parameters
+    ----------
+    name
+        How messages name the file.
+    content
+        Its text in UTF-8.
+    dialect
+        What stands between its fields and before fractions.
+    skip
+        How many lines stand above the header, or "auto".
+    columns
+        What they mean.
+
+    Raises
+    ------
+    ValueError
+        It is not a csv file, lacks a column, or holds something else than numbers, or text for labels and nodes.
+    """
     import pyarrow
     from pyarrow import csv
 
-    name = call(key, path)
     # Any other word in a column of numbers is shown as it stands in the file.
     convert = csv.ConvertOptions(
         null_values=[f"{before}{gap}{after}" for gap in WRITTEN for before in ("", " ") for after in ("", " ")],
@@ -86,19 +141,22 @@ def read_csv(key: str, path: Path, dialect: Dialect, columns: Columns) -> Rows:
         decimal_point=dialect.decimal,
         column_types=dict.fromkeys(columns.texts, pyarrow.string()),
     )
+    parse = csv.ParseOptions(
+        delimiter=dialect.delimiter,
+        invalid_row_handler=lambda row: "skip" if row.text.startswith(COMMENT) else "error",
+    )
+    lines = lines_of(start_of(content))
+    head = head_of(texts_of(lines), dialect.delimiter, skip)
+    below = content.slice(sum(map(len, lines[: head.skipped])))
     try:
-        # Arrow's threads get memory of Arrow's own: one that still holds an object of Python when the process ends
-        # aborts it.
-        content = pyarrow.BufferOutputStream()
-        with binary(name, path) as file:
-            shutil.copyfileobj(file, content)
-        parse = csv.ParseOptions(delimiter=dialect.delimiter)
-        table = csv.read_csv(pyarrow.BufferReader(content.getvalue()), parse_options=parse, convert_options=convert)
+        names = csv.ReadOptions(column_names=list(head.names) or None)
+        table = csv.read_csv(pyarrow.BufferReader(below), names, parse_options=parse, convert_options=convert)
         table = table.rename_columns([column.strip() for column in table.column_names])
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise ValueError(
-            f"{name} cannot be read as csv with delimiter {shown(dialect.delimiter)} ({shorten(error)}): it must be "
-            "UTF-8 text with as many fields in every line as in the header; stream.delimiter names another delimiter"
+            f"{name} cannot be read as csv with delimiter {shown(dialect.delimiter)} ({shorten(error)}): it must have "
+            "as many fields in every line as in the header; stream.delimiter names another delimiter, and "
+            "stream.skip_lines is how many lines stand above the header"
         ) from error
     if all(is_number(column) for column in table.column_names):
         raise ValueError(
@@ -109,7 +167,7 @@ def read_csv(key: str, path: Path, dialect: Dialect, columns: Columns) -> Rows:
 
 
 def read_parquet(key: str, path: Path, columns: Columns) -> Rows:
-    """Read a parquet file.
+    """Read a parquet file, or a folder of them, in the order of their names.
 
     Raises
     ------
@@ -155,7 +213,8 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
         check_names(name, "node_column", [node], known)
     ids = node if node in known else ""
     left_out = {"", *target, ids, *index}
-    features = columns.features or tuple(column for column in known if column not in left_out)
+    check_names(name, "drop", columns.drop, known)
+    features = columns.features or tuple(column for column in known if column not in {*left_out, *columns.drop})
     check_names(name, "features", features, known)
     check_size(name, table.num_rows, len(features))
     both = sorted(set(features) & {*target, ids})

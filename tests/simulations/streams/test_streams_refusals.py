@@ -151,7 +151,7 @@ def test_tables_need_a_header_with_different_names(tmp_path: Path) -> None:
     assert "as many fields in every line as in the header" in refusal(File(text(tmp_path, "a,b,y\n1,2,3\n4,5\n")))
     assert "leaves no column for the inputs" in refusal(File(text(tmp_path, "y\n1\n2\n")))
     (tmp_path / "data.csv").write_bytes("größe,y\n1,2\n".encode("latin1"))
-    assert "it must be UTF-8 text" in refusal(File(tmp_path / "data.csv"))
+    assert "for UTF-8, and byte 0xf6 in line 1 is none" in refusal(File(tmp_path / "data.csv"))
 
 
 @pytest.mark.parametrize(

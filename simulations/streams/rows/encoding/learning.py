@@ -48,7 +48,7 @@ def learn(
         if not len(known):
             raise ValueError(
                 f"{name}: column {shown(column.name)} has no value in any row that is learned from: leave it out by "
-                "naming the others in stream.features"
+                "with stream.drop"
             )
         found.append(_learned(column, values, known, missing, times))
     return Coding(tuple(found), missing)

@@ -1,0 +1,1 @@
+"""How tables are written: their encoding, what stands above their header, spreadsheets, columns that number rows."""

@@ -1,0 +1,147 @@
+"""Where the header of a csv file is: below comments and other lines, or in a comment itself."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+AUTO = "auto"
+
+LOOKED_AT = 2**20
+"""Bytes that a file is judged by, from its beginning."""
+
+RECORDS, MOST_ABOVE = 1000, 50
+"""Lines that are looked at, and lines that may stand above a header that is not named by its line, at most."""
+
+COMMENT = "#"
+SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+"""A first line that says for Excel what stands between fields."""
+
+LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
+class Head(NamedTuple):
+    """What stands above the rows of a csv file.
+
+    Parameters
+    ----------
+    skipped : int
+        Lines above the header, or, where the columns have names here, above the first row.
+    names : tuple of str
+        The columns, where no line holds them as it stands; empty where the header does.
+    """
+
+    skipped: int
+    names: tuple[str, ...] = ()
+
+
+class Record(NamedTuple):
+    """The fields of a row, and the line that it begins in."""
+
+    line: int
+    fields: list[str]
+
+
+def lines_of(content: bytes) -> list[bytes]:
+    """Return the lines that a file begins with, each with its end."""
+    found = LINE.findall(content[:LOOKED_AT])
+    return found[:-1] if len(content) > LOOKED_AT and len(found) > 1 else found  # the last may be cut
+
+
+def texts_of(lines: Sequence[bytes]) -> list[str]:
+    """Return lines as text, without their ends."""
+    return [
+        line.decode("utf-8-sig" if not place else "utf-8", "replace").rstrip("\r\n") for place, line in enumerate(lines)
+    ]
+
+
+def separator_of(lines: Sequence[str]) -> str:
+    """Return what the first line says to stand between fields; empty where it says nothing."""
+    found = SEPARATOR.fullmatch(lines[0].strip(" ")) if lines else None
+    return found.group(1) if found else ""
+
+
+def head_of(lines: Sequence[str], delimiter: str, skip: int | str = AUTO) -> Head:
+    """Find the header of a csv file.
+
+    Nothing but what cannot be meant otherwise is taken for something else than the header: a first line that names the
+    separator; lines that begin with "#", the last of which is the header where it has as many fields as the line below
+    it, which holds a number; at most 50 lines with fewer or more fields than the table below them, or fields that are
+    mostly empty, whose first line holds no number. A header with one field less than all rows, whose first fields count
+    them or are words that differ, lacks the name of the index, as R writes tables.
+
+    Parameters
+    ----------
+    lines : sequence of str
+        The lines that the file begins with.
+    delimiter : str
+        What stands between fields.
+    skip : int or "auto"
+        Lines above the header, where that is said.
+    """
+    if skip != AUTO:
+        return Head(int(skip))
+    start = 1 if separator_of(lines) else 0
+    first = next((at for at in range(start, len(lines)) if not lines[at].lstrip().startswith(COMMENT)), len(lines))
+    found = [one for one in records(lines, first, delimiter) if not one.fields[0].lstrip().startswith(COMMENT)]
+    if len(found) < 1:
+        return Head(start)
+    if first > start and _holds_number(found[0].fields):
+        names = records(lines[:first], first - 1, delimiter)
+        if names and len(names[0].fields) == len(found[0].fields) > 1:
+            return Head(first, (names[0].fields[0].lstrip(f" {COMMENT}"), *names[0].fields[1:]))
+    wide = Counter(len(one.fields) for one in found).most_common(1)[0][0]
+    at = next((at for at, one in enumerate(found) if len(one.fields) == wide and _is_full(one.fields)), 0)
+    if not at or wide == 1:
+        return Head(first)
+    if not _holds_number(found[at].fields):
+        return Head(found[at].line) if at <= MOST_ABOVE else Head(first)
+    if at == 1 and len(found[0].fields) == wide - 1 and _are_indexed([one.fields for one in found[1:]]):
+        return Head(found[1].line, ("", *found[0].fields))
+    return Head(first)
+
+
+def records(lines: Sequence[str], start: int, delimiter: str, most: int = RECORDS) -> list[Record]:
+    """Return the rows of at most so many lines, without empty ones; none where the csv module refuses one."""
+    reader = csv.reader(lines[start : start + most], delimiter=delimiter)
+    found, line = [], start
+    try:
+        for fields in reader:
+            if fields:
+                found.append(Record(line, fields))
+            line = start + reader.line_num
+    except csv.Error:  # the reader of the file says so
+        return []
+    return found
+
+
+def is_number(field: str) -> bool:
+    """Whether a field is a number, with a point or a comma before its fraction."""
+    try:
+        float(field.replace(",", ".", 1))
+    except ValueError:
+        return False
+    return True
+
+
+def _holds_number(fields: Sequence[str]) -> bool:
+    return any(map(is_number, fields))
+
+
+def _is_full(fields: Sequence[str]) -> bool:
+    """Whether at most one field of some is empty: the name of an index may be."""
+    empty = sum(not field.strip() for field in fields)
+    return empty <= (1 if len(fields) > 2 else 0)
+
+
+def _are_indexed(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first fields count rows or are words that differ, and no row ends in an empty field."""
+    first = [row[0].strip() for row in rows]
+    if len(rows) < 2 or any(not row[-1].strip() for row in rows):
+        return False
+    if any(map(is_number, first)):
+        return first in ([str(at + begin) for at in range(len(first))] for begin in (0, 1))
+    return len(set(first)) == len(first) and "" not in first
