@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.experiment.chosen_network import chosen_network
 from kernelswarm.simulations.experiment.template import write_new
 from kernelswarm.simulations.ground.coding import Missing
 from kernelswarm.simulations.ground.errors import InputError
@@ -41,9 +42,6 @@ FILLED: Missing = "mean"
 
 BATCH = 4
 
-LARGEST_RING = 30
-"""Nodes of a ring, at most: around a larger one what nodes learn takes hundreds of rounds."""
-
 SAMPLES, MOST_EPOCHS = 1000, 20
 """Samples that each node learns from, at least, by seeing its rows again, but not more often than this."""
 
@@ -57,8 +55,7 @@ rounds = {rounds}            # every node sees its rows {times}
 evaluate_every = {evaluate_every}
 
 [topology]              # ring, complete, erdos_renyi, random_geometric, file, ...; see kernelswarm list topologies
-name = "{topology}"
-nodes = {nodes}
+{network}
 
 [stream]
 name = "file"
@@ -104,8 +101,8 @@ def write_for(
     Returns
     -------
     str
-        What was found, in a sentence, and in lines under it what whole numbers are taken for, and which inputs may
-        number the rows.
+        What was found, in a sentence, and in lines under it what network was chosen, what whole numbers are taken for,
+        and which inputs may number the rows.
 
     Raises
     ------
@@ -139,8 +136,6 @@ def write_for(
     kind = f"classification into {classes} classes" if classes else "regression"
     what = f"{data.name}: {count:,} rows, {inputs} input{'s' * (inputs != 1)}, a {kind}"
     what += f", at {named} nodes that the rows name" if named else ""
-    far = size > LARGEST_RING
-    what += f", on a random network, since a ring of {size:,} would be {size // 2:,} steps across" if far else ""
     decimals = classes and not (rows.labelled or rows.whole)
     labels = ", ".join(f"{label:g}" for label in np.unique(rows.targets)) if decimals else ""
     what += f", numbered {labels}" if decimals else ""
@@ -152,16 +147,16 @@ def write_for(
     )
     what += "" if file.encoding == asked.encoding else f", read as {file.encoding}, since it is not in UTF-8"
     told = told_task(rows, task)
+    network = chosen_network(rows, size)
     times = [column.name for column in rows.kinds if column.kind == "time"]
     counting = numbering(rows).words()
     text = TEMPLATE.format(
-        what=what,
+        what=" ".join(what.split()),
         name=path,
         rounds=rounds,
         times="once" if epochs == 1 else f"{epochs} times",
         evaluate_every=max(1, rounds // 20),
-        topology="erdos_renyi" if far else "ring",
-        nodes=size,
+        network=network.table,
         path=toml(_relative(data, path)),
         columns="".join(
             f"{key} = {toml(value)}\n"
@@ -190,7 +185,7 @@ def write_for(
     )
     write_new(path, text)
     filled = f'{gaps} (stream.missing = "{FILLED}")' if gaps else ""
-    return "\n".join(filter(None, [what, told, filled, made_of(rows), counting]))
+    return "\n".join(filter(None, [what, f"network: {network.words}", told, filled, made_of(rows), counting]))
 
 
 def _read(file: File) -> tuple[Rows, Rows | None, File, list[tuple[str, str, list[str]]]]:

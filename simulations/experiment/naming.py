@@ -172,6 +172,7 @@ PARTS: dict[str, dict[str, str]] = {
         "small_world": "kernelswarm.graphs.random_families:SmallWorld",
         "scale_free": "kernelswarm.graphs.random_families:ScaleFree",
         "regular": "kernelswarm.graphs.random_families:Regular",
+        "nearest_neighbors": "kernelswarm.graphs.placed.nearest:NearestNeighbors",
         "caveman": "kernelswarm.graphs.cliques:Caveman",
         "barbell": "kernelswarm.graphs.cliques:Barbell",
         "file": "kernelswarm.graphs.files:File",
@@ -388,8 +389,7 @@ def is_own(cls: type[Any]) -> bool:
 
 def refuse_other_kind(kind: str, part: Any, path: str) -> None:
     """Refuse a part, or the class of one, that lacks a method of its kind's contract; raises InputError."""
-    families = FAMILIES.get(kind, ((),))
-    absent = [[name for name in family if not callable(getattr(part, name, None))] for family in families]
+    absent = [[one for one in way if not callable(getattr(part, one, None))] for way in FAMILIES.get(kind, ((),))]
     lacking = min(absent, key=len)
     lacking += [method for method in METHODS[kind] if not callable(getattr(part, method, None))]
     if lacking:

@@ -208,9 +208,10 @@ def _network(experiment: Experiment, network: Network) -> Section:
     elif len(found.parts) > 1 and rule.communicates:
         lines["parts"] += f": {EACH_BY_ITSELF}"
     distance = found.diameter_lower
-    if rule.communicates and not rule.pooled and distance > FAR and distance**2 > network.rounds:
+    settled = distance**2 // 3  # as on a ring: (degree + 1) / connectivity = 3 nodes^2 / (4 pi^2)
+    if rule.communicates and not rule.pooled and distance > FAR and settled > network.rounds:
         lines["warning"] = (
-            f"differences even out in about diameter^2 = {distance**2:,} rounds, and there are {network.rounds:,}: "
+            f"differences even out in about diameter^2 / 3 = {settled:,} rounds, and there are {network.rounds:,}: "
             'take a network of shorter distances, such as topology.name = "erdos_renyi", or more rounds'
         )
     return Section(f"network: {table['name']}", list(lines.items()))

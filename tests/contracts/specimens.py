@@ -31,6 +31,7 @@ from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing, Hori
 from kernelswarm.agents.parts.squared_hinges import MulticlassSquaredHinge, SquaredHinge
 from kernelswarm.agents.parts.subspace_rules import MovingAverage, Normalized, Power, Threshold
 from kernelswarm.graphs import cliques, directed, elementary, files, lattices, random_families
+from kernelswarm.graphs.placed import nearest
 from kernelswarm.graphs.schedules import fixed_schedules, random_schedules
 from kernelswarm.protocols import distances, tolerances
 from kernelswarm.protocols.batch import Batch
@@ -279,6 +280,8 @@ DETERMINISTIC: list[Any] = [
     *(cliques.Caveman(*sizes) for sizes in ((1, 5), (2, 3), (3, 3), (6, 4))),
     *(cliques.Caveman(nodes=3), cliques.Caveman(nodes=4)),
     *(cliques.Barbell(*sizes) for sizes in ((4,), (5,), (21,), (20, 8), (20, 0))),
+    nearest.NearestNeighbors(positions=((0.0, 0.0), (3.0, 0.0), (0.0, 4.0), (3.0, 1.0))),
+    nearest.NearestNeighbors(positions=((5.0, 7.0),)),
 ]
 RANDOM: list[Any] = [
     *(directed.RandomAsking(*sizes) for sizes in ((), (1, 1), (2, 1), (6, 5))),
@@ -287,6 +290,7 @@ RANDOM: list[Any] = [
     *(random_families.SmallWorld(*sizes) for sizes in ((), (3, 2), (21, 4, 1.0), (12, 6, 0.0))),
     *(random_families.ScaleFree(*sizes) for sizes in ((), (2, 1), (50, 1), (10, 9))),
     *(random_families.Regular(*sizes) for sizes in ((), (2, 1), (9, 8), (9, 6), (30, 3), (8, 2))),
+    *(nearest.NearestNeighbors(*sizes) for sizes in ((), (1,), (2, 1), (6, 9), (60, 2))),
 ]
 
 

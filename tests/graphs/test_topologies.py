@@ -18,6 +18,7 @@ from kernelswarm.graphs.cliques import Barbell, Caveman
 from kernelswarm.graphs.directed import DirectedRing, RandomAsking
 from kernelswarm.graphs.elementary import BalancedTree, Complete, Exponential, Path, Ring, Star
 from kernelswarm.graphs.lattices import Grid, Torus
+from kernelswarm.graphs.placed.nearest import NearestNeighbors
 from kernelswarm.graphs.random_families import (
     ErdosRenyi,
     RandomGeometric,
@@ -41,6 +42,7 @@ PLACED = (
     Torus,
     Caveman,
     Barbell,
+    NearestNeighbors,
     RandomGeometric,
     SmallWorld,
 )

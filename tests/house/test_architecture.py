@@ -29,6 +29,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "protocols/weather",
     "graphs/given",
     "graphs",
+    "graphs/placed",
     "graphs/schedules",
     "agents/arithmetic",
     "agents/arithmetic/blocks",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +56,6 @@ def test_nodes_that_the_rows_name_are_the_network(call: Command) -> None:
     np.savez("data.npz", x=POINTS, y=POINTS[:, 0], node=np.repeat(["a", "b", "c", "d"], 15))
     assert "at 4 nodes that the rows name" in call("init", "--data", "data.npz").out
     assert len(simulate(Experiment.from_file("experiment.toml")).graph) == 4
-
-
-def test_many_nodes_that_the_rows_name_are_no_ring(call: Command) -> None:
-    points = np.random.default_rng(0).random((426, 2))
-    np.savez("data.npz", x=points, y=points[:, 0], node=np.arange(426) % 142)
-    said = call("init", "--data", "data.npz").out
-    assert "on a random network, since a ring of 142 would be 71 steps across" in said
-    experiment = Experiment.from_file("experiment.toml")
-    network = build_topology(experiment)
-    assert network.number_of_nodes() == 142 and diagnose(network).diameter_upper <= 10
 
 
 @pytest.mark.parametrize(
@@ -209,3 +200,66 @@ def test_columns_with_odd_names_and_tabs_between_them_run_as_written(call: Comma
     assert "14 inputs, a regression" in call("init", "--data", "data.tsv").out
     assert simulate(Experiment.from_file("experiment.toml")).summary["status"] == "done"
     assert max(map(len, Path("experiment.toml").read_text().splitlines())) <= 130
+
+
+def test_stations_that_the_data_place_are_joined_to_the_nearest(call: Command) -> None:
+    """A ring of 142 stations is 71 edges wide."""
+    draws = np.random.default_rng(1)
+    places = np.column_stack([draws.uniform(47, 55, 142), draws.uniform(6, 15, 142)])
+    lines = [f"s{k:03},{a:.4f},{b:.4f},{draws.normal():.3f}" for k, (a, b) in enumerate(places) for _ in range(40)]
+    Path("data.csv").write_text("station,Latitude,Lon,y\n" + "\n".join(lines))
+    answer = call("init", "--data", "data.csv", "--nodes", "station")
+    assert 'network: nearest_neighbors, by "Latitude" and "Lon"\n' in answer.out
+    network = build_topology(Experiment.from_file("experiment.toml"))
+    east = places[:, 1] * np.cos(np.deg2rad(places[:, 0].mean()))  # shorter than a degree of latitude
+    flat = np.column_stack([east, places[:, 0]])
+    lengths = np.linalg.norm(flat[:, None] - flat, axis=2)
+    matrix = network.matrix.toarray().astype(bool)
+    for node in range(142):
+        assert matrix[node, np.argsort(lengths[node])[1:5]].all()
+    assert (diagnose(network).diameter or 99) < 25
+    assert "warning" not in call("check", "experiment.toml").out.partition("stream")[0]
+    ring = call("check", "experiment.toml", "--set", 'topology={name="ring",nodes=142}').out
+    said = " ".join(ring.partition("stream")[0].split())
+    assert "differences even out in about diameter^2 / 3 = 1,680 rounds" in said
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words", "diameter"),
+    [
+        (4, "ring", 2),
+        (30, "ring", 15),
+        (31, "erdos_renyi, joined at random, since a ring of 31 would be 15 steps across", 6),
+        (142, "erdos_renyi, joined at random, since a ring of 142 would be 71 steps across", 6),
+    ],
+)
+def test_many_other_nodes_are_joined_at_random(call: Command, nodes: int, words: str, diameter: int) -> None:
+    names = np.arange(426) % nodes
+    np.savez("data.npz", x=np.random.default_rng(0).normal(size=(426, 2)), y=np.arange(426) / 7, node=names)
+    assert f"network: {words}\n" in call("init", "--data", "data.npz").out
+    network = build_topology(Experiment.from_file("experiment.toml"))
+    assert network.number_of_nodes() == nodes and diagnose(network).diameter_upper <= diameter
+
+
+@pytest.mark.parametrize("place", ["", "1.5"])
+def test_gaps_do_not_move_stations_and_words_do_not_place_them(call: Command, place: str) -> None:
+    """A station that no row places leaves the others without a network by places."""
+    lines = [f"s{k % 3},{k % 3 if k > 9 or k % 3 else ''},{k % 3 if k % 3 else place},{k % 7}.5" for k in range(90)]
+    Path("data.csv").write_text("station,lat,lon,y\n" + "\n".join(lines))
+    said = call("init", "--data", "data.csv", "--nodes", "station").out
+    assert ("network: nearest_neighbors" in said) is bool(place)
+    assert build_topology(Experiment.from_file("experiment.toml")).number_of_nodes() == 3
+    Path("words.csv").write_text(
+        "station,x,pos_y,y\n" + "\n".join(f"s{k % 3},w{k % 3},{k % 3},{k}.5" for k in range(90))
+    )
+    assert "network: ring" in call("init", "words.toml", "--data", "words.csv", "--nodes", "station").out
+
+
+def test_names_of_nodes_and_columns_of_any_letters_make_a_file_that_is_read(call: Command) -> None:
+    names = ["a\nb", '<&"$_', "Zoë, Potsdam", "#"]
+    rows = [[names[k % 4], k % 4, (k % 4) ** 2, "wo\nrd", k % 7 / 3] for k in range(80)]
+    with Path("data.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["stat$ion", "x", "y", "two\nlines = 3", "te\nmp"], *rows])
+    answer = call("init", "--data", "data.csv", "--nodes", "stat$ion", "--target", "te\nmp")
+    assert answer.code == 0, answer.err
+    assert len(simulate(Experiment.from_file("experiment.toml")).graph) == 4

@@ -78,8 +78,8 @@ def test_more_actors_than_memory_holds_are_refused(monkeypatch):
 @pytest.mark.parametrize(
     ("topology", "rounds", "protocol", "warned"),
     [
-        ({"name": "ring", "nodes": 142}, 1000, "consensus", "diameter^2 = 5,041 rounds, and there are 1,000"),
-        ({"name": "ring", "nodes": 142}, 6000, "consensus", ""),
+        ({"name": "ring", "nodes": 142}, 1000, "consensus", "diameter^2 / 3 = 1,680 rounds, and there are 1,000"),
+        ({"name": "ring", "nodes": 142}, 1700, "consensus", ""),
         ({"name": "ring", "nodes": 142}, 1000, "isolated", ""),
         ({"name": "erdos_renyi", "nodes": 142}, 1000, "consensus", ""),
         ("ring", 10, "consensus", ""),

@@ -1,0 +1,106 @@
+"""The network for a user's data: of the nearest nodes where the data place them, else a ring, or a random one."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.simulations.ground.node_names import in_order
+from kernelswarm.simulations.ground.wording import shown, toml
+from kernelswarm.simulations.streams.rows.rows import Rows
+
+LARGEST_RING = 30
+"""Nodes of a ring, at most: around a larger one what nodes learn takes hundreds of rounds."""
+
+MOST_PLACED = 1000
+"""Nodes whose places are written into the file, at most."""
+
+KILOMETRES = 111.195
+"""Of a degree of latitude on a sphere of the radius 6371 km."""
+
+DEGREES = re.compile(r"lat(itude)?|breite(ngrad)?"), re.compile(r"lon(g|gitude)?|lng|l(ä|ae)nge(ngrad)?")
+PLACES = (
+    DEGREES,
+    (re.compile(r"east(ing)?|rechtswert|e_?utm|utm_?e"), re.compile(r"north(ing)?|hochwert|n_?utm|utm_?n")),
+    (re.compile(r"(pos|coord)?_?x(_?(pos|coord))?"), re.compile(r"(pos|coord)?_?y(_?(pos|coord))?")),
+)
+"""What columns are called, in any case, that say where a row comes from."""
+
+
+class Chosen(NamedTuple):
+    """A network for data.
+
+    Parameters
+    ----------
+    table : str
+        The lines of the table ``[topology]``.
+    words : str
+        What was chosen, and why.
+    """
+
+    table: str
+    words: str
+
+
+def chosen_network(rows: Rows, nodes: int) -> Chosen:
+    """Choose a network for data of some nodes.
+
+    Nodes that the rows name and place, by columns such as latitude and longitude or x and y, are adjacent to the four
+    nearest ones; degrees are turned into kilometres. Others are a ring, or where there are many, joined at random: a
+    ring of 142 nodes is 71 steps across.
+    """
+    places = _places(rows) if rows.ids is not None and 3 <= nodes <= MOST_PLACED else None
+    if places is not None and rows.ids is not None:
+        columns, found = places
+        unit = "in km east and north of their middle, " if _are_degrees(columns) else ""
+        called = " and ".join(map(shown, columns))
+        # In quotes: a line break in a name would end the comment.
+        named = zip(found.tolist(), map(toml, in_order(rows.ids).tolist()), strict=True)
+        lines = [
+            'name = "nearest_neighbors"',
+            "neighbors = 4           # nodes near one another learn alike; erdos_renyi has shorter ways to all others",
+            f"positions = [           # {unit}by {called}",
+            *(f"    [{x:.6g}, {y:.6g}],  # {name}" for (x, y), name in named),
+            "]",
+        ]
+        return Chosen("\n".join(lines), f"nearest_neighbors, by {called}")
+    if nodes <= LARGEST_RING:
+        return Chosen(f'name = "ring"\nnodes = {nodes}', "ring")
+    across = f"since a ring of {nodes:,} would be {nodes // 2:,} steps across"
+    return Chosen(f'name = "erdos_renyi"\nnodes = {nodes}', f"erdos_renyi, joined at random, {across}")
+
+
+def _places(rows: Rows) -> tuple[tuple[str, str], npt.NDArray[np.float64]] | None:
+    """Return the columns that say where nodes are, and each node's mean place, in its order; None without such ones."""
+    called = {place: kind.name.strip().lower() for place, kind in enumerate(rows.held) if kind.kind == "number"}
+    for first, second in PLACES:
+        ones = [place for place, column in called.items() if first.fullmatch(column)]
+        others = [place for place, column in called.items() if second.fullmatch(column)]
+        if len(ones) == len(others) == 1 and rows.ids is not None:
+            values = rows.points[:, [ones[0], others[0]]].astype(np.float64)
+            whole = np.isfinite(values).all(axis=1)  # gaps are filled later, and say nothing of where a node is
+            names = in_order(rows.ids)
+            if not np.isin(names, rows.ids[whole]).all():
+                return None
+            found = np.array([values[whole & (rows.ids == name)].mean(axis=0) for name in names])
+            columns = (rows.columns[ones[0]], rows.columns[others[0]])
+            if len(np.unique(found, axis=0)) < 2:
+                return None  # they do not tell nodes apart
+            return columns, _in_kilometres(found) if _are_degrees(columns) else found
+    return None
+
+
+def _are_degrees(columns: tuple[str, str]) -> bool:
+    return DEGREES[0].fullmatch(columns[0].strip().lower()) is not None
+
+
+def _in_kilometres(found: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return latitude and longitude, (V, 2), as kilometres east and north of their middle, (V, 2)."""
+    turned = np.deg2rad(found[:, 1])
+    middle = np.rad2deg(np.arctan2(np.sin(turned).mean(), np.cos(turned).mean()))  # also across 180 degrees
+    east = (found[:, 1] - middle + 180.0) % 360.0 - 180.0
+    north = found[:, 0] - found[:, 0].mean()
+    return KILOMETRES * np.column_stack([east * np.cos(np.deg2rad(found[:, 0].mean())), north])
