@@ -31,7 +31,8 @@ class Odkla(PenalizedStepping):
     """Linearised ADMM, one gradient a round (ODKLA: Xu, Wang, Chen and Tian, 2022; DLM: Ling et al., IEEE TSP 2015).
 
     ``theta_i <- theta_i - (grad_i + g_i + rho sum_j (theta_i - theta_j)) / (2 rho deg_i + 1 / eta)``, then
-    ``g_i <- g_i + rho sum_j (theta_i - theta_j)`` with the new weights.
+    ``g_i <- g_i + rho sum_j (theta_i - theta_j)`` with the new weights. QC-ODKLA, quantised and censored, is this
+    protocol where ``[links]`` has ``quantization``, a ``trigger`` and ``silence = "last"``.
 
     Parameters
     ----------

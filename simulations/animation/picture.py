@@ -134,13 +134,13 @@ def closing(
             ax = right.add_subplot(2, 1, place + 1)
             regions.regions(ax, learned, node, sides, classes)
             regions.bayes(ax, stream, order.index(node), sides, classes)
-            ax.set_title(f"what node {names[node]} decides, {('lowest', 'highest')[place]} risk")
+            ax.set_title(f"what node {style.short(names[node])} decides, {('lowest', 'highest')[place]} risk")
     else:
         ax, points = right.add_subplot(), functions.interval(learned, stream)
         found = functions.truths(learned, stream, points)
         for place, node in enumerate(chosen):
             color = style.CLASS_COLORS[place % len(style.CLASS_COLORS)]
-            ax.plot(points, learned.evaluate(node, points)[:, 0], color=color, label=f"node {names[node]}")
+            ax.plot(points, learned.evaluate(node, points)[:, 0], color=color, label=f"node {style.short(names[node])}")
         if found is not None and functions.shared(found):
             ax.plot(points, found[0][:, 0], color=style.BLACK, linestyle="--", label="truth")
         ax.set_title("what nodes have learned")
@@ -156,6 +156,7 @@ def _page(dots: int) -> Figure:
 
 def _pixels(figure: Figure) -> Pixels:
     written = io.BytesIO()
+    style.without_formulas(figure)
     figure.savefig(written, format="rgba", dpi=figure.dpi)
     wide, high = (round(side * figure.dpi) for side in SIZE)
     return np.frombuffer(written.getvalue(), dtype=np.uint8).reshape(high, wide, 4)[..., :3].copy()

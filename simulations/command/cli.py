@@ -97,6 +97,7 @@ def _root(
 @app.command(epilog=epilog("run"))
 def run(
     experiment: ExperimentFile,
+    rounds: Annotated[int | None, typer.Option(help="Rounds in place of those of the file.")] = None,
     changes: Sets = None,
     backend: Backend = None,
     address: Address = None,
@@ -121,7 +122,8 @@ def run(
     from kernelswarm.simulations.records import run_folder
 
     drawing = reading.drawing(format, style)
-    described = reading.read(experiment, changes, backend, address)
+    asked = [*(changes or ()), *([] if rounds is None else [f"rounds={rounds}"])]
+    described = reading.read(experiment, asked, backend, address)
     reading.plan(experiment, None, None).combinations(described.to_dict())  # what `check` refuses is not run
     folder = run_folder.default_folder(experiment.stem, described.to_dict()) if out is None else out
     run_folder.check_place(folder)

@@ -12,7 +12,7 @@ from kernelswarm.simulations.experiment.naming import find, names
 from kernelswarm.simulations.experiment.offered import plural
 from kernelswarm.simulations.experiment.parts import PARTS, catalogue
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import nearest, synonym
+from kernelswarm.simulations.ground.wording import meant, nearest, underscored
 
 
 def plurals() -> dict[str, str]:
@@ -23,7 +23,7 @@ def plurals() -> dict[str, str]:
 def parts(asked: str | None, width: int) -> Iterator[str]:
     """Yield the lines that list all parts, a line each; those of a kind with their keys; or all about those of a name.
 
-    Another usual name of a part, such as "fogd", is answered with that part.
+    Another usual name of a part, such as "fogd", is answered with that part, and a word for several with a line each.
 
     Raises
     ------
@@ -31,6 +31,7 @@ def parts(asked: str | None, width: int) -> Iterator[str]:
         There is no such kind and no such name.
     """
     kinds = plurals()
+    asked = None if asked is None else known_name(asked)
     if asked is None:
         for heading, kind in kinds.items():
             yield heading
@@ -46,11 +47,15 @@ def parts(asked: str | None, width: int) -> Iterator[str]:
             yield from (f"      {_key(key, default)}" for key, default in keys.items())
         yield ""
     found = [kind for kind in PARTS if asked in names(kind)]
-    meant = synonym(asked)
-    if not found and asked not in kinds and asked not in PARTS and meant:
-        yield f"{asked} is {meant} here"
+    others = meant(asked)
+    if not found and asked not in kinds and asked not in PARTS and others:
+        yield f"{asked} is {others[0]} here" if len(others) == 1 else f"{asked} is, here, by their names and kinds:"
+        if len(others) > 1:
+            yield from _several(others, width)
+            return
         yield ""
-        asked, found = meant, [kind for kind in PARTS if meant in names(kind)]
+        asked = others[0]
+        found = [kind for kind in PARTS if asked in names(kind)]
     if not found and asked not in kinds and asked not in PARTS:
         known = [*kinds, *dict.fromkeys(name for kind in PARTS for name in names(kind))]
         raise InputError(
@@ -58,6 +63,25 @@ def parts(asked: str | None, width: int) -> Iterator[str]:
         )
     for kind in found:
         yield from _whole(kind, asked, width)
+
+
+def known_name(asked: str) -> str:
+    """Return a word as it is known here, in whatever case and with whatever hyphens it is written."""
+    kinds = plurals()
+    spelled = underscored(asked)
+    return spelled if spelled in kinds or any(spelled in names(kind) for kind in PARTS) else asked
+
+
+def is_term(phrase: str) -> bool:
+    """Tell whether several words together name a part, or several parts."""
+    return known_name(phrase) != phrase or bool(meant(phrase))
+
+
+def _several(others: tuple[str, ...], width: int) -> Iterator[str]:
+    for name in others:
+        for kind in (kind for kind in PARTS if name in names(kind)):
+            sentence = next(said for found, said, _ in catalogue(kind) if found == name)
+            yield from entry(f"{name}, a {kind.replace('_', ' ')}", sentence, width)
 
 
 def _short(kind: str, width: int) -> Iterator[str]:

@@ -41,7 +41,9 @@ def list_parts(
     from kernelswarm.simulations.command import listing
 
     width = get_terminal_size((100, 24)).columns
-    asked = [line for name in dict.fromkeys(names or ()) for line in listing.parts(name, width)]
+    phrase = " ".join(names or ())
+    words = [phrase] if len(names or ()) > 1 and listing.is_term(phrase) else names or ()  # "gaussian process"
+    asked = [line for name in dict.fromkeys(words) for line in listing.parts(name, width)]
     print(*(asked or listing.parts(None, width)), sep="\n")
 
 
@@ -79,19 +81,14 @@ def init(
     debug: Debug = False,
 ) -> None:
     """Write a commented experiment file that runs as it is: one to change, an example, or one for your data."""
-    named = [
-        f"--{key}"
-        for key, value in zip(("target", "nodes", "features", "drop"), (target, nodes, features, drop), strict=True)
-        if value
-    ]
+    columns = {"--target": target, "--nodes": nodes, "--features": features, "--drop": drop}
+    named = [option for option, value in columns.items() if value]
     if example and (data is not None or named):
-        raise InputError(
-            f"--example writes an experiment with data of its own: leave out {' and '.join(named or ['--data'])}"
-        )
+        given_too = " and ".join([*(["--data"] if data is not None else []), *named])
+        raise InputError(f"--example writes an experiment with data of its own: leave out {given_too}")
     if data is None and named:
-        raise InputError(
-            f"{' and '.join(named)} {'name' if len(named) > 1 else 'names'} columns of --data: give the file too"
-        )
+        verb = "name" if len(named) > 1 else "names"
+        raise InputError(f"{' and '.join(named)} {verb} columns of --data: give the file too")
     if example:
         from kernelswarm.simulations.experiment.examples import write_example
 

@@ -92,7 +92,7 @@ def _cell(figure: Figure, spread: bool, shared: int) -> str:
 
 
 def escape(text: str) -> str:
-    """Return ``text`` so that LaTeX prints it as it is.
+    """Return ``text`` so that LaTeX prints it as it is, on one line.
 
     Examples
     --------
@@ -110,4 +110,5 @@ def escape(text: str) -> str:
         '"': r"\textquotedbl{}",
         **{character: rf"\{character}" for character in "&%$#_{}"},
     }
-    return "".join(special.get(character, character) for character in text)
+    written = "".join(special.get(character, character) for character in " ".join(text.split()))
+    return f"{{}}{written}" if written.startswith(("[", "*")) else written  # which would be an argument of \\

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.experiment.chosen_network import chosen_network
 from kernelswarm.simulations.experiment.template import write_new
 from kernelswarm.simulations.ground.coding import Missing
 from kernelswarm.simulations.ground.errors import InputError
@@ -31,6 +30,12 @@ from kernelswarm.simulations.streams.written.character_encoding import AUTO, WIN
 
 NODES, LEAST = 10, 20
 """Nodes, fewer where each would have less than this many rows."""
+
+HANDFUL = 9
+"""Nodes that are all adjacent to one another, at most; random networks of so few are seldom connected."""
+
+MOST_PLACED = 1000
+"""Nodes whose places are written into the file, at most."""
 
 NODE = "node"  # the column that a stream looks for
 
@@ -156,7 +161,7 @@ def write_for(
         rounds=rounds,
         times="once" if epochs == 1 else f"{epochs} times",
         evaluate_every=max(1, rounds // 20),
-        network=network.table,
+        network=network,
         path=toml(_relative(data, path)),
         columns="".join(
             f"{key} = {toml(value)}\n"

@@ -244,8 +244,7 @@ _OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
 
 def names(kind: str) -> list[str]:
     """Return the names of a kind's parts, in the order of the table, and of those that installed packages offer."""
-    others = offered(kind) if may_import() else {}
-    return list(dict.fromkeys([*PARTS[kind], *others]))
+    return list(dict.fromkeys([*PARTS[kind], *(offered(kind) if may_import() else ())]))
 
 
 @contextmanager

@@ -95,6 +95,10 @@ def build(kind: str, value: Any, path: str = "", folder: Path | None = None, def
     return _made(GraphFunction, {"function": name, "arguments": keys}, path)
 
 
+ABOVE = ("seed", "rounds", "evaluate_every", "checkpoint_every")
+"""The keys of an experiment that are in no table."""
+
+
 def fill(
     cls: type[Any],
     table: Mapping[str, Any],
@@ -124,8 +128,9 @@ def fill(
     for key, value in table.items():
         if key not in fields:
             raise InputError(
-                f"{join(path, key)} = {shown(value)} is not a key of {title or path}{nearest(key, fields)}"
-                f" ({'its keys: ' + ', '.join(fields) if fields else 'it has no keys'})"
+                f"{join(path, key)} = {shown(value)} is not a key of {title or path}"
+                + (f": {key} belongs above the first [table]" if path and key in ABOVE else nearest(key, fields))
+                + f" ({'its keys: ' + ', '.join(fields) if fields else 'it has no keys'})"
             )
     hints = _hints(cls, title or path)
     values: dict[str, Any] = {}

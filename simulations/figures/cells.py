@@ -242,5 +242,5 @@ def dots(axes: Axes, comparison: Comparison, column: str, named: bool) -> None:
         if axes.get_xlim()[0] == 0:
             axes.set_xlim(left=-0.04 * axes.get_xlim()[1])  # room for the marker of a zero
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_yticks(range(len(rows)), names(comparison) if named else [""] * len(rows))
+    axes.set_yticks(range(len(rows)), list(map(style.literal, names(comparison))) if named else [""] * len(rows))
     axes.set_xlabel(style.column_label(column, dict(comparison.cells[0].config), comparison.facts))

@@ -29,9 +29,11 @@ def all_functions(sheet: Sheet, learned: Learned, stream: Reopened) -> None:
         )
         for output, ax in enumerate(axes):
             functions.all_nodes(ax, learned, stream, grid, None if found is None else found[0], output, color)
-            ax.set_xlabel(data.inputs.name(0, "input x"))
+            ax.set_xlabel(style.short(data.inputs.name(0, "input x")))
             ax.set_ylabel(
-                data.targets.name(output, "target y" if learned.outputs == 1 else f"target y, column {output}")
+                style.short(
+                    data.targets.name(output, "target y" if learned.outputs == 1 else f"target y, column {output}")
+                )
             )
         note = ""
     else:
@@ -40,9 +42,9 @@ def all_functions(sheet: Sheet, learned: Learned, stream: Reopened) -> None:
         figure, axes, columns = sheet.grid(len(shown), columns=4, width=2.7, height=2.1, share=True)
         for ax, node in zip(axes, shown, strict=True):
             functions.one_node(ax, learned, node, grid, None if found is None else found[order.index(node)], color)
-            ax.set_title(f"node {names[node]}")
-            ax.set_xlabel(data.inputs.name(0, "input x"))
-            ax.set_ylabel(data.targets.name(0, "target y"))
+            ax.set_title(f"node {style.short(names[node])}")
+            ax.set_xlabel(style.short(data.inputs.name(0, "input x")))
+            ax.set_ylabel(style.short(data.targets.name(0, "target y")))
         keep_outer_labels(axes, columns)
         note = f"\nthe first {len(shown)} of {len(order)} nodes" if len(shown) < len(order) else ""
     sheet.title(figure, title(learned.result) + note + _without(stream))
@@ -65,9 +67,9 @@ def some_regions(sheet: Sheet, learned: Learned, stream: Reopened) -> None:
         regions.regions(ax, learned, node, sides, classes)
         regions.bayes(ax, stream, order.index(node), sides, classes)
         risk = f", risk {style.readable(risks[node])}" if node in risks else ""
-        ax.set_title(sheet.panel_title(figure, f"node {names[node]}{risk}, {learned.size(node)}", columns))
-        ax.set_xlabel(data.inputs.name(0, "first input"))
-        ax.set_ylabel(data.inputs.name(1, "second input"))
+        ax.set_title(sheet.panel_title(figure, f"node {style.short(names[node])}{risk}, {learned.size(node)}", columns))
+        ax.set_xlabel(style.short(data.inputs.name(0, "first input")))
+        ax.set_ylabel(style.short(data.inputs.name(1, "second input")))
     keep_outer_labels(axes, columns)
     which = ""
     if len(shown) > 1:

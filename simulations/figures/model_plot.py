@@ -90,7 +90,10 @@ def _curves(model: Model, axes: Axes, grid: Array, samples: Array | None, target
     else:
         likely = model.has_probabilities
         curves = model.predict_proba(column) if likely else _class_values(model, column)
-        names, label = [str(name) for name in model.classes], "probability" if likely else "value"
+        names, label = (
+            [style.literal(style.short(name)) for name in model.classes],
+            "probability" if likely else "value",
+        )
     for c in range(curves.shape[1]):
         color = style.CLASS_COLORS[c % len(style.CLASS_COLORS)]
         axes.plot(grid, curves[:, c], color=color, linestyle=style.DASHES[c % 4], label=names[c] if names else None)
@@ -141,13 +144,19 @@ def _regions(model: Model, axes: Axes, low: Array, high: Array, samples: Array |
     title = "class"
     if model.kernel is None:
         for k, name in enumerate(model.classes):
-            axes.fill([], [], color=regions.region_color(k), label=str(name))
+            axes.fill([], [], color=regions.region_color(k), label=style.literal(style.short(name)))
     else:
         title = "dictionary points for"
         leaning = regions.leanings(model.weights)
         for k, name in enumerate(model.classes):
             mine = dictionary(model)[leaning == k]
-            axes.plot(mine[:, 0], mine[:, 1], **regions.point_style(k), linestyle="none", label=str(name))
+            axes.plot(
+                mine[:, 0],
+                mine[:, 1],
+                **regions.point_style(k),
+                linestyle="none",
+                label=style.literal(style.short(name)),
+            )
     _label_plane(axes, model)
     axes.legend(title=title, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
@@ -189,9 +198,9 @@ def _label_plane(axes: Axes, model: Model) -> None:
 
 def _input(model: Model, column: int, default: str) -> str:
     names = model.input_variables.names
-    return names[column] if names else default
+    return style.literal(style.short(names[column])) if names else default
 
 
 def _prediction(model: Model) -> str:
     names = model.target_variables.names
-    return f"predicted {names[0]}" if len(names) == 1 else "prediction"
+    return f"predicted {style.literal(style.short(names[0]))}" if len(names) == 1 else "prediction"

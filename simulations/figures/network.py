@@ -29,6 +29,7 @@ Edge = tuple[int, int]
 SIDE = 270.0  # points, of the square that the network is drawn into
 LABELLED = 60  # nodes; more labels than these would cover one another
 FITTING = 4  # characters of a node's name; longer names stand below the node
+MOST = 20  # characters of a name that are shown
 CROWD = 400  # nodes; more of them are small dots without rims, or they would cover the page
 THREADS = 400  # edges; more are thinner and let one another through
 DRAWN = 4000  # edges at most; of more, an even selection is drawn
@@ -177,7 +178,7 @@ def draw(
         zorder=2,
     )
     if len(nodes) <= LABELLED * min(size, 1.0):
-        names = style.node_names(result)
+        names = style.node_names(result, MOST)
         inside = max(map(len, names.values())) <= FITTING
         for node, place, face in zip(nodes, spots, faces, strict=True):
             luminance = float(np.dot([0.299, 0.587, 0.114], face[:3]))

@@ -123,5 +123,5 @@ def intervals(
         )
     axes.locator_params(axis="x", nbins=5)
     axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_yticks(range(len(names)), list(names.values()) if named else [""] * len(names))
+    axes.set_yticks(range(len(names)), [style.literal(name) for name in names.values()] if named else [""] * len(names))
     axes.set_xlabel(f"difference in {style.column_label(figure, dict(comparison.cells[0].config), comparison.facts)}")

@@ -370,6 +370,7 @@ def save(figure: Figure, path: Path) -> Path:
 
     ending = path.suffix.removeprefix(".")
     partial = path.with_name(f".{path.name}.part")
+    style.without_formulas(figure)
     with matplotlib.rc_context(TEXT):
         figure.savefig(partial, format=ending, metadata=UNSAID[ending])
     os.replace(partial, path)

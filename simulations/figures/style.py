@@ -18,6 +18,7 @@ from kernelswarm.simulations.records.target_units import SHARE, unit_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colorbar import Colorbar
+    from matplotlib.figure import Figure
 
     from kernelswarm.agents.parts.losses import Loss
     from kernelswarm.simulations.records.result import Result
@@ -191,9 +192,44 @@ def readable(value: float) -> str:
     return f"{value:.2e}"
 
 
-def node_names(result: Result) -> dict[int, str]:
-    """Return what each node is called, as matplotlib writes it: dollar signs begin no formula."""
-    return {node: str(name).replace("$", r"\$") for node, name in result.node_names.items()}
+def short(name: object, most: int = 32) -> str:
+    """Return a name of the user's on one line of at most ``most`` characters.
+
+    Examples
+    --------
+    >>> short("two\\nlines"), short("x" * 40, 8)
+    ('two lines', 'xxxxxxx…')
+    """
+    text = " ".join(str(name).split())
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def literal(text: str) -> str:
+    """Return a text of which matplotlib makes no formula.
+
+    Examples
+    --------
+    >>> print(literal("$x_1$"))
+    \\$x_1\\$
+    """
+    return text.replace("$", r"\$")
+
+
+def node_names(result: Result, most: int = 32) -> dict[int, str]:
+    """Return what each node is called, `short` and `literal`."""
+    return {node: literal(short(name, most)) for node, name in result.node_names.items()}
+
+
+def without_formulas(figure: Figure) -> None:
+    """Show what users call things as it stands: between two $ matplotlib sees a formula, or fails."""
+    from matplotlib.axis import Tick
+    from matplotlib.text import Text
+
+    numbers = {text for tick in figure.findobj(Tick) for text in (tick.label1, tick.label2)}
+    for text in figure.findobj(Text):
+        if text not in numbers:
+            text.set_parse_math(False)
+            text.set_text(text.get_text().replace(r"\$", "$"))  # what `literal` has written
 
 
 def wrapped(text: str, width: int) -> str:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.ground.wording import leaves, shown
 
 DEEPEST = 50
 """Tables and lists in one another, at most: what walks through them calls itself once for each."""
+
+BACKSLASHES = (
+    "backslashes in double quotes begin escapes, such as \\n for a line break; write a path of Windows in single "
+    "quotes, 'C:\\data\\new.csv', or with /"
+)
+ESCAPED = re.compile(r'"[^"]*\\')
+WINDOWS = re.compile(r"[A-Za-z]:[\b\t\n\f\r\x1b]")
+"""A drive, and what TOML makes of a backslash with the letter behind it."""
 
 SHAPE = "an experiment needs few: take brackets or dots away"
 
@@ -38,7 +47,9 @@ def parse(text: str) -> dict[str, Any]:
     except RecursionError as error:
         raise NotTOML(f"its tables or lists are too deep in one another; {SHAPE}") from error
     except ValueError as error:  # among them tomllib's own, and of numbers with too many digits
-        raise NotTOML(str(error)) from error
+        line = re.search(r"at line (\d+)", str(error))
+        at_fault = text.splitlines()[int(line.group(1)) - 1] if line else ""
+        raise NotTOML(f"{error}: {BACKSLASHES}" if ESCAPED.search(at_fault) else str(error)) from error
     check_depth(table)
     return table
 
@@ -52,7 +63,7 @@ def read_file(path: Path) -> dict[str, Any]:
         It cannot be read, or is no TOML.
     """
     try:
-        return parse(path.read_bytes().decode())
+        table = parse(path.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError as error:
         beside = [entry.name for entry in path.parent.glob("*.toml")] if path.parent.is_dir() else []
         near = get_close_matches(path.name, beside, n=1)
@@ -68,6 +79,10 @@ def read_file(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not TOML: {error}") from error
     except ValueError as error:  # a null byte in its name
         raise InputError(f"{shown(str(path))} is no path of a file: {error}: name an experiment file") from error
+    for key, value in leaves(table):
+        if WINDOWS.match(value):
+            raise InputError(f"{path}: {key} = {shown(value)} is no path: {BACKSLASHES}")
+    return table
 
 
 def check_depth(value: Any) -> None:

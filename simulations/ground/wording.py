@@ -13,6 +13,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
+from kernelswarm.simulations.ground.terms import TERMS
+
+KIND = re.compile(r"_(kernel|loss|protocol|learner|topology|network|graph|algorithm|method|regression|learning)$")
+"""What is often said after a name."""
+
 _PLAIN_RULES: dict[Any, str] = {
     bool: "true or false",
     int: "a whole number",
@@ -43,6 +48,7 @@ SYNONYMS: dict[str, str] = {
     "rbf": "gaussian",
     "squared_exponential": "gaussian",
     "se": "gaussian",
+    "radial_basis_function": "gaussian",
     "exponential": "laplacian",
     "poly": "polynomial",
     "dot": "linear",
@@ -58,6 +64,14 @@ SYNONYMS: dict[str, str] = {
     "dual_space": "dual_sgd",
     "nystroem_online_gradient_descent": "nystroem",
     "ald_krls": "krls",
+    "krls_ald": "krls",
+    "approximate_linear_dependency": "krls",
+    "coke": "dkla",
+    "qc_odkla": "odkla",
+    "dlm": "odkla",
+    "next": "gradient_tracking",
+    "diging": "gradient_tracking",
+    "pegasos": "bsgd",
     "aldkrls": "krls",
     "kernel_rls": "krls",
     "kernel_recursive_least_squares": "krls",
@@ -150,15 +164,32 @@ def toml(value: Any) -> str:
     return str(value)  # numbers, inf and nan included, and dates, are written as they print
 
 
-def synonym(name: str) -> str:
-    """Return what is called by another usual name, such as "MSE"; "" where it is none.
+def underscored(name: str) -> str:
+    """Return a name in lower case, with underscores for blanks and hyphens.
 
     Examples
     --------
-    >>> synonym("mean squared error")
-    'squared'
+    >>> underscored("Random Fourier-Features ")
+    'random_fourier_features'
     """
-    return SYNONYMS.get(re.sub(r"[\s-]+", "_", name.lower()), "")
+    return re.sub(r"[\s-]+", "_", name.strip().lower())
+
+
+def meant(name: str) -> tuple[str, ...]:
+    """Return what is called by another usual name, or by a word for several; nothing where it is none.
+
+    Examples
+    --------
+    >>> meant("mean squared error"), meant("RBF kernel"), meant("ADMM")
+    (('squared',), ('gaussian',), ('dkla', 'odkla', 'domkl'))
+    """
+    asked = underscored(name)
+    for word in (asked, KIND.sub("", asked)):
+        if word in SYNONYMS:
+            return (SYNONYMS[word],)
+        if word in TERMS:
+            return TERMS[word]
+    return ()
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -175,9 +206,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     known = list(known)
     lower = name.lower()
-    meant = synonym(name)
-    found = [meant] if meant in known else get_close_matches(lower, known, n=1)
-    return f'; did you mean "{found[0]}"?' if found else ""
+    found = [other for other in meant(name) if other in known] or get_close_matches(lower, known, n=1)
+    return f"; did you mean {listed([shown(other) for other in found])}?" if found else ""
 
 
 def listed(names: Sequence[str]) -> str:

@@ -112,8 +112,8 @@ class ResultPlots:
 
         def drawn(axes: Axes, result: Result) -> bool:
             functions.all_nodes(axes, learned, stream, grid, truth, 0, curves.run_color(result))
-            axes.set_xlabel(result.data.inputs.name(0, "input x"))
-            axes.set_ylabel(result.data.targets.name(0, "target y"))
+            axes.set_xlabel(style.literal(style.short(result.data.inputs.name(0, "input x"))))
+            axes.set_ylabel(style.literal(style.short(result.data.targets.name(0, "target y"))))
             return True
 
         return self._curve(ax, "functions", drawn, banded=False)
@@ -137,7 +137,7 @@ class ResultPlots:
             with look():
                 figure, axes = picture(*size)
                 kept = draw(axes, self._result)
-                figure.suptitle(run_figures.title(self._result) + note)
+                figure.suptitle(style.literal(run_figures.title(self._result)) + note)
                 handles, labels = axes.get_legend_handles_labels()
                 if labels:
                     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))

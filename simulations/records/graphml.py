@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ Keys = dict[tuple[str, type, str], str]
 def graphml(network: Graph | Adjacency) -> str:
     """Return a network as GraphML: positions as ``x``, ``y``, ..., other attributes where it has a type for them."""
     return "".join(lines(network))
+
+
+UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""What XML has no way to write, not even escaped."""
 
 
 def write_graph(network: Graph | Adjacency, path: Path) -> None:
@@ -81,7 +86,7 @@ def _data(key: str, value: str | float) -> str:
     if not isinstance(value, str):
         return f'<data key="{key}">{value!s}</data>'
     element = Element("data", {"key": key})
-    element.text = str(value)
+    element.text = UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", str(value))
     return "\n".join(_text(element).splitlines())
 
 

@@ -53,6 +53,11 @@ def find(key: str, path: Path, parts: str = "") -> Path:
 def missing(name: str, path: Path) -> str:
     """What to say about a file that does not exist: the folder that is missing too, or the nearest name in it."""
     folder = path.parent
+    if not str(path).isprintable():
+        return (
+            f"{name}: there is no such file, and it has a line break or a tab in its name, as \\n and \\t are in "
+            "double quotes: write a path of Windows in single quotes, or with /"
+        )
     if not folder.is_dir():
         return (
             f'{name}: there is no folder "{folder}": correct the path; a relative one starts at the folder of the '

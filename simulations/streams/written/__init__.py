@@ -1,1 +1,1 @@
-"""How tables are written: their encoding, what stands above their header, spreadsheets, columns that number rows."""
+"""How tables are written: encodings, headers, spreadsheets, and columns that number rows or place nodes."""

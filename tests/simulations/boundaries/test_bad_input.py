@@ -240,7 +240,7 @@ def test_file_that_is_not_there(command: str, path: str, message: str, call: Com
     [
         (["rum"], "No such command 'rum'. Did you mean 'run'"),
         (["run"], "Missing argument 'EXPERIMENT.toml' (kernelswarm run --help shows what there is)"),
-        (["run", "small.toml", "--rounds"], "No such option: --rounds"),
+        (["run", "small.toml", "--rounds"], "Option '--rounds' requires an argument"),
         (["run", "small.toml", "--set"], "Option '--set' requires an argument"),
         (["run", "small.toml", "more.toml"], "unexpected extra argument"),
         (["run", "small.toml", "--set", "rounds"], '--set "rounds" must be key=value'),

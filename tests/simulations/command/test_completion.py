@@ -188,8 +188,8 @@ def test_examples_are_accepted_by_check_and_by_compare(example: str, call: Comma
 def test_init_takes_one_kind_of_experiment_at_a_time(call: Command) -> None:
     for words, said in (
         (["--example", "sensor"], 'example = "sensor" is unknown; did you mean "sensor_field"'),
-        (["--example", "sensor_field", "--nodes", "x"], "leave out --data, --target and --nodes"),
-        (["--nodes", "x"], "name columns of --data"),
+        (["--example", "sensor_field", "--nodes", "x"], "data of its own: leave out --nodes"),
+        (["--nodes", "x"], "--nodes names columns of --data"),
     ):
         refused = call("init", *words)
         assert refused.code == 2 and said in refused.err

@@ -1,0 +1,63 @@
+"""Words of the field lead to what they are called here, by whatever case, blanks and hyphens they are written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernelswarm.simulations.experiment.naming import find
+from kernelswarm.simulations.experiment.parts import PARTS
+from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.ground.terms import TERMS
+from kernelswarm.simulations.ground.wording import SYNONYMS, underscored
+from tests.helpers.command_line import Command, commands
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.chdir(tmp_path)
+    return commands(capsys)
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        (["coke"], ["dkla"]),
+        (["qc_odkla"], ["odkla"]),
+        (["QC-ODKLA"], ["odkla"]),
+        (["krls-ald"], ["krls"]),
+        (["rbf"], ["gaussian"]),
+        (["rbf kernel"], ["gaussian"]),
+        (["gaussian process"], ["drfgp", "krls", "newton"]),
+        (["gaussian", "process"], ["drfgp", "krls", "newton"]),
+        (["lms"], ["linear", "qklms", "diffusion"]),
+        (["klms"], ["qklms"]),
+        (["ADMM"], ["dkla", "odkla", "domkl"]),
+        (["d-sgd"], ["diffusion", "gradient_tracking"]),
+        (["gossip"], ["gossip"]),
+        (["Small World"], ["small_world"]),
+        (["Erdos-Renyi", "POLK"], ["erdos_renyi", "polk"]),
+    ],
+)
+def test_a_word_of_the_field_leads_to_the_parts_that_it_means(
+    call: Command, asked: list[str], names: list[str]
+) -> None:
+    answer = call("list", *asked)
+    assert (answer.code, answer.err) == (0, "")
+    for name in names:
+        assert f"{name}, a " in answer.out
+
+
+def test_every_term_means_several_parts_and_is_the_name_of_none() -> None:
+    known = {name for table in PARTS.values() for name in table}
+    for term, names in TERMS.items():
+        assert term == underscored(term) and term not in known and term not in SYNONYMS
+        assert len(names) > 1 and set(names) <= known
+
+
+def test_a_term_in_an_experiment_is_answered_with_the_parts_of_its_kind() -> None:
+    with pytest.raises(InputError, match='did you mean "dkla", "odkla" or "domkl"'):
+        find("protocol", "ADMM", "protocol")
+    with pytest.raises(InputError, match='did you mean "krls" or "newton"'):
+        find("learner", "gaussian process", "learner")
