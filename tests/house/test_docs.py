@@ -44,8 +44,8 @@ def test_contributed_kernel_runs_from_beside_the_experiment(tmp_path: Path) -> N
     from kernelswarm.agents.compiled.population import obstacle
     from kernelswarm.simulations.running.network import open_network
 
-    code = blocks("docs/contributing.md", "python")
-    (table,) = blocks("docs/contributing.md", "toml")
+    code = [block for block in blocks("docs/contributing.md", "python") if "RationalQuadratic" in block]
+    table = blocks("docs/contributing.md", "toml")[0]
     (tmp_path / "my_parts.py").write_text("\n\n".join(code), encoding="utf-8")
     file = tmp_path / "experiment.toml"
     rest = 'rounds = 40\nprotocol = "isolated"\nstream = "sine_regression"\n[topology]\nname = "ring"\nnodes = 3\n'
@@ -66,6 +66,32 @@ def test_contributed_kernel_runs_from_beside_the_experiment(tmp_path: Path) -> N
     found = [obstacle([plan.learner], plan.rule) for plan in (open_network(each).plans[0] for each in (plain, fast))]
     assert found == ["the kernel RationalQuadratic", None]
     np.testing.assert_allclose(simulate(fast).network["risk"], result.network["risk"], rtol=1e-9)
+
+
+def test_a_learner_a_stream_and_a_topology_in_forty_lines_each_run_and_keep_their_contracts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kernelswarm import Experiment, InputError, simulate
+
+    page = (ROOT / "docs/contributing.md").read_text("utf-8")
+    parts = dict(re.findall(r"`(my_\w+\.py)`[^`]*```python\n(.*?)```", page, re.DOTALL))
+    parts["experiment.toml"] = blocks("docs/contributing.md", "toml")[1]
+    for name in ("my_learner.py", "my_stream.py", "my_topology.py", "experiment.toml"):
+        assert len(parts[name].splitlines()) <= 40
+        (tmp_path / name).write_text(parts[name], encoding="utf-8")
+
+    experiment = Experiment.from_file(tmp_path / "experiment.toml")
+    result = simulate(experiment)
+
+    assert result.summary["status"] == "done"
+    assert len(result.graph) == 8 and result.graph.degree(0) == 7
+    assert (result.final["risk"] or 9.0) < 0.2 * (result.final["constant_risk"] or 0.0)
+    for key, value in (("topology.nodes", 3), ("stream.noise", -1.0)):
+        with pytest.raises(InputError, match=re.escape(f"{key} = {value}")):
+            experiment.with_changes({key: value})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (test,) = (code for code in blocks("docs/contributing.md", "python") if "check_learner(" in code)
+    exec(compile(test, "docs/contributing.md", "exec"), {})
 
 
 def test_the_kubernetes_manifest_runs_a_command_that_there_is() -> None:
