@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.experiment.chosen_network import chosen_network
 from kernelswarm.simulations.experiment.template import write_new
 from kernelswarm.simulations.ground.coding import Missing
 from kernelswarm.simulations.ground.errors import InputError

@@ -1,1 +1,1 @@
-"""How tables are written: encodings, headers, spreadsheets, and columns that number rows or place nodes."""
+"""How tables are written: encodings, headers, spreadsheets, and columns that number rows."""
