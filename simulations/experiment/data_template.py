@@ -32,12 +32,6 @@ from kernelswarm.simulations.streams.written.character_encoding import AUTO, WIN
 NODES, LEAST = 10, 20
 """Nodes, fewer where each would have less than this many rows."""
 
-HANDFUL = 9
-"""Nodes that are all adjacent to one another, at most; random networks of so few are seldom connected."""
-
-MOST_PLACED = 1000
-"""Nodes whose places are written into the file, at most."""
-
 NODE = "node"  # the column that a stream looks for
 
 TARGETS = {"y", "target", "label", "class"}
@@ -162,7 +156,7 @@ def write_for(
         rounds=rounds,
         times="once" if epochs == 1 else f"{epochs} times",
         evaluate_every=max(1, rounds // 20),
-        network=network,
+        network=network.table,
         path=toml(_relative(data, path)),
         columns="".join(
             f"{key} = {toml(value)}\n"
