@@ -34,7 +34,7 @@ class LinksToCode(SphinxTransform):
                 continue
             if link.next_node(nodes.literal) is None:
                 continue  # a link to the file
-            name = link.astext().partition("(")[0]  # a call may show its arguments
+            name = link.astext().removesuffix("()")
             target = ".".join(["kernelswarm", *place.with_suffix("").parts, name])
             found = pending_xref("", refdomain="py", reftype="obj", reftarget=target, refexplicit=True, refwarn=True)
             found += nodes.literal(text=link.astext())

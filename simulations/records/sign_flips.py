@@ -22,11 +22,15 @@ BLOCK = 64
 def step_down(differences: Array) -> Array:
     """Return the p-value of each of several tests, corrected for all of them.
 
-    The statistic of a test is |sum_s d_s| / sqrt(sum_s d_s^2), which grows with Student's |t|. Where there is no
-    difference, d_s has either sign with the same probability, for all tests of a seed at once, so that the statistics
-    under any choice of the seeds' signs are as probable as those that were found (Fisher, The Design of Experiments,
-    1935). A p-value is the share of these choices under which the largest statistic, of this test and of all with
-    smaller ones, is at least the one that was found (Westfall and Young, Resampling-Based Multiple Testing, 1993).
+    The statistic of a test, which grows with the absolute value of Student's t, is
+
+        |sum_s d_s| / sqrt(sum_s d_s^2)
+
+    Where there is no difference, d_s has either sign with the same probability, for all tests of a seed at once, so
+    that the statistics under any choice of the seeds' signs are as probable as those that were found (Fisher, The
+    Design of Experiments, 1935). A p-value is the share of these choices under which the largest statistic, of this
+    test and of all with smaller ones, is at least the one that was found (Westfall and Young, Resampling-Based Multiple
+    Testing, 1993).
 
     Then the probability that any test without a difference has a p-value of at most a is at most a, whatever the
     distribution of the differences and however the tests depend on one another. With n seeds no p-value is below
