@@ -109,8 +109,8 @@ class Pass:
         learner, points, targets = self.learner, _plain("points", points), _plain("targets", targets)
         if len(points) != len(targets):
             raise ValueError(f"there are {len(points)} points and {len(targets)} targets: each sample has one of both")
-        values = np.empty((len(points), state.function.outputs))
         found, done = self._looked_up, 0
+        values = np.empty((len(points), (learner.function(state) if found is None else state.function).outputs))
         while done < len(points):
             if found is not None:
                 done += self._compiled_steps(found, state, points[done:], targets[done:], values[done:])

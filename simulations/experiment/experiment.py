@@ -283,7 +283,7 @@ class Experiment:
         for entry in fields(self):
             value = getattr(self, entry.name)
             if isinstance(value, nx.Graph):
-                table[entry.name] = {"name": "file", "path": "graph.graphml"}
+                table[entry.name] = {"name": "file", "path": "graph.graphml", "format": "auto"}
             elif "part" in entry.metadata and written(entry):
                 table[entry.name] = describe(value)
             elif written(entry) and value != ():

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelswarm.graphs.given.from_python import graph_of
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.experiment.naming import find
 from kernelswarm.simulations.ground.errors import InputError
@@ -98,6 +97,8 @@ def given_graph(topology: object) -> Graph | None:
     """Return the graph that a topology is given as; None where it is a name, a table or a part."""
     if isinstance(topology, str) or (is_dataclass(topology) and not isinstance(topology, type)):
         return None
+    from kernelswarm.graphs.given.from_python import graph_of  # networkx, for which actors have no use
+
     try:
         return graph_of(topology)
     except ValueError as error:

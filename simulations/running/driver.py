@@ -361,7 +361,9 @@ class Driver:
         )
         LOG.info("%s after round %d%s", status, self.done, f": {reason}" if reason else "")
         with self.at_work():
-            return result_of(self.network, self.recorder, functions, ending, self._baseline(), self._training)
+            # What broke may be a source, which would be asked for its rows once more.
+            base = Baseline() if failure == "broken" else self._baseline()
+            return result_of(self.network, self.recorder, functions, ending, base, self._training)
 
     def failure(self) -> verdict.Failure | None:
         """Return why a run that came to its end has no result, if that is so."""
