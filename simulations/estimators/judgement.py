@@ -27,7 +27,10 @@ SMALL = 20
 def complaint(learner: Polk, function: Function, samples: Samples) -> str | None:
     """Say what is wrong with a function that was learned from samples, and what to do; None where nothing is."""
     order, count = function.order, samples.size
-    if order == 0:
+    chosen = samples.taken(spaced(count, LOOKED_AT))
+    points = dense(chosen.points)
+    reached = reach(learner.kernel, points)
+    if order == 0 and reached is None:
         epsilon = learner.budget.bound(learner.step_size.at(0), learner.budget.start(), learner.batch_size)
         return (
             f"nothing was learned: every step was smaller than the budget, eps = {epsilon:.3g} at first: lower "
@@ -39,9 +42,6 @@ def complaint(learner: Polk, function: Function, samples: Samples) -> str | None
             f"{kept} samples were kept: the kernel is too narrow for them to tell of each other, or the "
             "budget too small: widen bandwidth, scale X (sklearn.preprocessing.StandardScaler), or raise budget"
         )
-    chosen = samples.taken(spaced(count, LOOKED_AT))
-    points = dense(chosen.points)
-    reached = reach(learner.kernel, points)
     if reached is not None:
         kind, words = reached
         remedy = "widen" if kind == ALONE else "shorten"

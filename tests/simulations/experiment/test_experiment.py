@@ -161,7 +161,7 @@ def test_graph_given_in_python_is_kept() -> None:
     graph = nx.path_graph(4)
     experiment = Experiment.from_dict({**BASE, "topology": graph})
     assert experiment.topology is graph
-    assert experiment.to_dict()["topology"] == {"name": "file", "path": "graph.graphml"}
+    assert experiment.to_dict()["topology"] == {"name": "file", "path": "graph.graphml", "format": "auto"}
     assert experiment.with_changes({"seed": 5}).topology is graph
     assert experiment.with_changes({"topology.name": "ring"}).to_dict()["topology"]["name"] == "ring"
 
