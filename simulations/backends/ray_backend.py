@@ -11,7 +11,7 @@ from typing import Literal
 
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.backends.ray_session import RaySession
-from kernelswarm.simulations.backends.ray_turns import leaving, take
+from kernelswarm.simulations.backends.ray_turns import Turns
 from kernelswarm.simulations.backends.remote_engine import RemoteEngine
 from kernelswarm.simulations.backends.starting.head_start import actor_bytes
 from kernelswarm.simulations.machine.memory import free, require_memory
@@ -127,7 +127,7 @@ class Ray:
         kept = _kept.get()
         with _session() as own:
             session = own if kept is None else kept
-            take(session)
+            _turns.take(session)
             engine = None
             try:
                 self.require_memory(len(plans))
@@ -147,10 +147,13 @@ class Ray:
                         session.discard()
 
 
+_turns = Turns()
+
+
 @contextmanager
 def _session() -> Iterator[RaySession]:
     session = RaySession()
-    with leaving(session), closing(session):
+    with _turns.leaving(session), closing(session):
         yield session
 
 

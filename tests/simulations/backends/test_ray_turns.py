@@ -4,10 +4,11 @@ import json
 import subprocess
 import sys
 import threading
+import warnings
 
 import pytest
 
-from kernelswarm.simulations.backends.ray_turns import leaving, take
+from kernelswarm.simulations.backends.ray_turns import Turns
 from tests.helpers.checkout import ROOT
 
 TWO = """
@@ -40,37 +41,43 @@ def test_two_threads_on_ray_have_the_models_of_serial_runs() -> None:
     assert "another thread of this process simulates on Ray" in run.stderr
 
 
-def test_a_thread_has_the_turn_for_all_its_sessions_and_another_one_waits_for_their_end() -> None:
-    order, began = [], threading.Event()
+def test_a_thread_has_the_turn_for_all_its_sessions_and_another_one_waits_for_their_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns, order, said, waits = Turns(), [], [], threading.Event()
     first, second, third = object(), object(), object()
 
+    def warn(text: str, **_: object) -> None:  # pytest.warns is for one thread
+        said.append(text)
+        waits.set()
+
     def other() -> None:
-        with leaving(third):
-            began.set()
-            with pytest.warns(UserWarning, match="waits until that has ended"):
-                take(third)
+        with turns.leaving(third):
+            turns.take(third)
             order.append("third")
 
+    monkeypatch.setattr(warnings, "warn", warn)
     thread = threading.Thread(target=other)
-    with leaving(first):
-        take(first)
-        take(first)
-        with leaving(second):
-            take(second)
+    with turns.leaving(first):
+        turns.take(first)
+        turns.take(first)
+        with turns.leaving(second):
+            turns.take(second)
             thread.start()
-            assert began.wait(60)
+            assert waits.wait(60)
             order.append("second")
         order.append("first")
     thread.join(60)
     assert order == ["second", "first", "third"]
+    assert said == ["another thread of this process simulates on Ray: this one waits until that has ended"]
 
 
 def test_what_was_taken_in_a_thread_may_be_left_in_another() -> None:
-    holder, other = object(), object()
-    thread = threading.Thread(target=take, args=(holder,))
+    turns, holder, other = Turns(), object(), object()
+    thread = threading.Thread(target=turns.take, args=(holder,))
     thread.start()
     thread.join(60)
-    with leaving(holder):
+    with turns.leaving(holder):
         pass
-    with leaving(other):
-        take(other)  # and waits for nobody
+    with turns.leaving(other):
+        turns.take(other)  # and waits for nobody
