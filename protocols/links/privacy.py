@@ -128,4 +128,4 @@ def _gap(links: Links, what: str) -> str:
 def _at(spent: Spent | None, delta: float) -> str:
     assert spent is not None
     found = f"epsilon {spent.epsilon(delta):.3g}"
-    return f"{found} at delta {delta:g}" if spent.rho else found
+    return f"{found} at delta {delta:g}" if spent.squared_mu else found
