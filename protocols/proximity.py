@@ -53,7 +53,8 @@ class Proximity:
     f_j(x_i)||^2``, or another distance.
 
     Primal step (SURVEY eq. 19): the gradient coefficient at node i's sample is ``sum_j 2 mu_ij (f_i(x) - f_j(x))``,
-    generally ``sum_j mu_ij h_ij'``. Dual step (SURVEY eq. 20), with both right-hand sides at time t:
+    generally ``sum_j mu_ij h_ij'``. Dual step (SURVEY eq. 20), with the functions of time t in both, and adaptive
+    tolerances that have already taken in what time t's fresh samples say:
 
         mu_ij <- max(0, (1 - delta eta^2) mu_ij + d eta (mean_k h_ij - gamma_ij))
 

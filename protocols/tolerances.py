@@ -195,8 +195,8 @@ class Adaptive:
     scale : float
         Not negative; 1 to 2. The larger does less harm where the nodes' targets differ.
     rate : float
-        The smallest beta, in (0, 1]; at round t beta is ``min(1, max(rate, 2 / t))``, so that early rounds average
-        evenly.
+        The smallest beta, in (0, 1]; at round t = 1, 2, ... beta is ``min(1, max(rate, 2 / (t + 1)))``, so that an
+        early round counts in proportion to t.
     """
 
     scale: float = 2.0

@@ -56,7 +56,7 @@ class MultiKernel(Descent):
         The rate of Hedge, positive. "auto" is the likelihood's: 1 where classes are learned, and for numbers 1 over
         twice the mean loss of the best member, which is a Gaussian likelihood for the squared loss in every unit.
     forgetting : float
-        What a sample leaves of the losses before it, above 0, at most 1.
+        What a sample leaves of the losses before its batch, above 0, at most 1; those of a batch count alike.
     """
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})

@@ -90,7 +90,7 @@ class Bernoulli:
 
 @dataclass(frozen=True)
 class Poisson:
-    """Nodes wake at the events of Poisson processes of their own rates, spread evenly in their logarithm.
+    """Nodes wake at the events of Poisson processes of their own rates, each drawn, evenly in its logarithm.
 
     A node is awake in a round where at least one event falls into it: with the probability ``1 - exp(-rate)``.
 

@@ -66,8 +66,8 @@ class Stacking:
     expansion to the second order at the mixture. A sample of round t weighs ``w_s`` in proportion to t, with the mean
     1: the copies change while they learn. One Newton step a round follows the minimum.
 
-    Nodes send the logarithms of these shares. The mixture's are the node's own times the geometric mean of the
-    neighbours', scaled to the sum 1.
+    Nodes send the logarithms of these shares. The mixture's are the node's own after the round times the geometric mean
+    of the neighbours' as they were heard, of the round before, scaled to the sum 1.
 
     Parameters
     ----------

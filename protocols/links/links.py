@@ -66,7 +66,8 @@ class Trigger:
     threshold : float
         The largest change of a value there that is not worth a message, not negative; 0 sends always.
     decay : float
-        The threshold shrinks by this factor a round, from above 0 to 1.
+        The threshold shrinks by this factor a round, from above 0 to 1; in round t = 0, 1, ... it is
+        ``threshold decay^t``.
     """
 
     threshold: float = 0.0

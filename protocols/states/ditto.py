@@ -40,7 +40,8 @@ class Ditto(PenalizedStepping):
         The pull to the common function, not negative; 0 is the isolated learner. "auto" is a twentieth of the loss's
         curvature, 0.1 for the squared loss.
     step : {"implicit", "explicit"}
-        Whether the pull, and a quadratic loss, are taken at the new function or, as published, at the old one.
+        Whether the pull, and a quadratic loss, are taken at the new function or, as published, at the old one. The
+        implicit pull is to the common function after its step of the round, the published one to that before it.
     as_published : bool
         The paper's explicit step in one key.
     """

@@ -56,7 +56,8 @@ class Domkl(Penalized):
         The rate of Hedge, 1 / eta_g in the paper, positive. "auto" is that of a Gaussian likelihood: 1 over twice the
         mean loss of the node's best member.
     forgetting : float
-        What each sample leaves of the losses before it, above 0, at most 1; the paper's is 1.
+        What each sample leaves of the losses before its batch, above 0, at most 1; those of a batch count alike. The
+        paper's is 1.
     """
 
     rate: float | Literal["auto"] = "auto"

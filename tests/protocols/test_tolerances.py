@@ -67,7 +67,7 @@ def test_values_out_of_range_are_refused(make, words):
         make()
 
 
-def test_adaptive_average_is_even_over_early_rounds_and_exponential_later():
+def test_adaptive_average_counts_early_rounds_by_their_number_and_exponential_later():
     generator = np.random.default_rng(0)
     adaptive = Adaptive(scale=1.5, rate=0.05)
     state = adaptive.init(neighborhood(curvature=2.0))
@@ -92,6 +92,13 @@ def test_adaptive_tolerance_estimates_the_mean_square_difference_of_the_targets(
         excess = (g[k] - y[k]) ** 2 - (f[k] - y[k]) ** 2
         links = rule.advance(links, np.zeros(1), excess, 0.1, k + 1)
     assert links.tolerances.values[0] == pytest.approx(float(np.mean((f - g) ** 2)), abs=0.02)
+
+
+def test_the_dual_step_of_a_round_knows_what_its_fresh_samples_say_of_the_tolerance():
+    rule = Proximity(gamma=Adaptive(scale=1.0), delta=0.0, dual_step=1.0)
+    links = rule.init(neighborhood(neighbors=(1,)))
+    links = rule.advance(links, np.array([0.5]), np.array([0.2]), 0.1, 1)  # beta is 1, so gamma is the excess
+    assert rule.duals(links)[0] == pytest.approx(0.1 * (0.5 - 0.2))
 
 
 def test_adaptive_tolerance_is_in_the_unit_of_the_constraint_for_other_losses():

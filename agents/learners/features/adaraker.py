@@ -96,8 +96,8 @@ class AdaRaker(Descent):
     ratio : int
         The ratio of one length to the next, at least 2, which is the paper's.
     restart : bool
-        Whether an instance is 0 where its interval begins, as in the paper; otherwise it goes on from where it was, as
-        in the authors' code.
+        Whether an instance is 0 where its interval begins, as in the paper; otherwise it goes on from where it was,
+        with what its kernels have lost, as in the authors' code.
     """
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})

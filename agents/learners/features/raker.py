@@ -96,7 +96,8 @@ class Raker(Descent):
         The rate of Hedge, positive. "auto" is the likelihood's: 1 where classes are learned, and for numbers 1 over
         twice the mean loss of the best member, which is a Gaussian likelihood for the squared loss in every unit.
     forgetting : float
-        What a sample leaves of the losses before it, above 0, at most 1; the paper's is 1.
+        What a sample leaves of the losses before its batch, above 0, at most 1; those of a batch count alike. The
+        paper's is 1.
     """
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})

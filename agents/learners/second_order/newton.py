@@ -77,7 +77,8 @@ class Newton(CertainDescent, DescentInSpace):
         the noise's variance over that of the function beneath it, from a sample of the data, at least 0.1; for classes
         0.005, with squared hinges 0.2.
     forgetting : float
-        What a sample still counts when one more has come, in (0, 1]; 1 forgets nothing.
+        beta, what a sample still counts when one more has come, in (0, 1]; 1 forgets nothing. lambda is forgotten as
+        the samples are, and renewed in some coordinates after each step, in turn: none loses over a quarter of it.
     batch_size : int
         b, the samples that a node draws in a round.
     budget : Budget
