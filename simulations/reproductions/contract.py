@@ -31,7 +31,7 @@ class Claim:
     settings : str
         What distinguishes this row's run: learner, kernel, step size, budget, passes.
     holds : bool or None
-        Whether what the paper claims is true here; None where it claims nothing that can be checked.
+        Whether what the paper claims is true here; None where that cannot be checked, or where it claims nothing.
     """
 
     quantity: str
@@ -39,6 +39,18 @@ class Claim:
     measured: str
     settings: str
     holds: bool | None = None
+
+
+def count(claims: Sequence[Claim]) -> dict[str, int]:
+    """Count claims that ``hold``, that ``fail``, that are published and ``unchecked``, and rows with ``no_claim``."""
+    verdicts = [claim.holds for claim in claims]
+    open_ones = sum(claim.holds is None and bool(claim.published) for claim in claims)
+    return {
+        "hold": verdicts.count(True),
+        "fail": verdicts.count(False),
+        "unchecked": open_ones,
+        "no_claim": verdicts.count(None) - open_ones,
+    }
 
 
 def errs_more(errors: Sequence[float], others: Sequence[float]) -> bool | None:
@@ -164,6 +176,5 @@ class Finding:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many claims hold, fail, and say nothing that can be checked."""
-        verdicts = [claim.holds for claim in self.claims]
-        return {"hold": verdicts.count(True), "fail": verdicts.count(False), "unchecked": verdicts.count(None)}
+        """How many rows there are of each kind, as of :func:`count`."""
+        return count(self.claims)

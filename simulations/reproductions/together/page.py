@@ -14,7 +14,9 @@ from kernelswarm.simulations.report.page import HERE
 from kernelswarm.simulations.reproductions.report import HEADINGS, QUICK, cells, markdown_table
 from kernelswarm.simulations.reproductions.together.results import Outcome
 
-COLUMNS = ("reproduction", "hold", "do not hold", "cannot be checked", "minutes")
+COLUMNS = ("reproduction", "hold", "do not hold", "cannot be checked", "no claim", "minutes")
+
+KINDS = ("hold", "fail", "unchecked", "no_claim")
 
 STYLE = """
 a { color: var(--accent); }
@@ -47,16 +49,16 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
         said.append(f"{states.count('failed')} failed")
     if states.count("no data"):
         said.append(f"{states.count('no data')} lack their data")
-    hold, fail, unchecked = totals(outcomes)
-    claims = f"Of {hold + fail + unchecked} claims {hold} hold, {fail} do not hold, and {unchecked} cannot be checked."
-    return [f"{', '.join(said)}.", claims]
+    hold, fail, unchecked, rest = totals(outcomes)
+    claims = f"Of {hold + fail + unchecked} claims {hold} hold, {fail} do not hold, and {unchecked} cannot be checked"
+    measured = f"; of {rest} more measurements no paper claims anything" if rest else ""
+    return [f"{', '.join(said)}.", f"{claims}{measured}."]
 
 
-def totals(outcomes: Sequence[Outcome]) -> tuple[int, int, int]:
-    """Return how many claims hold, do not hold and cannot be checked."""
+def totals(outcomes: Sequence[Outcome]) -> list[int]:
+    """Return how many claims hold, do not hold and cannot be checked, and how many rows claim nothing."""
     counts = [outcome.kept.counts for outcome in outcomes if outcome.kept is not None]
-    hold, fail, unchecked = (sum(count[name] for count in counts) for name in ("hold", "fail", "unchecked"))
-    return hold, fail, unchecked
+    return [sum(count[name] for count in counts) for name in KINDS]
 
 
 def rows(outcomes: Sequence[Outcome]) -> list[list[str]]:
@@ -64,9 +66,9 @@ def rows(outcomes: Sequence[Outcome]) -> list[list[str]]:
     lines = []
     for outcome in outcomes:
         if outcome.kept is None:
-            lines.append([outcome.name, outcome.state, "", "", ""])
+            lines.append([outcome.name, outcome.state, *[""] * (len(COLUMNS) - 2)])
             continue
-        counts = [str(outcome.kept.counts[name]) for name in ("hold", "fail", "unchecked")]
+        counts = [str(outcome.kept.counts[name]) for name in KINDS]
         lines.append([outcome.name, *counts, f"{float(outcome.kept.summary['seconds']) / 60.0:.1f}"])
     return lines
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kernelswarm.simulations.machine.versions import versions
-from kernelswarm.simulations.reproductions.contract import Claim
+from kernelswarm.simulations.reproductions.contract import Claim, count
 from kernelswarm.simulations.reproductions.report import VERDICTS
 
 State = Literal["new", "reused", "failed", "no data"]
@@ -63,8 +63,8 @@ class Kept:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many claims hold, fail, and cannot be checked."""
-        return {name: int(self.summary["claims"][name]) for name in ("hold", "fail", "unchecked")}
+        """How many rows there are of each kind, as of :func:`~kernelswarm.simulations.reproductions.contract.count`."""
+        return count(self.claims)
 
     @property
     def figures(self) -> list[Path]:
@@ -106,7 +106,7 @@ def read(folder: Path) -> Kept | None:
             for row in rows
         ]
         kept = Kept(folder, tuple(claims), summary)
-        whole = sum(kept.counts.values()) == len(claims) and all(path.is_file() for path in kept.figures)
+        whole = sum(summary["claims"].values()) == len(claims) and all(path.is_file() for path in kept.figures)
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return kept if whole else None
