@@ -1,9 +1,5 @@
 """How functions are compiled: kept on disk, and each no more often than it must be.
 
-What a function calls is linked into it and optimised once more, so that a chain of calls would be compiled as often as
-it is long. What is long is therefore called by its name (:mod:`kernelswarm.protocols.linking`); what has one caller, or
-is short, is written into those that call it.
-
 By itself numba compiles a function once for arrays that may be written to and once for such that may not, and once for
 each number that a compiled caller writes out. Here the former is stated by the parameters' annotations, and the latter
 is no difference.
@@ -34,10 +30,7 @@ from numba.core.typing.templates import Signature
 
 from kernelswarm.kept_code import KeptCode
 from kernelswarm.protocols.ground.contiguous import passed
-from kernelswarm.protocols.ground.shortcuts import shortcuts
 from kernelswarm.protocols.ground.turns import aside
-from kernelswarm.protocols.ground.unbroken import unbroken
-from kernelswarm.protocols.linking import link
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -71,10 +64,10 @@ class Once(CPUDispatcher):
     def compile(self, sig: Any) -> Any:
         """Compile for arguments of some types, or, as numba does itself, for a signature as it is stated."""
         if isinstance(sig, Signature):
-            return self.compile_as_stated(sig)
+            return self._as_stated(sig)
         given = tuple(sig)
         wanted = tuple(map(self._widened, given, self._only_read))
-        entry = self.compile_as_stated(wanted)
+        entry = self._as_stated(wanted)
         if wanted != given and given not in self.aliases:  # so that Python's calls find it without asking here
             self.aliases.add(given)
             dispatcher: Any = self
@@ -86,9 +79,7 @@ class Once(CPUDispatcher):
         self.kept = KeptCode(self.py_func)
         self._cache = self.kept
 
-    @unbroken
-    def compile_as_stated(self, sig: Any) -> Any:
-        """Compile for a signature, or for arguments of just these types."""
+    def _as_stated(self, sig: Any) -> Any:
         with uncollected(), interruptible(), optimised(self._long):
             return super().compile(sig)
 
@@ -104,7 +95,6 @@ class Once(CPUDispatcher):
             name = self.py_func.__name__
             raise TypeError(f"{name} returns an array and counts no references: compile it with jitted")
         super().add_overload(cres)
-        link(self, cres)
 
     @property
     def _counted(self) -> bool:
@@ -165,8 +155,7 @@ def optimised(long: bool) -> Iterator[None]:
         # The whole module is optimised after its functions: what is done to these lightly is done to it thoroughly.
         codegen._function_pass_manager = partial(functions, opt=1)
         try:
-            with shortcuts():
-                yield
+            yield
         finally:
             codegen._pass_builder = before
             codegen._function_pass_manager = functions

@@ -41,10 +41,9 @@ from threadpoolctl import threadpool_limits
 from kernelswarm.agents.parts import bandwidths
 from kernelswarm.agents.parts.bandwidths import median_distance
 from kernelswarm.protocols.compiling import Once
-from kernelswarm.protocols.ground.unbroken import unbroken
 from kernelswarm.simulations.backends import ray_backend, rehearsal
 from kernelswarm.simulations.backends.semaphores import made_by, remove
-from kernelswarm.simulations.backends.starting.head_start import ForkServer, late_agents, lean
+from kernelswarm.simulations.backends.starting.head_start import ForkServer, lean
 from kernelswarm.simulations.backends.starting.private_folder import private_folder
 from kernelswarm.simulations.command import progress, told
 from kernelswarm.simulations.figures import sheet
@@ -109,7 +108,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Send one report of a test that passes, not three: the two others say little, and cost as much as a small test."""
     if not hasattr(item.config, "workerinput"):
         return None
-    for report in unbroken(runtestprotocol)(item, log=False, nextitem=nextitem):
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
         if report.when == "call" or not report.passed or report.duration >= WORTH_A_REPORT:
             item.ihook.pytest_runtest_logreport(report=report)
     return True
@@ -318,12 +317,11 @@ def ray_session() -> Iterator[None]:
     Its workers are forks, as where kernelswarm starts Ray.
     """
     import ray
-    from ray import _raylet
-    from ray._private import node, ray_constants, services, worker
+    from ray._private import node, ray_constants, worker
 
     folder = private_folder()
     forks = ForkServer(folder, "kernelswarm.simulations.backends.ray_session")
-    with lean(node.Node), late_agents(services, _raylet), forks.used(ray_constants):
+    with lean(node.Node), forks.used(ray_constants):
         ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     assert worker._global_node is not None
     store = worker._global_node.all_processes["raylet"][0].process.pid

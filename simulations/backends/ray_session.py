@@ -20,7 +20,7 @@ from kernelswarm.simulations.backends.placement import placed
 from kernelswarm.simulations.backends.remote_engine import IN_FLIGHT, Transport, Trouble
 from kernelswarm.simulations.backends.semaphores import Notes, made_by, opened, remove
 from kernelswarm.simulations.backends.shipping import surroundings
-from kernelswarm.simulations.backends.starting.head_start import DriversActor, ForkServer, late_agents, lean
+from kernelswarm.simulations.backends.starting.head_start import DriversActor, ForkServer, lean
 from kernelswarm.simulations.backends.starting.private_folder import private_folder
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.machine.interruption import take_sigterm_back
@@ -121,14 +121,13 @@ class RaySession:
             return
         constants: Any = importlib.import_module("ray._private.ray_constants")
         node: Any = importlib.import_module("ray._private.node")
-        services: Any = importlib.import_module("ray._private.services")
         try:
             self._private = private_folder()
             self._notes.note([], self._private)
             # The constant was read from the environment when ray was imported, here or elsewhere.
             variables = environment(QUIET | LOOPBACK | ONE_THREAD | {NICENESS: str(niceness)})
             loopback = attribute(constants, "ENABLE_RAY_CLUSTER", False)
-            with variables, loopback, lean(node.Node), late_agents(services, importlib.import_module("ray._raylet")):
+            with variables, loopback, lean(node.Node):
                 self.forks = ForkServer(self._private, __name__)
                 with self.forks.used(constants):
                     context: Any = ray.init(

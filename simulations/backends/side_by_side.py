@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.protocols.ground.turns import taking
-from kernelswarm.protocols.ground.unbroken import unbroken
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.round.rounds import advance
@@ -61,7 +60,6 @@ class SideBySide:
         self._gains: list[float] = []  # seconds that threads saved since it was looked at
         self._pause = self._last_pause = 0  # calls without threads
 
-    @unbroken
     def run(self, rounds: int) -> None:
         """Take every block through ``rounds`` rounds.
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelswarm.protocols.ground.unbroken import unbroken
 from kernelswarm.simulations.command import completion, preparing, reading, showing
 from kernelswarm.simulations.command.complaints import complain, warnings_in_one_line
 from kernelswarm.simulations.command.examples import epilog
@@ -52,7 +51,6 @@ app = typer.Typer(
 )
 
 
-@unbroken
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]

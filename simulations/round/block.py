@@ -20,7 +20,6 @@ from kernelswarm.agents.populations.populating import AnyPopulation, fits, obsta
 from kernelswarm.agents.populations.stacked_population import StackedPopulation
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule
 from kernelswarm.protocols.ground.fulfilling import fulfils
-from kernelswarm.protocols.ground.unbroken import unbroken
 from kernelswarm.protocols.states.contract import AnyRule, StateRule
 from kernelswarm.protocols.weather.weather import Conditions
 from kernelswarm.simulations.round.crossing import Crossing
@@ -195,7 +194,6 @@ class Block:
         self._run_agents()
         return 1
 
-    @unbroken
     def _run_agents(self) -> None:
         """Run a round agent by agent."""
         messages = self._messages
@@ -220,7 +218,6 @@ class Block:
             self._population.settle()
         return self._agents
 
-    @unbroken
     def report(self, pooled: HeldOut) -> list[Report]:
         """Measure each node's function on its own held-out data and on ``pooled``.
 

@@ -19,7 +19,6 @@ from kernelswarm.graphs.validation import as_network
 from kernelswarm.protocols.compiling import uncollected
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule, strengths_of
 from kernelswarm.protocols.ground.fulfilling import fulfils
-from kernelswarm.protocols.ground.unbroken import unbroken
 from kernelswarm.protocols.states.contract import StateRule
 from kernelswarm.protocols.weather.timetable import Timetable
 from kernelswarm.protocols.weather.weather import Conditions
@@ -98,7 +97,6 @@ class Network:
         return with_names(self.experiment, node_names(self.adjacency.labels.tolist(), self.source.description.nodes))
 
 
-@unbroken
 def open_network(experiment: Experiment, most: int | None = None) -> Network:
     """Build the graph, open the stream and plan the agents.
 

@@ -1,5 +1,5 @@
-"""What makes a Ray that is started here come and go sooner: what it does without, agents that start when they are
-called, workers that are forked, and an actor that is made ahead.
+"""What makes a Ray that is started here come and go sooner: what it does without, workers that are forked, and an actor
+that is made ahead.
 
 Ray's classes are handed in: this file does not import it.
 """
@@ -27,10 +27,6 @@ forwards logs to the driver. Starting and ending Ray would wait for them, two se
 SCRIPTS = Path(__file__).parent / "fork_server.py", Path(__file__).parent / "worker_launcher.py"
 """What serves forks, and what the raylet runs to have one."""
 
-LATE_AGENT = Path(__file__).parent / "late_agent.py"
-AGENTS = "dashboard_agent", "runtime_env_agent"
-"""The agents of a raylet that start late, by Ray's names."""
-
 OURS = ("kernelswarm.agents.", "kernelswarm.protocols.", "kernelswarm.simulations.streams.")
 """What actors import of what the driver has imported, beside their class."""
 
@@ -40,7 +36,6 @@ which Ray's own hook goes by, and the second names a hook of the user's."""
 
 _LAUNCHER = "SETUP_WORKER_FILENAME"
 _NAME = "DAGDriverProxyActor"
-_STARTING = "_build_python_executable_command_memory_profileable"
 
 
 @contextmanager
@@ -67,39 +62,6 @@ def lean(node: Any) -> Iterator[None]:
             if hasattr(node, name):
                 changes.enter_context(attribute(node, name, _nothing))
         yield
-
-
-@contextmanager
-def late_agents(services: Any, compiled: Any) -> Iterator[None]:
-    """Let a raylet that is started inside have agents that start when somebody calls them: ``late_agent.py`` says how.
-
-    Parameters
-    ----------
-    services : module
-        Ray's, which starts processes. A version of Ray with other names of its own starts its agents itself.
-    compiled : module
-        Ray's, which names the files with the agents' ports.
-    """
-    if sys.platform == "win32" or not (hasattr(services, _STARTING) and _ports_are_found(compiled)):
-        yield
-        return
-    rays_own = getattr(services, _STARTING)
-
-    def start(component: str, *given: Any, **named: Any) -> list[str]:
-        if component in AGENTS:
-            return [sys.executable, "-I", "-S", str(LATE_AGENT)]
-        return list(rays_own(component, *given, **named))
-
-    with attribute(services, _STARTING, start):
-        yield
-
-
-def _ports_are_found(compiled: Any) -> bool:
-    """Tell whether Ray looks for ports where an agent that starts late writes them."""
-    if not hasattr(compiled, "get_port_filename"):
-        return False
-    node = compiled.NodeID.nil().hex()
-    return bool(compiled.get_port_filename(node, "port") == f"port_{node}")
 
 
 class ForkServer:
